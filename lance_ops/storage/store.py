@@ -201,6 +201,9 @@ class ListsNames(Store, Protocol):
     def list_names(self, folder: str) -> list[str]:
         """Names directly below a folder, of files and folders, in any order; none when there is no folder."""
 
+    def info(self, path: str) -> ObjectInfo | None:
+        """What a listing says of one file; None when it is not there."""
+
     def watch_folder(self, folder: str) -> FolderWatch | None:
         """Hear of what comes and goes in a folder; None where naming all that lies in it costs no more."""
 

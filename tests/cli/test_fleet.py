@@ -69,7 +69,7 @@ def test_a_plan_is_proposed_approved_and_run(lake):
 def test_every_command_speaks_json(lake):
     assert run_json("adopt", "lake")["datasets"] == 2
     assert run_json("lint")["ok"]
-    assert run_json("lint", "--dataset", "x")["dataset"]["max_versions"]["origin"].startswith(
+    assert run_json("lint", "--dataset", "few.lance")["dataset"]["max_versions"]["origin"].startswith(
         "class default, line"
     )
     assert run_json("status", "--cached")["datasets"] == 2
@@ -135,3 +135,40 @@ def test_status_and_run_tell_what_the_rules_want_told_once(lake, command, caplog
     for _ in range(2):
         run(command)
     assert caplog.text.count("bad.lance damaged") == 2  # in the title, and with the cause
+
+
+def test_names_that_are_none_are_refused_with_those_that_are_there(lake):
+    run("adopt", "lake")
+    for command in ("plan", "run"):
+        assert "few.lance" in run(command, "--only", "fewlance", code=1)
+    assert "few.lance" in run("lint", "--dataset", "fewlance", code=1)
+    assert CliRunner().invoke(main, ["fleet", "forecast", "--days", "-3"]).exit_code == 2
+
+
+def test_adopt_writes_a_pattern_into_the_policy(lake):
+    assert run_json("adopt", "lake", "--glob", "f*.lance")["datasets"] == 1
+    assert "glob: f*.lance" in (lake / "lance_fleet.yaml").read_text()
+    assert run_json("status")["datasets"] == 1
+
+
+def test_a_damaged_ledger_is_told_from_a_damaged_dataset(lake):
+    run("adopt", "lake")
+    for manifest in (lake / "lake" / "_lance_ops_fleet" / "looks.lance" / "_versions").glob("*.manifest"):
+        manifest.write_bytes(b"junk")
+    for command in ("status", "run", "report", "forecast"):
+        said = run(command, code=1)
+        assert "the ledger of the fleet is damaged" in said
+        assert "rm -r " in said
+        assert "is lost with it" in said
+
+
+def test_lint_refuses_alerts_that_nobody_can_be_told_of(lake, monkeypatch):
+    run("adopt", "lake")
+    monkeypatch.delenv("NO_SUCH_HOOK", raising=False)
+    file = lake / "lance_fleet.yaml"
+    begins = len(file.read_text().splitlines())
+    file.write_text(file.read_text() + 'alerts:\n  - {to: teams}\n  - {to: slack, url: "${NO_SUCH_HOOK}"}\n')
+    problems = run_json("lint", code=1)["problems"]
+    assert [problem["line"] for problem in problems] == [begins + 2, begins + 3]
+    monkeypatch.setenv("NO_SUCH_HOOK", "http://localhost/")
+    assert run_json("lint", "--notifier", "teams")["ok"]

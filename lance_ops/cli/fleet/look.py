@@ -114,7 +114,7 @@ def report_command(policy: "FleetPolicy", *, as_json: bool, output: Path, pages:
 
 
 @click.command("forecast", short_help="Say when what is due, and whether the budget suffices.")
-@click.option("--days", default=14, show_default=True, help="How far to look.")
+@click.option("--days", type=click.IntRange(min=1), default=14, show_default=True, help="How far to look.")
 @click.option("--limit", default=WORST, show_default=True, help="Datasets to list.")
 @policy_command
 def forecast_command(policy: "FleetPolicy", *, as_json: bool, days: int, limit: int) -> None:

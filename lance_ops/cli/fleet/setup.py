@@ -1,6 +1,8 @@
 """Setting a fleet up: adopt what lies in a folder, check the policy file."""
 
+import contextlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -8,7 +10,10 @@ from lance_ops.cli.fleet.look import WORST, print_looks, verdicts_text
 from lance_ops.cli.fleet.policy_file import DEFAULT_POLICY
 from lance_ops.cli.options import common_options
 from lance_ops.cli.output import fail, print_result, print_rows, progress_listener
-from lance_ops.errors import LanceOpsError, PolicyError
+from lance_ops.errors import LanceOpsError, PolicyError, PolicyProblem
+
+if TYPE_CHECKING:
+    from lance_ops.fleet.policy.model import FleetPolicy
 
 
 @click.command("adopt", short_help="Find and measure what lies below ROOT, and write a policy.")
@@ -21,6 +26,7 @@ from lance_ops.errors import LanceOpsError, PolicyError
     type=click.Choice(["folder", "lancedb", "namespace"]),
     help="How datasets are looked for; default: a namespace where there is one, else all folders.",
 )
+@click.option("--glob", metavar="PATTERN", help="Paths of datasets: `*` in a name, `**` any folders.")
 @click.option("--time", "seconds", type=float, metavar="SECONDS", help="Time for looking.")
 @common_options
 def adopt_command(
@@ -29,6 +35,7 @@ def adopt_command(
     replace: bool,
     ledger: str | None,
     kind: str | None,
+    glob: str | None,
     seconds: float | None,
     storage_options: tuple[tuple[str, str], ...],
     as_json: bool,
@@ -49,6 +56,7 @@ def adopt_command(
                 options=dict(storage_options) or None,
                 ledger=ledger,
                 kind=kind,
+                glob=glob,
                 replace=replace,
                 seconds=seconds,
                 progress=progress,
@@ -100,15 +108,25 @@ def adopt_command(
 @click.option(
     "--dataset", metavar="NAME", help="Show the values for this dataset, and where each comes from."
 )
+@click.option(
+    "--notifier",
+    "notifiers",
+    multiple=True,
+    metavar="NAME",
+    help="A target of alerts that a scheduler knows.",
+)
 @click.option("--policy", default=DEFAULT_POLICY, show_default=True, metavar="FILE", help="The policy file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")
-def lint_command(dataset: str | None, policy: str, as_json: bool) -> None:
+def lint_command(dataset: str | None, notifiers: tuple[str, ...], policy: str, as_json: bool) -> None:
     """Check the policy file; every problem is told with its line. Exit code 1 when there is one."""
     from lance_ops.fleet.policy.load import load_policy
     from lance_ops.fleet.policy.secrets import HIDDEN, variables
 
     try:
         found = load_policy(policy)
+        _check_alerts(found, notifiers)
+        if dataset is not None:
+            _check_name(found, dataset)
     except PolicyError as error:
         problems = [
             {"line": item.line, "where": item.where, "message": item.message} for item in error.problems
@@ -156,3 +174,27 @@ def lint_command(dataset: str | None, policy: str, as_json: bool) -> None:
         f"{policy} is fine: {len(found.stores)} stores, {len(found.classes)} classes, mode {found.mode}"
         + (f"; it needs {', '.join(needed)}" if needed else "")
     )
+
+
+def _check_alerts(policy: "FleetPolicy", notifiers: tuple[str, ...]) -> None:
+    """See that everybody whom the rules name can be told."""
+    from lance_ops.fleet.policy.alerts import unreachable
+
+    wrong = [
+        PolicyProblem(policy.line(path), path, message)
+        for path, message in unreachable(policy.alerts, notifiers)
+    ]
+    if wrong:
+        raise PolicyError(wrong, path=policy.source)
+
+
+def _check_name(policy: "FleetPolicy", dataset: str) -> None:
+    """See that a dataset is in the fleet, where the ledger can say so."""
+    from lance_ops.fleet.ledger.ledger import FleetLedger
+    from lance_ops.fleet.plan.operation import check_names
+
+    known: list[str] = []
+    with contextlib.suppress(LanceOpsError):
+        known = list(FleetLedger.of(policy).latest())
+    if known:
+        check_names([dataset], known)

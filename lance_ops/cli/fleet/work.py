@@ -50,7 +50,7 @@ def plan_command(
     import getpass
 
     from lance_ops.fleet.ledger.ledger import FleetLedger
-    from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet
+    from lance_ops.fleet.plan.operation import PlanOptions, check_names, plan_fleet
     from lance_ops.fleet.run.operation import approved
     from lance_ops.fleet.survey.operation import survey_fleet
 
@@ -66,6 +66,7 @@ def plan_command(
     ledger, now = FleetLedger.of(policy), datetime.now(UTC)
     with progress_listener() as progress:
         looks = survey_fleet(policy, ledger=ledger, progress=progress).known
+    check_names(only, looks)
     plan = plan_fleet(
         policy,
         looks.values(),

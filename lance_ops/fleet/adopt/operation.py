@@ -32,7 +32,7 @@ stores:
     root: {root}
 {options}
 discover:
-  - {{store: {store}, kind: {kind}}}
+  - {{store: {store}, {rule}}}
 
 # What the fleet knows is kept here, in Lance datasets.
 ledger:
@@ -85,6 +85,7 @@ def adopt_fleet(
     options: Mapping[str, str] | None = None,
     ledger: str | None = None,
     kind: str | None = None,
+    glob: str | None = None,
     replace: bool = False,
     seconds: float | None = None,
     progress: Progress | None = None,
@@ -97,6 +98,7 @@ def adopt_fleet(
         options: For the store. The file names variables of the environment for those that are secrets.
         ledger: Folder or URI of the ledger; `_lance_ops_fleet` below the root when None.
         kind: How datasets are looked for, see `DiscoverRule`; a namespace when there is one, else folders.
+        glob: Pattern of the paths of datasets below the root, instead of a kind.
         replace: Overwrite the file.
         seconds: Time for looking.
         progress: Receives events.
@@ -112,6 +114,8 @@ def adopt_fleet(
         )
     location = parse_location(root)
     opened = open_store(location.uri, options)
+    if glob is not None and kind not in (None, "glob"):
+        raise InvalidArgumentError(f"a pattern goes with no kind {kind!r}", field="glob")
     if kind is None:
         kind = "namespace" if MANIFEST in list_folders(opened, "") else "folder"
     name = _name(location.uri)
@@ -120,7 +124,7 @@ def adopt_fleet(
         store=name,
         root=_quoted(location.uri),
         options=written,
-        kind=kind,
+        rule=f"kind: {kind}" if glob is None else f"glob: {_quoted(glob)}",
         ledger=_quoted(ledger or f"{location.uri}/_lance_ops_fleet"),
     )
     policy = parse_policy(text, source=str(file))
@@ -140,7 +144,7 @@ def adopt_fleet(
         raise InvalidArgumentError(
             f"no dataset was found below {location.uri}{said}",
             path=location.uri,
-            hint="give the folder that datasets lie in, or --kind",
+            hint="give the folder that datasets lie in, --kind or --glob",
         )
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")

@@ -83,8 +83,12 @@ def _webhook(rule: AlertRule, message: Message) -> None:
 
 def _slack(rule: AlertRule, message: Message) -> None:
     mark = ":white_check_mark:" if message.recovered else ":warning:"
-    lines = "\n".join(message.lines).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    text = f"{mark} *{message.title}*\n{lines}"
+    # A name such as `<!channel>` would call everybody.
+    title, *lines = (
+        line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        for line in (message.title, *message.lines)
+    )
+    text = "\n".join([f"{mark} *{title}*", *lines])
     post_json(_url(rule), {"text": text}, what="Slack webhook")
 
 

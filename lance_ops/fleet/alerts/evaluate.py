@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
-from lance_ops.fleet.ledger.rows import AlertRow, Look, OperationRow
+from lance_ops.fleet.ledger.rows import GONE, AlertRow, Look, OperationRow
 from lance_ops.fleet.policy.alerts import AlertRule
 from lance_ops.fleet.policy.model import FleetPolicy
 from lance_ops.maintenance.text import seconds_text
@@ -24,7 +24,7 @@ UNTOLD = ("waiting", "passed", "mended")
 """States in which somebody has still to be told."""
 
 _BEFORE_THE_RULE = timedelta(hours=1)
-_STANDING = ("damaged", "blocked", "overdue", "silent")
+_STANDING = ("damaged", "blocked", "overdue", "silent", GONE)
 _FAILURES = {"failed": "failure", "broken off": "failure", "conflict": "conflict"}
 _GOOD = ("done", "nothing")
 _RAISED = ("waiting", "open")
@@ -97,12 +97,15 @@ class _Evaluation:
                 same = holds and row.cause == cause
                 known = known or same
                 if not same:
-                    self._mended(row, look.at, told=not holds)
+                    # What is gone is not well again.
+                    self._mended(row, look.at, told=not holds and look.verdict != GONE)
             if holds and not known:
                 self._add(kind, look.dataset, look.at, cause, text, look.uri)
 
     def _standing_of(self, look: Look) -> dict[str, tuple[str, str]]:
         found: dict[str, tuple[str, str]] = {}
+        if look.verdict == GONE:
+            return {GONE: ("", look.why)}
         if look.verdict in ("damaged", "overdue"):
             found[look.verdict] = ("", look.why)
         elif look.verdict == "blocked":

@@ -17,6 +17,8 @@ RUNBOOK: Mapping[str, str] = {
     "blocked": "maintenance cannot mend this by itself: do what the reason says, or raise the threshold",
     "overdue": "give the fleet more hours, runs or bytes, or the dataset a higher `priority`; "
     "`lance-ops fleet forecast` says what suffices",
+    "gone": "if nobody removed or moved it on purpose, bring it back from a backup; a policy that leaves it "
+    "out is a reason, too",
     "silent": "nobody has written for longer than `silent_after`: look after the job that loads it",
     "schema": "columns were added, dropped or changed: see that readers can do with it",
 }
@@ -131,6 +133,7 @@ _SAID = {
     "conflict": "lost to other writers",
     "blocked": "blocked",
     "overdue": "overdue",
+    "gone": "not found any more",
     "silent": "silent",
     "schema": "changed columns",
 }

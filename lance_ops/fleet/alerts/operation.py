@@ -91,7 +91,7 @@ def tell_alerts(
     try:
         with Lease(ledger.store.child(_FOLDER), f"alerts-{now:%Y%m%dT%H%M%S}") as lease:
             operations = ledger.operations(since=now - WINDOW)
-            chosen = list(ledger.latest().values() if looks is None else looks)
+            chosen = list(ledger.latest(with_gone=True).values() if looks is None else looks)
             work = _Telling(policy, ledger, lease, dict(notifiers or {}), now, time.monotonic() + seconds)
             return work.go(chosen, operations)
     except LeaseHeldError:

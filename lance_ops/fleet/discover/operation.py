@@ -2,12 +2,12 @@
 
 import fnmatch
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from posixpath import join
 
 from lance_ops.errors import LanceOpsError
-from lance_ops.fleet.discover.folders import SUFFIX, list_folders, walk
+from lance_ops.fleet.discover.folders import SUFFIX, list_folders, unusable, walk
 from lance_ops.fleet.discover.namespace import list_tables
 from lance_ops.fleet.policy.model import DiscoverRule
 from lance_ops.fleet.stores.opened import FleetDataset, FleetStores
@@ -19,15 +19,22 @@ class Discovery:
 
     Attributes:
         datasets: Sorted by name.
-        errors: Rules that failed, one line each: what they would have found is not known.
+        errors: Rules that failed and folders that could not be looked into, one line each: what they would
+            have found is not known.
         requests: To the stores.
         complete: The deadline did not cut it short, and no rule failed.
+        unseen: Where the folders are that could not be looked into.
     """
 
     datasets: tuple[FleetDataset, ...]
     errors: tuple[str, ...]
     requests: int
     complete: bool
+    unseen: tuple[str, ...] = ()
+
+    def hides(self, uri: str) -> bool:
+        """Whether a dataset may be there although it was not found."""
+        return not self.complete or any(f"{uri}/".startswith(f"{folder}/") for folder in self.unseen)
 
 
 def discover_datasets(stores: FleetStores, *, deadline: float | None = None) -> Discovery:
@@ -41,27 +48,52 @@ def discover_datasets(stores: FleetStores, *, deadline: float | None = None) -> 
 
     found: dict[str, FleetDataset] = {}
     errors: list[str] = []
+    skipped: dict[str, str] = {}
     requests = 0
     for rule in stores.policy.rules:
         try:
             root = stores.root(rule.store)
             before = root.requests
-            for path in _by_rule(stores, rule, deadline):
+            ledger = stores.ledger_below(rule.store)
+
+            def skip(path: str, why: str, rule: DiscoverRule = rule, root: str = root.uri) -> None:
                 if not _is_excluded(rule, path):
+                    skipped[join(root, path)] = f"store {rule.store}: folder {path!r} is left out: {why}"
+
+            for path in _by_rule(stores, rule, deadline, skip, ledger):
+                if (why := unusable(path)) is not None:
+                    skip(path, why)
+                elif not _is_excluded(rule, path) and not _is_below(path, ledger):
                     item = stores.dataset(rule.store, path)
                     found[item.name] = item
             requests += root.requests - before
         except LanceOpsError as error:
             errors.append(f"store {rule.store}: {error.message}")
     late = deadline is not None and time.monotonic() >= deadline
-    return Discovery(tuple(sorted(found.values())), tuple(errors), requests, complete=not (errors or late))
+    return Discovery(
+        tuple(sorted(found.values())),
+        (*errors, *skipped.values()),
+        requests,
+        complete=not (errors or late),
+        unseen=tuple(skipped),
+    )
 
 
 discover = discover_datasets
 """Its short name within the package, where no folder of that name is in the way."""
 
 
-def _by_rule(stores: FleetStores, rule: DiscoverRule, deadline: float | None) -> Iterator[str]:
+def _is_below(path: str, folder: str | None) -> bool:
+    return folder is not None and f"{path}/".startswith(f"{folder}/")
+
+
+def _by_rule(
+    stores: FleetStores,
+    rule: DiscoverRule,
+    deadline: float | None,
+    skip: Callable[[str, str], None],
+    ledger: str | None,
+) -> Iterator[str]:
     root = stores.root(rule.store)
     if rule.kind == "lancedb":
         for name in list_folders(root, rule.path):
@@ -73,7 +105,16 @@ def _by_rule(stores: FleetStores, rule: DiscoverRule, deadline: float | None) ->
         return
     pattern = _pattern(rule) if rule.kind == "glob" else None
     deep = rule.depth if pattern is None or "**" in rule.glob else rule.glob.count("/")
-    for path in walk(root, rule.path, depth=deep, threads=stores.threads, deadline=deadline):
+    found = walk(
+        root,
+        rule.path,
+        depth=deep,
+        threads=stores.threads,
+        deadline=deadline,
+        enters=lambda path: not _is_below(path, ledger),
+        skips=skip,
+    )
+    for path in found:
         if pattern is None or pattern.fullmatch(path):
             yield path
 

@@ -146,6 +146,10 @@ def forecast_fleet(
     """
     by_dataset: dict[str, list[Look]] = defaultdict(list)
     for look in history:
+        newest = looks.get(look.dataset)
+        if newest is not None and newest.since is not None and look.at < newest.since:
+            # That was another dataset at the same path.
+            continue
         if look.version is not None:
             by_dataset[look.dataset].append(look)
     found = [

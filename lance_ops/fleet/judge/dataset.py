@@ -60,6 +60,7 @@ def judge(
     *,
     now: datetime,
     last_ttl: datetime | None = None,
+    ttl_refused: str = "",
     with_estimates: bool = True,
 ) -> Judgement:
     """Judge the newest version of a dataset by its policy; reads metadata only.
@@ -69,6 +70,7 @@ def judge(
         policy: Of the dataset.
         now: Aware.
         last_ttl: When rows that are too old were last looked for.
+        ttl_refused: Why they were not removed lately; empty when they are looked for.
         with_estimates: Work out what the operations take, too.
 
     Raises:
@@ -86,7 +88,7 @@ def judge(
         if verdict.operation in policy.operations
     ]
     if policy.ttl is not None:
-        verdicts.insert(0, _ttl(dataset, policy, now, last_ttl))
+        verdicts.insert(0, _ttl(dataset, policy, now, last_ttl, ttl_refused))
     due = tuple(verdict.operation for verdict in verdicts if verdict.due)
     return Judgement(
         health,
@@ -168,7 +170,9 @@ def _planned(dataset: Dataset, policy: DatasetPolicy) -> CompactionPlan:
     )
 
 
-def _ttl(dataset: Dataset, policy: DatasetPolicy, now: datetime, last: datetime | None) -> Verdict:
+def _ttl(
+    dataset: Dataset, policy: DatasetPolicy, now: datetime, last: datetime | None, refused: str
+) -> Verdict:
     assert policy.ttl is not None
     every: timedelta = policy.settings["ttl_every"]
     try:
@@ -178,6 +182,8 @@ def _ttl(dataset: Dataset, policy: DatasetPolicy, now: datetime, last: datetime 
     except LanceOpsError as error:
         reason = error.message
         return Verdict("ttl", due=False, reason=reason, blocked=reason)
+    if refused:
+        return Verdict("ttl", due=False, reason=refused, blocked=refused)
     if last is None:
         return Verdict("ttl", due=True, reason=f"{policy.ttl}, never looked for")
     return Verdict(

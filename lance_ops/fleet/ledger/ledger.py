@@ -1,6 +1,7 @@
 """Ledger: reading and writing its tables, what died writers left, and keeping all of it small."""
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,11 +14,14 @@ from lance_ops.errors import (
     CommitConflictError,
     DatasetExistsError,
     DatasetNotFoundError,
+    FileMissingError,
+    FormatError,
     InvalidArgumentError,
     LanceOpsError,
 )
 from lance_ops.fleet.ledger.journal import Entry, Journal
 from lance_ops.fleet.ledger.rows import (
+    GONE,
     AlertRow,
     Look,
     OperationRow,
@@ -46,6 +50,13 @@ _TABLES: dict[type, str] = {
 }
 _ALSO: dict[type, str] = {AlertRow: " AND state = 'over'"}
 """What has to hold, too, for a row to go."""
+
+_LOST: dict[type, str] = {
+    Look: "the course of all measures",
+    OperationRow: "the history of operations, what estimates learned, and when rows were last looked for",
+    RunRow: "the history of runs",
+    AlertRow: "what people were told, so that they are told again of what is still so,",
+}
 
 _MOST_FRAGMENTS = 24
 _MOST_VERSIONS = 60
@@ -93,8 +104,12 @@ class FleetLedger:
         """
         return self._read(Look, since, dataset)
 
-    def latest(self) -> dict[str, Look]:
-        """The newest look at each dataset, by name."""
+    def latest(self, *, with_gone: bool = False) -> dict[str, Look]:
+        """The newest look at each dataset, by name.
+
+        Args:
+            with_gone: Those too that the newest discovery did not find any more.
+        """
         dataset = self._open(Look)
         if dataset is None:
             return {}
@@ -110,7 +125,9 @@ class FleetLedger:
         for batch in dataset.to_batches(with_row_address=True):
             mask = pc.is_in(batch["_rowaddr"], pa.array(sorted(wanted), pa.uint64()))
             chosen = pa.Table.from_batches([batch.filter(mask)]).drop_columns(["_rowaddr"])
-            found |= {look.dataset: look for look in from_table(Look, chosen)}
+            found |= {
+                look.dataset: look for look in from_table(Look, chosen) if with_gone or look.verdict != GONE
+            }
         return found
 
     def verdicts(self) -> dict[str, str]:
@@ -119,7 +136,8 @@ class FleetLedger:
         if dataset is None:
             return {}
         found = dataset.to_table(columns=["dataset", "at", "verdict"]).sort_by("at")
-        return dict(zip(found["dataset"].to_pylist(), found["verdict"].to_pylist(), strict=True))
+        newest = dict(zip(found["dataset"].to_pylist(), found["verdict"].to_pylist(), strict=True))
+        return {name: verdict for name, verdict in newest.items() if verdict != GONE}
 
     def operations(self, *, since: datetime | None = None, dataset: str | None = None) -> list[OperationRow]:
         """Operations, oldest first; see `looks`."""
@@ -222,6 +240,19 @@ class FleetLedger:
             return Dataset.open(self._child(kind))
         except DatasetNotFoundError:
             return None
+        except FormatError as error:
+            raise self._damaged(kind, error) from error
+
+    def _damaged(self, kind: type, error: LanceOpsError) -> FormatError:
+        """That it is the ledger and none of the datasets, and what to do about it."""
+        uri = self._child(kind).uri
+        remove = f"aws s3 rm --recursive {uri}" if uri.startswith("s3://") else f"rm -r {shlex.quote(uri)}"
+        return FormatError(
+            f"the ledger of the fleet is damaged: {error.message}",
+            path=uri,
+            hint=f"no dataset is: `{remove}`, and `lance-ops fleet status` begins it anew; {_LOST[kind]} "
+            "is lost with it",
+        )
 
     def _create(self, kind: type) -> Dataset:
         found = self._open(kind)
@@ -270,5 +301,8 @@ class FleetLedger:
         if dataset is not None:
             quoted = dataset.replace("'", "''")
             conditions.append(f"dataset = '{quoted}'")
-        table: Any = opened.to_table(filter=" AND ".join(conditions) or None)
+        try:
+            table: Any = opened.to_table(filter=" AND ".join(conditions) or None)
+        except (FormatError, FileMissingError) as error:
+            raise self._damaged(kind, error) from error
         return sorted(from_table(kind, table), key=lambda row: row.at)

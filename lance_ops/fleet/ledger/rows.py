@@ -9,6 +9,12 @@ import pyarrow as pa
 
 T = TypeVar("T")
 
+GONE = "gone"
+"""Verdict of the last row of a dataset that is found no more: it is none of those that there are."""
+
+REFUSED = "refused"
+"""Outcome of a rule for rows that would take more of them than it may."""
+
 VERDICTS = ("damaged", "overdue", "due", "blocked", "healthy")
 """The worst first."""
 
@@ -36,7 +42,7 @@ class Look:
         class_name: Its class.
         owner: Who is told; None for nobody.
         mode: Of its class.
-        verdict: Of `VERDICTS`.
+        verdict: Of `VERDICTS`, or `GONE`.
         why: The numbers behind it, or what blocks it, or what is damaged.
         due: Operations that are due, in their order: `ttl`, `compact`, `index`, `cleanup`.
         due_since: Since when something has been due, as far as looks tell.
@@ -70,6 +76,8 @@ class Look:
         requests: That it made.
         error: Type of the error that kept it from being judged; empty for none.
         rules: Fingerprint of the policy that it was judged by; None in rows that are older than this column.
+        head: Mark of the newest manifest that was seen, see `survey.identity`; None in rows that are older.
+        since: When the path was found to have another dataset than before; None for as long as looks tell.
     """
 
     key: str
@@ -115,6 +123,8 @@ class Look:
     requests: int = 0
     error: str = ""
     rules: str | None = None
+    head: str | None = None
+    since: datetime | None = None
 
     @property
     def is_due(self) -> bool:
@@ -134,7 +144,8 @@ class OperationRow:
         store: Name of its store.
         uri: Where it is.
         operation: `ttl`, `compact`, `index` or `cleanup`.
-        outcome: `done`, `nothing` (it found nothing to do), `failed`, `conflict` (other writers were faster,
+        outcome: `done`, `nothing` (it found nothing to do), `refused` (it would delete more rows than
+            `ttl_max_fraction` lets it), `failed`, `conflict` (other writers were faster,
             again and again), or `broken off` (whoever ran it died; nobody told what became of it).
         error: Type and message of the error; empty for none.
         read_version: Version that it began at.
@@ -158,6 +169,7 @@ class OperationRow:
         scan_seconds_saved: What each full scan is faster by, an estimate.
         level: How much smaller than usual its groups were, after conflicts: 0 for as usual.
         summary: The result in one line.
+        rules: What a rule for rows that was refused said, see `DatasetPolicy.terms`; None of all others.
     """
 
     key: str
@@ -190,6 +202,7 @@ class OperationRow:
     scan_seconds_saved: float = 0.0
     level: int = 0
     summary: str = ""
+    rules: str | None = None
 
     @property
     def seconds_error(self) -> float | None:

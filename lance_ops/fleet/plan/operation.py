@@ -1,10 +1,12 @@
 """Planning: from the newest looks to what is done next; pure."""
 
+import difflib
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from lance_ops.errors import InvalidArgumentError
 from lance_ops.fleet.judge.rank import order
 from lance_ops.fleet.ledger.rows import Look, OperationRow
 from lance_ops.fleet.plan.model import FleetPlan, LeftOut, PlannedDataset
@@ -62,7 +64,7 @@ def plan_fleet(
         if look.verdict in ("blocked", "damaged")
     ]
     purse = _Purse.of(policy, operations, options.bytes, now)
-    pauses = _pauses(operations)
+    pauses = _pauses(operations, {look.dataset: look.since for look in chosen if look.since is not None})
     items: list[PlannedDataset] = []
     for look in order([look for look in chosen if look.is_due], now):
         rules = policy.of_dataset(look.dataset)
@@ -149,7 +151,26 @@ def _item(policy: FleetPolicy, look: Look, rules: DatasetPolicy, losses: int) ->
         bytes_saved=look.reclaimable_bytes,
         level=losses,
         terms=tuple(rules.terms(operation) for operation in look.due),
+        head=look.head or "",
     )
+
+
+def check_names(names: Iterable[str], there: Iterable[str]) -> None:
+    """See that datasets are there.
+
+    Raises:
+        InvalidArgumentError: One is not; it says what is.
+    """
+    known = sorted(there)
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 3) or known[:5]
+            more = ", ..." if len(close) < len(known) else ""
+            raise InvalidArgumentError(
+                f"there is no dataset {name!r} in the fleet",
+                field="dataset",
+                hint=f"there is {', '.join(close)}{more}" if known else "no dataset was found so far",
+            )
 
 
 def path_of(policy: FleetPolicy, look: Look) -> str:
@@ -178,10 +199,19 @@ def _why_not(
     return ""
 
 
-def _pauses(operations: Sequence[OperationRow]) -> dict[str, tuple[int, datetime]]:
-    """Runs in a row that lost to other writers, and when the last of them did."""
+def _pauses(
+    operations: Sequence[OperationRow], since: Mapping[str, datetime]
+) -> dict[str, tuple[int, datetime]]:
+    """Runs in a row that lost to other writers, and when the last of them did.
+
+    Args:
+        operations: Oldest first.
+        since: When a path got another dataset: what was done before was done to the one that is gone.
+    """
     found: dict[str, tuple[int, datetime]] = {}
     for row in operations:
+        if row.dataset in since and row.at < since[row.dataset]:
+            continue
         if row.outcome == "conflict":
             found[row.dataset] = (found.get(row.dataset, (0, row.at))[0] + 1, row.at)
         elif row.outcome == "done":

@@ -1,11 +1,25 @@
 """Alert rules: whom to tell of what, and what makes no sense in them."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
 
-ALERT_KINDS = ("conflict", "failure", "damaged", "blocked", "overdue", "recovered", "schema", "silent")
+from lance_ops.fleet.policy.secrets import variables
+
+ALERT_KINDS = (
+    "conflict",
+    "failure",
+    "damaged",
+    "blocked",
+    "overdue",
+    "gone",
+    "recovered",
+    "schema",
+    "silent",
+)
+BUILT_IN = ("log", "webhook", "slack", "pagerduty", "email")
 _WITH_URL = {"webhook": "a webhook", "slack": "Slack", "email": "e-mail"}
 
 
@@ -60,6 +74,25 @@ class AlertRule:
     def wants_owner(self, owner: str | None) -> bool:
         """Whether it tells of the datasets of an owner."""
         return not self.owners or owner in self.owners
+
+
+def unreachable(rules: Sequence[AlertRule], notifiers: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """Whom nobody could tell here and now, with the path of each.
+
+    Args:
+        rules: The rules.
+        notifiers: Names that the scheduler knows besides those that are built in.
+    """
+    for i, rule in enumerate(rules):
+        if rule.to not in (*BUILT_IN, *notifiers):
+            yield (
+                f"alerts[{i}].to",
+                f"nobody here knows {rule.to!r}; there is {', '.join(BUILT_IN)}; or give --notifier",
+            )
+        for name, text in (("url", rule.url), ("key", rule.key)):
+            for variable in variables(text or ""):
+                if variable not in os.environ:
+                    yield f"alerts[{i}].{name}", f"the environment has no {variable}"
 
 
 def problems_of(rules: Sequence[AlertRule]) -> Iterator[tuple[str, str]]:

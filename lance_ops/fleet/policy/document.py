@@ -28,14 +28,27 @@ class Document:
 class _Reader:
     lines: dict[str, int] = field(default_factory=dict)
     problems: list[PolicyProblem] = field(default_factory=list)
+    within: set[int] = field(default_factory=set)
 
     def read(self, loader: yaml.SafeLoader, node: yaml.Node, path: str) -> Any:
         self.lines[path] = node.start_mark.line + 1
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(loader, node, path)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.read(loader, item, f"{path}[{i}]") for i, item in enumerate(node.value)]
-        return loader.construct_object(node, deep=True)
+        if id(node) in self.within:
+            return self._wrong(node, path, "it is a part of itself")
+        self.within.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._mapping(loader, node, path)
+            if isinstance(node, yaml.SequenceNode):
+                return [self.read(loader, item, f"{path}[{i}]") for i, item in enumerate(node.value)]
+            return loader.construct_object(node, deep=True)
+        except ValueError as error:
+            # A date that looks like one.
+            return self._wrong(node, path, f"{node.value!r} makes no sense: {error}")
+        finally:
+            self.within.discard(id(node))
+
+    def _wrong(self, node: yaml.Node, path: str, message: str) -> None:
+        self.problems.append(PolicyProblem(node.start_mark.line + 1, path, message))
 
     def _mapping(self, loader: yaml.SafeLoader, node: yaml.MappingNode, path: str) -> dict[str, Any]:
         found: dict[str, Any] = {}

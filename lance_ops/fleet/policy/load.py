@@ -7,7 +7,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lance_ops.errors import InvalidArgumentError, NotFoundError, PolicyError, PolicyProblem
+from lance_ops.errors import InvalidArgumentError, LanceOpsError, NotFoundError, PolicyError, PolicyProblem
 from lance_ops.fleet.policy.alerts import AlertRule
 from lance_ops.fleet.policy.document import Document, read_document
 from lance_ops.fleet.policy.model import (
@@ -22,12 +22,14 @@ from lance_ops.fleet.policy.quantities import (
     parse_bytes,
     parse_count,
     parse_duration,
-    parse_number,
+    parse_positive,
+    parse_several,
     parse_text,
 )
 from lance_ops.fleet.policy.secrets import Options, expand
 from lance_ops.fleet.policy.settings import MODES, SETTINGS
 from lance_ops.fleet.policy.windows import Blackout, Window
+from lance_ops.storage.paths import parse_location
 
 T = TypeVar("T")
 
@@ -145,8 +147,13 @@ class _Loader:
             text = expand(text)
         except InvalidArgumentError as error:
             self._say(path, error.message)
+            return text
         if self.base is not None and "://" not in text and not text.startswith("~"):
-            return str(self.base / text)
+            text = str(self.base / text)
+        try:
+            parse_location(text)
+        except LanceOpsError as error:
+            self._say(path, error.message)
         return text
 
     def _discover(self, value: object, path: str) -> DiscoverRule:
@@ -230,8 +237,8 @@ class _Loader:
     def _budget(self, found: Mapping[str, Any], path: str) -> Budget:
         return Budget(
             bytes_per_hour=self._parsed(found, path, "bytes_per_hour", parse_bytes, None),
-            runs=self._parsed(found, path, "runs", parse_count, None),
-            requests_per_second=self._parsed(found, path, "requests_per_second", parse_number, None),
+            runs=self._parsed(found, path, "runs", parse_several, None),
+            requests_per_second=self._parsed(found, path, "requests_per_second", parse_positive, None),
         )
 
     def _ledger(self, value: object) -> tuple[Any, dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from lance_ops.errors import InvalidArgumentError, PolicyError, PolicyProblem
 from lance_ops.fleet.policy.alerts import AlertRule, problems_of
-from lance_ops.fleet.policy.overlaps import overlaps
+from lance_ops.fleet.policy.overlaps import ledger_in_the_way, overlaps
 from lance_ops.fleet.policy.secrets import Options
 from lance_ops.fleet.policy.settings import OPERATIONS, SETTINGS, THRESHOLDS, Mode, setting_text
 from lance_ops.fleet.policy.ttl import RowTTL
@@ -322,7 +322,9 @@ def _problems(policy: FleetPolicy) -> Iterator[tuple[str, str]]:
     if not names:
         yield "stores", "a fleet needs at least one store"
     yield from _twice(names, "stores.{}")
-    yield from overlaps([(store.name, store.root, store.options) for store in policy.stores])
+    places = [(store.name, store.root, store.options) for store in policy.stores]
+    yield from overlaps(places)
+    yield from ledger_in_the_way(policy.ledger, [(name, root) for name, root, _ in places])
     for i, rule in enumerate(policy.discover):
         if rule.store not in names:
             yield f"discover[{i}].store", f"there is no store {rule.store!r}; there is {', '.join(names)}"

@@ -19,7 +19,7 @@ def overlaps(stores: Sequence[tuple[str, str, Mapping[str, str]]]) -> Iterator[t
             location = parse_location(root)
         except LanceOpsError:
             continue  # Told where it is opened.
-        uri = os.path.realpath(location.uri) if location.is_local else location.uri
+        uri = resolved(root)
         # The same bucket at another endpoint or of another account is another one.
         where = {
             key.lower(): value
@@ -35,6 +35,35 @@ def overlaps(stores: Sequence[tuple[str, str, Mapping[str, str]]]) -> Iterator[t
                     f"store {name!r} overlaps with store {other!r}: datasets are there twice",
                 )
         places.append((name, uri, where))
+
+
+def resolved(uri: str) -> str:
+    """A place by which the same one is known, links of this machine followed.
+
+    Raises:
+        LanceOpsError: It is none.
+    """
+    location = parse_location(uri)
+    return os.path.realpath(location.uri) if location.is_local else location.uri
+
+
+def ledger_in_the_way(ledger: str | None, stores: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """What is wrong with a ledger that is the root of a store, or holds one: it would maintain itself.
+
+    Args:
+        ledger: Its place; None for that which is passed over anyway.
+        stores: Name and root of each.
+    """
+    for name, root in stores:
+        try:
+            place, uri = resolved(ledger or ""), resolved(root)
+        except LanceOpsError:
+            continue  # Told where it is opened.
+        if f"{uri}/".startswith(_folder(place)):
+            yield (
+                "ledger.path",
+                f"the ledger needs a folder of its own, and this one is or holds the root of store {name!r}",
+            )
 
 
 def _folder(uri: str) -> str:

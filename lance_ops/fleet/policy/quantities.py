@@ -1,7 +1,7 @@
 """Quantities as people write them: `14d`, `500GB`, `10 %`; and numbers as they are."""
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _BYTES = {
@@ -17,6 +17,7 @@ _BYTES = {
     "GIB": 2**30,
     "TIB": 2**40,
 }
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - compared with durations alone
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
@@ -39,9 +40,12 @@ def parse_duration(value: object) -> timedelta:
     if match is None:
         raise ValueError(f"{value!r} is no duration; write for example 30m, 12h, 14d or 2w")
     try:
-        return timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
+        found = timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
+        # So long ago there has to be a day.
+        _ = _EPOCH - found
     except OverflowError as error:
         raise ValueError(f"{value!r} is longer than any calendar") from error
+    return found
 
 
 def duration_text(value: timedelta) -> str:
@@ -100,6 +104,30 @@ def parse_count(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is no whole number")
     return value
+
+
+def parse_positive(value: object) -> float:
+    """A number above 0.
+
+    Raises:
+        ValueError: It is none.
+    """
+    found = parse_number(value)
+    if found <= 0:
+        raise ValueError(f"{value!r} lets nothing happen; write a number above 0, or nothing for no bound")
+    return found
+
+
+def parse_several(value: object) -> int:
+    """A whole number from 1 on.
+
+    Raises:
+        ValueError: It is none.
+    """
+    found = parse_count(value)
+    if not found:
+        raise ValueError("0 lets nothing happen; write a number from 1 on, or nothing for no bound")
+    return found
 
 
 def parse_switch(value: object) -> bool:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from zoneinfo import ZoneInfo
 
@@ -41,7 +41,8 @@ def parse_hours(text: str) -> tuple[int, int]:
     match = _HOURS.fullmatch(text.strip())
     if match is not None:
         begin, end = (int(match[i]) * 60 + int(match[i + 1] or 0) for i in (1, 3))
-        if begin < 1440 and end <= 1440 and begin != end:
+        minutes = (int(match[i] or 0) for i in (2, 4))
+        if begin < 1440 and end <= 1440 and begin != end and all(minute < 60 for minute in minutes):
             return begin, end
     raise ValueError(f"{text!r} is no span of hours; write for example 22-06, 22:30-06:00 or 0-24")
 
@@ -109,7 +110,7 @@ class Blackout:
     def span(self) -> tuple[datetime, datetime]:
         """When it begins and ends."""
         zone = check_zone(self.timezone)
-        return _moment(self.first, 0, zone), _moment(self.last + timedelta(days=1), 0, zone)
+        return _both_folds(_moment(self.first, 0, zone), _moment(self.last + timedelta(days=1), 0, zone))
 
     def __str__(self) -> str:
         return f"{self.first} to {self.last} {self.timezone}"
@@ -142,6 +143,8 @@ def open_until(
     Returns:
         None when it may not run at that moment; `datetime.max` in UTC when no end is in sight.
     """
+    # Moments of one zone are compared by their clock, which shows an hour twice.
+    at = at.astimezone(UTC)
     until = at
     if windows:
         spans = sorted(span for window in windows for span in window.spans(at))
@@ -167,6 +170,7 @@ def next_opening(
     at: datetime, windows: Sequence[Window], blackouts: Sequence[Blackout | Window] = ()
 ) -> datetime | None:
     """When maintenance may run again: `at` itself when it may, None when not within a week or so."""
+    at = at.astimezone(UTC)
     moments = {at}
     moments |= {begin for window in windows for begin, _ in window.spans(at)}
     moments |= {end for item in blackouts for _, end in _spans(item, at)}
@@ -180,7 +184,20 @@ def _spans(item: Blackout | Window, at: datetime) -> Iterator[tuple[datetime, da
     if isinstance(item, Blackout):
         yield item.span()
     else:
-        yield from item.spans(at)
+        for begin, end in item.spans(at):
+            yield _both_folds(begin, end)
+
+
+def _both_folds(begin: datetime, end: datetime) -> tuple[datetime, datetime]:
+    """A span in which nothing may run, as wide as the clock may mean it where it shows an hour twice."""
+
+    def moment(item: datetime) -> datetime:
+        return item.astimezone(UTC)
+
+    return (
+        min(begin, begin.replace(fold=1), key=moment),
+        max(end, end.replace(fold=1), key=moment),
+    )
 
 
 def _moment(day: date, minutes: int, zone: ZoneInfo) -> datetime:

@@ -12,24 +12,30 @@ from types import MappingProxyType
 
 from lance_ops.errors import (
     CommitConflictError,
+    FleetModeError,
+    InvalidArgumentError,
     LanceOpsError,
     LeaseHeldError,
     RetryableCommitConflictError,
 )
 from lance_ops.fleet.judge.dataset import estimate, judge
 from lance_ops.fleet.judge.estimate import OperationEstimate
-from lance_ops.fleet.ledger.rows import Look, OperationRow
+from lance_ops.fleet.ledger.rows import REFUSED, Look, OperationRow
 from lance_ops.fleet.run.lease import Lease
 from lance_ops.fleet.run.perform import performed
 from lance_ops.fleet.run.task import MaintainTask, Outcome
 from lance_ops.fleet.stores.metered import Rate, meter
 from lance_ops.fleet.stores.opened import FleetDataset
+from lance_ops.fleet.survey.identity import is_another
 from lance_ops.fleet.survey.look import LookOptions, Sight, look_at
 from lance_ops.maintenance.runner import LocalRunner, Runner
+from lance_ops.storage import ObjectInfo, Store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.listing import list_versions
+from lance_ops.table.manifest.listing import manifests_among
+from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
 
 _LEVELS_A_RUN = 2
+_TOO_MANY = "raise `ttl_max_fraction` for as long as that is what is wanted, as on the first run of a rule"
 
 
 def maintain_many(tasks: Sequence[MaintainTask]) -> list[Outcome]:
@@ -65,8 +71,8 @@ class _Maintenance:
 
     def run(self) -> Outcome:
         task, name = self.task, self.task.item.dataset
-        dataset, versions = self._opened()
-        due = self._allowed(self._due(dataset, versions))
+        dataset, manifests = self._opened()
+        due = self._allowed(self._due(dataset, manifests))
         if not due:
             return Outcome(dataset=name, state="done", look=_row_of(self._look((), dataset)))
         task.journal.begin(task.run, name, [self._intent(operation, dataset) for operation in due])
@@ -96,23 +102,36 @@ class _Maintenance:
         except Exception as error:  # noqa: BLE001 - what was done before is told all the same
             state, why = "failed", _said(error)
         self._tell(rows)
+        why = why or next((row.error for row in rows if row.outcome == REFUSED), "")
         return Outcome(dataset=name, state=state, why=why, rows=tuple(rows), look=_row_of(sight))
 
-    def _opened(self) -> tuple[Dataset, int]:
-        """The newest version, and how many there are, by one listing."""
+    def _opened(self) -> tuple[Dataset, list[ObjectInfo]]:
+        """The newest version, and what lies beside its manifest, by one listing."""
         store = self.task.store
         seen = meter(store).once()
         found = Dataset.open(seen)
-        return Dataset(store, found.location, found.manifest), len(list_versions(seen))
+        return Dataset(store, found.location, found.manifest), list(seen.list(VERSIONS_DIRECTORY))
 
-    def _due(self, dataset: Dataset, versions: int) -> tuple[str, ...]:
-        """What is due now: whoever held the lease before may have done it all."""
+    def _due(self, dataset: Dataset, manifests: Sequence[ObjectInfo]) -> tuple[str, ...]:
+        """What is due now: whoever held the lease before may have done it all.
+
+        Raises:
+            FleetModeError: What was approved is another dataset.
+        """
         before = self.task.before
+        replaced = is_another(self.task.item.head, manifests, dataset.version)
+        if replaced and self.task.approved:
+            raise FleetModeError(
+                "another dataset is at this path than the one that was approved",
+                path=self.task.item.uri,
+                hint="a plan made now has to be approved",
+            )
         if (
             before is not None
+            and not replaced
             and before.version == dataset.version
             and before.rules == self.task.policy.fingerprint()
-            and before.versions == versions
+            and before.versions == _count_of_versions(self.task.store, manifests)
         ):
             self._know(dataset, self.task.estimates)
             return before.due
@@ -120,7 +139,8 @@ class _Maintenance:
             dataset,
             self.task.policy,
             now=datetime.now(UTC),
-            last_ttl=self.task.last_ttl,
+            last_ttl=None if replaced else self.task.last_ttl,
+            ttl_refused="" if replaced else self.task.ttl_refused,
             with_estimates=False,
         ).due
 
@@ -160,6 +180,12 @@ class _Maintenance:
                 outcome, why = "conflict", _said(error)
             except CommitConflictError as error:
                 outcome, why = "conflict", _said(error)
+            except InvalidArgumentError as error:
+                outcome, why = "failed", _said(error)
+                if operation == "ttl" and error.field == "max_fraction":
+                    # It stands in the way of nothing else.
+                    outcome, why = REFUSED, f"{why}; {_TOO_MANY}"
+                    row = replace(row, rules=self.task.policy.terms("ttl"))
             except Exception as error:  # noqa: BLE001 - a row of the ledger tells it
                 outcome, why = "failed", _said(error)
             seconds = time.monotonic() - began
@@ -232,6 +258,7 @@ class _Maintenance:
         """Look at what there is now: at the newest version, which was opened just now, or is when None."""
         task, item = self.task, self.task.item
         # A rule for rows that failed is still due.
+        refused = next((row.error.partition(": ")[2] for row in rows if row.outcome == REFUSED), "")
         looked = any(row.operation == "ttl" and row.outcome in ("done", "nothing") for row in rows)
         found = FleetDataset(item.dataset, item.store, item.path, item.uri)
         options = LookOptions(
@@ -239,7 +266,10 @@ class _Maintenance:
             now=datetime.now(UTC),
             corrections=task.corrections,
             last_ttl=datetime.now(UTC) if looked else task.last_ttl,
+            ttl_refused=refused or task.ttl_refused,
             before=task.before,
+            # What failed may be for a file that is not there: then there is no use in trying again.
+            check_files=any(row.error and row.outcome not in ("conflict", REFUSED) for row in rows),
             keep_rates=True,
             opened=dataset,
         )
@@ -247,6 +277,10 @@ class _Maintenance:
         if sight is not None and dataset is not None:
             self._know(dataset, sight.estimates)
         return sight
+
+
+def _count_of_versions(store: Store, manifests: Sequence[ObjectInfo]) -> int:
+    return sum(not is_detached(item.version) for item in manifests_among(store, manifests))
 
 
 def _row_of(sight: Sight | None) -> Look | None:

@@ -12,7 +12,7 @@ from lance_ops.fleet.judge.estimate import OperationEstimate
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import Look, OperationRow, RunRow
 from lance_ops.fleet.plan.model import FleetPlan, LeftOut, PlannedDataset
-from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet, within
+from lance_ops.fleet.plan.operation import PlanOptions, check_names, plan_fleet, within
 from lance_ops.fleet.policy.model import DatasetPolicy, FleetPolicy
 from lance_ops.fleet.policy.windows import open_until
 from lance_ops.fleet.run.batches import dealt
@@ -127,12 +127,16 @@ class _Run:
     untold: list[Outcome] = field(default_factory=list)
     items: dict[str, PlannedDataset] = field(default_factory=dict)
     total: int = 0
+    errors: tuple[str, ...] = ()
     written: float = field(default_factory=time.monotonic)
 
     def go(self, survey: Survey | None, broken_off: int) -> FleetRun:
         past = Past.read(self.ledger, self.at) if survey is None else survey.past
         known = past.latest if survey is None else survey.known
         estimates = {} if survey is None else survey.estimates
+        self.errors = () if survey is None else survey.discovery.errors
+        planned = () if self.options.plan is None else self.options.plan.items
+        check_names(self.options.only or (), {*known, *(item.dataset for item in planned)})
         plan = self._plan(past, known)
         tasks = {
             item.dataset: self._task(item, past, known.get(item.dataset), estimates.get(item.dataset, ()))
@@ -216,6 +220,7 @@ class _Run:
             journal=self.ledger.journal,
             corrections=past.corrections,
             last_ttl=past.last_ttl.get(item.dataset),
+            ttl_refused=past.refusal(item.dataset, rules, self.at),
             before=before,
             estimates=estimates,
             approved=self.options.plan is not None,
@@ -354,6 +359,7 @@ class _Run:
             before=_counts(known.values()),
             after=_counts(after.values()),
             broken_off=broken_off,
+            errors=self.errors,
         )
 
     def _state(self, name: str) -> str:

@@ -21,6 +21,7 @@ class FleetRun:
         before: Datasets by verdict before.
         after: So, afterwards.
         broken_off: Operations of earlier runs that somebody died in.
+        errors: Where no dataset could be looked for, one line each.
     """
 
     row: RunRow
@@ -29,6 +30,7 @@ class FleetRun:
     before: Mapping[str, int]
     after: Mapping[str, int]
     broken_off: int = 0
+    errors: tuple[str, ...] = ()
 
     @property
     def rows(self) -> list[OperationRow]:
@@ -48,6 +50,7 @@ class FleetRun:
             "before": dict(self.before),
             "after": dict(self.after),
             "broken_off": self.broken_off,
+            "errors": list(self.errors),
             "outcomes": [
                 {"dataset": item.dataset, "state": item.state, "why": item.why}
                 for item in self.outcomes.values()
@@ -78,6 +81,7 @@ class FleetRun:
         lines = [f"fleet run {self.row.key}: {self.summary()}"]
         if self.row.stopped:
             lines.append(f"  stopped: {self.row.stopped}; {count_text(self.row.left, 'dataset')} left")
+        lines += [f"  not looked at: {error}" for error in self.errors]
         bad = [(item.dataset, item.state, item.why) for item in self.outcomes.values() if item.why]
         if bad:
             lines.append(table_text(("dataset", "state", "because"), bad, 20))

@@ -23,6 +23,7 @@ class MaintainTask:
         journal: Of the ledger.
         corrections: Of the estimates.
         last_ttl: When rows that are too old were last looked for.
+        ttl_refused: Why they are not looked for; empty when they are.
         before: The look that it was planned from.
         estimates: Of what was due then, without corrections; none where they are not known.
         approved: Only the operations of the item may be run: those that a person has seen.
@@ -37,6 +38,7 @@ class MaintainTask:
     journal: Journal
     corrections: Corrections
     last_ttl: datetime | None = None
+    ttl_refused: str = ""
     before: Look | None = None
     estimates: tuple[OperationEstimate, ...] = ()
     approved: bool = False

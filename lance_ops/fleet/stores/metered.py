@@ -196,6 +196,11 @@ class _MappedStore(MeteredStore):
         self._count()
         return self.inner.list_names(folder)
 
+    def info(self, path: str) -> ObjectInfo | None:
+        """See `ListsNames.info`; not counted: other stores tell it with the names."""
+        assert lists_names(self.inner)
+        return self.inner.info(path)
+
     def watch_folder(self, folder: str) -> FolderWatch | None:
         """See `ListsNames.watch_folder`."""
         assert lists_names(self.inner)

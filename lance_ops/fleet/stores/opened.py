@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from posixpath import join
 
 from lance_ops.fleet.policy.model import FleetPolicy, StoreSpec
+from lance_ops.fleet.policy.overlaps import resolved
 from lance_ops.fleet.stores.metered import MeteredStore, Rate, meter
 from lance_ops.storage import Store, open_store
 
@@ -61,6 +62,11 @@ class FleetStores:
         name = path if len(self.policy.stores) == 1 else f"{store}/{path}".rstrip("/")
         root = self.root(store).uri
         return FleetDataset(name or root.rpartition("/")[2], store, path, join(root, path) if path else root)
+
+    def ledger_below(self, name: str) -> str | None:
+        """Path of the ledger below the root of a store; None where it lies elsewhere."""
+        root, ledger = resolved(self.policy.store(name).root), resolved(self.policy.ledger_uri)
+        return ledger.removeprefix(f"{root}/") if ledger.startswith(f"{root}/") else None
 
     def open(self, dataset: FleetDataset) -> MeteredStore:
         """The store at the root of a dataset, with a count of its own."""

@@ -9,15 +9,17 @@ from lance_ops.errors import DatasetNotFoundError, FileMissingError, FormatError
 from lance_ops.fleet.judge.dataset import Judgement, judge, schema_mark
 from lance_ops.fleet.judge.estimate import Corrections, OperationEstimate
 from lance_ops.fleet.judge.rank import benefit_over_cost
-from lance_ops.fleet.ledger.rows import Look
+from lance_ops.fleet.ledger.rows import GONE, Look
 from lance_ops.fleet.policy.model import DatasetPolicy
 from lance_ops.fleet.stores.metered import MeteredStore
 from lance_ops.fleet.stores.opened import FleetDataset
+from lance_ops.fleet.survey.identity import head_of, is_another, mark_in
 from lance_ops.maintenance.fsck.operation import fsck
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.read import read_manifest
-from lance_ops.table.manifest.listing import latest, list_versions
+from lance_ops.table.manifest.listing import list_versions
 from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 
 _DAY = 86400.0
 _RATES = ("versions_per_day", "fragments_per_day", "rows_per_day", "deleted_per_day", "bytes_per_day")
@@ -35,6 +37,7 @@ class LookOptions:
         now: When, aware.
         corrections: Of the estimates.
         last_ttl: When rows that are too old were last looked for.
+        ttl_refused: Why the last attempt to remove them failed; empty where it did not.
         losses: Runs in a row that lost to other writers.
         before: The look before.
         check_files: Look whether all files are there, too.
@@ -47,6 +50,7 @@ class LookOptions:
     now: datetime
     corrections: Corrections = field(default_factory=Corrections)
     last_ttl: datetime | None = None
+    ttl_refused: str = ""
     losses: int = 0
     before: Look | None = None
     check_files: bool = False
@@ -94,6 +98,8 @@ def look_at(
         "rules": policy.fingerprint(),
     }
     before = options.before
+    # What is not known of one that does not open is as it was.
+    unread = {**base} if before is None else {**base, "head": before.head, "since": before.since}
     try:
         if _is_as_before(seen, policy, options):
             assert before is not None
@@ -103,21 +109,47 @@ def look_at(
     except DatasetNotFoundError:
         return None
     except (FormatError, FileMissingError) as error:
-        found = Look(**base, verdict="damaged", why=error.message, error=type(error).__name__)
+        found = Look(**unread, verdict="damaged", why=error.message, error=type(error).__name__)
     except Exception as error:  # noqa: BLE001 - one dataset must not end the look at all others
         why = error.message if isinstance(error, LanceOpsError) else str(error)
-        found = Look(**base, verdict="blocked", why=why, error=type(error).__name__)
+        found = Look(**unread, verdict="blocked", why=why, error=type(error).__name__)
     made = seen.requests + store.requests - requests
     return Sight(replace(found, seconds=time.monotonic() - started, requests=made), estimates)
 
 
+def gone_row(last: Look, survey: str, now: datetime) -> Look:
+    """The row of a dataset that was not found any more.
+
+    Args:
+        last: The look before.
+        survey: Id of the survey.
+        now: When, aware.
+    """
+    return Look(
+        key=f"{survey}/{last.dataset}",
+        survey=survey,
+        at=now,
+        dataset=last.dataset,
+        store=last.store,
+        uri=last.uri,
+        class_name=last.class_name,
+        owner=last.owner,
+        mode=last.mode,
+        verdict=GONE,
+        why=f"it was there on {last.at:%Y-%m-%d %H:%M} UTC, and is not found any more",
+        head=last.head,
+        since=last.since,
+    )
+
+
 def _is_as_before(store: MeteredStore, policy: DatasetPolicy, options: LookOptions) -> bool:
-    """Whether nothing can have changed: no new version, and nothing that time alone makes due."""
+    """Whether nothing can have changed: no other manifest, and nothing that time alone makes due."""
     before = options.before
     if (
         not options.if_changed
         or before is None
         or before.verdict != "healthy"
+        or not before.head
         or before.error
         or policy.ttl is not None
         or (before.class_name, before.owner, before.mode) != (policy.class_name, policy.owner, policy.mode)
@@ -125,7 +157,7 @@ def _is_as_before(store: MeteredStore, policy: DatasetPolicy, options: LookOptio
         or options.check_files
     ):
         return False
-    return latest(store).version == before.version
+    return head_of(store) == before.head
 
 
 def _measured(
@@ -137,7 +169,14 @@ def _measured(
 ) -> tuple[Look, tuple[OperationEstimate, ...]]:
     opened = options.opened
     dataset = Dataset.open(seen) if opened is None else Dataset(seen, opened.location, opened.manifest)
-    judged = judge(dataset, policy, now=options.now, last_ttl=options.last_ttl)
+    manifests = list(seen.list(VERSIONS_DIRECTORY))
+    since = None if options.before is None else options.before.since
+    if options.before is not None and is_another(options.before.head, manifests, dataset.version):
+        # Nothing that is known of the one before holds for this one.
+        since, options = options.now, replace(options, before=None, last_ttl=None, ttl_refused="", losses=0)
+    judged = judge(
+        dataset, policy, now=options.now, last_ttl=options.last_ttl, ttl_refused=options.ttl_refused
+    )
     estimates = [options.corrections.apply(base["store"], item) for item in judged.estimates]
     health, before = judged.health, options.before
     damage = ""
@@ -190,6 +229,8 @@ def _measured(
         if estimates
         else 0.0,
         checked_at=checked_at,
+        head=mark_in(manifests, dataset.version) or None,
+        since=since,
         **_rates(dataset, before, keep=options.keep_rates),
     )
     return look, judged.estimates

@@ -14,10 +14,10 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.fleet.discover.operation import Discovery, discover_datasets
 from lance_ops.fleet.judge.estimate import Corrections, OperationEstimate
 from lance_ops.fleet.ledger.ledger import FleetLedger
-from lance_ops.fleet.ledger.rows import Look, OperationRow
-from lance_ops.fleet.policy.model import FleetPolicy
+from lance_ops.fleet.ledger.rows import GONE, REFUSED, Look, OperationRow
+from lance_ops.fleet.policy.model import DatasetPolicy, FleetPolicy
 from lance_ops.fleet.stores.opened import FleetDataset, FleetStores
-from lance_ops.fleet.survey.look import LookOptions, Sight, look_at
+from lance_ops.fleet.survey.look import LookOptions, Sight, gone_row, look_at
 from lance_ops.maintenance.progress import Progress, Reporter
 
 T = TypeVar("T")
@@ -99,42 +99,67 @@ class Past:
 
     Attributes:
         latest: The newest look at each dataset.
+        gone: The newest at those that were not found any more.
         corrections: Of estimates.
         last_ttl: When rows that are too old were last looked for, by dataset.
+        ttl_refused: Why rows that are too old were not removed by the last attempt, by dataset.
         losses: Runs in a row that lost to other writers, by dataset.
         operations: Of the last two weeks, oldest first.
     """
 
     latest: Mapping[str, Look]
+    gone: Mapping[str, Look]
     corrections: Corrections
     last_ttl: Mapping[str, datetime]
+    ttl_refused: Mapping[str, OperationRow]
     losses: Mapping[str, int]
     operations: Sequence[OperationRow]
 
     @classmethod
     def read(cls, ledger: FleetLedger, now: datetime) -> "Past":
         """Read the ledger."""
-        operations = ledger.operations(since=now - _RECENT)
+        operations, newest = ledger.operations(since=now - _RECENT), ledger.latest(with_gone=True)
         last_ttl: dict[str, datetime] = {}
+        refused: dict[str, OperationRow] = {}
         losses: dict[str, int] = defaultdict(int)
         for row in operations:
-            if row.operation == "ttl" and row.outcome in ("done", "nothing"):
-                last_ttl[row.dataset] = row.at
+            known = newest.get(row.dataset)
+            if known is not None and known.since is not None and row.at < known.since:
+                # It was done to another dataset.
+                continue
+            if row.operation == "ttl":
+                refused.pop(row.dataset, None)
+                if row.outcome in ("done", "nothing"):
+                    last_ttl[row.dataset] = row.at
+                elif row.outcome == REFUSED:
+                    refused[row.dataset] = row
             if row.outcome == "conflict":
                 losses[row.dataset] += 1
             elif row.outcome == "done":
                 losses.pop(row.dataset, None)
-        return cls(ledger.latest(), Corrections.learn(operations), last_ttl, dict(losses), operations)
+        latest = {name: look for name, look in newest.items() if look.verdict != GONE}
+        gone = {name: look for name, look in newest.items() if look.verdict == GONE}
+        return cls(latest, gone, Corrections.learn(operations), last_ttl, refused, dict(losses), operations)
 
-    def options(self, name: str, survey: str, now: datetime, **more: bool) -> LookOptions:
+    def refusal(self, name: str, rules: DatasetPolicy, now: datetime) -> str:
+        """Why rows that are too old are not looked for: the same rule was refused a while ago."""
+        row = self.ttl_refused.get(name)
+        if row is None or row.rules != rules.terms("ttl") or now - row.at >= rules.settings["ttl_every"]:
+            return ""
+        return row.error.partition(": ")[2]
+
+    def options(
+        self, name: str, survey: str, now: datetime, rules: DatasetPolicy, **more: bool
+    ) -> LookOptions:
         """What a look at a dataset takes into account."""
         return LookOptions(
             survey=survey,
             now=now,
             corrections=self.corrections,
             last_ttl=self.last_ttl.get(name),
+            ttl_refused=self.refusal(name, rules, now),
             losses=self.losses.get(name, 0),
-            before=self.latest.get(name),
+            before=self.latest.get(name) or self.gone.get(name),
             check_files=more.get("check_files", False),
             if_changed=more.get("if_changed", False),
         )
@@ -196,15 +221,17 @@ def survey_fleet(
             looks, shard = [*looks, *shard], []
     ledger.add_looks(shard, key=f"{survey}-{len(looks)}")
     looks += shard
-    ledger.maintain(now)
     names = {look.dataset for look in looks}
     exists = {item.name for item in found.datasets} - set(gone)
     known = {
         name: look
         for name, look in past.latest.items()
         # What a rule that failed would have found is still there as far as anybody knows.
-        if name in exists or not found.complete
+        if name in exists or found.hides(look.uri)
     }
+    vanished = [gone_row(look, survey, now) for name, look in past.latest.items() if name not in known]
+    ledger.add_looks(vanished, key=f"{survey}-gone")
+    ledger.maintain(now)
     return Survey(
         survey,
         now,
@@ -261,6 +288,7 @@ class _Work:
                 item.name,
                 self.survey,
                 self.now,
+                self.policy.of_dataset(item.name),
                 check_files=check,
                 if_changed=self.options.if_changed,
             ),

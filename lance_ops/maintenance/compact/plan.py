@@ -380,20 +380,15 @@ def _why_nothing(dataset: Dataset, options: CompactionOptions, pinned: frozenset
     is_free = ~is_excluded & ~np.isin(numbers.ids, np.array(sorted(pinned), np.int64))
     target = options.target_rows_per_fragment
     alone = numbers.ids[is_free & Targets.of(options).are_small(numbers)].tolist()
+    which = f"{count_text(len(alone), 'fragment')}, {ids_text(alone)}"
     if alone and options.tier_growth is not None:
-        yield (
-            f"merged with what lies beside them they would not reach a larger size tier yet: "
-            f"{count_text(len(alone), 'fragment')}, {ids_text(alone)}"
-        )
+        yield f"merged with what lies beside them they would not reach a larger size tier yet: {which}"
     elif alone and options.min_source_fragments > 2:
-        yield (
-            f"fewer than {options.min_source_fragments} neighbours that are small: "
-            f"{count_text(len(alone), 'fragment')}, {ids_text(alone)}"
-        )
+        yield f"fewer than {options.min_source_fragments} neighbours that are small: {which}"
     elif alone:
         yield (
             f"fewer than {target:,} rows, but no neighbour to be merged with that is small, too, and under "
-            f"the same indices: {count_text(len(alone), 'fragment')}, {ids_text(alone)}"
+            f"the same indices: {which}"
         )
     elif is_free.any():
         deleted = (

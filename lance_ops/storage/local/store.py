@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from lance_ops.errors import CorruptFileError, FileMissingError
+from lance_ops.errors import CorruptFileError, FileMissingError, PermissionDeniedError
 from lance_ops.storage.failures import missing, translate_os_error
 from lance_ops.storage.folder_watch import FolderWatch, watch_folder
 from lance_ops.storage.local.atomic_file import AtomicFile
@@ -197,7 +197,14 @@ class LocalStore:
         lead = prefix + "/" if prefix else ""
         entries = _sorted_entries(join_uri(self._root, prefix))
         folders = [key[:-1] for key, _ in entries if key[-1] == "/"]
-        return sorted(name for name in folders if next(self._walk(lead + name, ""), None) is not None)
+        return sorted(name for name in folders if self._has_files(lead + name))
+
+    def _has_files(self, folder: str) -> bool:
+        """Whether anything lies below a folder; one that may not be read is for whoever enters it to tell."""
+        try:
+            return next(self._walk(folder, ""), None) is not None
+        except PermissionDeniedError:
+            return True
 
     def list_names(self, folder: str) -> list[str]:
         """See `ListsNames.list_names`."""
@@ -208,6 +215,17 @@ class LocalStore:
             return []
         except OSError as error:
             raise translate_os_error(error, full, reading=True) from error
+
+    def info(self, path: str) -> ObjectInfo | None:
+        """See `ListsNames.info`."""
+        full = self._full(path)
+        try:
+            status = os.stat(full)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise translate_os_error(error, full, reading=True) from error
+        return ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC), _mark(status))
 
     def watch_folder(self, folder: str) -> FolderWatch | None:
         """See `ListsNames.watch_folder`."""

@@ -11,12 +11,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from lance_ops.errors import AlertNotDeliveredError
+from lance_ops.fleet.alerts import channels, post
 from lance_ops.fleet.alerts import operation as telling
-from lance_ops.fleet.alerts import post
 from lance_ops.fleet.alerts.mail import MailServer, hand_in
+from lance_ops.fleet.alerts.message import Message
 from lance_ops.fleet.alerts.operation import tell_alerts
 from lance_ops.fleet.ledger.ledger import FleetLedger
-from lance_ops.fleet.ledger.rows import Look, OperationRow
+from lance_ops.fleet.ledger.rows import AlertRow, Look, OperationRow
+from lance_ops.fleet.policy.alerts import AlertRule
 from lance_ops.fleet.policy.load import parse_policy
 from lance_ops.fleet.run.lease import Lease
 
@@ -525,3 +527,12 @@ def test_a_rule_that_comes_back_tells_of_failures_that_it_has_not_told(tmp_path,
     ledger.add_operations([failed(run="r2", at=NOW + 50 * MINUTE, error="E: second")])
     tell_alerts(with_it, looks=[], now=NOW + 51 * MINUTE)
     assert len(hook.got) == (2 if was_told else 1)
+
+
+def test_a_name_in_the_title_calls_nobody_in_slack(monkeypatch):
+    sent = []
+    monkeypatch.setattr(channels, "post_json", lambda url, content, **_: sent.append(content["text"]))
+    row = AlertRow(key="k", rule="r", at=datetime.now(UTC), dataset="<!channel>.lance", kind="damaged")
+    channels.send(AlertRule("slack", url="http://localhost/"), Message("id", (row,)), {})
+    assert "<!channel>" not in sent[0]
+    assert sent[0].startswith(":warning: *Lance: &lt;!channel&gt;.lance damaged*")

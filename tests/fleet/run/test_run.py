@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import FleetModeError, RetryableCommitConflictError
+from lance_ops.errors import FleetModeError, InvalidArgumentError, RetryableCommitConflictError
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.plan.model import FleetPlan
 from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet
@@ -21,7 +21,7 @@ from lance_ops.fleet.run.operation import RunOptions, approved, run_fleet
 from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.storage import open_store
-from tests.support.fleets import ids, policy, write
+from tests.support.fleets import STRICT, ids, policy, write
 
 
 @pytest.fixture
@@ -181,11 +181,50 @@ def test_a_rule_that_would_empty_a_dataset_is_taken_for_a_mistake(tmp_path):
     lo.append(uri, pa.table({"ts": pa.array([datetime(2020, 1, 1)] * 4, pa.timestamp("us"))}))  # noqa: DTZ001
     rules = policy(tmp_path, default="{ttl: ts > now - 1d}")
     done = run_fleet(rules)
-    assert done.outcomes["t.lance"].state == "failed"
-    # It stays due, for whoever reads the ledger, too.
-    assert done.after == {"due": 1}
-    assert FleetLedger.of(rules).latest()["t.lance"].due == ("ttl",)
+    assert "ttl_max_fraction" in done.outcomes["t.lance"].why
+    assert done.after == {"blocked": 1}
+    found = FleetLedger.of(rules).latest()["t.lance"]
+    assert (found.verdict, found.due) == ("blocked", ())
+    assert "4 of 4 rows match" in found.why
+    assert "ttl_max_fraction" in found.why
+    assert run_fleet(rules).rows == []
     assert lo.dataset(uri).count_rows() == 4
+    # Who allows it has it done at once.
+    allowed = policy(tmp_path, default="{ttl: ts > now - 1d, ttl_max_fraction: 1}")
+    assert [row.rows_deleted for row in run_fleet(allowed).rows if row.operation == "ttl"] == [4]
+
+
+def test_a_rule_that_is_refused_stands_in_the_way_of_nothing_else(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    for _ in range(5):
+        lo.append(uri, pa.table({"ts": pa.array([datetime(2020, 1, 1)], pa.timestamp("us"))}))  # noqa: DTZ001
+    rules = policy(tmp_path, default=f"{STRICT[:-1]}, ttl: ts > now - 1d}}")
+    done = run_fleet(rules)
+    assert [(row.operation, row.outcome) for row in done.rows] == [
+        ("ttl", "refused"),
+        ("compact", "done"),
+        ("cleanup", "done"),
+    ]
+    assert done.after == {"blocked": 1}
+    assert run_fleet(rules).rows == []
+
+
+def test_what_failed_for_a_file_that_is_not_there_is_damaged_and_not_tried_again(tmp_path):
+    write(tmp_path, "a.lance", 5)
+    sorted((tmp_path / "a.lance" / "data").glob("*.lance"))[2].unlink()
+    rules = policy(tmp_path)
+    first = run_fleet(rules)
+    assert first.row.failed == 1
+    assert first.after == {"damaged": 1}
+    again = run_fleet(rules)
+    assert again.rows == []
+    assert again.after == {"damaged": 1}
+
+
+def test_a_name_that_is_none_of_the_fleet_is_refused_with_what_is_there(fleet):
+    with pytest.raises(InvalidArgumentError, match=r"no dataset 'a\.lanc'") as caught:
+        run_fleet(policy(fleet), RunOptions(only=frozenset({"a.lanc"})))
+    assert "a.lance" in (caught.value.hint or "")
 
 
 def test_a_failure_stays_with_its_dataset(fleet):

@@ -1,0 +1,54 @@
+"""What makes no sense in a policy file is refused, with its line."""
+
+from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from lance_ops.errors import PolicyError
+from lance_ops.fleet.policy.load import parse_policy
+from lance_ops.fleet.policy.windows import Blackout, Window, open_until
+
+BERLIN = "Europe/Berlin"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  t: {root: 's3://k:hunter2@b/x'}",
+        "windows: [{days: mon, hours: 22:75-06}]",
+        "budget: {runs: 0}",
+        "budget: {requests_per_second: 0}",
+        "classes: {default: {ttl: keep where ts > now - 9999999d}}",
+        "classes: {default: {older_than: 999999d}}",
+        "blackouts: [{from: 2026-13-01, to: 2026-12-24}]",
+        "x: &a [*a]",
+        "x: &a {b: *a}",
+    ],
+)
+def test_it_is_refused_with_its_line(line):
+    with pytest.raises(PolicyError) as caught:
+        parse_policy(f"version: 1\nstores:\n  s: {{root: lake}}\n{line}\n")
+    assert {problem.line for problem in caught.value.problems} == {4}
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_same_value_in_two_places_is_fine():
+    text = "version: 1\nstores: {s: lake}\nclasses:\n  a: &a {max_versions: 3}\n  b: *a\n"
+    assert len(parse_policy(text).classes) == 2
+
+
+@pytest.mark.parametrize("zone", [UTC, ZoneInfo(BERLIN)])
+@pytest.mark.parametrize(
+    ("utc", "closed"),
+    [("00:15", True), ("01:15", True), ("01:29", True), ("01:31", False), ("02:05", False)],
+)
+def test_a_blackout_holds_both_times_that_the_clock_shows_its_end(zone, utc, closed):
+    at = datetime.fromisoformat(f"2026-10-25T{utc}+00:00").astimezone(zone)
+    assert (open_until(at, [], [Window("all", "01-02:30", BERLIN)]) is None) is closed
+
+
+def test_a_blackout_that_ends_in_an_hour_that_is_left_out_holds_until_the_clock_is_past_it():
+    at = datetime(2026, 3, 29, 1, 15, tzinfo=UTC)
+    assert open_until(at, [], [Window("all", "01-02:30", BERLIN)]) is None
+    assert open_until(at, [], [Blackout(date(2026, 3, 29), date(2026, 3, 29), BERLIN)]) is None
