@@ -270,10 +270,7 @@ def routes_of(dataset: Dataset, options: CompactionOptions) -> tuple[SegmentRout
 def followers_of(
     dataset: Dataset, options: CompactionOptions, groups: Collection[CompactionGroup]
 ) -> tuple[SegmentRoute, ...]:
-    """How the index segments over some groups follow their rewrite, by what that costs.
-
-    Segments that name rows of these groups which they do not cover any more are among them.
-    """
+    """How index segments that cover rows of some groups, or name them all the same, follow their rewrite."""
     routes = routes_of(dataset, options)
     moved = frozenset(number for group in groups for number in group.fragment_ids)
     return (*_weighed(dataset, options, routes, groups), *purges(dataset, routes, moved))
