@@ -31,7 +31,7 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import build_address_map
 from lance_ops.table.transaction.apply_fragments import reserved_ids
 from lance_ops.table.transaction.operations import ReserveFragments, Rewrite, RewriteGroup
-from lance_ops.table.transaction.transaction import ROW_ORDER_KEPT, ROW_ORDER_KEY, work_key
+from lance_ops.table.transaction.transaction import JOB_WORK, ROW_ORDER_KEPT, ROW_ORDER_KEY, work_key
 
 
 @dataclass(slots=True)
@@ -205,6 +205,8 @@ def commit_rewrites(
     followed: list[Followed] = []
     reuse: IndexMetadata | None = None
     names = options.job_key if job is None else work_key(job.mark)
+    # So that another run of the job knows what it finds committed of their results.
+    work = {} if job is None else {JOB_WORK: f"{job.mark}/{job.incarnation}"}
     # What waits to be flushed waits in the store that commits.
     beside = dataset
     if runner is not None and dataset.store is source.store:
@@ -233,7 +235,7 @@ def commit_rewrites(
             source,
             operation,
             # So that a delete that others commit over it finds its rows without looking at them.
-            properties={**(options.properties or {}), ROW_ORDER_KEY: ROW_ORDER_KEPT},
+            properties={**(options.properties or {}), **work, ROW_ORDER_KEY: ROW_ORDER_KEPT},
             job_key=options.job_key,
             committer=options.committer,
             head=None if reservation is None else reservation.commit,

@@ -141,10 +141,27 @@ class RoundCommitter:
             self._record(current, committed, pending)
             self.run.report("committed", 1, 1)
 
+        def commit_left() -> None:
+            nonlocal pending
+            while True:
+                try:
+                    with_replanning(
+                        commit_valid,
+                        max_replans=self.run.max_replans,
+                        on_conflict=lambda error, _: met.append(error),
+                    )
+                except RetryableCommitConflictError:
+                    # To lose against runs of the job itself is to get on, however often it happens.
+                    self.so_far.head = self.so_far.head.latest()
+                    left = self._without_committed(current, pending)
+                    if len(left) == len(pending):
+                        raise
+                    pending = left
+                else:
+                    return
+
         try:
-            with_replanning(
-                commit_valid, max_replans=self.run.max_replans, on_conflict=lambda error, _: met.append(error)
-            )
+            commit_left()
         except Exception as error:
             if is_not_committed(error):
                 self._discard(pending.values())
@@ -168,13 +185,9 @@ class RoundCommitter:
         groups = [item.group for item in pending.values()]
         emptied = emptied_fragments(current.planned, head)
         valid = set(valid_groups(current.planned, head, groups, self.options, emptied))
-        present = frozenset() if self.job is None else present_files(head.manifest)
         kept: dict[int, RewriteResult] = {}
-        for place, result in pending.items():
-            if self.job is not None and result.paths and present.issuperset(result.paths):
-                self.so_far.committed[current.names[place]] = result.paths
-                current.settled.add(place)
-            elif result.group in valid:
+        for place, result in self._without_committed(current, pending).items():
+            if result.group in valid:
                 kept[place] = result
             else:
                 current.lost = current.lost or overtaken(current.planned, head, result.group)
@@ -182,6 +195,26 @@ class RoundCommitter:
                 self._spare([result])
                 self._discard([result])
         return kept
+
+    def _without_committed(
+        self, current: Round, pending: Mapping[int, RewriteResult]
+    ) -> dict[int, RewriteResult]:
+        """Those that no other run of the job has committed; the others are done."""
+        if self.job is None:
+            return dict(pending)
+        head = self.so_far.head
+        present = present_files(head.manifest)
+        there = {fragment.id for fragment in head.fragments}
+        left: dict[int, RewriteResult] = {}
+        for place, result in pending.items():
+            is_there = bool(result.paths) and present.issuperset(result.paths)
+            # Beside what they replace, these files were brought by somebody else: the commit says so.
+            if is_there and there.isdisjoint(result.group.fragment_ids):
+                self.so_far.committed[current.names[place]] = result.paths
+                current.settled.add(place)
+            else:
+                left[place] = result
+        return left
 
     def _spare(self, lost: Iterable[RewriteResult]) -> None:
         """Keep the ids that were reserved for groups that are not committed: the next ones get them."""

@@ -73,7 +73,7 @@ class Outcome:
             if not any(own in line for own in self.reservations)
         ]
         common = self.run.common(
-            self.commits[-1].version if self.commits else self.run.dataset.version,
+            self._version,
             attempts=sum(done.attempts for done in self.commits) + len(self.conflicts),
             conflicts=(*self.conflicts, *rebased),
             rebased_over=tuple(rebased),
@@ -111,6 +111,13 @@ class Outcome:
                 for group, error in self.failures
             ),
         )
+
+    @property
+    def _version(self) -> int:
+        """The version that has all of it; what other runs of the job committed counts."""
+        if self.commits:
+            return self.commits[-1].version
+        return self.head.version if self.committed else self.run.dataset.version
 
     def note(self, line: str) -> None:
         """Remember a conflict, and report it."""

@@ -1,14 +1,15 @@
 """Jobs of a dataset: which are open, who is at work on them, and the end of those that nobody will resume."""
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from lance_ops.errors import LanceOpsError
 from lance_ops.maintenance.jobs.ending import end_job
 from lance_ops.maintenance.jobs.folder import HEADER, JOBS_DIRECTORY, JobFolder, JobHeader, read_header_at
-from lance_ops.maintenance.jobs.lease import RESUMABLE_FOR, last_word, living_drivers
-from lance_ops.storage import ObjectInfo, Store
+from lance_ops.maintenance.jobs.lease import LEASE, RESUMABLE_FOR, last_word, living_drivers
+from lance_ops.storage import ObjectInfo, Store, is_temporary
 from lance_ops.storage.paths import TEMPORARY_PREFIX
 from lance_ops.table.transaction.transaction import job_uuid_prefix, work_key
 
@@ -44,9 +45,13 @@ class FoundJob:
 
 def find_jobs(store: Store) -> list[FoundJob]:
     """All jobs that have records, also what is left of those that ended."""
+    return _jobs_among(store, store.list(JOBS_DIRECTORY))
+
+
+def _jobs_among(store: Store, infos: Iterable[ObjectInfo]) -> list[FoundJob]:
     headers: dict[str, ObjectInfo] = {}
     records: dict[tuple[str, str], dict[str, ObjectInfo]] = {}
-    for info in store.list(JOBS_DIRECTORY):
+    for info in infos:
         mark, _, rest = info.path.removeprefix(f"{JOBS_DIRECTORY}/").partition("/")
         incarnation, _, name = rest.partition("/")
         if rest == HEADER:
@@ -92,7 +97,7 @@ def job_prefix_of(path: str) -> str:
 
 
 def sweep_jobs(store: Store, now: datetime) -> int:
-    """End the jobs that nobody is at work on and nobody will resume.
+    """End the jobs that nobody is at work on and nobody will resume; headers that were never named go, too.
 
     What fails stays for the next time.
 
@@ -104,10 +109,21 @@ def sweep_jobs(store: Store, now: datetime) -> int:
         How many were ended.
     """
     ended = 0
-    for job in find_jobs(store):
+    infos = list(store.list(JOBS_DIRECTORY))
+    for info in infos:
+        if _is_unnamed_header(info.path) and now - info.modified >= LEASE:
+            with contextlib.suppress(LanceOpsError):
+                store.delete(info.path)
+    for job in _jobs_among(store, infos):
         if job.is_dead(now):
             try:
                 ended += end_job(job.folder, settle=False).complete
             except LanceOpsError:
                 continue
     return ended
+
+
+def _is_unnamed_header(path: str) -> bool:
+    """Whether a file is a header that its writer had not named yet: it belongs to no incarnation."""
+    rest = path.removeprefix(f"{JOBS_DIRECTORY}/").partition("/")[2]
+    return "/" not in rest and is_temporary(rest)

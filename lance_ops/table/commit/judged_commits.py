@@ -21,7 +21,7 @@ from lance_ops.table.manifest.fragment import DeletionFile
 from lance_ops.table.manifest.listing import ManifestLocation, locate
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.operations import Delete, Operation, Restore, Update
-from lance_ops.table.transaction.transaction import Transaction
+from lance_ops.table.transaction.transaction import JOB_WORK, Transaction
 
 _ABSENT = object()
 
@@ -61,7 +61,8 @@ class JudgedCommits:
         Raises:
             InvalidArgumentError: Another commit brought some of the files of ours, or did something else with
                 them: their rows would come twice, or the others would be lost.
-            CommitConflictError: It may not.
+            CommitConflictError: It may not. A commit that another run of the job made of some of these files
+                is one that planning afresh solves: they are done.
         """
         collision: CommitConflictError | None = None
         taken: InvalidArgumentError | None = None
@@ -72,7 +73,12 @@ class JudgedCommits:
             ):
                 if is_ours:
                     return locate(self.store, committed.version)
-                taken = taken or self._taken(committed, shared[0])
+                if not _is_same_work(ours, committed.transaction):
+                    taken = taken or self._taken(committed, shared[0])
+                elif collision is None:
+                    collision = conflict(
+                        ours, committed, "another run of the job committed some of its files"
+                    )
             self.passed.append(Passed.of(committed))
             self.passed_restore |= isinstance(committed.transaction.operation, Restore)
             # The first collision is the one to tell, unless a later commit turns out to be our own.
@@ -139,6 +145,12 @@ class JudgedCommits:
     def _shared(self, theirs: Transaction) -> list[str]:
         """Files of ours that a commit of others brought already."""
         return sorted(theirs.operation.files().intersection(self.brought))
+
+
+def _is_same_work(ours: Transaction, theirs: Transaction) -> bool:
+    """Whether runs of one job made both, which share its files."""
+    work = ours.properties.get(JOB_WORK)
+    return work is not None and theirs.properties.get(JOB_WORK) == work
 
 
 def _lasting(files: Iterable[str]) -> frozenset[str]:

@@ -25,6 +25,9 @@ TRANSACTIONS_DIRECTORY = "_transactions"
 JOB_KEY = "lance_ops.job_key"
 """Property that names the job behind a commit; a job commits at most once."""
 
+JOB_WORK = "lance_ops.job_work"
+"""Property of commits that several runs of a job may make of the same files: the job and its incarnation."""
+
 ROW_ORDER_KEY = "lance_ops.row_order"
 """Property of a Rewrite whose writer vouches for the order of rows: `ROW_ORDER_KEPT`."""
 
