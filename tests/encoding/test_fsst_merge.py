@@ -1,5 +1,6 @@
 """Strings of several tables of symbols get one, and are the same strings."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -154,6 +155,36 @@ def test_a_string_that_begins_within_an_escape_is_damaged_and_one_behind_an_esca
         with pytest.raises(CorruptFileError, match="escape"):
             recode_strings(strings, merged, None, chunk_bytes=8192)
         data[start + number * width] -= 1
+
+
+def test_strings_that_several_threads_recode_at_once_do_not_mix() -> None:
+    def recode(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        pages = [
+            ([b"a", b"ab", b"abc", b"b"][turn % 3 :], [bytes(rng.integers(97, 100, 30).tolist())] * 50)
+            for turn in range(6)
+        ]
+        texts = [text for _, own in pages for text in own]
+        strings = compressed(pages, 4, 512)
+        merged = merge_symbols(strings)
+        assert merged is not None
+        for _ in range(30):
+            recoded = recode_strings(strings, merged, None, chunk_bytes=1024)
+            assert recoded is not None
+            assert decoded(merged.table, recoded[1], recoded[0], 4) == texts
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(recode, range(24)))
+
+
+def test_strings_of_megabytes_are_recoded() -> None:
+    texts = [b"abcabca" * (number << 16) for number in range(1, 8)]
+    strings = compressed([([b"a", b"abc"], texts[:4]), ([b"ab", b"c"], texts[4:])], 4, 8192)
+    merged = merge_symbols(strings)
+    assert merged is not None
+    recoded = recode_strings(strings, merged, None, chunk_bytes=8192)
+    assert recoded is not None
+    assert decoded(merged.table, recoded[1], recoded[0], 4) == texts
 
 
 def test_without_kernels_nothing_is_merged() -> None:

@@ -266,8 +266,6 @@ def rewrite(
     waiting = np.empty(most_waiting + _CHUNKS_AHEAD * chunk_bytes, dtype=np.uint8)
     marks = np.empty(most_codes + 2, dtype=np.uint32)
     ends = np.empty(_MAX_COUNT + _CHUNKS_AHEAD * most_values + 2, dtype=np.int64)
-    to_waiting, to_marks = np.uint64(waiting.ctypes.data), np.uint64(marks.ctypes.data)
-    to_ends, to_out = np.uint64(ends.ctypes.data), np.uint64(out.ctypes.data)
     ends[0] = 0
     first = np.int64(0)
     pending = np.int64(0)
@@ -277,6 +275,9 @@ def rewrite(
     gone = 0
     for chunk in range(len(counts) + 1):
         is_end = chunk == len(counts)
+        # Asked for each time: numba frees an array after the last mention of it, whoever keeps its address.
+        to_waiting, to_marks = np.uint64(waiting.ctypes.data), np.uint64(marks.ctypes.data)
+        to_ends, to_out = np.uint64(ends.ctypes.data), np.uint64(out.ctypes.data)
         if not is_end:
             start = starts[chunk]
             count = counts[chunk]
