@@ -18,6 +18,7 @@ from lance_ops.index.rtree.kind import RTreeKind
 from lance_ops.index.vector.kind import VECTOR_KINDS
 from lance_ops.index.zone_map.kind import ZoneMapKind
 from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.snapshot import Snapshot
 
 _PLAIN_KINDS: tuple[IndexKind, ...] = (
     BTreeKind(),
@@ -47,6 +48,27 @@ def kind_of(segment: IndexMetadata) -> IndexKind | None:
     if segment.covering_fields:
         return None
     return next((kind for kind in _BY_DETAILS.get(segment.kind or "", ()) if kind.can_read(segment)), None)
+
+
+def why_not_indexed_here(dataset: Snapshot, segment: IndexMetadata) -> str | None:
+    """Why a segment of a known kind is of no use here although it is sound: pylance indexes more columns.
+
+    Args:
+        dataset: The version that it belongs to.
+        segment: One of its segments.
+
+    Returns:
+        What the column has that the kind does not take here, such as several vectors a row; None otherwise.
+    """
+    kind = kind_of(segment)
+    field = dataset.lance_schema.by_id(segment.fields[0]) if len(segment.fields) == 1 else None
+    if kind is None or field is None:
+        return None
+    try:
+        kind.check_field(field)
+    except InvalidArgumentError as error:
+        return error.message
+    return None
 
 
 def kind_by_name(name: str) -> IndexKind:

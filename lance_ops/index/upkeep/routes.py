@@ -8,7 +8,7 @@ from lance_ops.errors import LanceOpsError
 from lance_ops.file.reader import FileReader
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import REPAIR
-from lance_ops.index.registry import kind_of
+from lance_ops.index.registry import kind_of, why_not_indexed_here
 from lance_ops.index.upkeep.cost import IndexCost
 from lance_ops.table.manifest.fragment_reuse import read as fragment_reuse
 from lance_ops.table.manifest.fragments.totals import total_physical_rows, total_rows
@@ -92,6 +92,9 @@ def _route(dataset: Snapshot, segment: IndexMetadata, *, defer: bool, defer_unkn
     if defer and not stable and _may_wait(kind, dataset, segment):
         return SegmentRoute(segment, Route.DEFER, "its remap is deferred, readers translate")
     why = "no reader could use it before its remap" if defer and not stable else "its row addresses are moved"
+    if kind.looks_at_rows and why_not_indexed_here(dataset, segment) is not None:
+        # Zones are made of rows, and those of such a column cannot be.
+        return _route_of_unknown(dataset, segment, defer=defer_unknown)
     if kind.looks_at_rows:
         return SegmentRoute(segment, Route.LOOK, "what it holds cannot be moved")
     return SegmentRoute(segment, Route.MOVE, why)

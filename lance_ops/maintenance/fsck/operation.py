@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from lance_ops.errors import FormatError, NotFoundError, UnsupportedError
 from lance_ops.index.coverage import effective_fragments
+from lance_ops.index.registry import why_not_indexed_here
 from lance_ops.maintenance.fsck.files import check_files, promised_files
 from lance_ops.maintenance.fsck.findings import Finding, FsckResult, Severity
 from lance_ops.maintenance.fsck.fragments import (
@@ -142,6 +143,11 @@ def check_index_files(dataset: Dataset, *, deep: bool = False) -> Iterator[Findi
     for segment, error, repair in unreadable_indices(dataset, deep=deep):
         # No reader opens a segment that covers nothing any more.
         covers = effective_fragments(dataset.manifest, segment)
+        unknown = why_not_indexed_here(dataset, segment)
+        if unknown is not None:
+            message = f"index {segment.name!r} is kept as it is, and not checked: {unknown}"
+            yield Finding("indices_readable", Severity.WARNING, message, segment.directory)
+            continue
         severity = Severity.ERROR if covers else Severity.WARNING
         yield Finding("indices_readable", severity, f"{error.message}; {repair}", error.path)
 

@@ -11,6 +11,7 @@ from lance_ops.index.upkeep.build import ROWS_PER_TASK, build_segment, catch_up,
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.index.decision import WearLimits
+from lance_ops.maintenance.index.kept import why_unreadable
 from lance_ops.maintenance.index.merging import MOST_SEGMENTS
 from lance_ops.maintenance.index.plan import (
     IndexPlan,
@@ -18,7 +19,7 @@ from lance_ops.maintenance.index.plan import (
     mean_coverage,
     plan_create_index,
 )
-from lance_ops.maintenance.index.refresh_plan import plan_optimize_indices, why_unreadable
+from lance_ops.maintenance.index.refresh_plan import plan_optimize_indices
 from lance_ops.maintenance.index.result import IndexResult
 from lance_ops.maintenance.index.reuse_trim import SegmentNeeds
 from lance_ops.maintenance.run_options import RunOptions

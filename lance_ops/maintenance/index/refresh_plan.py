@@ -8,7 +8,6 @@ from uuid import UUID
 from lance_ops.errors import InvalidArgumentError, UnreadableIndexError, check_type
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.index.kind import IndexKind, Parameters
-from lance_ops.index.reading import REPAIR
 from lance_ops.index.registry import kind_of
 from lance_ops.index.row_ids import live_row_ids, present_row_ids
 from lance_ops.index.upkeep.gone_row_ids import minds_gone_row_ids
@@ -21,10 +20,11 @@ from lance_ops.maintenance.index.decision import (
     choices_of,
     decide,
 )
+from lance_ops.maintenance.index.kept import kept_as_it_is, why_kept, why_left_alone
 from lance_ops.maintenance.index.merging import MOST_SEGMENTS, segments_to_merge
 from lance_ops.maintenance.index.plan import IndexPlan, SegmentChoice, SegmentPlan, mean_coverage
 from lance_ops.maintenance.index.reuse_trim import SegmentNeeds
-from lance_ops.maintenance.text import count_text, share_text
+from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -90,7 +90,7 @@ def plan_optimize_indices(
     chosen = [by_name[name] for name in names] if names is not None else list(by_name.values())
     problem = dataset.fragment_reuse and dataset.fragment_reuse.problem
     for item in chosen:
-        reason = _why_not(item, rebuild=rebuild)
+        reason = why_left_alone(dataset, item, rebuild=rebuild)
         if reason is None and problem and not rebuild:
             reason = f"nobody can tell which rows it covers; rebuild it: {problem}"
         if reason is not None:
@@ -122,10 +122,12 @@ def plan_optimize_indices(
             segments += refresh
         except UnreadableIndexError as error:
             refresh = []
-            skipped.append(why_unreadable(dataset, item.name, error))
+            skipped.append(why_kept(dataset, item, error))
         choices += choices_of(item, refresh, wear, limits)
         if item.uncovered and not _kind(item).can_build:
-            skipped.append(f"{item.name} {_kept(item)}: lance_ops cannot build an index of kind {item.kind}")
+            skipped.append(
+                f"{item.name} {kept_as_it_is(item)}: lance_ops cannot build an index of kind {item.kind}"
+            )
     planned = tuple(dict.fromkeys(segment.name for segment in segments))
     removed = [old for segment in segments for old in segment.removed]
     looked_at = tuple(item.name for item in chosen)
@@ -378,26 +380,3 @@ def _kind(item: IndexCoverage) -> IndexKind:
     kind = kind_of(item.segments[0])
     assert kind is not None
     return kind
-
-
-def _kept(item: IndexCoverage) -> str:
-    return f"covers {share_text(item.ratio)} of rows and is kept as it is"
-
-
-def _why_not(item: IndexCoverage, *, rebuild: bool) -> str | None:
-    """Why an index is left alone."""
-    if item.kind is None:
-        # Up to 0.19 the peer did not.
-        return f"{_kept(item)}: its writer did not record its kind; {REPAIR}"
-    kinds = [kind_of(segment) for segment in item.segments]
-    if any(kind is None or (rebuild and not kind.can_build) for kind in kinds):
-        return f"{_kept(item)}: lance_ops cannot build an index of kind {item.kind}"
-    if len(item.fields) != 1:
-        return f"{_kept(item)}: it is on several columns"
-    return None
-
-
-def why_unreadable(dataset: Dataset, name: str, error: UnreadableIndexError) -> str:
-    """Why an index is skipped that cannot be read, and what to do about it."""
-    share = share_text(mean_coverage(dataset, (name,)))
-    return f"{name} claims {share} of rows and is kept as it is: {error.message}; {error.hint}"

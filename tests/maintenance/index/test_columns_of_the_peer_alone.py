@@ -1,0 +1,72 @@
+"""Indices of pylance on columns which nothing here indexes: sound, kept, named, and in nobody's way."""
+
+import warnings
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_ops as lo
+from lance_ops.errors import UnreadableIndexWarning
+from lance_ops.maintenance.fsck.findings import Severity
+
+pytestmark = pytest.mark.peer
+
+_SEVERAL = pa.list_(pa.list_(pa.float32(), 8))
+
+
+def several_vectors(first: int, stop: int) -> pa.Table:
+    values = np.random.default_rng(first).normal(size=(stop - first, 2, 8)).astype(np.float32)
+    return pa.table({"id": range(first, stop), "c": pa.array(values.tolist(), _SEVERAL)})
+
+
+def dictionaries(first: int, stop: int) -> pa.Table:
+    values = pa.array(["a", "b", None] * stop).slice(0, stop - first).dictionary_encode()
+    return pa.table({"id": range(first, stop), "c": values})
+
+
+@pytest.fixture(params=["several vectors", "dictionary"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """300 rows in six fragments under such an index and a BTREE, and 60 more under none."""
+    uri = str(tmp_path / "t.lance")
+    rows = several_vectors if request.param == "several vectors" else dictionaries
+    lance.write_dataset(rows(0, 300), uri, max_rows_per_file=50)
+    if rows is several_vectors:
+        lance.dataset(uri).create_index("c", "IVF_FLAT", name="x", metric="cosine", num_partitions=2)
+    else:
+        lance.dataset(uri).create_scalar_index("c", "ZONEMAP", name="x")
+    lo.create_index(uri, "id", name="b")
+    lo.append(uri, rows(300, 360))
+    return uri
+
+
+@pytest.mark.parametrize("options", [{}, {"merge_segments": 1}, {"rebuild": True}])
+def test_a_refresh_names_it_and_covers_the_others(uri: str, options: dict[str, int]) -> None:
+    done = lo.optimize_indices(uri, **options)
+    assert "x covers 83.3% of rows and is kept as it is" in done.skipped[0]
+    covered = {item.name: item.num_rows_unindexed for item in lo.describe_indices(lo.dataset(uri))}
+    assert covered == {"b": 0, "x": 60}
+
+
+def test_it_is_no_damage(uri: str) -> None:
+    for deep in (False, True):
+        found = lo.fsck(uri, deep=deep).findings
+        assert {item.severity for item in found if "'x'" in item.message} <= {Severity.WARNING}, found
+
+
+def test_a_compaction_does_not_cost_it_coverage(uri: str) -> None:
+    def covered() -> int:
+        (item,) = (item for item in lo.describe_indices(lo.dataset(uri)) if item.name == "x")
+        return item.num_rows_indexed
+
+    before = covered()
+    lo.delete(uri, "id % 5 = 1")
+    lo.compact(uri, materialize_deletions_threshold=0.0)
+    # A fifth is gone, of the rows it covered as of all.
+    assert covered() == before - before // 5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreadableIndexWarning)
+        assert lo.dataset(uri).count_rows("id >= 0") == 288
+    assert lance.dataset(uri).count_rows("id >= 0") == 288
