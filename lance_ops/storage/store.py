@@ -207,9 +207,6 @@ class ListsNames(Store, Protocol):
     def watch_folder(self, folder: str) -> FolderWatch | None:
         """Hear of what comes and goes in a folder; None where naming all that lies in it costs no more."""
 
-    def mark(self, path: str) -> str:
-        """`ObjectInfo.mark` of one object, without a listing; raises `FileMissingError`."""
-
 
 class Turn(Protocol):
     """The turn of one writer among those who ask for it: advice that proves nothing."""

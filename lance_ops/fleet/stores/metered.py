@@ -206,12 +206,6 @@ class _MappedStore(MeteredStore):
         assert lists_names(self.inner)
         return self.inner.watch_folder(folder)
 
-    def mark(self, path: str) -> str:
-        """See `ListsNames.mark`."""
-        assert lists_names(self.inner)
-        self._count()
-        return self.inner.mark(path)
-
 
 def meter(store: Store, rate: Rate | None = None) -> MeteredStore:
     """Count the requests to a store."""

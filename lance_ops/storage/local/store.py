@@ -9,16 +9,17 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from lance_ops.errors import CorruptFileError, FileMissingError, PermissionDeniedError
-from lance_ops.storage.failures import missing, translate_os_error
+from lance_ops.errors import FileMissingError, PermissionDeniedError
+from lance_ops.storage.failures import translate_os_error
 from lance_ops.storage.folder_watch import FolderWatch, watch_folder
 from lance_ops.storage.local.atomic_file import AtomicFile
-from lance_ops.storage.local.mapping import map_ranges, map_whole
+from lance_ops.storage.local.mapping import map_whole
+from lance_ops.storage.local.ranged_read import read_copied, read_copy, read_mapped, stat_file
 from lance_ops.storage.local.turn import FolderTurn
 from lance_ops.storage.local.unflushed import Unflushed
 from lance_ops.storage.options import boolean_option, text_options
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
-from lance_ops.storage.ranges import check_not_negative, plan_merged_reads, resolve_range
+from lance_ops.storage.ranges import check_not_negative, resolve_range
 from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store, StoreWriter
 
 _MAP_FROM = 1 << 20
@@ -28,11 +29,6 @@ Measured: below, the copy, into memory that Arrow's pool has used before, costs 
 map. Somewhat above, it depends on how the system keeps the file; maps gain with the size.
 """
 
-# Larger ones would be fresh memory from the system each time.
-_BYTES_UP_TO = 128 << 10
-_GAP = 16 << 10
-_MAX_MERGED = 8 << 20
-_READ_AT_ONCE = 1 << 30
 _COPY_BUFFER = 1 << 20
 
 _WATCHED_FROM = 16 << 10
@@ -89,7 +85,7 @@ class LocalStore:
             FileMissingError: There is no such file.
         """
         full = self._full(path)
-        _stat_file(full)
+        stat_file(full)
         return full
 
     # Reading
@@ -98,13 +94,13 @@ class LocalStore:
         """See `Store.read`."""
         full = self._full(path)
         check_not_negative(full, offset, length)
-        size = _stat_file(full).st_size
+        size = stat_file(full).st_size
         return self._fetch_one(full, offset, resolve_range(full, offset, length, size))
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
         """See `Store.read_ranges`."""
         full = self._full(path)
-        size = _stat_file(full).st_size
+        size = stat_file(full).st_size
         for offset, length in ranges:
             resolve_range(full, offset, length, size)
         return self._fetch(full, ranges)
@@ -113,7 +109,7 @@ class LocalStore:
         """See `Store.read_tail`."""
         full = self._full(path)
         check_not_negative(full, 0, length)
-        size = _stat_file(full).st_size
+        size = stat_file(full).st_size
         length = min(length, size)
         return self._fetch_one(full, size - length, length), size
 
@@ -122,7 +118,7 @@ class LocalStore:
         if not self._memory_map:
             return None
         full = self._full(path)
-        if not _stat_file(full).st_size:
+        if not stat_file(full).st_size:
             return pa.py_buffer(b"")
         try:
             return map_whole(full)
@@ -133,8 +129,8 @@ class LocalStore:
         total = sum(length for _, length in ranges)
         try:
             if self._memory_map and total >= _MAP_FROM:
-                return _read_mapped(full, ranges)
-            return _read_copied(full, ranges)
+                return read_mapped(full, ranges)
+            return read_copied(full, ranges)
         except OSError as error:
             raise translate_os_error(error, full, reading=True) from error
 
@@ -144,7 +140,7 @@ class LocalStore:
         try:
             descriptor = os.open(full, os.O_RDONLY)
             try:
-                return _pread(descriptor, full, offset, length)
+                return read_copy(descriptor, full, offset, length)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -152,12 +148,12 @@ class LocalStore:
 
     def size(self, path: str) -> int:
         """See `Store.size`."""
-        return _stat_file(self._full(path)).st_size
+        return stat_file(self._full(path)).st_size
 
     def exists(self, path: str) -> bool:
         """See `Store.exists`."""
         try:
-            _stat_file(self._full(path))
+            stat_file(self._full(path))
         except FileMissingError:
             return False
         return True
@@ -181,7 +177,7 @@ class LocalStore:
     def copy(self, src: str, dst: str, *, if_absent: bool = False) -> None:
         """See `Store.copy`."""
         source, target = self._full(src), self._full(dst)
-        _stat_file(source)
+        stat_file(source)
         with AtomicFile(target, self._unflushed, if_absent=if_absent) as file:
             try:
                 with open(source, "rb") as original:
@@ -235,10 +231,6 @@ class LocalStore:
             return watch_folder(full) if os.stat(full).st_size >= _WATCHED_FROM else None
         except OSError:
             return None
-
-    def mark(self, path: str) -> str:
-        """See `ListsNames.mark`."""
-        return _mark(_stat_file(self._full(path)))
 
     def turn(self, folder: str) -> FolderTurn:
         """See `TakesTurns.turn`."""
@@ -345,62 +337,6 @@ def _overwrite(full: str, data: BytesLike) -> bool:
 def _mark(status: os.stat_result) -> str:
     # The clock of a file system may stand still for milliseconds, in which a file is replaced.
     return f"{status.st_size}.{status.st_mtime_ns}.{status.st_ino}"
-
-
-def _stat_file(full: str) -> os.stat_result:
-    # Asked before every open: opening a named pipe would hang, and a folder opens without complaint.
-    try:
-        status = os.stat(full)
-    except OSError as error:
-        raise translate_os_error(error, full, reading=True) from error
-    if not stat.S_ISREG(status.st_mode):
-        raise missing(full)
-    return status
-
-
-def _read_mapped(full: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-    buffers = map_ranges(full, ranges)
-    return [
-        _whole(buffer, full, offset, length) for buffer, (offset, length) in zip(buffers, ranges, strict=True)
-    ]
-
-
-def _read_copied(full: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-    results = [pa.py_buffer(b"")] * len(ranges)
-    descriptor = os.open(full, os.O_RDONLY)
-    try:
-        for read in plan_merged_reads(ranges, gap=_GAP, max_length=_MAX_MERGED):
-            buffer = _pread(descriptor, full, read.offset, read.length)
-            for index in read.parts:
-                offset, length = ranges[index]
-                results[index] = buffer.slice(offset - read.offset, length)
-    finally:
-        os.close(descriptor)
-    return results
-
-
-def _pread(descriptor: int, full: str, offset: int, length: int) -> pa.Buffer:
-    if length <= _BYTES_UP_TO:
-        data = os.pread(descriptor, length, offset)
-        if len(data) == length:
-            return pa.py_buffer(data)
-    buffer = pa.allocate_buffer(length)
-    view = memoryview(buffer).cast("B")
-    done = 0
-    while done < length:
-        count = os.preadv(descriptor, [view[done : done + _READ_AT_ONCE]], offset + done)
-        if count == 0:
-            return _whole(buffer.slice(0, done), full, offset, length)
-        done += count
-    return buffer
-
-
-def _whole(buffer: pa.Buffer, full: str, offset: int, length: int) -> pa.Buffer:
-    if buffer.size != length:
-        raise CorruptFileError(
-            f"the file shrank while it was read: {buffer.size} of {length} bytes at {offset}", path=full
-        )
-    return buffer
 
 
 def _sorted_entries(folder: str, after: str = "") -> list[tuple[str, "os.DirEntry[str]"]]:

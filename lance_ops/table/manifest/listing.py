@@ -10,7 +10,6 @@ from hashlib import blake2b
 from lance_ops.errors import (
     CorruptManifestError,
     DatasetNotFoundError,
-    FileMissingError,
     StorageError,
     UnsupportedError,
     VersionNotFoundError,
@@ -130,8 +129,8 @@ def mark_of(store: Store, location: ManifestLocation) -> str | None:
     """
     mark = location.mark
     if mark is None and lists_names(store):
-        with contextlib.suppress(FileMissingError):
-            mark = store.mark(location.path)
+        info = store.info(location.path)
+        mark = None if info is None else info.mark
     return blake2b(mark.encode(), digest_size=8).hexdigest() if mark else None
 
 

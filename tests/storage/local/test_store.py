@@ -870,7 +870,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_an_error(store, monkeypatch):
     store.put("a", bytes(9 << 20))
     real = os.stat(f"{store.uri}/a")
     os.truncate(f"{store.uri}/a", 100)
-    monkeypatch.setattr(local, "_stat_file", lambda full: real)
+    monkeypatch.setattr(local, "stat_file", lambda full: real)
     for length in [9 << 20, 3 << 20, 1000]:
         with pytest.raises(CorruptFileError, match="shrank"):
             store.read("a", 0, length)
