@@ -26,9 +26,9 @@ from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
 
 if TYPE_CHECKING:
-    from lance_ops.spark.save import LanceWriter
     from lance_ops.spark.streaming.sink import LanceStreamWriter
     from lance_ops.spark.streaming.source import LanceStreamReader
+    from lance_ops.spark.writing.save import LanceWriter
 
 PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
 _REGISTERED = "spark.lance_ops.registered"
@@ -119,7 +119,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
             UnsupportedTypeError: A type cannot be stored; lists every field.
         """
         # Every executor that reads imports this module too, and needs nothing of the writing half.
-        from lance_ops.spark.save import plan_save
+        from lance_ops.spark.writing.save import plan_save
 
         uri, options, table = write_options(self.options)
         return plan_save(schema, uri, overwrite=overwrite, options=options, table=table)

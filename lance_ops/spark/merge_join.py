@@ -41,7 +41,6 @@ from lance_ops.maintenance.runner import task_failed
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.maintenance.update.rewrite import data_paths
 from lance_ops.spark.convert import from_spark
-from lance_ops.spark.partition_writer import partition_id
 from lance_ops.spark.transport import (
     SPARK_ERRORS,
     capture,
@@ -51,6 +50,7 @@ from lance_ops.spark.transport import (
     spark_reason,
 )
 from lance_ops.spark.types import adapt_schema, arrow_schema, spark_schema
+from lance_ops.spark.writing.partition_writer import partition_id
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.row_address_map import row_addresses
 from lance_ops.table.scan.fragment_rows import FragmentRows

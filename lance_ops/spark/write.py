@@ -24,7 +24,6 @@ from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.runner import Runner, task_failed
 from lance_ops.maintenance.target import Target, open_latest_if_any
-from lance_ops.spark.partition_writer import PartitionWriter, partition_id
 from lance_ops.spark.small.files import join_small_files
 from lance_ops.spark.small.parts import write_small_parts
 from lance_ops.spark.transport import (
@@ -36,6 +35,7 @@ from lance_ops.spark.transport import (
     spark_reason,
 )
 from lance_ops.spark.types import adapt_schema, arrow_schema
+from lance_ops.spark.writing.partition_writer import PartitionWriter, partition_id
 
 _OUTCOMES = "partition long, outcome binary"
 

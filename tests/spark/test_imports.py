@@ -97,7 +97,7 @@ def test_executors_that_write_need_neither_plans_nor_commits(uri, tmp_path):
     working = """
 import pickle
 import pyarrow as pa
-import lance_ops.spark.save as save
+import lance_ops.spark.writing.save as save
 save.partition_id = lambda: 0
 writer = pickle.load(open("task", "rb"))
 file = pa.ipc.open_file("rows")

@@ -23,7 +23,6 @@ from lance_ops.maintenance.runner import task_failed
 from lance_ops.maintenance.target import open_target
 from lance_ops.maintenance.tasks import is_not_committed
 from lance_ops.spark.convert import from_spark
-from lance_ops.spark.partition_writer import partition_id
 from lance_ops.spark.small.files import join_small_files
 from lance_ops.spark.streaming.columns import split_changes
 from lance_ops.spark.streaming.merge_epoch import merge_epoch
@@ -33,6 +32,7 @@ from lance_ops.spark.streaming.upkeep import compact_after
 from lance_ops.spark.transport import capture, load_outcome
 from lance_ops.spark.types import arrow_schema
 from lance_ops.spark.write import plan_dataframe_write
+from lance_ops.spark.writing.partition_writer import partition_id
 from lance_ops.table.commit.jobs.stream_epochs import Epoch, forget_past_epochs, is_due, note_epoch
 
 # Spark's own, in the properties of every task of a streaming query.

@@ -11,8 +11,8 @@ from pyspark.sql.types import StructType
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.spark.options import TableWrite
-from lance_ops.spark.partition_writer import PartitionWriter, partition_id
 from lance_ops.spark.transport import capture, load_outcome
+from lance_ops.spark.writing.partition_writer import PartitionWriter, partition_id
 
 if TYPE_CHECKING:
     from lance_ops.maintenance.ingest.options import Mode, WriteOptions

@@ -1,0 +1,1 @@
+"""Writing: what executors and the data source do with the rows that Spark hands over."""
