@@ -7,6 +7,7 @@ flat, and what needs no column is a literal. Two filters that differ only in spe
 and `to_sql` reads back as the same tree.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,9 +63,9 @@ class Expression:
         """
         return self._sql()
 
+    @abstractmethod
     def _sql(self) -> str:
-        """See `to_sql`; each kind has its own."""
-        raise NotImplementedError
+        """See `to_sql`."""
 
     def __str__(self) -> str:
         return self.to_sql()
