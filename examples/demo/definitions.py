@@ -124,7 +124,7 @@ def _build_delays(ref: LanceDatasetRef, folder: Path) -> dg.AssetsDefinition:
     def delays(
         context: dg.AssetExecutionContext, lance_store: LanceStoreResource
     ) -> dg.MaterializeResult[Any]:
-        from lance_ops.spark.write import append_dataframe
+        from lance_ops.spark.writing.dataframe import append_dataframe
 
         flights = lance_store.open(ref)
         spark = lance_store.spark_session()

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from lance_ops.spark.runner import SparkRunner
     from lance_ops.spark.scan import read_dataset
     from lance_ops.spark.session import build_session
-    from lance_ops.spark.write import append_dataframe
+    from lance_ops.spark.writing.dataframe import append_dataframe
 
 _HOMES = {
     "LanceTable": "lance_ops.spark.facade",
     "SparkRunner": "lance_ops.spark.runner",
-    "append_dataframe": "lance_ops.spark.write",
+    "append_dataframe": "lance_ops.spark.writing.dataframe",
     "changes_dataframe": "lance_ops.spark.changes",
     "build_session": "lance_ops.spark.session",
     "merge_dataframe": "lance_ops.spark.merge",

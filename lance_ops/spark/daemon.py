@@ -109,7 +109,7 @@ def _load_reading() -> None:
 
 def _load_writing() -> None:
     _load_reading()
-    importlib.import_module("lance_ops.spark.write")
+    importlib.import_module("lance_ops.spark.writing.dataframe")
 
 
 def _load_tasks() -> None:

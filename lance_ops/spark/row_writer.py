@@ -71,7 +71,7 @@ def write_rows(
         return _merge(write, data, runner, common)
     options: dict[str, Any] = {"mode": write.mode, "predicate": write.predicate, **write.options, **common}
     if is_dataframe(data):
-        from lance_ops.spark.write import append_dataframe
+        from lance_ops.spark.writing.dataframe import append_dataframe
 
         return append_dataframe(data, write.uri, **options)
     return write_dataset(data, write.uri, runner=runner(), **options)

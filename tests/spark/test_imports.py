@@ -23,7 +23,7 @@ NOT_NEEDED_TO_WRITE = (
     "lance_ops.maintenance.ingest.replacement",
     "lance_ops.maintenance.compact",
     "lance_ops.table.commit.loop",
-    "lance_ops.spark.write",
+    "lance_ops.spark.writing.dataframe",
 )
 NOT_NEEDED = (
     "sqlglot",
@@ -36,7 +36,7 @@ NOT_NEEDED = (
     "lance_ops.table.data_writer",
     "lance_ops.table.commit",
     "lance_ops.maintenance.ingest",
-    "lance_ops.spark.write",
+    "lance_ops.spark.writing.dataframe",
     "lance_ops.spark.streaming.sink",
     "lance_ops.spark.streaming.source",
     "lance_ops.spark.sql",

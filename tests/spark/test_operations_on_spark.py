@@ -15,7 +15,7 @@ from lance_ops.errors import DatasetExistsError, InvalidArgumentError, SchemaMis
 from lance_ops.maintenance.progress import ProgressEvent
 from lance_ops.spark.merge import merge_dataframe
 from lance_ops.spark.runner import SparkRunner
-from lance_ops.spark.write import append_dataframe
+from lance_ops.spark.writing.dataframe import append_dataframe
 
 pytestmark = pytest.mark.spark
 

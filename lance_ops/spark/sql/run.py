@@ -314,7 +314,7 @@ class _Run:
         """Rows come from a query; those that do not meet the condition are refused."""
         if self._tables.spark is None:
             raise UnsupportedError("REPLACE runs a query", field="statement", hint="give spark=...")
-        from lance_ops.spark.write import append_dataframe
+        from lance_ops.spark.writing.dataframe import append_dataframe
 
         rows = self._tables.spark.sql(replace.query)
         append_dataframe(

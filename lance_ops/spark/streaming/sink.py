@@ -31,7 +31,7 @@ from lance_ops.spark.streaming.outbox import Outbox, discard_outboxes, rows_of, 
 from lance_ops.spark.streaming.upkeep import compact_after
 from lance_ops.spark.transport import capture, load_outcome
 from lance_ops.spark.types import arrow_schema
-from lance_ops.spark.write import plan_dataframe_write
+from lance_ops.spark.writing.dataframe import plan_dataframe_write
 from lance_ops.spark.writing.partition_writer import partition_id
 from lance_ops.table.commit.jobs.stream_epochs import Epoch, forget_past_epochs, is_due, note_epoch
 

@@ -34,7 +34,7 @@ def plan_save(
         table: What Spark's catalog says of it.
     """
     from lance_ops.maintenance.ingest.options import WriteOptions
-    from lance_ops.spark.write import plan_dataframe_write
+    from lance_ops.spark.writing.dataframe import plan_dataframe_write
 
     mode: Mode = "overwrite" if overwrite else "append"
     if "predicate" in options:
@@ -90,7 +90,7 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark count
         """
         from lance_ops.maintenance.cleanup.auto import cleans_up
         from lance_ops.maintenance.ingest.commit import commit_write
-        from lance_ops.spark.write import written_by
+        from lance_ops.spark.writing.dataframe import written_by
 
         plan = self._load_plan()
         cleans_up(commit_write)(plan, written_by(plan, _sent(messages)))
@@ -98,7 +98,7 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark count
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove the files of a write that did not come to its commit."""
         from lance_ops.maintenance.ingest.commit import abandon_write
-        from lance_ops.spark.write import files_of
+        from lance_ops.spark.writing.dataframe import files_of
 
         # Spark calls this after a failed commit too, with all messages there. That commit removed what may be
         # removed; files of a commit whose outcome is unknown must stay.
