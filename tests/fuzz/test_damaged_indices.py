@@ -10,7 +10,7 @@ from tests.fuzz.index_corpus import IndexSample, build_index_corpus
 pytestmark = pytest.mark.peer
 
 CASES = 8_000
-"""What takes about a minute of two processes; `make fuzz` goes on from there."""
+"""What takes about a minute of two processes; `.ci/run` goes on from there with `make fuzz`."""
 _OF_NO_INDEX = {"VECTOR"}
 """Kinds that only choose another one."""
 
