@@ -99,19 +99,20 @@ class FileReader:
         else:
             length = min(size, _TAIL_BYTES)
             tail = store.read(path, size - length, length)
-            if tail.slice(max(length - len(MAGIC), 0)).to_pybytes() != MAGIC:
+            if bytes(memoryview(tail)[-len(MAGIC) :]) != MAGIC:
                 # Some releases of the peer record less for files of 0.1 than those have; else it is damage.
                 found, actual = store.read_tail(path, _TAIL_BYTES)
                 if is_legacy(*decode_version(found.to_pybytes(), path)):
                     tail, size = found, actual
-        end = tail.slice(max(tail.size - FOOTER_SIZE, 0)).to_pybytes()
+        view = memoryview(tail)
+        end = bytes(view[-FOOTER_SIZE:])
         version = version_of_footer(*decode_version(end, path), path)
         layout = version.require_layout(path)
 
         ranges = FileRanges(store, path, size, tail)
         contents = None
         if version.read_contents is read_contents:
-            contents = decode_contents(memoryview(tail), size, path)
+            contents = decode_contents(view, size, path)
         if contents is None:
             contents = run(version.read_contents(end, size, path), ranges.read)
         return cls(ranges, path, size, layout, contents, heads, base_uris)

@@ -5,7 +5,7 @@ How each is read and written is imported when it is first needed: few processes 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from lance_ops.errors import UnsupportedVersionError, check_type
 from lance_ops.file.container import contents
@@ -14,24 +14,28 @@ from lance_ops.file.io.fetch import Steps
 from lance_ops.file.layout import Layout
 
 
+@cache
 def _layout_0_1() -> Layout:
     from lance_ops.file.v0_1.layout import LAYOUT
 
     return LAYOUT
 
 
+@cache
 def _layout_2_0() -> Layout:
     from lance_ops.file.v2_0.layout import LAYOUT
 
     return LAYOUT
 
 
+@cache
 def _layout_2_1() -> Layout:
     from lance_ops.file.v2_1.layout import LAYOUT_2_1
 
     return LAYOUT_2_1
 
 
+@cache
 def _layout_2_2() -> Layout:
     from lance_ops.file.v2_1.layout import LAYOUT_2_2
 
@@ -144,6 +148,7 @@ def version_name(major: int, minor: int) -> str:
     return f"{major}.{minor}" if version is None else version.name
 
 
+@lru_cache(maxsize=64)
 def _find(major: int, minor: int) -> StorageVersion | None:
     if is_legacy(major, minor):
         return VERSIONS[0]

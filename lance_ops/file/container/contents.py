@@ -86,16 +86,22 @@ def decode_contents(tail: memoryview, size: int, path: str) -> Contents | None:
     """Open a 2.x file by its last bytes alone; None when they do not reach that far. See `read_contents`."""
     start = size - len(tail)
     footer = decode_footer(bytes(tail[-FOOTER_SIZE:]), size, path)
-    tables = _tables(footer)
-    if not all(start <= offset <= offset + length <= size for offset, length in tables):
+    columns, buffers = _tables(footer)
+    # Both end within the file: that was checked with the footer.
+    if columns[0] < start or buffers[0] < start:
         return None
-    columns, buffers = (bytes(tail[offset - start :][:length]) for offset, length in tables)
-    global_table = decode_table(buffers, size, "global buffer", path)
-    offset, length = global_table[0]
-    if not start <= offset <= offset + length <= size:
+    global_table = decode_table(_cut(tail, buffers, start), size, "global buffer", path)
+    described = global_table[0]
+    if described[0] < start:
         return None
-    described = bytes(tail[offset - start :][:length])
-    return _build_contents(footer, columns, global_table, described, size, path)
+    return _build_contents(
+        footer, _cut(tail, columns, start), global_table, _cut(tail, described, start), size, path
+    )
+
+
+def _cut(tail: memoryview, request: Request, start: int) -> bytes:
+    offset, length = request
+    return bytes(tail[offset - start : offset - start + length])
 
 
 def _tables(footer: Footer) -> list[Request]:

@@ -180,7 +180,8 @@ def decode_table(data: bytes, size: int, what: str, path: str) -> tuple[tuple[in
     """
     entries = tuple(_ENTRY.iter_unpack(data))
     for index, (position, length) in enumerate(entries):
-        _check_range(position, length, size, f"{what} {index}", path)
+        if position + length > size:
+            _check_range(position, length, size, f"{what} {index}", path)
     return entries
 
 

@@ -14,7 +14,7 @@ from lance_ops.storage.failures import translate_os_error
 from lance_ops.storage.folder_watch import FolderWatch, watch_folder
 from lance_ops.storage.local.atomic_file import AtomicFile
 from lance_ops.storage.local.mapping import map_whole
-from lance_ops.storage.local.ranged_read import read_copied, read_copy, read_mapped, stat_file
+from lance_ops.storage.local.ranged_read import read_at_once, read_copied, read_copy, read_mapped, stat_file
 from lance_ops.storage.local.turn import FolderTurn
 from lance_ops.storage.local.unflushed import Unflushed
 from lance_ops.storage.options import boolean_option, text_options
@@ -93,6 +93,8 @@ class LocalStore:
     def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         """See `Store.read`."""
         full = self._full(path)
+        if length is not None and (found := read_at_once(full, offset, length)) is not None:
+            return found
         check_not_negative(full, offset, length)
         size = stat_file(full).st_size
         return self._fetch_one(full, offset, resolve_range(full, offset, length, size))

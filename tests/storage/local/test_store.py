@@ -884,6 +884,9 @@ def test_what_is_no_regular_file_is_missing(store):
     for path in ["pipe", "d"]:
         with pytest.raises(FileMissingError):
             store.read(path)
+        # Of so few bytes nobody asks first what is there.
+        with pytest.raises(FileMissingError):
+            store.read(path, 0, 1)
         assert not store.exists(path)
     assert visible(store) == ["d/x"]
 
