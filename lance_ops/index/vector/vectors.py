@@ -23,7 +23,9 @@ _TAKEN_ROWS = 1 << 16
 
 
 def vector_type(field: Field) -> pa.FixedSizeListType:
-    """Arrow type of a column that vector indices can be on.
+    """Arrow type of the vectors of a column that vector indices can be on, as these see them.
+
+    Numbers of 8 bits with a sign are floats of 32 bits to them, as in the peer.
 
     Raises:
         InvalidArgumentError: they cannot be on it; names its type and what they take.
@@ -41,14 +43,14 @@ def vector_type(field: Field) -> pa.FixedSizeListType:
             hint="it takes one vector a row: a list of a fixed number of floats, or of bytes for hamming",
         )
     if not pa.types.is_fixed_size_list(found) or not (
-        pa.types.is_floating(found.value_type) or found.value_type == pa.uint8()
+        pa.types.is_floating(found.value_type) or found.value_type in (pa.int8(), pa.uint8())
     ):
         raise InvalidArgumentError(
             f"column {field.name!r} is {found}, which is no vector",
             field="column",
-            hint="it takes lists of a fixed number of floats (16, 32 or 64 bits), or of bytes for hamming",
+            hint="it takes lists of a fixed number of floats (16, 32 or 64 bits), int8, or bytes for hamming",
         )
-    return found
+    return pa.list_(pa.float32(), found.list_size) if found.value_type == pa.int8() else found
 
 
 def live_vectors(
@@ -83,7 +85,9 @@ def finite_vectors(column: pa.ChunkedArray) -> tuple[Vectors, npt.NDArray[np.boo
         whole &= there.reshape(-1, width).all(axis=1)
         values = values.fill_null(pa.scalar(0, values.type))
     vectors: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(-1, width)
-    if vectors.dtype != np.uint8:
+    if vectors.dtype == np.int8:
+        vectors = vectors.astype(np.float32)
+    elif vectors.dtype != np.uint8:
         whole &= finite_rows(vectors)
     kept[np.flatnonzero(kept)[~whole]] = False
     return only(vectors, whole), kept
