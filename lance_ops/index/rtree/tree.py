@@ -24,8 +24,8 @@ from lance_ops.table.manifest.row_set import Addresses
 PAGE_DATA = "page_data.lance"
 NULLS = "nulls.lance"
 FILE_VERSION = "2.1"
-"""Storage version of index files: every peer that knows this kind reads it, and numbers of rows take a third of what
-they take in 2.0."""
+"""Storage version of index files: every peer that knows this kind reads it, and numbers of rows take a third
+of what they take in 2.0."""
 DEFAULT_PAGE = 4096
 
 _CORNERS = [pa.field(name, pa.float64(), nullable=False) for name in BOX]
