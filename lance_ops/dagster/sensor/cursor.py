@@ -53,18 +53,20 @@ class SensorCursor:
         memory: Name of what is remembered of all datasets; "" as long as that has none.
         datasets: Entries that are newer than those in the memory, by name.
         offset: Dataset with which the next tick begins, so that a tick that runs out of time starves nobody.
+        asked: Dataset from which on the next tick asks for the newest events of some that are at rest.
     """
 
     memory: str = ""
     datasets: Mapping[str, DatasetCursor] = field(default_factory=dict)
     offset: int = 0
+    asked: int = 0
 
     def serialize(self) -> str:
         """As text."""
         entries = entries_to_json(self.datasets)
-        return json.dumps(
-            {"schema": _SCHEMA, "memory": self.memory, "offset": self.offset, "datasets": entries}
-        )
+        about = {"schema": _SCHEMA, "memory": self.memory, "offset": self.offset}
+        # Small fleets have no turns.
+        return json.dumps(about | ({"asked": self.asked} if self.asked else {}) | {"datasets": entries})
 
 
 def entries_to_json(datasets: Mapping[str, DatasetCursor]) -> dict[str, dict[str, Any]]:
@@ -96,6 +98,7 @@ def parse_cursor(text: str | None) -> SensorCursor:
         str(memory) if known else "",
         entries_from_json(content.get("datasets")),
         _count(content.get("offset")) or 0,
+        _count(content.get("asked")) or 0,
     )
 
 

@@ -32,6 +32,7 @@ from lance_ops.dagster.publication import (
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.sensor.cursor import DatasetCursor, SensorCursor, parse_cursor
 from lance_ops.dagster.sensor.memory import SensorMemory
+from lance_ops.dagster.sensor.rest import asked_in_turn, find_at_rest
 from lance_ops.dagster.sensor.started import start_downstream, state_of_data
 from lance_ops.dagster.sensor.survey import Room, Survey, survey_datasets
 from lance_ops.dagster.sensor.tick import MOST_CARRIED, Tick
@@ -41,6 +42,8 @@ _TIMEOUT_VARIABLE = "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS"
 _DEFAULT_TIMEOUT = 60.0
 _RESERVED = 20.0
 _SHORTEST_BUDGET = 5.0
+_SHARE_OF_REST = 0.3
+"""Of a tick's time, for telling which datasets are at rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +141,26 @@ def _evaluate(
     start = cursor.offset % len(refs)
     turn = refs[start:] + refs[:start]
     looked_at = time.time()
-    surveys = survey_datasets(
-        turn,
+    deadline = time.monotonic() + options.budget
+    full = _due_for_full_check(memory, turn, options)
+    asked, next_asked = asked_in_turn(refs, cursor.asked)
+    unasked = names.difference(full, (ref.name for ref in asked))
+    resting = find_at_rest(
+        [ref for ref in turn if ref.name in unasked],
+        memory.datasets,
+        store,
+        # Stores that hang must not take the time of those that do not.
+        deadline=time.monotonic() + options.budget * _SHARE_OF_REST,
+    )
+    others = [ref for ref in turn if ref.name not in resting]
+    surveys = resting | survey_datasets(
+        others,
         memory.datasets,
         store,
         newest=options.newest,
-        deadline=time.monotonic() + options.budget,
-        published=last_published_of_all(context.instance, turn),
-        full=_due_for_full_check(memory, turn, options),
+        deadline=deadline,
+        published=last_published_of_all(context.instance, others),
+        full=full,
         room=Room(options.max_events, MOST_CARRIED),
     )
     examined = [ref for ref in turn if ref.name in surveys and surveys[ref.name].outcomes]
@@ -169,6 +184,7 @@ def _evaluate(
         # The first one, or one of an earlier release: all of it, until the name of the memory is stored.
         {**memory.datasets, **tick.carried} if memory.is_new else tick.carried,
         refs.index(postponed[0]) if postponed else 0,
+        next_asked,
     )
     return dg.SensorResult(
         run_requests=tick.requests,

@@ -5,7 +5,7 @@ Nothing here touches Dagster's instance, which belongs to the thread of the sens
 
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -155,6 +155,22 @@ def survey_datasets(
             room.take(ref.name, survey)
         return survey
 
+    return look_at_all(refs, look, deadline)
+
+
+def look_at_all(
+    refs: Sequence[LanceDatasetRef], look: Callable[[LanceDatasetRef], Survey | None], deadline: float
+) -> dict[str, Survey]:
+    """Look at datasets in threads, in their order, until a deadline.
+
+    Args:
+        refs: The datasets, at least one.
+        look: What to do with each; it raises nothing.
+        deadline: `time.monotonic()` at which to stop.
+
+    Returns:
+        Surveys by name, of those that were looked at in time and gave one.
+    """
     pool = ThreadPoolExecutor(min(_THREADS, len(refs)), thread_name_prefix="lance-survey")
     try:
         # In their order: what is not begun with is the end of the row, where the next tick begins.
@@ -193,9 +209,7 @@ def survey_dataset(
         and published.version == head
         and published.data_version not in (None, cursor.data_version)
     )
-    # Other bytes under the name that was dealt with: made anew with as many versions, or damaged. An entry of
-    # an earlier release knows none, and takes over what is there.
-    changed = head == cursor.version and None not in (mark, cursor.mark) and mark != cursor.mark
+    changed = has_other_bytes(cursor, head, mark)
     if head == cursor.version and cursor.problem is None and not (heals or replaced or changed or full):
         return Survey(head, mark=mark)
     known = cursor.version or 0
@@ -226,6 +240,15 @@ def survey_dataset(
         checked_at=int(time.time()) if complete else None,
         mark=mark,
     )
+
+
+def has_other_bytes(cursor: DatasetCursor, head: int, mark: str | None) -> bool:
+    """Whether other bytes lie under the name that was dealt with.
+
+    Then the dataset was made anew with as many versions, or is damaged. An entry of an earlier release knows
+    no mark, and takes over what is there.
+    """
+    return head == cursor.version and None not in (mark, cursor.mark) and mark != cursor.mark
 
 
 def _has_other_data(store: Store, published: Published | None) -> bool:
