@@ -4,6 +4,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from lance.query import FullTextOperator
 from lance.query import MatchQuery as TheirMatch
 from lance.query import PhraseQuery as TheirPhrase
 
@@ -19,6 +20,10 @@ WORDS = ["alpha", "beta", "gamma", "running", "runs", "The", "over", "éclair"]
 QUERIES = [
     (TheirMatch("alpha run", "text"), MatchQuery("alpha run", "text")),
     (TheirMatch("alpha gamma", "text"), MatchQuery("alpha gamma", "text")),
+    (
+        TheirMatch("alpha run", "text", operator=FullTextOperator.AND),
+        MatchQuery("alpha run", "text", operator="AND"),
+    ),
     (TheirPhrase("alpha beta", "text"), PhraseQuery("alpha beta", "text")),
     (TheirMatch("beta", "plain"), MatchQuery("beta", "plain")),
     (TheirMatch("none", "text"), MatchQuery("none", "text")),
