@@ -246,6 +246,14 @@ class IndexKind(ABC):
             InvalidArgumentError: names the column, its type and what the kind can index.
         """
 
+    def check_new(self, field: Field) -> None:
+        """Refuse a column on which no new index should be made, though one that is there is kept up.
+
+        Raises:
+            InvalidArgumentError: As of `check_field`, or why not.
+        """
+        self.check_field(field)
+
     def can_read(self, segment: IndexMetadata) -> bool:
         """Whether the segment's index version is one that this kind knows."""
         return row_names(segment) is not None
