@@ -247,11 +247,7 @@ class IndexKind(ABC):
         """
 
     def check_new(self, field: Field) -> None:
-        """Refuse a column on which no new index should be made, though one that is there is kept up.
-
-        Raises:
-            InvalidArgumentError: As of `check_field`, or why not.
-        """
+        """As `check_field`, for a new index: refuses also what is only kept up where it is there."""
         self.check_field(field)
 
     def can_read(self, segment: IndexMetadata) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.schema.field import Field
 from lance_ops.file.schema.model import Schema
-from lance_ops.index.upkeep.routes import AT_ONCE, SegmentRoute
+from lance_ops.index.upkeep.routes import AT_ONCE, Route, SegmentRoute
 from lance_ops.maintenance.compact.costs import CostModel
 from lance_ops.maintenance.compact.groups import CompactionGroup
 from lance_ops.maintenance.text import bytes_text, count_text, seconds_text
@@ -344,7 +344,10 @@ def estimate_plan(
         return PlanEstimate(source=costs.source)
     replaced = sum(len(group.fragments) for group in groups)
     moved = [
-        item for item in indices if item.route in AT_ONCE and any(covers(item, group) for group in groups)
+        item
+        for item in indices
+        if item.route is Route.PURGE
+        or (item.route in AT_ONCE and any(covers(item, group) for group in groups))
     ]
     follow = [costs.index * item.cost.seconds for item in moved]
     reads = sum(item.reads for item in estimates) + _RUN_READS + sum(len(i.segment.files) for i in moved)

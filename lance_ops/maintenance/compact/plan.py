@@ -10,7 +10,7 @@ import numpy as np
 
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.writer import check_writable
-from lance_ops.index.upkeep.lost_rows import purges
+from lance_ops.index.upkeep.lost_rows import may_need_purges, with_purges
 from lance_ops.index.upkeep.routes import Route, SegmentRoute, plan_routes, why_not_deferred
 from lance_ops.index.upkeep.weigh import weigh_routes
 from lance_ops.maintenance.compact.budget import RunEstimates, within_limits
@@ -248,6 +248,10 @@ def plan_compaction(
         following = _weighed(dataset, options, routes, chosen)
     else:
         following = weighed if chosen else ()
+    moved = frozenset(number for group in chosen for number in group.fragment_ids)
+    if may_need_purges(dataset, moved):
+        # Samples of such segments are read, which is seldom: nothing else tells.
+        following = with_purges(dataset, following, routes, moved)
     return CompactionPlan(
         dataset.uri,
         dataset.version,
@@ -273,7 +277,7 @@ def followers_of(
     """How index segments that cover rows of some groups, or name them all the same, follow their rewrite."""
     routes = routes_of(dataset, options)
     moved = frozenset(number for group in groups for number in group.fragment_ids)
-    return (*_weighed(dataset, options, routes, groups), *purges(dataset, routes, moved))
+    return with_purges(dataset, _weighed(dataset, options, routes, groups), routes, moved)
 
 
 def _weighed(
