@@ -6,7 +6,7 @@ release 14.0.2 finds them by their old values, too. A name of a fragment that a 
 takes the place of a row in its best texts. A segment alone does no harm.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from lance_ops.index.upkeep.routes import Route, SegmentRoute
 from lance_ops.index.upkeep.weigh import cost_of_move
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.data_file import TOMBSTONE
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.snapshot import Snapshot
 
@@ -85,9 +86,12 @@ def with_purges(
     return (*(_at_once(dataset, item, moved) for item in followers), *others)
 
 
-def may_need_purges(dataset: Dataset, moved: Collection[int]) -> bool:
-    """Whether fragments that move were updated in place, as far as the manifest tells."""
-    return any(TOMBSTONE in file.fields for number in moved for file in dataset.fragments_by_id[number].files)
+def may_need_purges(routes: Iterable[SegmentRoute], moved: Iterable[Fragment]) -> bool:
+    """Whether fragments that move were updated in place under segments that readers mind."""
+    kinds = (kind_of(item.segment) for item in routes)
+    if not any(kind is not None and _minds_gone_fragments(kind) for kind in kinds):
+        return False
+    return any(TOMBSTONE in file.fields for fragment in moved for file in fragment.files)
 
 
 def _at_once(dataset: Dataset, item: SegmentRoute, moved: frozenset[int]) -> SegmentRoute:

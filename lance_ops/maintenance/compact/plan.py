@@ -248,10 +248,8 @@ def plan_compaction(
         following = _weighed(dataset, options, routes, chosen)
     else:
         following = weighed if chosen else ()
-    moved = frozenset(number for group in chosen for number in group.fragment_ids)
-    if may_need_purges(dataset, moved):
-        # Samples of such segments are read, which is seldom: nothing else tells.
-        following = with_purges(dataset, following, routes, moved)
+    if may_need_purges(routes, (fragment for group in chosen for fragment in group.fragments)):
+        following = followers_of(dataset, options, chosen)
     return CompactionPlan(
         dataset.uri,
         dataset.version,
@@ -289,8 +287,8 @@ def _weighed(
     if not routes:
         return ()
     moved = [number for group in groups for number in group.fragment_ids]
-    rewritten = [group for group in groups if group.method.method is Method.REWRITE]
-    written = [number for group in rewritten for number in group.fragment_ids]
+    anew = (group for group in groups if group.method.method is Method.REWRITE)
+    written = [number for group in anew for number in group.fragment_ids]
     return weigh_routes(dataset, routes, moved, may_defer=options.defer_where_cheaper, written=written)
 
 
