@@ -1,6 +1,5 @@
 """Extra `dagster`: importing this says what to install where Dagster is missing."""
 
-import importlib.util
+from lance_ops.extras import require_extra
 
-if importlib.util.find_spec("dagster") is None:
-    raise ModuleNotFoundError("Dagster is not installed: pip install 'lance-ops[dagster]'", name="dagster")
+require_extra("dagster")

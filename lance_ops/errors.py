@@ -98,6 +98,20 @@ class UnsupportedError(LanceOpsError):
     """The bytes may be valid, but use something this version of lance_ops does not implement."""
 
 
+class MissingExtraError(UnsupportedError, ModuleNotFoundError):
+    """A library is not installed that one of the extras brings along; the hint says which.
+
+    Args:
+        message: As of any error.
+        hint: What to install.
+        module: Name of the module that is missing.
+    """
+
+    def __init__(self, message: str, *, hint: str, module: str) -> None:
+        super().__init__(message, hint=hint)
+        self.name = module
+
+
 class UnsupportedVersionError(UnsupportedError):
     """A data file or index of a storage version that this version of lance_ops cannot open."""
 

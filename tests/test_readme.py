@@ -4,10 +4,13 @@ import re
 import shlex
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lance_ops as lo
 from lance_ops.cli import main
+from tests.support.commands import lance_ops
 from tests.support.spark import run_script
 
 README = Path(__file__).parent.parent / "README.md"
@@ -47,6 +50,36 @@ COMMANDS = [
 def test_a_command_of_the_readme_is_understood(arguments: list[str]) -> None:
     name, *rest = arguments
     main.commands[name].make_context(name, rest)
+
+
+def test_the_commands_of_the_readme_run_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that only say what they would do are run without that, too."""
+    monkeypatch.chdir(tmp_path)
+    for folder, ids in (("day=2024-05-01", range(40)), ("fixed", range(40)), ("changed", range(30, 50))):
+        _input(tmp_path / folder, ids)
+    ran = []
+    for arguments in COMMANDS:
+        if "fleet" in arguments:
+            continue
+        for given in [arguments, [item for item in arguments if item != "--dry-run"]]:
+            if given not in ran:
+                ran.append(given)
+                lance_ops(*given)
+    assert ["compact", "events.lance"] in ran
+    assert ran.index(["compact", "events.lance"]) < ran.index(["changes", "events.lance", "--since", "2"])
+
+
+def _input(folder: Path, ids: range) -> None:
+    folder.mkdir()
+    columns = {
+        "id": pa.array(ids, pa.int64()),
+        "day": ["2024-05-01"] * len(ids),
+        "country": [("UK", "XX", "DE", "FR")[number % 4] for number in ids],
+        "user": pa.array([number * 3 for number in ids], pa.int32()),
+    }
+    pq.write_table(pa.table(columns), folder / "rows.parquet")
 
 
 def test_every_claim_has_its_tests() -> None:

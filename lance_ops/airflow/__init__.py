@@ -1,1 +1,5 @@
 """Airflow's side: a connection to stores, operators for operations and fleets, events of new versions."""
+
+from lance_ops.extras import require_extra
+
+require_extra("airflow")

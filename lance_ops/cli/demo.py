@@ -1,6 +1,5 @@
 """`lance-ops demo` and `lance-ops ui`."""
 
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -8,7 +7,8 @@ from pathlib import Path
 import click
 
 from lance_ops.cli.output import fail
-from lance_ops.errors import LanceOpsError
+from lance_ops.errors import LanceOpsError, MissingExtraError
+from lance_ops.extras import require_extra
 
 
 @click.command("demo", short_help="Run every operation on real flight data.")
@@ -40,8 +40,10 @@ def demo_command(path: Path, as_json: bool) -> None:
 )
 def ui_command(port: int) -> None:
     """Open the Dagster UI on the demo's code location, on loopback, until interrupted."""
-    if importlib.util.find_spec("dagster") is None:
-        raise click.UsageError("Dagster is not installed: pip install 'lance-ops[dagster]'")
+    try:
+        require_extra("dagster")
+    except MissingExtraError as error:
+        raise click.UsageError(str(error)) from None
     home = Path("dagster_home").resolve()
     if not Path("definitions.py").is_file() or not home.is_dir():
         raise click.UsageError("run this in the project folder, which holds definitions.py and dagster_home/")

@@ -37,9 +37,9 @@ def sql_command(
     A path in backticks names a table: lance-ops sql 'OPTIMIZE `events.lance`'. Values of MERGE INTO come from
     another table.
     """
-    from lance_ops.spark.sql.run import sql
-
     try:
+        from lance_ops.spark.sql.run import sql
+
         with running(spark) as run:
             found = sql(
                 statement,

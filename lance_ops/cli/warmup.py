@@ -1,6 +1,7 @@
 """`lance-ops warmup`: compiles the inner loops of encodings before anybody waits for them."""
 
 import json
+import logging
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -35,13 +36,20 @@ def warmup_command(as_json: bool) -> None:
     numba is there, but some loops cannot be used.
     """
     from lance_ops.encoding import kernels
+    from lance_ops.encoding.kernel_cache import LOGGER
 
     started = time.perf_counter()
     warmed = []
-    for name in kernels.names() if kernels.available() else ():
-        warmed.append(_warm(name))
-        if not as_json and (warmed[-1].compiled or warmed[-1].error):
-            _show(warmed[-1])
+    log = logging.getLogger(LOGGER)
+    # What the notice advises is what is done here.
+    before, log.disabled = log.disabled, True
+    try:
+        for name in kernels.names() if kernels.available() else ():
+            warmed.append(_warm(name))
+            if not as_json and (warmed[-1].compiled or warmed[-1].error):
+                _show(warmed[-1])
+    finally:
+        log.disabled = before
     seconds = time.perf_counter() - started
     if as_json:
         click.echo(

@@ -1,14 +1,22 @@
-"""Kernel cache: where compiled loops are kept on disk, and that none outlives the sources it was made of."""
+"""Kernel cache: where compiled loops are kept on disk, and that none outlives the sources it was made of.
+
+Whoever waits because something is not there yet is told.
+"""
 
 import contextlib
 import hashlib
+import logging
 import os
 import stat
 import tempfile
 from pathlib import Path
+from typing import Any
 
 VARIABLE = "NUMBA_CACHE_DIR"
 """Environment variable of numba: the folder in which everything compiled is kept."""
+
+LOGGER = "lance_ops.kernels"
+"""Of the notice that loops are being compiled."""
 
 _KEPT = "__pycache__"
 _MARK = "sources-"
@@ -30,6 +38,32 @@ def prepare_cache(package: Path) -> None:
         forget_outdated(package)
     else:
         os.environ[VARIABLE] = str(_shared_cache())
+
+
+def tell_when_compiling(events: Any, package: str) -> None:
+    """Say once, by a warning in the log, that loops of a package are compiled and not loaded.
+
+    Args:
+        events: The module `numba.core.event`.
+        package: Name of the package of the kernels; what else numba compiles is not ours to tell.
+    """
+    told = False
+
+    class Listener(events.Listener):  # type: ignore[misc]  # numba has no types
+        def on_start(self, event: Any) -> None:
+            nonlocal told
+            if told or not event.data["dispatcher"].py_func.__module__.startswith(package):
+                return
+            told = True
+            logging.getLogger(LOGGER).warning(
+                "compiling inner loops, once on this machine: the first calls take up to a minute longer "
+                "(`lance-ops warmup` does it beforehand)"
+            )
+
+        def on_end(self, event: Any) -> None:
+            del event
+
+    events.register("numba:compile", Listener())
 
 
 def forget_outdated(package: Path) -> None:

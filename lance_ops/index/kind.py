@@ -246,6 +246,10 @@ class IndexKind(ABC):
             InvalidArgumentError: names the column, its type and what the kind can index.
         """
 
+    def check_new(self, field: Field) -> None:
+        """As `check_field`, for a new index: refuses also what is only kept up where it is there."""
+        self.check_field(field)
+
     def can_read(self, segment: IndexMetadata) -> bool:
         """Whether the segment's index version is one that this kind knows."""
         return row_names(segment) is not None

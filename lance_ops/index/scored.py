@@ -27,7 +27,7 @@ class NearestQuery:
         k: Rows to find at most.
         metric: "l2" (squared, as the peer says it), "cosine", "dot" or "hamming"; None for that of the index,
             or "l2" without one.
-        minimum_nprobes: Partitions to look into at least.
+        minimum_nprobes: Partitions to look into at least; see `index.vector.probes` for how many these are.
         maximum_nprobes: At most, when those hold fewer than k rows that count; None for all.
         refine_factor: Look for k times as many rows and order them by their true distances; None not to.
         ef: Candidates that a search in a graph keeps; None for the default of the kind.
@@ -38,7 +38,7 @@ class NearestQuery:
     vector: npt.NDArray[np.generic]
     k: int = 10
     metric: str | None = None
-    minimum_nprobes: int = 20
+    minimum_nprobes: int = 1
     maximum_nprobes: int | None = None
     refine_factor: int | None = None
     ef: int | None = None

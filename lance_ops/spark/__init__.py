@@ -6,6 +6,8 @@ Public names are loaded when they are first used: executors import parts of this
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lance_ops.extras import require_extra
+
 if TYPE_CHECKING:
     from lance_ops.spark.changes import changes_dataframe
     from lance_ops.spark.datasource import register
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from lance_ops.spark.scan import read_dataset
     from lance_ops.spark.session import build_session
     from lance_ops.spark.writing.dataframe import append_dataframe
+
+require_extra("pyspark", "py4j")
 
 _HOMES = {
     "LanceTable": "lance_ops.spark.facade",
@@ -43,14 +47,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'lance_ops.spark' has no attribute {name!r}")
-    try:
-        value = getattr(import_module(home), name)
-    except ModuleNotFoundError as error:
-        if error.name != "pyspark":
-            raise
-        raise ModuleNotFoundError(
-            "Spark is not installed: pip install 'lance-ops[spark]'", name="pyspark"
-        ) from error
+    value = getattr(import_module(home), name)
     globals()[name] = value
     return value
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lance_ops.deprecation import warn_renamed
 from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.extras import require_extra
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import SchemaCache, prepare_schema
 from lance_ops.filter import Expression
@@ -275,6 +276,7 @@ class Readable(Snapshot):
         **options: Unpack[ScanOptions],
     ) -> "pd.DataFrame":
         """Read rows into a DataFrame; see `scanner` for the arguments and errors."""
+        require_extra("pandas")
         return self.to_table(columns, filter, limit, offset, **options).to_pandas()
 
     def head(

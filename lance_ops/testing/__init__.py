@@ -13,6 +13,8 @@ import the tasks of the suite for runners need no pytest.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lance_ops.extras import load_extra
+
 if TYPE_CHECKING:
     from lance_ops.testing.committer import CommitterConformance
     from lance_ops.testing.notifier import NotifierConformance
@@ -33,10 +35,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'lance_ops.testing' has no attribute {name!r}")
-    import pytest
-
     # So that an assertion that fails shows both sides, as in a file of tests.
-    pytest.register_assert_rewrite(home.removesuffix(".suite"))
+    load_extra("pytest").register_assert_rewrite(home.removesuffix(".suite"))
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

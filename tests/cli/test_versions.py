@@ -73,3 +73,19 @@ def test_a_branch_is_made_listed_and_removed(uri):
 )
 def test_options_of_branches_that_do_not_go_together_are_a_usage_error(uri, arguments):
     lance_ops("branch", uri, *arguments, code=2)
+
+
+def test_a_tag_or_branch_that_is_not_there_is_no_damage_and_those_that_are_there_are_listed(uri):
+    refused = lance_ops("restore", uri, "nosuchtag", code=1).stderr
+    assert "there is no tag 'nosuchtag'" in refused
+    assert "the dataset has no tags" in refused
+    for name in ("before", "after"):
+        lance_ops("tag", uri, name, "--version", "1")
+    for arguments in (("restore", uri, "nosuchtag"), ("query", uri, "--version", "nosuchtag")):
+        refused = lance_ops(*arguments, code=1).stderr
+        assert "there is no tag 'nosuchtag'" in refused
+        assert "its tags: after, before" in refused
+        assert "fsck" not in refused
+    refused = lance_ops("branch", uri, "trial", "--from", "nosuch", code=1).stderr
+    assert "the dataset has no branches" in refused
+    assert "fsck" not in refused

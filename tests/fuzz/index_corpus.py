@@ -73,7 +73,7 @@ def build_index_corpus() -> list[IndexSample]:
         return list(_build(Path(folder)))
 
 
-def _rows(numbers: Sequence[int]) -> pa.Table:
+def rows_of(numbers: Sequence[int]) -> pa.Table:
     maybe = [None if n % 13 == 4 else n * 7 % 40 for n in numbers]
     vectors = np.array(
         [[n * step % 11 + step for step in range(1, _DIMENSION + 1)] for n in numbers], np.float32
@@ -206,7 +206,7 @@ def _build(folder: Path) -> Iterator[IndexSample]:
             uri = folder / f"{number}-{by_peer}"
             columns = ["id", case.column]
             options = {"enable_stable_row_ids": case.stable, "data_storage_version": "2.2"}
-            rows = _rows(range(ROWS)).select(columns)
+            rows = rows_of(range(ROWS)).select(columns)
             lo.write_dataset(rows.slice(0, COVERED), uri, max_rows_per_file=FIRST, **options)
             if by_peer and case.theirs is not None:
                 case.theirs(lance.dataset(str(uri)))

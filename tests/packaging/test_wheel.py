@@ -87,11 +87,67 @@ def test_the_core_does_its_work_without_dagster_spark_and_pandas(python, tmp_pat
     assert [row["id"] for row in told["rows"]] == [2, 3]
 
 
+DOORS = {
+    "import lance_ops.dagster": "dagster",
+    "from lance_ops.dagster import build_lance_definitions": "dagster",
+    "import lance_ops.airflow.hook": "airflow",
+    "import lance_ops.airflow.operators": "airflow",
+    "import lance_ops.airflow.triggers": "airflow",
+    "from lance_ops.spark import SparkRunner": "spark",
+    "from lance_ops.spark import build_session; build_session()": "spark",
+    "from lance_ops.spark.session import build_session": "spark",
+    "from lance_ops.spark.runner import SparkRunner": "spark",
+    "from lance_ops.spark.submitted.program import main": "spark",
+    "import lance_ops as lo; lo.sql('SELECT 1')": "spark",
+    "lo.dataset(uri).to_pandas()": "pandas",
+    "lo.create_index(uri, 'v', 'IVF_FLAT', parameters={'num_partitions': 2})": "vector",
+    "lo.create_index(uri, 's', 'INVERTED')": "text",
+    "lo.dataset(uri).to_table(filter=\"st_contains(st_geomfromtext('POINT(1 1)'), p)\")": "geo",
+}
+"""By what is done in a core alone: the extra that an error has to name."""
+PREPARED = """
+import sys, pyarrow as pa, lance_ops as lo
+from lance_ops.errors import LanceOpsError
+uri = sys.argv[1]
+point = pa.StructArray.from_arrays(
+    [pa.array([1.0]), pa.array([2.0])],
+    fields=[pa.field("x", pa.float64(), nullable=False), pa.field("y", pa.float64(), nullable=False)],
+)
+schema = pa.schema(
+    [
+        pa.field("v", pa.list_(pa.float32(), 2)),
+        pa.field("s", pa.string()),
+        pa.field("p", point.type, metadata={"ARROW:extension:name": "geoarrow.point"}),
+    ]
+)
+columns = [pa.array([[1.0, 2.0]], schema.field("v").type), pa.array(["word"]), point]
+lo.write_dataset(pa.concat_tables([pa.Table.from_arrays(columns, schema=schema)] * 600), uri)
+try:
+    exec(sys.argv[2])
+except LanceOpsError as error:
+    print(type(error).__name__, isinstance(error, ModuleNotFoundError), error)
+"""
+
+
+@pytest.mark.parametrize("code", DOORS)
+def test_every_door_to_what_is_not_installed_ends_in_a_typed_error_that_names_the_extra(
+    python, tmp_path, code
+):
+    told = python("-c", PREPARED, str(tmp_path / "t.lance"), code).stdout
+    assert told.startswith("MissingExtraError True ")
+    assert f"pip install 'lance-ops[{DOORS[code]}]'" in told
+
+
+def test_suites_of_tests_say_that_they_need_pytest(python, tmp_path):
+    code = "from lance_ops.testing import StoreConformance"
+    told = python("-c", PREPARED, str(tmp_path / "t.lance"), code).stdout
+    assert told.startswith("MissingExtraError True ")
+    assert "pip install pytest" in told
+
+
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        ("import lance_ops.dagster", "pip install 'lance-ops[dagster]'"),
-        ("from lance_ops.spark import SparkRunner", "pip install 'lance-ops[spark]'"),
         ("import lance_ops as lo; lo.dataset('s3://bucket/t.lance')", "pip install 'lance-ops[s3]'"),
         ("import lance_ops as lo; lo.dataset('gs://bucket/t.lance')", "pip install 'lance-ops[gcs]'"),
         ("from lance_ops.cli.main import main; main(['ui'])", "pip install 'lance-ops[dagster]'"),
@@ -101,3 +157,24 @@ def test_what_is_not_installed_is_named_with_its_extra(python, code, says):
     done = python("-c", code, check=False)
     assert done.returncode != 0
     assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compact", "URI", "--spark", "local[1]"),
+        ("index", "URI", "id", "--spark", "local[1]"),
+        ("append", "URI", "ROWS", "--spark", "local[1]"),
+        ("sql", "SELECT 1"),
+    ],
+)
+def test_the_command_line_says_in_one_line_what_is_not_installed(python, tmp_path, arguments):
+    rows, uri = tmp_path / "rows.parquet", tmp_path / "t.lance"
+    pq.write_table(pa.table({"id": [1, 2, 3]}), rows)
+    command = ("-m", "lance_ops")
+    python(*command, "append", str(uri), str(rows))
+    given = {"URI": str(uri), "ROWS": str(rows)}
+    done = python(*command, *(given.get(item, item) for item in arguments), check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "pip install 'lance-ops[spark]'" in " ".join(done.stderr.split())

@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from lance_ops.encoding.kernel_cache import prepare_cache
+from lance_ops.encoding.kernel_cache import prepare_cache, tell_when_compiling
 
 SWITCH = "LANCE_OPS_KERNELS"
 """Environment variable: `off` leaves everything to numpy."""
@@ -86,5 +86,6 @@ def _prepare() -> bool:
         numba = importlib.import_module("numba")
     except ImportError:
         return False
+    tell_when_compiling(importlib.import_module("numba.core.event"), __name__)
     # Loops that numba leaves to the interpreter are slower than numpy, and some of them do not run at all.
     return not numba.config.DISABLE_JIT

@@ -5,7 +5,6 @@ has it. A geometry that a function makes is WKB, and never a literal, which SQL 
 where is told by GEOS, through shapely, an extra.
 """
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import PredicateError, UnsupportedError
+from lance_ops.errors import PredicateError
+from lance_ops.extras import load_extra
 from lance_ops.filter.functions.signature import TRUTH, Datum, FunctionSpec, always, as_array
 from lance_ops.filter.types.coercion import FLOAT64
 
@@ -42,14 +42,9 @@ def shapely() -> Any:
     """The library.
 
     Raises:
-        UnsupportedError: It is not installed.
+        MissingExtraError: It is not installed.
     """
-    try:
-        return importlib.import_module("shapely")
-    except ImportError as error:
-        raise UnsupportedError(
-            "geometries need the library shapely", hint="install lance_ops[geo]"
-        ) from error
+    return load_extra("shapely")
 
 
 def geometry_of_text(text: str) -> Any:

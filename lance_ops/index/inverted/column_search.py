@@ -5,8 +5,9 @@ other texts on these and their own together. So the peer has it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import add
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,8 @@ UNINDEXED = TextParameters(
 )
 """How the peer cuts texts of a column without an index."""
 
-
+_Group = tuple[str, ...]
+"""Words that stand for each other."""
 _SPARSE = 64
 """Where one text in so many counts, they are sorted and not marked."""
 _FEW = 1 << 10
@@ -82,15 +84,16 @@ class ColumnSearch:
             query: What is looked for.
             most: Texts that are not among the best so many may be left out; none when None.
         """
-        # Fuzzy words are taken as they are written.
-        analyzer = Analyzer(UNINDEXED) if query.fuzziness else self._analyzer
-        words = analyzer.query_words(query.query)
-        if not words:
+        words = self._analyzer.query_words(query.query)
+        groups, fresh_groups = _by_place(words), None
+        if query.fuzziness:
+            groups, fresh_groups = self._expanded(query, groups)
+        if not groups and not fresh_groups:
             return Scored.nothing()
-        groups = self._expanded(query, [word for word, _ in words]) if query.fuzziness else _by_place(words)
         # Other weights may make scores equal, or turn their order round.
         most = most if query.boost == 1 else None
-        found = self._score(groups, every=query.operator == "AND", phrase=None, most=most)
+        every = query.operator == "AND"
+        found = self._score(groups, every=every, phrase=None, most=most, fresh_groups=fresh_groups)
         return replace(found, scores=found.scores * np.float32(query.boost))
 
     def phrase(self, query: PhraseQuery, most: int | None = None) -> Scored:
@@ -102,25 +105,29 @@ class ColumnSearch:
         places = [place for _, place in words]
         return self._score(groups, every=True, phrase=_Phrase(tuple(places), query.slop), most=most)
 
-    def _expanded(self, query: MatchQuery, words: Sequence[str]) -> list[tuple[str, ...]]:
-        """For each word of a query those that it stands for."""
-        known = self._vocabulary()
-        groups: list[tuple[str, ...]] = []
-        left = query.max_expansions
-        for word in words:
-            found = similar_words(word, known, query.fuzziness or 0, query.prefix_length)
-            similar = sorted(found, key=str.encode)[:left]
-            left -= len(similar)
-            groups.append(tuple(similar))
-        return groups
+    def _expanded(self, query: MatchQuery, exact: Sequence[_Group]) -> tuple[list[_Group], list[_Group]]:
+        """For each word of a query those that it stands for: in the index, and in texts that none covers.
+
+        In the index they are words like those that are written, and no more than the query allows; so the
+        peer has it. In other texts the peer looks for the exact words; here these and similar ones count, so
+        that rows are found whether an index covers them yet or not.
+
+        Args:
+            query: It.
+            exact: Its words as the index cuts them, see `_by_place`.
+        """
+        written = [word for word, _ in Analyzer(UNINDEXED).query_words(query.query)]
+        fresh_words = {word for numbers in self._fresh_texts().numbers for word in numbers}
+        aligned = written if len(written) == len(exact) else [group[0] for group in exact]
+        similar = _similar(query, aligned, fresh_words)
+        fresh = [tuple(dict.fromkeys(both)) for both in map(add, exact, similar)]
+        return _similar(query, written, self._vocabulary()), fresh
 
     def _vocabulary(self) -> set[str]:
         known: set[str] = set()
         for item in self._partitions:
             with reading(item.segment):
                 known.update(item.partition.tokens.words()[0].to_pylist())
-        for numbers in self._fresh_texts().numbers:
-            known.update(numbers)
         return known
 
     def _fresh_texts(self) -> FreshTexts:
@@ -130,30 +137,48 @@ class ColumnSearch:
 
     def _score(
         self,
-        groups: Sequence[tuple[str, ...]],
+        groups: Sequence[_Group],
         *,
         every: bool,
         phrase: "_Phrase | None",
         most: int | None,
+        fresh_groups: Sequence[_Group] | None = None,
     ) -> Scored:
-        """Texts that hold a word of one group, or of every one, the best `most` at least."""
-        words = tuple(dict.fromkeys(word for group in groups for word in group))
+        """Texts that hold a word of one group, or of every one, the best `most` at least.
+
+        Groups are others for texts that no segment covers where they are given.
+        """
+        fresh_groups = groups if fresh_groups is None else fresh_groups
+        words = tuple(dict.fromkeys(word for group in (*groups, *fresh_groups) for word in group))
         lists = [IndexedTexts(item, words) for item in self._partitions]
         statistics = sum((texts.statistics() for texts in lists), Statistics())
         found = [
             texts.located(*_scored(texts, groups, statistics, every=every, phrase=phrase), most=most)
             for texts in lists
+            if groups
         ]
         fresh = self._fresh_texts()
-        if len(fresh.rows):
+        if len(fresh.rows) and fresh_groups:
             texts = _UnindexedTexts(fresh)
             statistics = statistics + fresh.statistics(words)
-            documents, scores = _scored(texts, groups, statistics, every=every, phrase=phrase)
+            documents, scores = _scored(texts, fresh_groups, statistics, every=every, phrase=phrase)
             found.append(Scored(fresh.rows[documents], scores))
         return _together(found)
 
 
-def _by_place(words: Sequence[tuple[str, int]]) -> list[tuple[str, ...]]:
+def _similar(query: MatchQuery, words: Sequence[str], known: Collection[str]) -> list[_Group]:
+    """For each word those of the known ones that are like it, as many in all as a query allows."""
+    groups: list[_Group] = []
+    left = query.max_expansions
+    for word in words:
+        found = similar_words(word, known, query.fuzziness or 0, query.prefix_length)
+        similar = sorted(found, key=str.encode)[:left]
+        left -= len(similar)
+        groups.append(tuple(similar))
+    return groups
+
+
+def _by_place(words: Sequence[tuple[str, int]]) -> list[_Group]:
     """Words at one position of a query (as n-grams all are) stand for each other, and count once."""
     groups: dict[int, dict[str, None]] = {}
     for word, place in words:
@@ -287,7 +312,7 @@ class IndexedTexts(_Texts):
 
 def _scored(
     texts: _Texts,
-    groups: Sequence[tuple[str, ...]],
+    groups: Sequence[_Group],
     statistics: Statistics,
     *,
     every: bool,

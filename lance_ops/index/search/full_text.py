@@ -52,10 +52,7 @@ class TextColumn:
         """
         lost = [segment for segment, _ in self.segments if segment in unreadable]
         kept = tuple(item for item in self.segments if item[0] not in unreadable)
-        parameters = self.parameters
-        if lost and not kept:
-            with reading(lost[0]):
-                parameters = read_text_parameters(*dataset.bases.index_directory(lost[0]))
+        parameters = _parameters(dataset, lost) if lost and not kept else self.parameters
         fragments = (effective_fragments(dataset.manifest, segment) for segment in lost)
         return TextColumn(kept, self.scanned.union(*fragments), parameters)
 
@@ -160,6 +157,27 @@ def _check_texts(dataset: Dataset, column: str) -> None:
         raise UnsupportedError(
             f"column {column!r} is {kind}, and no text", field="full_text_query", hint="search a text column"
         )
+
+
+def _parameters(dataset: Dataset, segments: Sequence[IndexMetadata]) -> TextParameters:
+    """How the texts of an index were cut into words: by what is left of its files, or by its entries.
+
+    Raises:
+        UnreadableIndexError: Neither says it.
+    """
+    first: UnreadableIndexError | None = None
+    for segment in segments:
+        try:
+            with reading(segment):
+                return read_text_parameters(*dataset.bases.index_directory(segment))
+        except UnreadableIndexError as error:
+            first = first or error
+    for segment in segments:
+        said = TextParameters.from_details(segment.details)
+        if said is not None:
+            return said
+    assert first is not None
+    raise first
 
 
 def _texts(

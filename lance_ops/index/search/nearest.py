@@ -73,6 +73,8 @@ class NearestPlan:
         return found if limit is None else [part[:limit] for part in found]
 
     def _find(self, query: NearestQuery, wanted: RowSet | None) -> Scored:
+        if wanted is not None and self._takes_all(query, wanted):
+            return self._look(_Best.nothing(query), query, self._searched, wanted).scored()
         scanned = set(self.scanned)
         # What a quantizer makes of distances does not compare with true ones: as the peer, look anew.
         factor = query.refine_factor or (1 if scanned else None)
@@ -92,6 +94,19 @@ class NearestPlan:
             scanned |= unreadable
             best = self._refined(indexed, query, query.k * factor)
         return self._look(best, query, frozenset(scanned), wanted).scored()
+
+    def _takes_all(self, query: NearestQuery, wanted: RowSet) -> bool:
+        """Whether no more rows count than are looked for: all of them are found, in whatever partition.
+
+        So the peer has it, too, unless it is told how many partitions to look into.
+        """
+        exactly = query.minimum_nprobes == query.maximum_nprobes
+        return bool(self.segments) and len(wanted) <= query.k and not exactly
+
+    @property
+    def _searched(self) -> frozenset[int]:
+        manifest = self.dataset.manifest
+        return self.scanned.union(*(effective_fragments(manifest, item) for item, _ in self.segments))
 
     def _indexed(self, query: NearestQuery, wanted: RowSet | None) -> tuple[list[Scored], frozenset[int]]:
         """What each segment finds, and the fragments of those that cannot be read."""

@@ -27,7 +27,6 @@ _KNOWN = (
     "use_index",
 )
 _K = 10
-_NPROBES = 20
 
 
 def nearest_queries(
@@ -147,7 +146,7 @@ def _nprobes(given: Mapping[str, Any]) -> tuple[int, int | None]:
     least, most = _count(given, "minimum_nprobes"), _count(given, "maximum_nprobes")
     if both is not None:
         least, most = least or both, most or both
-    least = least if least is not None else min(_NPROBES, most or _NPROBES)
+    least = least or 1
     if most is not None and least > most:
         raise InvalidArgumentError(
             f"at least {least} and at most {most} partitions", field="minimum_nprobes, maximum_nprobes"

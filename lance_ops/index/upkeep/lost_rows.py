@@ -6,6 +6,9 @@ release 14.0.2 finds them by their old values, too. A name of a fragment that a 
 takes the place of a row in its best texts. A segment alone does no harm.
 """
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 import numpy as np
 
 from lance_ops.errors import UnreadableIndexError
@@ -16,14 +19,17 @@ from lance_ops.index.reading import current_addresses, reading
 from lance_ops.index.registry import kind_of
 from lance_ops.index.row_id_files import is_gone
 from lance_ops.index.upkeep.routes import Route, SegmentRoute
+from lance_ops.index.upkeep.weigh import cost_of_move
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.data_file import TOMBSTONE
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.snapshot import Snapshot
 
 SAMPLE_NAMES = 1 << 18
 """All names of smaller segments are looked at, and so many of larger ones, spread over them."""
 _OFFSET_BITS = np.uint64(32)
+_LOST = "it names rows that it does not cover any more"
 
 
 def lost_segments(dataset: Snapshot, item: IndexCoverage) -> tuple[IndexMetadata, ...]:
@@ -54,32 +60,60 @@ def misleads(dataset: Snapshot, item: IndexCoverage) -> bool:
     return len(item.segments) > 1 and bool(lost_segments(dataset, item))
 
 
-def purges(
-    dataset: Dataset, routes: tuple[SegmentRoute, ...], moved: frozenset[int]
+def with_purges(
+    dataset: Dataset,
+    followers: tuple[SegmentRoute, ...],
+    routes: tuple[SegmentRoute, ...],
+    moved: frozenset[int],
 ) -> tuple[SegmentRoute, ...]:
-    """Segments that cover nothing of what a rewrite moves, and name rows of it: these names are taken out.
+    """The routes of a rewrite with what segments need that name rows of it which they do not cover.
+
+    These names are taken out. A segment that covers nothing of what moves is written anew for that; one whose
+    remap would wait is remapped at once: the fragment reuse index would lead from such names to rows.
 
     Args:
         dataset: The version that the rewrite was planned from.
+        followers: The segments that cover something of what moves.
         routes: Of all segments.
         moved: Ids of the fragments that are rewritten.
     """
-    found = []
-    for item in routes:
-        kind = kind_of(item.segment)
-        recorded = item.segment.fragment_ids
-        if item.route is not Route.MOVE or kind is None or recorded is None or recorded & moved:
-            continue
-        if not _minds_gone_fragments(kind):
-            continue
-        try:
-            names, _ = kind.sample(dataset, item.segment, SAMPLE_NAMES)
-        except UnreadableIndexError:
-            continue
-        if np.isin(names >> _OFFSET_BITS, np.array(sorted(moved), np.uint64)).any():
-            reason = "it names rows that it does not cover any more"
-            found.append(SegmentRoute(item.segment, Route.PURGE, reason))
-    return tuple(found)
+    beside = {item.segment.uuid for item in followers}
+    others = tuple(
+        replace(item, route=Route.PURGE, reason=_LOST, cost=cost_of_move(dataset, item.segment, moved))
+        for item in routes
+        if item.segment.uuid not in beside and _names_rows_of(dataset, item, moved)
+    )
+    return (*(_at_once(dataset, item, moved) for item in followers), *others)
+
+
+def may_need_purges(routes: Iterable[SegmentRoute], moved: Iterable[Fragment]) -> bool:
+    """Whether fragments that move were updated in place under segments that readers mind."""
+    kinds = (kind_of(item.segment) for item in routes)
+    if not any(kind is not None and _minds_gone_fragments(kind) for kind in kinds):
+        return False
+    return any(TOMBSTONE in file.fields for fragment in moved for file in fragment.files)
+
+
+def _at_once(dataset: Dataset, item: SegmentRoute, moved: frozenset[int]) -> SegmentRoute:
+    if item.route is not Route.DEFER or not _names_rows_of(dataset, item, moved):
+        return item
+    return replace(item, route=Route.MOVE, reason=_LOST, cost=cost_of_move(dataset, item.segment, moved))
+
+
+def _names_rows_of(dataset: Dataset, item: SegmentRoute, moved: frozenset[int]) -> bool:
+    """Whether a segment names rows of fragments that move and that it does not cover, and readers mind."""
+    kind = kind_of(item.segment)
+    recorded = item.segment.fragment_ids
+    if kind is None or recorded is None or item.route not in (Route.MOVE, Route.DEFER):
+        return False
+    lost = moved - recorded
+    if not lost or not _minds_gone_fragments(kind):
+        return False
+    try:
+        names, _ = kind.sample(dataset, item.segment, SAMPLE_NAMES)
+    except UnreadableIndexError:
+        return False
+    return bool(np.isin(names >> _OFFSET_BITS, np.array(sorted(lost), np.uint64)).any())
 
 
 def _may_be_minded(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind) -> bool:

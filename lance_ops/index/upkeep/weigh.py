@@ -58,6 +58,13 @@ def weigh_routes(
     return tuple(_weigh(dataset, item, rewritten, seen, may_defer=may_defer) for item in touched)
 
 
+def cost_of_move(dataset: Snapshot, segment: IndexMetadata, moved: Collection[int]) -> IndexCost:
+    """What it takes to write a segment of a known kind anew with what it holds."""
+    kind = kind_of(segment)
+    assert kind is not None
+    return move_cost(_load(dataset, segment, kind, frozenset(moved), frozenset()))
+
+
 def _weigh(
     dataset: Snapshot, item: SegmentRoute, moved: frozenset[int], seen: frozenset[int], *, may_defer: bool
 ) -> SegmentRoute:

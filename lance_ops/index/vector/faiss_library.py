@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from lance_ops.errors import UnsupportedError
+from lance_ops.extras import load_extra
 
 _MANY_OPERATIONS = 200_000_000_000
 """A thread does some 25,000,000,000 in a second."""
@@ -20,17 +20,11 @@ def load_faiss(operations: int = 0) -> Any:
         operations: How much one call has to do, as multiplications; 0 in tasks that run side by side.
 
     Raises:
-        UnsupportedError: it is not installed.
+        MissingExtraError: it is not installed.
     """
     # It is looked at once, when the library is loaded.
     os.environ.setdefault(_WAITING, "PASSIVE")
-    try:
-        import faiss
-    except ImportError as error:
-        raise UnsupportedError(
-            "vector indices are trained with faiss, which is not installed",
-            hint="pip install 'lance-ops[vector]'",
-        ) from error
+    faiss = load_extra("faiss")
     threads = (os.cpu_count() or 1) if operations > _MANY_OPERATIONS else 1
     faiss.omp_set_num_threads(threads)
     return faiss

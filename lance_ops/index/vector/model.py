@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.index.vector.metric import Vectors, flat_distances, metric_number, normalized
+from lance_ops.index.vector.metric import Distances, Vectors, flat_distances, metric_number, normalized
 from lance_ops.index.vector.quantizer.base import Codes, Quantizer
 from lance_ops.index.vector.quantizer.flat import FlatQuantizer
 from lance_ops.index.vector.quantizer.pq import ProductQuantizer
@@ -136,10 +136,10 @@ class Model:
             vectors = vectors + self.centroids[partition].astype(np.float32)
         return vectors
 
-    def partitions_by_distance(self, query: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """All partitions, those with the nearest centroids first; the query is prepared."""
+    def centroid_distances(self, query: npt.NDArray[Any]) -> Distances:
+        """Of each partition how far its centroid is from a prepared query; for cosine, squared."""
         metric = "l2" if self.metric == "cosine" else self.metric
-        return np.argsort(flat_distances(metric, query, self.centroids), kind="stable")
+        return flat_distances(metric, query, self.centroids)
 
     def distances(
         self, query: npt.NDArray[Any], parts: Sequence[Codes], partitions: Sequence[int]

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from lance_ops.index.opened import opened_parts
 from lance_ops.index.scored import Locate, NearestQuery, Scored
 from lance_ops.index.vector.metric import flat_distances
 from lance_ops.index.vector.model import Model
+from lance_ops.index.vector.probes import first_probes
 from lance_ops.index.vector.quantizer.base import Codes
 from lance_ops.index.vector.segment.read import ROW_ID, VectorSegment, row_ids
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -64,10 +64,13 @@ def search_segment(dataset: Snapshot, segment: IndexMetadata, query: NearestQuer
     wanted = model.prepare(vector[None])[0]
     count = query.k * (query.refine_factor or 1)
     limits = query.distance_range if query.refine_factor is None else (None, None)
-    probes = _probes(opened, model, wanted)
-    least = max(1, query.minimum_nprobes)
-    most = len(opened.partitions) if query.maximum_nprobes is None else max(least, query.maximum_nprobes)
-    best, done, step = Scored.nothing(), 0, least
+    far = model.centroid_distances(wanted)
+    order = np.argsort(far, kind="stable")
+    lengths = opened.partitions.lengths
+    probes = (int(number) for number in order if lengths[number])
+    most = len(order) if query.maximum_nprobes is None else query.maximum_nprobes
+    step = first_probes(model.metric, far[order], query.k, query.minimum_nprobes, query.maximum_nprobes)
+    best, done = Scored.nothing(), 0
     while step and (chosen := list(islice(probes, step))):
         for group in _groups(opened, chosen):
             parts = opened_parts(dataset, segment, group, partial(_read, opened, model), _Rows.size_bytes)
@@ -125,11 +128,6 @@ def _read(opened: VectorSegment, model: Model, partitions: Sequence[int]) -> lis
 def _with_model(dataset: Snapshot, segment: IndexMetadata) -> tuple[VectorSegment, Model]:
     opened = VectorSegment.open(*dataset.bases.index_directory(segment))
     return opened, opened.model()
-
-
-def _probes(opened: VectorSegment, model: Model, query: npt.NDArray[Any]) -> Iterator[int]:
-    lengths = opened.partitions.lengths
-    return (int(number) for number in model.partitions_by_distance(query) if lengths[number])
 
 
 def _best(

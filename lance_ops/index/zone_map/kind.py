@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.schema.model import Field
 from lance_ops.filter.functions.compare import compare
+from lance_ops.index.column import value_type
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.kind import Parameters
 from lance_ops.index.sargable import Interval, Range
@@ -45,6 +46,8 @@ _BOUNDED_TYPES = (
 class ZoneMapKind(ZoneKind):
     """ZONEMAP: narrows comparisons, IN, BETWEEN and prefixes to zones; exact for IS NULL.
 
+    Bounds over dictionaries are dictionaries, too; the peer uses them, and finds none of its own.
+
     Early releases of the peer keep no null rows, and nothing but the file says how large its zones are.
     """
 
@@ -64,11 +67,22 @@ class ZoneMapKind(ZoneKind):
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""
-        if field.children or not any(is_kind(field.storage_type) for is_kind in _BOUNDED_TYPES):
+        values = value_type(field)
+        if field.children or not any(is_kind(values) for is_kind in _BOUNDED_TYPES):
             raise InvalidArgumentError(
                 f"column {field.name!r} is {field.storage_type}, which a ZONEMAP cannot index",
                 field="column",
                 hint="it takes numbers, booleans, texts, bytes, dates and times; index a leaf of a struct",
+            )
+
+    def check_new(self, field: Field) -> None:
+        """See `IndexKind.check_new`."""
+        self.check_field(field)
+        if pa.types.is_dictionary(field.file_type):
+            raise InvalidArgumentError(
+                f"column {field.name!r} is {field.file_type}, on which a ZONEMAP misleads pylance",
+                field="column",
+                hint="it finds no row by LIKE then; those that there are are kept up",
             )
 
     def zone_rows(self, parameters: Parameters) -> int:
@@ -79,6 +93,19 @@ class ZoneMapKind(ZoneKind):
         """See `ZoneKind.file_schema`."""
         counts = [pa.field(name, pa.uint32(), nullable=False) for name in ("null_count", "nan_count")]
         return pa.schema([pa.field("min", values), pa.field("max", values), *counts, *ZONE_FIELDS])
+
+    def stored_type(self, field: Field) -> pa.DataType:
+        """See `ZoneKind.stored_type`: dictionaries stay such."""
+        return field.file_type
+
+    def as_stored(self, zones: pa.Table, schema: pa.Schema) -> pa.Table:
+        """See `ZoneKind.as_stored`."""
+        for name in ("min", "max"):
+            kind = schema.field(name).type
+            if pa.types.is_dictionary(kind) and zones.schema.field(name).type != kind:
+                place = zones.schema.get_field_index(name)
+                zones = zones.set_column(place, schema.field(name), _encoded(_column(zones, name), kind))
+        return zones
 
     def metadata(self, parameters: Parameters) -> dict[str, str]:
         """See `ZoneKind.metadata`."""
@@ -165,11 +192,24 @@ class _ReadyZones:
         return chosen
 
 
+def _encoded(values: pa.Array, kind: pa.DictionaryType) -> pa.Array:
+    """Values as a dictionary of a type, nulls where it is too small for them: then nobody knows."""
+    coded = values.cast(kind.value_type).dictionary_encode()
+    try:
+        indices = coded.indices.cast(kind.index_type)
+    except pa.ArrowInvalid:
+        return pa.nulls(len(values), kind)
+    return pa.DictionaryArray.from_arrays(indices, coded.dictionary, ordered=kind.ordered)
+
+
 def _may_be_nan(interval: Interval) -> bool:
     """Whether a NaN of either sign can lie in it: above all numbers, or below them."""
     return any(end is None or end.as_py() != end.as_py() for end in (interval.low, interval.high))
 
 
 def _column(zones: pa.Table, name: str) -> pa.Array:
-    column = zones[name].combine_chunks()
+    column = zones[name]
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    column = column.combine_chunks()
     return column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks)

@@ -77,6 +77,10 @@ class ZoneKind(WatchingKind):
     def file_schema(self, values: pa.DataType) -> pa.Schema:
         """Columns of the file for values of a type, in their order."""
 
+    def stored_type(self, field: Field) -> pa.DataType:
+        """Type of the values in a file, for an indexed column."""
+        return value_type(field)
+
     @abstractmethod
     def metadata(self, parameters: Parameters) -> dict[str, str]:
         """What the file says of itself."""
@@ -247,6 +251,11 @@ class ZoneKind(WatchingKind):
             rows = self._file(dataset, segment).number(key)
         return int(rows) if rows is not None and 1 <= rows < MOST_ROWS else default
 
+    def as_stored(self, zones: pa.Table, schema: pa.Schema) -> pa.Table:
+        """Zones with the columns of a file, see `stored_type`."""
+        del schema
+        return zones
+
     def check_zones(self, zones: pa.Table, path: str) -> None:
         """Refuse zones that contradict themselves.
 
@@ -275,7 +284,7 @@ class ZoneKind(WatchingKind):
         store, directory = dataset.bases.index_directory(segment)
         file = ZoneFile.open(store, f"{directory}/{self.file_name}", self.summary_names)
         path = dataset.lance_schema.path(segment.fields[0])
-        self.check_file(file, value_type(dataset.lance_schema.field(path)))
+        self.check_file(file, self.stored_type(dataset.lance_schema.field(path)))
         return file
 
     def _file(self, dataset: Snapshot, segment: IndexMetadata) -> ZoneFile:
@@ -328,8 +337,9 @@ class ZoneKind(WatchingKind):
         nulls: Iterable[RowSet],
     ) -> BuiltSegment:
         path = f"{directory}/{self.file_name}"
-        schema = self.file_schema(value_type(field))
-        written = write_zone_file(dataset.store, path, schema, zones, self.metadata(parameters), nulls)
+        schema = self.file_schema(self.stored_type(field))
+        stored = (self.as_stored(part, schema) for part in zones)
+        written = write_zone_file(dataset.store, path, schema, stored, self.metadata(parameters), nulls)
         return BuiltSegment((written,), self.details(parameters))
 
     def _fresh(

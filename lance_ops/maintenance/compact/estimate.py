@@ -14,7 +14,7 @@ import pyarrow as pa
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.schema.field import Field
 from lance_ops.file.schema.model import Schema
-from lance_ops.index.upkeep.routes import AT_ONCE, SegmentRoute
+from lance_ops.index.upkeep.routes import AT_ONCE, Route, SegmentRoute
 from lance_ops.maintenance.compact.costs import CostModel
 from lance_ops.maintenance.compact.groups import CompactionGroup
 from lance_ops.maintenance.text import bytes_text, count_text, seconds_text
@@ -343,9 +343,8 @@ def estimate_plan(
     if not groups:
         return PlanEstimate(source=costs.source)
     replaced = sum(len(group.fragments) for group in groups)
-    moved = [
-        item for item in indices if item.route in AT_ONCE and any(covers(item, group) for group in groups)
-    ]
+    touched = (i for i in indices if i.route is Route.PURGE or any(covers(i, group) for group in groups))
+    moved = [item for item in touched if item.route in AT_ONCE]
     follow = [costs.index * item.cost.seconds for item in moved]
     reads = sum(item.reads for item in estimates) + _RUN_READS + sum(len(i.segment.files) for i in moved)
     writes = sum(item.writes for item in estimates) + _RUN_WRITES + sum(len(i.segment.files) for i in moved)

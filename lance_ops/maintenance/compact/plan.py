@@ -10,7 +10,7 @@ import numpy as np
 
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.writer import check_writable
-from lance_ops.index.upkeep.lost_rows import purges
+from lance_ops.index.upkeep.lost_rows import may_need_purges, with_purges
 from lance_ops.index.upkeep.routes import Route, SegmentRoute, plan_routes, why_not_deferred
 from lance_ops.index.upkeep.weigh import weigh_routes
 from lance_ops.maintenance.compact.budget import RunEstimates, within_limits
@@ -248,6 +248,8 @@ def plan_compaction(
         following = _weighed(dataset, options, routes, chosen)
     else:
         following = weighed if chosen else ()
+    if may_need_purges(routes, (fragment for group in chosen for fragment in group.fragments)):
+        following = followers_of(dataset, options, chosen)
     return CompactionPlan(
         dataset.uri,
         dataset.version,
@@ -273,7 +275,7 @@ def followers_of(
     """How index segments that cover rows of some groups, or name them all the same, follow their rewrite."""
     routes = routes_of(dataset, options)
     moved = frozenset(number for group in groups for number in group.fragment_ids)
-    return (*_weighed(dataset, options, routes, groups), *purges(dataset, routes, moved))
+    return with_purges(dataset, _weighed(dataset, options, routes, groups), routes, moved)
 
 
 def _weighed(
@@ -285,8 +287,8 @@ def _weighed(
     if not routes:
         return ()
     moved = [number for group in groups for number in group.fragment_ids]
-    rewritten = [group for group in groups if group.method.method is Method.REWRITE]
-    written = [number for group in rewritten for number in group.fragment_ids]
+    anew = (group for group in groups if group.method.method is Method.REWRITE)
+    written = [number for group in anew for number in group.fragment_ids]
     return weigh_routes(dataset, routes, moved, may_defer=options.defer_where_cheaper, written=written)
 
 

@@ -6,6 +6,7 @@ from lance_ops.errors import (
     FileMissingError,
     FormatError,
     LanceOpsError,
+    NotFoundError,
     UnreadableIndexError,
     hide_credentials,
 )
@@ -19,7 +20,7 @@ def hint_for(error: LanceOpsError, uri: str) -> str | None:
         uri: The dataset, as the user gave it.
     """
     cause = error
-    while not _is_damage(cause) and isinstance(cause.__cause__, LanceOpsError):
+    while not _is_damage(cause) and not _is_answer(cause) and isinstance(cause.__cause__, LanceOpsError):
         cause = cause.__cause__
     if not _is_damage(cause):
         return error.hint
@@ -38,6 +39,11 @@ def damage_commands(uri: str) -> str:
         f"`lance-ops fsck {place} --deep` lists what is damaged; `lance-ops restore {place} VERSION` goes "
         f"back to an older version, once `lance-ops fsck {place} --version VERSION --deep` calls it sound"
     )
+
+
+def _is_answer(error: LanceOpsError) -> bool:
+    # A version, tag or branch that was asked for and is not there, however that showed.
+    return isinstance(error, NotFoundError) and not isinstance(error, FileMissingError)
 
 
 def _is_damage(error: LanceOpsError) -> bool:

@@ -221,7 +221,7 @@ def plan_create_index(
     """
     chosen = kind_by_name(kind)
     indexed = dataset.lance_schema.field(column)
-    chosen.check_field(indexed)
+    chosen.check_new(indexed)
     if parameters is not None:
         check_type(parameters, Mapping, "parameters by name", field="parameters")
     checked = chosen.parameters(indexed, parameters or {})

@@ -14,7 +14,7 @@ import pyarrow.csv as pacsv
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from lance_ops.errors import FileMissingError, InvalidArgumentError, SchemaMismatchError, StorageError
+from lance_ops.errors import InvalidArgumentError, NotFoundError, SchemaMismatchError, StorageError
 from lance_ops.maintenance.ingest.views import batch_without_views, has_views, schema_without_views
 
 # It imports pandas where that is installed, which costs more than most appends: imported where it is needed.
@@ -152,7 +152,7 @@ class _input_errors:  # noqa: N801 - reads as a statement
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, FileNotFoundError):
-            raise FileMissingError("no such input file", path=self.path) from error
+            raise NotFoundError("no such input file", path=self.path) from error
         if isinstance(error, pa.ArrowException) and not isinstance(error, OSError):
             raise InvalidArgumentError(f"the input cannot be read: {error}", path=self.path) from error
         if isinstance(error, OSError):
@@ -169,7 +169,7 @@ def open_source(data: Any) -> Source:
 
     Raises:
         InvalidArgumentError: it is none of these.
-        FileMissingError: a path matches nothing.
+        NotFoundError: a path matches nothing.
     """
     if isinstance(data, (str, Path)):
         return open_files([data])
@@ -307,13 +307,13 @@ def _expand(path: str) -> list[tuple[str, int]]:
     if "://" not in path and glob.has_magic(path) and not Path(path).exists():
         names = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - Path has no absolute globs
         if not names:
-            raise FileMissingError("no input file matches", path=path)
+            raise NotFoundError("no input file matches", path=path)
         return [file for name in names for file in _expand(name)]
     with _input_errors(path):
         filesystem, inner = _filesystem(path)
         info = filesystem.get_file_info(inner)
         if info.type == pafs.FileType.NotFound:
-            raise FileMissingError("no such input file", path=path)
+            raise NotFoundError("no such input file", path=path)
         if info.type == pafs.FileType.File:
             return [(path, info.size)]
         selected = filesystem.get_file_info(pafs.FileSelector(inner, recursive=True))
@@ -325,7 +325,7 @@ def _expand(path: str) -> list[tuple[str, int]]:
         and not item.base_name.startswith((".", "_"))
     )
     if not files:
-        raise FileMissingError("no input file of a known format in the directory", path=path)
+        raise NotFoundError("no input file of a known format in the directory", path=path)
     return files
 
 

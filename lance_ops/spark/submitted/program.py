@@ -13,14 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dagster_pipes import (
-    DAGSTER_PIPES_CONTEXT_CLI_ARGUMENT,
-    PipesCliArgsParamsLoader,
-    PipesContext,
-    PipesEnvVarParamsLoader,
-    open_dagster_pipes,
-)
-
+from lance_ops.extras import load_extra
 from lance_ops.maintenance.progress import ProgressEvent
 from lance_ops.spark.submitted.answer import pack_error, pack_outcome, pack_progress
 from lance_ops.spark.submitted.ingest import INGEST, ingest
@@ -36,6 +29,7 @@ from lance_ops.spark.submitted.request import (
 )
 
 if TYPE_CHECKING:
+    from dagster_pipes import PipesContext
     from pyspark.sql import SparkSession
 
 
@@ -47,12 +41,13 @@ def main() -> None:
 
 
 @contextmanager
-def open_pipes() -> Iterator[PipesContext]:
+def open_pipes() -> "Iterator[PipesContext]":
     """The connection to the scheduler that submitted this program; being asked to end is an interrupt."""
-    by_arguments = DAGSTER_PIPES_CONTEXT_CLI_ARGUMENT in sys.argv
-    kind: Any = PipesCliArgsParamsLoader if by_arguments else PipesEnvVarParamsLoader
+    library = load_extra("dagster_pipes")
+    by_arguments = library.DAGSTER_PIPES_CONTEXT_CLI_ARGUMENT in sys.argv
+    kind = library.PipesCliArgsParamsLoader if by_arguments else library.PipesEnvVarParamsLoader
     signal.signal(signal.SIGTERM, _interrupt)
-    with open_dagster_pipes(params_loader=kind()) as pipes:
+    with library.open_dagster_pipes(params_loader=kind()) as pipes:
         watched = pipes.extras.get(WATCH)
         if watched is not None:
             end_with(watched)
@@ -73,7 +68,7 @@ def driver_session() -> "SparkSession":
     return session
 
 
-def _work(pipes: PipesContext) -> bool:
+def _work(pipes: "PipesContext") -> bool:
     """Work and answer; whether it failed."""
     from lance_ops.spark.runner import SparkRunner
 

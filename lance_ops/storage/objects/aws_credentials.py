@@ -102,7 +102,7 @@ def find_credentials(options: Mapping[str, str]) -> BotocoreCredentials | None:
         if profile is None:
             return None
         raise InvalidArgumentError(
-            "a profile of ~/.aws needs botocore", field=PROFILE_OPTION, hint="pip install botocore"
+            "a profile of ~/.aws needs botocore", field=PROFILE_OPTION, hint="pip install 'lance-ops[s3]'"
         )
     return BotocoreCredentials(profile)
 

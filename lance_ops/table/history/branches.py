@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from lance_ops.errors import AlreadyExistsError, FileMissingError, InvalidArgumentError, VersionNotFoundError
 from lance_ops.storage import Store
-from lance_ops.table.history.ref_file import SUFFIX, RefFile, load_ref, ref_files
+from lance_ops.table.history.ref_file import SUFFIX, RefFile, load_ref, names_hint, ref_files
 
 BRANCHES_DIRECTORY = "_refs/branches"
 BRANCH_TREES = "tree"
@@ -110,7 +110,8 @@ def read_branch(root: Store, name: str) -> Branch:
     try:
         return _decode_branch(name, load_ref(root, path))
     except FileMissingError as error:
-        raise VersionNotFoundError(f"there is no branch {name!r}", path=root.uri) from error
+        known = names_hint(root, BRANCHES_DIRECTORY, "branch")
+        raise VersionNotFoundError(f"there is no branch {name!r}", path=root.uri, hint=known) from error
 
 
 def put_branch(root: Store, branch: Branch) -> None:

@@ -4,14 +4,19 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from urllib.parse import unquote
 
-from lance_ops.errors import CorruptManifestError, InvalidArgumentError
+from lance_ops.errors import CorruptManifestError, InvalidArgumentError, LanceOpsError
 from lance_ops.storage import Store, is_temporary
 
 SUFFIX = ".json"
 
 _LONGEST_NAME = 255
 """Bytes of a file's name on the usual file systems; datasets move there from stores that allow more."""
+
+_NAMED = 20
+"""Refs that an error lists."""
+_PLURALS = {"tag": "tags", "branch": "branches"}
 
 _FRACTION = re.compile(r"\.([0-9]{1,9})(?=Z|[+-])")
 
@@ -117,6 +122,24 @@ def ref_files(root: Store, directory: str) -> Iterator[tuple[str, str]]:
         name = info.path.removeprefix(f"{directory}/")
         if name.endswith(SUFFIX) and "/" not in name and not is_temporary(name):
             yield name.removesuffix(SUFFIX), info.path
+
+
+def names_hint(root: Store, directory: str, what: str) -> str:
+    """Which refs there are, for whoever asked for one that is not there.
+
+    Args:
+        root: Main root of the dataset.
+        directory: Of the refs.
+        what: What one of them is called.
+    """
+    try:
+        names = sorted(unquote(name) for name, _ in ref_files(root, directory))
+    except LanceOpsError:
+        return f"its {_PLURALS[what]} cannot be listed"
+    if not names:
+        return f"the dataset has no {_PLURALS[what]}"
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"its {_PLURALS[what]}: {', '.join(names[:_NAMED])}{more}"
 
 
 def time_text(moment: datetime | None) -> str | None:

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, VersionNotFoundError, check_type
 from lance_ops.storage import Store, open_store
-from lance_ops.table.history.branches import BRANCH_TREES, MAIN, branch_store
+from lance_ops.table.history.branches import BRANCH_TREES, BRANCHES_DIRECTORY, MAIN, branch_store
+from lance_ops.table.history.ref_file import names_hint
 from lance_ops.table.history.tags import read_tag
 from lance_ops.table.manifest.base_paths import branch_root
 from lance_ops.table.manifest.file.summary import read_summary
@@ -75,7 +76,8 @@ def _on_branch(root: Store, branch: str | None, number: int | None) -> tuple[Sto
     except DatasetNotFoundError as error:
         if store is root:
             raise
-        raise VersionNotFoundError(f"there is no branch {branch!r}", path=root.uri) from error
+        known = names_hint(root, BRANCHES_DIRECTORY, "branch")
+        raise VersionNotFoundError(f"there is no branch {branch!r}", path=root.uri, hint=known) from error
 
 
 def main_root(store: Store, storage_options: Mapping[str, str] | None = None) -> Store:

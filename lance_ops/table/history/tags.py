@@ -22,6 +22,7 @@ from lance_ops.table.history.ref_file import (
     RefFile,
     check_ref_length,
     load_ref,
+    names_hint,
     ref_files,
     time_text,
 )
@@ -99,7 +100,7 @@ def read_tag(root: Store, name: str) -> Tag:
     try:
         return _decode_tag(name, load_ref(root, path))
     except FileMissingError as error:
-        raise VersionNotFoundError(f"there is no tag {name!r}", path=root.uri) from error
+        raise _no_tag(root, name) from error
 
 
 def create_tag(
@@ -186,8 +187,13 @@ def delete_tag(root: Store, name: str) -> None:
     """
     path = _tag_path(name)
     if not root.exists(path):
-        raise VersionNotFoundError(f"there is no tag {name!r}", path=root.uri)
+        raise _no_tag(root, name)
     root.delete(path)
+
+
+def _no_tag(root: Store, name: str) -> VersionNotFoundError:
+    known = names_hint(root, TAGS_DIRECTORY, "tag")
+    return VersionNotFoundError(f"there is no tag {name!r}", path=root.uri, hint=known)
 
 
 def _tag_path(name: str) -> str:

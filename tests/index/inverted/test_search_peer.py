@@ -97,3 +97,48 @@ def test_a_phrase_needs_positions(tmp_path: Path) -> None:
     lance.dataset(uri).create_scalar_index("t", "INVERTED")
     with pytest.raises(InvalidArgumentError, match="positions"):
         search_ours(uri, '"cat sat"')
+
+
+@pytest.mark.parametrize("options", FORMATS, ids=str)
+@pytest.mark.parametrize("most", [1, 2, 4, 50])
+def test_similar_words_find_the_indexed_rows_of_the_peer_and_among_others_no_fewer(
+    tmp_path: Path, options: dict[str, Any], most: int
+) -> None:
+    """Where no index covers rows the peer looks for the exact words alone."""
+    generator = random.Random(f"{options} {most}")
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"t": random_texts(generator, 120)}), uri, max_rows_per_file=60)
+    lance.dataset(uri).create_scalar_index("t", "INVERTED", **options)
+    lance.write_dataset(pa.table({"t": random_texts(generator, 40)}), uri, mode="append")
+    lance.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
+    lance.write_dataset(
+        pa.table({"t": ["bat", *random_texts(generator, 60).to_pylist()]}), uri, mode="append"
+    )
+    first_uncovered = 3 << 32
+    for _ in range(25):
+        text = " ".join(generator.choices(["cat", "the", "running", "runs", "bg", "anx", "Fox"], k=2))
+        operator = generator.choice(["AND", "OR"])
+        fuzzy = {"fuzziness": generator.choice([1, 2]), "max_expansions": most}
+        fuzzy["prefix_length"] = generator.choice([0, 1])
+        theirs = search_peer(
+            uri,
+            peer_query.MatchQuery(text, "t", operator=peer_query.FullTextOperator(operator), **fuzzy),
+        )
+        ours = search_ours(uri, our_query.MatchQuery(text, "t", operator=operator, **fuzzy))
+        assert same_hits(
+            {row: score for row, score in ours.items() if row < first_uncovered},
+            {row: score for row, score in theirs.items() if row < first_uncovered},
+        ), (text, operator, fuzzy)
+        assert theirs.keys() <= ours.keys(), (text, operator, fuzzy)
+
+
+def test_similar_words_are_found_whether_an_index_covers_their_rows_or_not(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"t": ["cat", "dog"]}), uri)
+    lance.dataset(uri).create_scalar_index("t", "INVERTED")
+    lance.write_dataset(pa.table({"t": ["cut", "cats", "the"]}), uri, mode="append")
+    query = our_query.MatchQuery("cat", "t", fuzziness=1)
+    before = search_ours(uri, query)
+    lance.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
+    assert before.keys() == search_ours(uri, query).keys()
+    assert search_ours(uri, our_query.MatchQuery("the", "t", fuzziness=1)).keys() == set()

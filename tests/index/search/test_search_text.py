@@ -4,12 +4,15 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from lance.query import FullTextOperator
 from lance.query import MatchQuery as TheirMatch
 from lance.query import PhraseQuery as TheirPhrase
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, UnreadableIndexError, UnreadableIndexWarning
 from lance_ops.index.inverted.query import MatchQuery, PhraseQuery
+from lance_ops.index.inverted.tokenizers.parameters import TextParameters
+from lance_ops.pb import table_pb2
 
 pytestmark = pytest.mark.peer
 
@@ -17,6 +20,10 @@ WORDS = ["alpha", "beta", "gamma", "running", "runs", "The", "over", "éclair"]
 QUERIES = [
     (TheirMatch("alpha run", "text"), MatchQuery("alpha run", "text")),
     (TheirMatch("alpha gamma", "text"), MatchQuery("alpha gamma", "text")),
+    (
+        TheirMatch("alpha run", "text", operator=FullTextOperator.AND),
+        MatchQuery("alpha run", "text", operator="AND"),
+    ),
     (TheirPhrase("alpha beta", "text"), PhraseQuery("alpha beta", "text")),
     (TheirMatch("beta", "plain"), MatchQuery("beta", "plain")),
     (TheirMatch("none", "text"), MatchQuery("none", "text")),
@@ -175,8 +182,52 @@ def test_a_damaged_segment_is_scanned_with_a_warning_and_its_tokenizer(uri, file
     assert hits(found).keys() == hits(before).keys()
 
 
-def test_without_its_tokenizer_a_damaged_index_answers_nothing_wrong(uri, tmp_path):
+@pytest.mark.parametrize("lost", ["metadata.lance", "*"])
+@pytest.mark.parametrize("by_peer", [True, False])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"stem": False, "remove_stop_words": False},
+        {"lower_case": False, "ascii_folding": False, "stem": False, "max_token_length": 6},
+        {"base_tokenizer": "whitespace", "language": "German"},
+        {"base_tokenizer": "ngram", "min_ngram_length": 2, "max_ngram_length": 4, "prefix_only": True},
+        {"base_tokenizer": "raw", "max_token_length": None},
+    ],
+)
+def test_the_entry_of_an_index_says_how_texts_were_cut_into_words_when_no_file_does(
+    tmp_path, parameters, by_peer, lost
+):
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(rows(60, 1), uri)
+    if by_peer:
+        lance.dataset(uri).create_scalar_index("text", "INVERTED", **parameters)
+    else:
+        lo.create_index(uri, "text", "INVERTED", parameters=parameters)
+    queries = ["run", "The over", "eclair", "éclair", "Running", "al", "alpha beta"]
+    before = [lo.dataset(uri).to_table(full_text_query=query) for query in queries]
+    for path in (tmp_path / "t.lance" / "_indices").glob(f"*/{lost}"):
+        path.unlink()
+    for query, expected in zip(queries, before, strict=True):
+        with pytest.warns(UnreadableIndexWarning, match="text_idx"):
+            found = lo.dataset(uri).to_table(full_text_query=query)
+        assert hits(found) == pytest.approx(hits(expected), abs=1e-5), query
+    assert any(found.num_rows for found in before)
+
+
+def test_where_nothing_says_how_texts_were_cut_into_words_there_is_no_answer(uri, tmp_path, monkeypatch):
     (path,) = (tmp_path / "t.lance" / "_indices").glob("*/metadata.lance")
     path.unlink()
+    # As old releases left it.
+    monkeypatch.setattr(TextParameters, "from_details", lambda _: None)
     with pytest.raises(UnreadableIndexError, match="text_idx"), pytest.warns(UnreadableIndexWarning):
         lo.dataset(uri).to_table(full_text_query="run")
+
+
+def test_an_entry_that_says_nothing_of_words_or_nothing_that_can_be_is_none():
+    assert TextParameters.from_details(b"") is None
+    assert TextParameters.from_details(b"\xff\xff") is None
+    bad = table_pb2.InvertedIndexDetails(base_tokenizer="simple", language="English")
+    assert TextParameters.from_details(bad.SerializeToString()) is None
+    given = TextParameters(base_tokenizer="whitespace", language="Danish", max_token_length=None, stem=False)
+    assert TextParameters.from_details(given.to_details(b"", 2)) == given

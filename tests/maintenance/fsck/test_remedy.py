@@ -11,6 +11,7 @@ from lance_ops.errors import (
     StorageError,
     TaskFailedError,
     UnreadableIndexError,
+    VersionNotFoundError,
 )
 from lance_ops.maintenance.fsck.remedy import hint_for
 
@@ -38,6 +39,12 @@ def test_damage_behind_a_failed_task_counts():
 )
 def test_other_errors_keep_their_hint(error):
     assert hint_for(error, "/t") == error.hint
+
+
+def test_what_was_asked_for_and_is_not_there_is_no_damage_though_a_file_is_missing():
+    error = VersionNotFoundError("there is no tag 'x'", hint="its tags: y")
+    error.__cause__ = FileMissingError("no such file")
+    assert hint_for(error, "/t") == "its tags: y"
 
 
 def test_no_password_stands_in_a_command():

@@ -22,23 +22,14 @@ def several_vectors(first: int, stop: int) -> pa.Table:
     return pa.table({"id": range(first, stop), "c": pa.array(values.tolist(), _SEVERAL)})
 
 
-def dictionaries(first: int, stop: int) -> pa.Table:
-    values = pa.array(["a", "b", None] * stop).slice(0, stop - first).dictionary_encode()
-    return pa.table({"id": range(first, stop), "c": values})
-
-
-@pytest.fixture(params=["several vectors", "dictionary"])
-def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
     """300 rows in six fragments under such an index and a BTREE, and 60 more under none."""
     uri = str(tmp_path / "t.lance")
-    rows = several_vectors if request.param == "several vectors" else dictionaries
-    lance.write_dataset(rows(0, 300), uri, max_rows_per_file=50)
-    if rows is several_vectors:
-        lance.dataset(uri).create_index("c", "IVF_FLAT", name="x", metric="cosine", num_partitions=2)
-    else:
-        lance.dataset(uri).create_scalar_index("c", "ZONEMAP", name="x")
+    lance.write_dataset(several_vectors(0, 300), uri, max_rows_per_file=50)
+    lance.dataset(uri).create_index("c", "IVF_FLAT", name="x", metric="cosine", num_partitions=2)
     lo.create_index(uri, "id", name="b")
-    lo.append(uri, rows(300, 360))
+    lo.append(uri, several_vectors(300, 360))
     return uri
 
 

@@ -6,6 +6,7 @@ import pytest
 from lance.query import MatchQuery
 
 import lance_ops as lo
+from lance_ops.index.upkeep.routes import Route
 
 WORDS = ["apple", "pear", "plum", "cherry", "quick", "runs", "fuzzy"]
 SOME, ALL = "id < 40 AND id % 3 = 1", "id % 3 = 1"
@@ -45,8 +46,8 @@ def updated(path, *, stable: bool, where: str) -> str:
     return uri
 
 
-def compact(uri: str, by: str) -> None:
-    options = {"materialize_deletions_threshold": 0.0, "target_rows_per_fragment": 30}
+def compact(uri: str, by: str, **more: bool) -> None:
+    options = {"materialize_deletions_threshold": 0.0, "target_rows_per_fragment": 30, **more}
     if by == "ours":
         lo.compact(uri, **options)
     elif by == "peer":
@@ -67,12 +68,26 @@ def test_a_delta_segment_leaves_no_lost_rows_in_those_before_it(tmp_path, stable
 
 @pytest.mark.peer
 @pytest.mark.parametrize("where", [SOME, ALL])
-def test_a_compaction_leaves_nothing_that_a_delta_segment_of_the_peer_makes_wrong(tmp_path, where):
+@pytest.mark.parametrize("defer", [False, True])
+def test_a_compaction_leaves_nothing_that_a_delta_segment_of_the_peer_makes_wrong(tmp_path, where, defer):
     uri = updated(tmp_path, stable=False, where=where)
-    compact(uri, "ours")
+    compact(uri, "ours", defer_index_remap=defer)
     lo.append(uri, table(120, 129))
     lance.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
     assert wrong_answers(uri) == []
+
+
+@pytest.mark.parametrize("where", [SOME, ALL])
+@pytest.mark.parametrize("defer", [False, True])
+def test_the_plan_of_a_compaction_has_what_taking_such_names_out_costs(tmp_path, where, defer):
+    uri = updated(tmp_path, stable=False, where=where)
+    options = {"materialize_deletions_threshold": 0.0, "defer_index_remap": defer}
+    plan = lo.compact(uri, dry_run=True, **options)
+    (text,) = (item for item in plan.indices if item.segment.name == "t_idx")
+    assert "names rows that it does not cover" in text.reason or not defer
+    assert text.route in (Route.PURGE, Route.MOVE)
+    assert text.cost.written_bytes == text.segment.size_bytes
+    assert plan.estimate.bytes_written > text.segment.size_bytes
 
 
 @pytest.mark.peer

@@ -8,7 +8,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from lance_ops.errors import FileMissingError, InvalidArgumentError, SchemaMismatchError
+from lance_ops.errors import InvalidArgumentError, NotFoundError, SchemaMismatchError
 from lance_ops.maintenance.ingest.source import FileSource, open_source, unify_schemas
 
 TABLE = pa.table({"x": pa.array(range(10), pa.int64()), "s": [f"row {n}" for n in range(10)]})
@@ -132,11 +132,11 @@ def test_what_is_no_data_is_refused(data):
 
 
 def test_missing_and_unknown_files_are_named(tmp_path):
-    with pytest.raises(FileMissingError, match="absent"):
+    with pytest.raises(NotFoundError, match="absent"):
         open_source(tmp_path / "absent.parquet")
-    with pytest.raises(FileMissingError, match="matches"):
+    with pytest.raises(NotFoundError, match="matches"):
         open_source(str(tmp_path / "*.parquet"))
-    with pytest.raises(FileMissingError, match="known format"):
+    with pytest.raises(NotFoundError, match="known format"):
         open_source(tmp_path)
     (tmp_path / "t.xlsx").write_text("")
     with pytest.raises(InvalidArgumentError, match="format"):

@@ -1,6 +1,5 @@
 """Analyzer: from texts to the words that an index holds, as its parameters say."""
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import UnsupportedError
+from lance_ops.extras import load_extra
 from lance_ops.index.inverted.tokenizers import splitting
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.inverted.tokenizers.splitting import Pieces, Texts
@@ -147,13 +146,5 @@ def _without(pieces: Pieces, left_out: npt.NDArray[np.bool_]) -> Pieces:
 
 
 def _stemmer(language: str) -> Any:
-    try:
-        library = importlib.import_module("Stemmer")
-    except ImportError as error:
-        raise UnsupportedError(
-            "stems of words need the library PyStemmer, which is not installed",
-            field="stem",
-            hint="pip install lance-ops[text]",
-        ) from error
     # Its own memory of words would only repeat ours.
-    return library.Stemmer(language.lower(), 0)
+    return load_extra("Stemmer").Stemmer(language.lower(), 0)

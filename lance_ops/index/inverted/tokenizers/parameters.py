@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
 from lance_ops.index.inverted.tokenizers.tables import LANGUAGES
 from lance_ops.pb import table_pb2
@@ -75,6 +77,31 @@ class TextParameters:
             InvalidArgumentError: A value has another type than it should.
         """
         return _from_mapping(values)
+
+    @classmethod
+    def from_details(cls, details: bytes) -> "TextParameters | None":
+        """What the entry of an index says; None where it says nothing, or nothing that can be.
+
+        Stop words of one's own are not among what entries say.
+        """
+        try:
+            message = table_pb2.InvertedIndexDetails.FromString(details)
+            if not message.HasField("base_tokenizer"):
+                return None
+            said = {name: getattr(message, name) for name in _IN_DETAILS}
+            least, most = message.min_ngram_length, message.max_ngram_length
+            return _from_mapping(
+                {
+                    **said,
+                    "language": json.loads(message.language),
+                    "max_token_length": (
+                        message.max_token_length if message.HasField("max_token_length") else None
+                    ),
+                    **({"min_ngram_length": least, "max_ngram_length": most} if least and most else {}),
+                }
+            )
+        except (DecodeError, ValueError, InvalidArgumentError):
+            return None
 
     def with_block_size(self, block_size: int) -> "TextParameters":
         """The same for other blocks."""
@@ -184,6 +211,15 @@ def _from_mapping(given: Mapping[str, Any]) -> TextParameters:
     return TextParameters(**known, other=tuple((n, v) for n, v in given.items() if n not in names))
 
 
+_IN_DETAILS = (
+    "base_tokenizer",
+    "with_position",
+    "lower_case",
+    "stem",
+    "remove_stop_words",
+    "ascii_folding",
+    "prefix_only",
+)
 _TEXTS = frozenset({"base_tokenizer", "language"})
 _NUMBERS = frozenset({"min_ngram_length", "max_ngram_length", "block_size"})
 _OPTIONAL: Mapping[str, type] = {"lance_tokenizer": str, "max_token_length": int, "custom_stop_words": tuple}
