@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.index.upkeep.statistics import IndexDescription, describe_indices
 from lance_ops.maintenance.index.operation import create_index, optimize_indices
 from lance_ops.spark.sql import results, statements
@@ -42,7 +43,7 @@ def create_named_index(create: statements.CreateIndex, uri: str, options: Mappin
         del parameters["num_bits"]
     create_index(
         uri,
-        ".".join(create.columns[0]),
+        format_field_path(create.columns[0]),
         kind,
         name=create.index,
         replace=True,

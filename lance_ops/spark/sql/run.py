@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_ops.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, VersionNotFoundError
+from lance_ops.errors import (
+    AlreadyExistsError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    UnsupportedError,
+    VersionNotFoundError,
+)
+from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.maintenance.cleanup.operation import cleanup
 from lance_ops.maintenance.columns.alter import alter_columns
 from lance_ops.maintenance.columns.operation import add_columns
@@ -18,6 +25,7 @@ from lance_ops.maintenance.merge_insert.operation import merge_insert
 from lance_ops.maintenance.metadata.actions import create_tag, delete_tag, drop_columns, update_config
 from lance_ops.maintenance.metadata.branches import create_branch, delete_branch
 from lance_ops.maintenance.runner import Runner
+from lance_ops.maintenance.target import open_latest_if_any
 from lance_ops.maintenance.update.operation import update
 from lance_ops.spark.sql import results, statements
 from lance_ops.spark.sql.indices import create_named_index, maintain_index, show_indexes
@@ -93,7 +101,17 @@ def sql(
 
 def run_statement(statement: Statement, tables: Tables, runner: Runner | None = None) -> pa.Table:
     """Run a parsed statement; see `sql`."""
-    return _Run(statement, tables, tables.find(statement.table), runner).result()
+    table = tables.find(statement.table)
+    run = _Run(statement, tables, table, runner)
+    try:
+        return run.result()
+    except DatasetNotFoundError:
+        if table.quoted is None or open_latest_if_any(table.uri, table.storage_options) is not None:
+            raise
+    # A table of the catalog gets its dataset with its first rows, or with none of them.
+    assert tables.spark is not None
+    tables.spark.table(table.quoted).write.insertInto(table.quoted)
+    return run.result()
 
 
 class _Run:
@@ -132,15 +150,16 @@ class _Run:
             case statements.AddNullColumns(columns=typed_columns):
                 add_columns(self._uri, pa.schema(dict(typed_columns)), **self._options)
             case statements.DropNotNull(column=column):
-                alter_columns(self._uri, {"path": ".".join(column), "nullable": True}, **self._options)
+                path = format_field_path(column)
+                alter_columns(self._uri, {"path": path, "nullable": True}, **self._options)
             case statements.SetPrimaryKey(columns=key):
-                names = [".".join(column) for column in key]
+                names = [format_field_path(column) for column in key]
                 declare_primary_key(self._uri, names, self._storage, self._options)
                 return results.one_row(results.PRIMARY_KEY, "OK", ",".join(names))
             case statements.DropColumns(columns=columns, if_exists=lenient):
-                return self._drop_columns([".".join(column) for column in columns], lenient=lenient)
+                return self._drop_columns(columns, lenient=lenient)
             case statements.RenameColumn(column=column, to=to):
-                alter_columns(self._uri, {"path": ".".join(column), "name": to}, **self._options)
+                alter_columns(self._uri, {"path": format_field_path(column), "name": to}, **self._options)
             case statements.SetProperties(properties=properties):
                 upsert = {key: value for key, value in properties.items() if value is not None}
                 gone = [key for key, value in properties.items() if value is None]
@@ -274,11 +293,11 @@ class _Run:
 
     # Columns
 
-    def _drop_columns(self, columns: list[str], *, lenient: bool) -> pa.Table:
+    def _drop_columns(self, columns: tuple[Name, ...], *, lenient: bool) -> pa.Table:
         known = set(self._open().schema.names)
-        wanted = [column for column in columns if not lenient or column.partition(".")[0] in known]
+        wanted = [column for column in columns if not lenient or column[0] in known]
         if wanted:
-            drop_columns(self._uri, wanted, **self._options)
+            drop_columns(self._uri, [format_field_path(column) for column in wanted], **self._options)
         return results.rows(results.NOTHING, [])
 
     def _add_columns(self, columns: tuple[str, ...], source: Name) -> pa.Table:
@@ -341,8 +360,7 @@ class _Run:
         if self._tables.spark is not None:
             from lance_ops.spark.merge import merge_dataframe
 
-            df = source_frame(self._tables, merge.source)
-            df = df if columns is None else df.select(*columns)
+            df = source_frame(self._tables, merge.source, columns)
             done = merge_dataframe(df, self._uri, list(merge.on), **clauses, **self._tasks)
         else:
             rows = source_rows(self._tables, merge.source, columns)
