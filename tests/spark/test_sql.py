@@ -95,7 +95,7 @@ def users(root: Path, version: int | None = None) -> lo.Dataset:
         ),
         (
             "UPDATE users SET name = concat(users.name, ', ', 'Jr'), age = (ONE + 1) WHERE id IN (4, 5)",
-            Update(("users",), {"name": "concat(name, ', ', 'Jr')", "age": "(ONE + 1)"}, "id IN (4, 5)"),
+            Update(("users",), {"name": "((name) || (', ') || ('Jr'))", "age": "(ONE + 1)"}, "id IN (4, 5)"),
         ),
         (
             "DELETE FROM users WHERE id <=> 4L AND name = \"it's\" OR name <=> 'a\\\\d\\'' AND f < 2.50BD",
@@ -577,3 +577,33 @@ def test_divisions_that_mean_something_else_in_spark_are_refused(root, divisor):
 
 def test_a_division_by_a_constant_fraction_is_done(root):
     assert run(root, "DELETE FROM users WHERE id / 2.0 = 3.5 OR id / 4D = 0.25") == [{"num_affected_rows": 2}]
+
+
+def test_names_of_columns_are_read_in_any_case(root):
+    uri = str(root / "cased.lance")
+    lo.append(uri, pa.table({"Id": [1, 2], "Name": ["a", "b"]}))
+    lo.append(str(root / "news.lance"), pa.table({"iD": [2, 3], "nAME": ["x", "y"]}))
+    run(root, "UPDATE cased SET NAME = 'A' WHERE id = 1")
+    merge = "MERGE INTO cased t USING news s ON t.ID = s.id WHEN MATCHED THEN UPDATE SET"
+    run(root, f"{merge} * WHEN NOT MATCHED THEN INSERT *")
+    run(root, f"{merge} name = s.NAME")
+    assert sorted(map(tuple, (row.values() for row in lo.dataset(uri).to_table().to_pylist()))) == [
+        (1, "A"),
+        (2, "x"),
+        (3, "y"),
+    ]
+    run(root, "ALTER TABLE cased CREATE INDEX i USING btree (ID)")
+    for statement in ("ADD COLUMNS (ID INT)", "RENAME COLUMN name TO ID"):
+        with pytest.raises(InvalidArgumentError, match="there is a column 'Id' already"):
+            run(root, f"ALTER TABLE cased {statement}")
+    run(root, "ALTER TABLE cased RENAME COLUMN NAME TO NAME")
+    run(root, "ALTER TABLE cased DROP COLUMN IF EXISTS name")
+    assert lo.dataset(uri).schema.names == ["Id"]
+
+
+@pytest.mark.parametrize(
+    "options", ["before_timestamp_millis = 99999999999999999", "before_version = 1.5", "before_version = 'x'"]
+)
+def test_options_that_cannot_be_read_are_refused(root, options):
+    with pytest.raises(InvalidArgumentError, match="before_"):
+        run(root, f"VACUUM users WITH ({options})")

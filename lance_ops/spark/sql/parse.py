@@ -243,11 +243,13 @@ def _update(reader: Reader) -> Update:
     table = reader.name()
     prefixes = _prefixes(table, reader.alias("SET"))
     reader.expect("SET")
-    columns = {}
+    columns: dict[str, str] = {}
     while True:
         name = reader.name("a column")
         path = name[1:] if len(name) > 1 and name[0].lower() in prefixes else name
         reader.expect_sign("=")
+        if ".".join(path).lower() in (known.lower() for known in columns):
+            raise InvalidArgumentError(f"column {'.'.join(path)!r} gets two values", field="statement")
         columns[".".join(path)] = reader.expression(("WHERE",), comma=True, prefixes=prefixes)
         if not reader.takes_sign(","):
             break

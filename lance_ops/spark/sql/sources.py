@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from lance_ops.errors import UnsupportedError
 from lance_ops.file.schema.field_path import format_field_path
+from lance_ops.spark.sql.names import own_names
 from lance_ops.spark.sql.statements import Name
 from lance_ops.spark.sql.tables import Tables, quoted_name
 from lance_ops.table.dataset import Dataset
@@ -53,4 +54,5 @@ def source_rows(tables: Tables, source: Name | str, columns: Sequence[str] | Non
     if columns is None:
         return dataset.to_table()
     # A path in backticks names its column with them.
-    return dataset.to_table([format_field_path([column]) for column in columns]).rename_columns(list(columns))
+    paths = [format_field_path([name]) for name in own_names(dataset.schema.names, columns).values()]
+    return dataset.to_table(paths).rename_columns(list(columns))
