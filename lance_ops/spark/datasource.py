@@ -19,7 +19,7 @@ from lance_ops.errors import DatasetNotFoundError
 from lance_ops.spark.catalog import install_catalog
 from lance_ops.spark.options import ReadOptions, read_options, write_options
 from lance_ops.spark.read import EmptyReader, LanceReader, PushingReader
-from lance_ops.spark.streaming.options import is_for_streams, sink_options, source_options
+from lance_ops.spark.streaming.options import is_for_streams, sink_options, source_names, source_options
 from lance_ops.spark.transport import refuse_memory_store
 from lance_ops.spark.types import declared_schema, spark_schema
 from lance_ops.storage import Store
@@ -84,7 +84,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
             from lance_ops.spark.streaming.source import source_schema
 
             return source_schema(source_options(self.options))
-        options = read_options(self.options)
+        options = read_options(self.options, source_names())
         dataset = self._open(options)
         if dataset is None:
             assert options.declared is not None

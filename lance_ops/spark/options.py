@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -76,8 +76,12 @@ class TableWrite:
     declared: str | None = None
 
 
-def read_options(given: Mapping[str, str]) -> ReadOptions:
+def read_options(given: Mapping[str, str], streams: Iterable[str] = ()) -> ReadOptions:
     """Options of `spark.read`.
+
+    Args:
+        given: By their names.
+        streams: What `spark.readStream` knows, where Spark does not say which of both it is.
 
     Raises:
         InvalidArgumentError: An unknown option, a value that cannot be read, or two that contradict.
@@ -97,7 +101,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         asof,
         options.table.get("schema"),
     )
-    options.finish()
+    options.finish(streams)
     return found
 
 
@@ -250,13 +254,23 @@ class _Options:
         except ValueError as error:
             raise InvalidArgumentError(f"cannot read the value {text!r}: {error}", field=name) from error
 
-    def finish(self) -> None:
-        """Refuse what is left: a misspelt 'version' must not read the newest one instead."""
-        if self._left:
-            raise InvalidArgumentError(
-                f"unknown option: {', '.join(sorted(self._left))}",
-                hint=f"there are {', '.join(sorted(self._known))}",
-            )
+    @property
+    def known(self) -> list[str]:
+        """Names that were asked for so far."""
+        return sorted(self._known)
+
+    def finish(self, streams: Iterable[str] = ()) -> None:
+        """Refuse what is left: a misspelt 'version' must not read the newest one instead.
+
+        Args:
+            streams: What streams know, where they may be meant as well.
+        """
+        if not self._left:
+            return
+        hint = f"there are {', '.join(self.known)}"
+        if streams:
+            hint += f"; for readStream there are {', '.join(streams)}"
+        raise InvalidArgumentError(f"unknown option: {', '.join(sorted(self._left))}", hint=hint)
 
 
 def _moment(text: str) -> datetime:

@@ -100,7 +100,13 @@ def wanted_columns(dataset: Dataset, options: ReadOptions, schema: StructType) -
             lines = [f"{name}: the dataset has no such column" for name in missing]
             raise SchemaMismatchError("the wanted schema does not fit the dataset", lines, path=dataset.uri)
         columns = tuple(format_field_path([name]) for name in schema.fieldNames())
-    found = spark_schema(dataset.scanner(columns, **options.search).schema)
+        found = spark_schema(dataset.scanner(columns, **options.search).schema)
+        # A path in backticks names its column with them.
+        for field, name in zip(found.fields, schema.fieldNames(), strict=True):
+            field.name = name
+        found = StructType(found.fields)
+    else:
+        found = spark_schema(dataset.scanner(columns, **options.search).schema)
     mismatches = _mismatches(schema, found)
     if mismatches:
         raise SchemaMismatchError("the wanted schema does not fit the dataset", mismatches, path=dataset.uri)

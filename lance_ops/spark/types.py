@@ -204,7 +204,12 @@ def _arrow_field(prefix: str, field: StructField, problems: _Problems, *, stored
     size = (field.metadata or {}).get(FIXED_SIZE_KEY)
     if stored and size is not None and pat.is_list(kind):
         kind = pa.list_(pa.field("item", kind.value_type, kind.value_field.nullable), int(size))
-    return pa.field(field.name, kind, field.nullable)
+    return _member(field.name, kind, field.nullable)
+
+
+def _member(name: str, kind: pa.DataType, nullable: bool) -> pa.Field:
+    """A field; those without a type hold nothing but nulls, whatever Spark says of `array()`."""
+    return pa.field(name, kind, nullable or pat.is_null(kind))
 
 
 def _arrow_type(path: str, kind: DataType, problems: _Problems, *, stored: bool) -> pa.DataType:
@@ -212,12 +217,16 @@ def _arrow_type(path: str, kind: DataType, problems: _Problems, *, stored: bool)
         return _arrow_type(f"{path}.{name}", item, problems, stored=stored)
 
     if isinstance(kind, spark_types.ArrayType):
-        return pa.list_(pa.field("element", inner("item", kind.elementType), kind.containsNull))
+        return pa.list_(_member("element", inner("item", kind.elementType), kind.containsNull))
     if isinstance(kind, StructType):
         return pa.struct([_arrow_field(f"{path}.", field, problems, stored=stored) for field in kind.fields])
     if isinstance(kind, spark_types.MapType):
-        key = pa.field("key", inner("key", kind.keyType), nullable=False)
-        return pa.map_(key, pa.field("value", inner("value", kind.valueType), kind.valueContainsNull))
+        key = inner("key", kind.keyType)
+        if pat.is_null(key):
+            problems.add(path, kind.simpleString(), "its keys have no type, and keys are never null")
+            return pa.null()
+        value = _member("value", inner("value", kind.valueType), kind.valueContainsNull)
+        return pa.map_(pa.field("key", key, nullable=False), value)
     if isinstance(kind, spark_types.DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     name = kind.simpleString()

@@ -6,6 +6,7 @@ import pytest
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.spark.options import ReadOptions, TableWrite, read_options, write_options
+from lance_ops.spark.streaming.options import sink_options, source_names, source_options
 
 
 def test_options_are_read_whatever_their_case():
@@ -120,3 +121,17 @@ def test_what_spark_adds_for_a_write_is_understood():
     assert write_options(given)[1] == {"storage_options": {}, "max_rows_per_file": 5, "predicate": "a = 1"}
     with pytest.raises(InvalidArgumentError, match="adds no columns"):
         write_options({"path": "x", "mergeSchema": "true"})
+
+
+def test_a_hint_at_options_names_those_of_the_door():
+    given = {"path": "x", "startingVersoin": "1"}
+    with pytest.raises(InvalidArgumentError, match=r"unknown option: .*startingVersion") as source:
+        source_options(given)
+    assert "full_text_query" not in str(source.value)
+    with pytest.raises(InvalidArgumentError, match=r"there are .*mergeKeys") as sink:
+        sink_options(given)
+    assert "startingVersion," not in str(sink.value)
+    # Spark asks for the columns of a stream as for those of a load.
+    with pytest.raises(InvalidArgumentError, match=r"full_text_query.*for readStream .*startingVersion"):
+        read_options(given, source_names())
+    assert {"branch", "startingVersion", "maxRowsPerTrigger", "path"} <= set(source_names())

@@ -95,7 +95,7 @@ def users(root: Path, version: int | None = None) -> lo.Dataset:
         ),
         (
             "UPDATE users SET name = concat(users.name, ', ', 'Jr'), age = (ONE + 1) WHERE id IN (4, 5)",
-            Update(("users",), {"name": "concat(name, ', ', 'Jr')", "age": "(ONE + 1)"}, "id IN (4, 5)"),
+            Update(("users",), {"name": "((name) || (', ') || ('Jr'))", "age": "(ONE + 1)"}, "id IN (4, 5)"),
         ),
         (
             "DELETE FROM users WHERE id <=> 4L AND name = \"it's\" OR name <=> 'a\\\\d\\'' AND f < 2.50BD",
@@ -408,6 +408,87 @@ def test_tables_are_found_by_path_name_or_root(root, tmp_path):
         lo.sql("SELECT 1")
 
 
+def test_a_path_without_a_folder_is_one_from_here(root, monkeypatch):
+    monkeypatch.chdir(root)
+    for name in ("`users.lance`", "lance.`users.lance`", "`./users.lance`"):
+        assert lo.sql(f"SHOW BRANCHES FROM {name}").num_rows == 0
+    with pytest.raises(InvalidArgumentError, match=r"where is the table x\.users\.lance"):
+        # A database and a table, not a path.
+        lo.sql("SHOW TAGS FROM x.`users.lance`")
+    lo.append("news.lance", pa.table({"id": [0, 99], "name": ["new", "new"], "word": ["a", "b"]}))
+    merge = (
+        "USING `news.lance` AS n ON u.id = n.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert lo.sql(f"MERGE INTO `users.lance` AS u {merge}").to_pylist()[0]["num_affected_rows"] == 2
+
+
+NAMES = ["a b", "back`tick", "select", "ä", "``"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_in_backticks_are_those_of_columns(root, name):
+    column, uri = f"`{name.replace('`', '``')}`", str(root / "odd.lance")
+    lo.append(uri, pa.table({name: [1, 2, 3], "other": [1, 1, 1]}))
+    lo.append(str(root / "news.lance"), pa.table({name: [3, 4], "other": [7, 8]}))
+    run(root, f"ALTER TABLE odd CREATE INDEX i USING btree ({column})")
+    assert run(root, f"DELETE FROM odd WHERE odd.{column} = 1") == [{"num_affected_rows": 1}]
+    run(root, f"UPDATE odd SET {column} = {column} + 10 WHERE {column} = 2")
+    merge = f"MERGE INTO odd t USING news s ON (t.{column} = s.{column})"
+    values = f"({column}, other) VALUES (s.{column}, s.other)"
+    run(root, f"{merge} WHEN MATCHED THEN UPDATE SET other = s.other WHEN NOT MATCHED THEN INSERT {values}")
+    assert sorted(map(tuple, (row.values() for row in lo.dataset(uri).to_table().to_pylist()))) == [
+        (3, 7),
+        (4, 8),
+        (12, 1),
+    ]
+    run(root, f"ALTER TABLE odd RENAME COLUMN {column} TO plain")
+    run(root, f"ALTER TABLE odd RENAME COLUMN plain TO {column}")
+    run(root, f"ALTER TABLE odd DROP COLUMN IF EXISTS {column}, nosuch")
+    assert lo.dataset(uri).schema.names == ["other"]
+
+
+@pytest.mark.spark
+def test_what_is_no_table_of_the_format_is_named(spark, root, monkeypatch):
+    monkeypatch.chdir(root)
+    spark.sql("CREATE TABLE sql_parquet (id BIGINT, Provider STRING) USING parquet")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW sql_view AS SELECT 1 AS id")
+    try:
+        for statement in (
+            "DELETE FROM {}",
+            "UPDATE {} SET id = 1",
+            "OPTIMIZE {}",
+            "VACUUM {}",
+            "MERGE INTO {} t USING sql_view s ON t.id = s.id WHEN MATCHED THEN DELETE",
+            "SHOW TAGS FROM {}",
+        ):
+            with pytest.raises(UnsupportedError, match=r"the table sql_parquet is .* of parquet"):
+                lo.sql(statement.format("sql_parquet"), spark)
+            with pytest.raises(UnsupportedError, match="sql_view is a view"):
+                lo.sql(statement.format("sql_view"), spark)
+            with pytest.raises(InvalidArgumentError, match="where is the table sql_nosuch"):
+                lo.sql(statement.format("sql_nosuch"), spark)
+        assert lo.sql("DELETE FROM `users.lance` WHERE id < 3", spark).first().num_affected_rows == 3
+    finally:
+        spark.sql("DROP TABLE sql_parquet")
+
+
+@pytest.mark.spark
+def test_a_table_that_has_no_rows_yet_is_one_without_rows(spark, root, monkeypatch):
+    monkeypatch.chdir(root)
+    for statement in (
+        "DELETE FROM sql_fresh",
+        "OPTIMIZE sql_fresh",
+        "MERGE INTO sql_fresh t USING `users.lance` s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
+    ):
+        spark.sql("CREATE TABLE sql_fresh (id BIGINT, name STRING, word STRING) USING lance")
+        try:
+            lo.sql(statement, spark)
+            expected = 40 if "MERGE" in statement else 0
+            assert spark.table("sql_fresh").count() == expected
+        finally:
+            spark.sql("DROP TABLE sql_fresh")
+
+
 @pytest.mark.spark
 def test_a_session_brings_tables_views_and_executors(spark, root):
     uri = str(root / "users.lance")
@@ -496,3 +577,33 @@ def test_divisions_that_mean_something_else_in_spark_are_refused(root, divisor):
 
 def test_a_division_by_a_constant_fraction_is_done(root):
     assert run(root, "DELETE FROM users WHERE id / 2.0 = 3.5 OR id / 4D = 0.25") == [{"num_affected_rows": 2}]
+
+
+def test_names_of_columns_are_read_in_any_case(root):
+    uri = str(root / "cased.lance")
+    lo.append(uri, pa.table({"Id": [1, 2], "Name": ["a", "b"]}))
+    lo.append(str(root / "news.lance"), pa.table({"iD": [2, 3], "nAME": ["x", "y"]}))
+    run(root, "UPDATE cased SET NAME = 'A' WHERE id = 1")
+    merge = "MERGE INTO cased t USING news s ON t.ID = s.id WHEN MATCHED THEN UPDATE SET"
+    run(root, f"{merge} * WHEN NOT MATCHED THEN INSERT *")
+    run(root, f"{merge} name = s.NAME")
+    assert sorted(map(tuple, (row.values() for row in lo.dataset(uri).to_table().to_pylist()))) == [
+        (1, "A"),
+        (2, "x"),
+        (3, "y"),
+    ]
+    run(root, "ALTER TABLE cased CREATE INDEX i USING btree (ID)")
+    for statement in ("ADD COLUMNS (ID INT)", "RENAME COLUMN name TO ID"):
+        with pytest.raises(InvalidArgumentError, match="there is a column 'Id' already"):
+            run(root, f"ALTER TABLE cased {statement}")
+    run(root, "ALTER TABLE cased RENAME COLUMN NAME TO NAME")
+    run(root, "ALTER TABLE cased DROP COLUMN IF EXISTS name")
+    assert lo.dataset(uri).schema.names == ["Id"]
+
+
+@pytest.mark.parametrize(
+    "options", ["before_timestamp_millis = 99999999999999999", "before_version = 1.5", "before_version = 'x'"]
+)
+def test_options_that_cannot_be_read_are_refused(root, options):
+    with pytest.raises(InvalidArgumentError, match="before_"):
+        run(root, f"VACUUM users WITH ({options})")

@@ -8,8 +8,10 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException, UnsupportedOperationException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 import lance_ops as lo
+from lance_ops.spark import read_dataset
 from lance_ops.spark.catalog import CATALOG_CLASS, CATALOG_SETTING, catalog_jar, install_catalog
 from tests.support.fake_s3 import FakeS3
 
@@ -250,3 +252,67 @@ def test_the_catalog_is_installed_once_and_never_over_another(spark):
         conf = Other()
 
     assert not install_catalog(Session())  # type: ignore[arg-type]
+
+
+def rows_of(spark: SparkSession, table: str) -> list:
+    return sorted(map(str, spark.table(table).collect()))
+
+
+def test_lengths_of_texts_are_kept_as_by_sparks_own_formats(spark, names, tmp_path):
+    """Every statement ends the same way on a table of Parquet, in rows and in refusals."""
+    columns = "c CHAR(3), v VARCHAR(3), s STRUCT<v: VARCHAR(2)>, a ARRAY<CHAR(2)>, m MAP<VARCHAR(2), CHAR(2)>"
+    statements = [
+        "INSERT INTO {t} VALUES ('a', 'a', named_struct('v', 'x'), array('y'), map('k', 'z'))",
+        "INSERT INTO {t} VALUES ('ab', 'abc   ', named_struct('v', 'x'), array('y'), map('k', 'z'))",
+        "INSERT INTO {t} VALUES ('abcd', 'a', named_struct('v', 'x'), array('y'), map('k', 'z'))",
+        "INSERT INTO {t} VALUES ('a', 'abcd', named_struct('v', 'x'), array('y'), map('k', 'z'))",
+        "INSERT INTO {t} VALUES ('a', 'a', named_struct('v', 'xyz'), array('y'), map('k', 'z'))",
+        "INSERT INTO {t} VALUES ('a', 'a', named_struct('v', 'x'), array('xyz'), map('k', 'z'))",
+        "INSERT INTO {t} VALUES ('a', 'a', named_struct('v', 'x'), array('y'), map('xyz', 'z'))",
+        "INSERT OVERWRITE {t} VALUES ('b', 'abcd', named_struct('v', 'x'), array('y'), map('k', 'z'))",
+    ]
+    lance_table, parquet = names(), names()
+    for name, format_ in ((lance_table, "lance"), (parquet, "parquet")):
+        spark.sql(f"CREATE TABLE {name} ({columns}) USING {format_} LOCATION '{tmp_path / name}'")
+    for statement in statements:
+        ends = []
+        for table in (lance_table, parquet):
+            try:
+                spark.sql(statement.format(t=table))
+                ends.append("done")
+            except PySparkException as error:
+                ends.append(str(error.getCondition()))
+        assert ends[0] == ends[1], (statement, ends)
+        assert rows_of(spark, lance_table) == rows_of(spark, parquet), statement
+    assert values(spark, f"SELECT count(*) FROM {lance_table} WHERE c = 'ab'") == [(1,)]
+    assert spark.table(lance_table).schema == spark.table(parquet).schema
+    with pytest.raises(PySparkException, match="EXCEED_LIMIT_LENGTH"):
+        spark.table(lance_table).replace("a", "toolong").write.insertInto(lance_table)
+
+
+@pytest.mark.parametrize("name", ["a`b", "``", "", " ", "select", "ä b"])
+def test_columns_of_any_name_are_written_and_read(spark, tmp_path, name):
+    uri = str(tmp_path / "t.lance")
+    rows = spark.createDataFrame([(1, "x"), (2, "y")], [name, "other"])
+    for _ in range(2):
+        rows.write.format("lance").mode("append").save(uri)
+    for found in (spark.read.format("lance").load(uri), read_dataset(spark, uri)):
+        assert found.columns == [name, "other"]
+        assert sorted(map(tuple, found.collect())) == [(1, "x"), (1, "x"), (2, "y"), (2, "y")]
+    only = spark.read.format("lance").schema(StructType(rows.schema.fields[:1])).load(uri)
+    assert sorted(row[0] for row in only.collect()) == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("value", ["array()", "NULL", "map('a', NULL)", "named_struct('z', array())"])
+def test_a_table_is_made_of_values_without_a_type(spark, names, value):
+    table = names()
+    spark.sql(f"CREATE TABLE {table} USING lance AS SELECT 1 AS a, {value} AS x")
+    spark.sql(f"INSERT INTO {table} SELECT * FROM {table}")
+    expected = spark.sql(f"SELECT 1 AS a, {value} AS x").collect()
+    assert spark.table(table).collect() == expected * 2
+
+
+def test_a_map_without_types_is_refused_by_the_name_of_its_column(spark, names):
+    table = names()
+    with pytest.raises(PySparkException, match=r"x \(map<void,void>\)"):
+        spark.sql(f"CREATE TABLE {table} USING lance AS SELECT 1 AS a, map() AS x")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as spark_types
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, MapType, NullType, StringType, StructField, StructType
 
 from lance_ops.errors import SchemaMismatchError, UnsupportedTypeError
 from lance_ops.maintenance.ingest.conform import conform, find_mismatches
@@ -251,3 +251,20 @@ def test_values_arrive_in_spark_as_they_are(spark):
     assert first.vector == [1, 2]
     assert first.word == "x"
     assert not any(value is not None for value in second)
+
+
+def test_columns_without_a_type_hold_nulls_whatever_spark_says():
+    nothing = NullType()
+    schema = StructType(
+        [
+            StructField("a", ArrayType(nothing, containsNull=False), nullable=False),
+            StructField("m", MapType(StringType(), nothing, valueContainsNull=False)),
+            StructField("n", nothing, nullable=False),
+        ]
+    )
+    found = arrow_schema(schema, stored=True)
+    assert found.field("a").type.value_field.nullable
+    assert found.field("m").type.item_field.nullable
+    assert found.field("n").nullable
+    with pytest.raises(UnsupportedTypeError, match=r"bad \(map<void,void>\)"):
+        arrow_schema(StructType([StructField("bad", MapType(nothing, nothing))]))

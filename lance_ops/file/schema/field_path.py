@@ -1,4 +1,4 @@
-"""Field paths: `outer.inner`, with backticks around names that contain a dot or a backtick."""
+"""Field paths: `outer.inner`, with backticks around names that contain a dot or a backtick, or nothing."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,8 @@ def parse_field_path(path: str) -> tuple[str, ...]:
     """Split a field path into its segments.
 
     Args:
-        path: Such as ``a``, ``a.b`` or ``a.`b.c` ``; a backtick inside a quoted segment is doubled.
+        path: Such as ``a``, ``a.b`` or ``a.`b.c` ``; a backtick inside a quoted segment is doubled. A name
+            without a letter is two backticks.
 
     Raises:
         InvalidArgumentError: The path is empty, has an empty segment, or its quotes do not match.
@@ -26,8 +27,8 @@ def parse_field_path(path: str) -> tuple[str, ...]:
             segment, position = path[position:end], end
             if "`" in segment:
                 raise InvalidArgumentError(f"backtick in the middle of a name in the field path {path!r}")
-        if not segment:
-            raise InvalidArgumentError(f"empty name in the field path {path!r}")
+            if not segment:
+                raise InvalidArgumentError(f"empty name in the field path {path!r}")
         segments.append(segment)
         if position == len(path):
             return tuple(segments)
@@ -51,6 +52,6 @@ def _read_quoted(path: str, start: int) -> tuple[str, int]:
 def format_field_path(segments: Iterable[str]) -> str:
     """Join segments into the path that `parse_field_path` splits again."""
     return ".".join(
-        "`" + segment.replace("`", "``") + "`" if "." in segment or "`" in segment else segment
+        "`" + segment.replace("`", "``") + "`" if not segment or "." in segment or "`" in segment else segment
         for segment in segments
     )

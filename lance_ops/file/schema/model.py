@@ -152,6 +152,14 @@ class Schema:
         tops = {id(top): top for top in self.fields}
         return replace(self, fields=tuple(_prune(tops[key], keep) for key, keep in wanted.items()))
 
+    def select(self, names: Sequence[str]) -> "Schema":
+        """Only these top-level fields, in the order of the names, which are no paths.
+
+        Raises:
+            InvalidArgumentError: There is no such field.
+        """
+        return self.project([format_field_path([name]) for name in names])
+
     def project_ids(self, ids: Collection[int]) -> "Schema":
         """Only the fields of those ids, in the order of this schema.
 

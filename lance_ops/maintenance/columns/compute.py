@@ -85,7 +85,7 @@ def compute_columns(task: ComputeTask) -> DataFile:
 def _batches(task: ComputeTask, fragment: Fragment) -> Iterator[pa.RecordBatch]:
     own = task.snapshot.lance_schema
     named = task.transform.columns(own)
-    read = own.project([name for name in named if name in own.names])
+    read = own.select([name for name in named if name in own.names])
     row_columns = [name for name in named if name not in own.names]
     rows = FragmentRows(task.snapshot, fragment, 0)
     prepared = prepare_schema(task.schema)

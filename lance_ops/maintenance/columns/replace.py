@@ -154,7 +154,7 @@ def _plan(
             path=dataset.uri,
             field="fragments",
         )
-    schema = dataset.lance_schema.project(arrow.names)
+    schema = dataset.lance_schema.select(arrow.names)
     return ReplaceColumnsPlan(dataset.uri, dataset.version, schema, transform, chosen)
 
 

@@ -199,7 +199,7 @@ def selected(expression: Expression, table: pa.Table) -> npt.NDArray[np.bool_]:
 
 def key_columns(schema: Schema, names: set[str]) -> Schema:
     """The columns of these names, in the order of the schema."""
-    return schema.project([name for name in schema.names if name in names])
+    return schema.select([name for name in schema.names if name in names])
 
 
 def share_fragments(fragments: Sequence[Fragment], rows_per_task: int) -> Iterator[tuple[Fragment, ...]]:

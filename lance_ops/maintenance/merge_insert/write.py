@@ -96,7 +96,7 @@ def _written_schema(schema: Schema, given: pa.Schema) -> Schema:
 
 def _rows(task: MergeTask, schema: Schema, note: Callable[[MovedRows], None]) -> Iterator[pa.RecordBatch]:
     arrow = prepare_schema(schema).arrow
-    kept = schema.project([name for name in schema.names if name not in task.source.schema.names])
+    kept = schema.select([name for name in schema.names if name not in task.source.schema.names])
     for part in task.parts:
         if not kept.fields and not task.snapshot.uses_stable_row_ids:
             yield from _joined(task.source, part.rows, arrow, None)

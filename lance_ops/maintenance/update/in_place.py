@@ -182,7 +182,7 @@ def update_in_place(
 
 def _changed_schema(dataset: Dataset, assignments: Sequence[Assignment]) -> Schema:
     changed = {item.column for item in assignments}
-    return dataset.lance_schema.project([name for name in dataset.lance_schema.names if name in changed])
+    return dataset.lance_schema.select([name for name in dataset.lance_schema.names if name in changed])
 
 
 def _row_bytes(schema: Schema) -> float:

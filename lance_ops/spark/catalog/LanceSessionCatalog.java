@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogUtils;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
@@ -31,7 +32,14 @@ import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Utils;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.CharType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.VarcharType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 import scala.Option;
@@ -217,7 +225,49 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         StructType schema = "table.new".equals(option)
             ? loaded.schema()
             : provider.inferSchema(new CaseInsensitiveStringMap(options));
-        return new LanceTable(loaded, provider, format, schema, options);
+        StructType declared = (StructType) withLengths(schema, table.schema());
+        return new LanceTable(loaded, provider, format, schema, declared, options);
+    }
+
+    /** Columns of a dataset, whose texts are of the lengths that the table declares: Spark sees to the rest. */
+    private static DataType withLengths(DataType found, DataType declared) {
+        if (found instanceof StringType && (declared instanceof CharType || declared instanceof VarcharType)) {
+            return declared;
+        }
+        if (found instanceof ArrayType && declared instanceof ArrayType) {
+            ArrayType array = (ArrayType) found;
+            DataType element = withLengths(array.elementType(), ((ArrayType) declared).elementType());
+            return new ArrayType(element, array.containsNull());
+        }
+        if (found instanceof MapType && declared instanceof MapType) {
+            MapType map = (MapType) found;
+            DataType key = withLengths(map.keyType(), ((MapType) declared).keyType());
+            DataType value = withLengths(map.valueType(), ((MapType) declared).valueType());
+            return new MapType(key, value, map.valueContainsNull());
+        }
+        if (found instanceof StructType && declared instanceof StructType) {
+            Map known = new HashMap();
+            StructField[] theirs = ((StructType) declared).fields();
+            for (int i = 0; i < theirs.length; i++) {
+                // Where a text has a length, the catalog keeps the type apart.
+                Option kept = CharVarcharUtils.getRawType(theirs[i].metadata());
+                known.put(theirs[i].name(), kept.isDefined() ? kept.get() : theirs[i].dataType());
+            }
+            StructField[] ours = ((StructType) found).fields();
+            StructField[] fields = new StructField[ours.length];
+            for (int i = 0; i < ours.length; i++) {
+                DataType kind = (DataType) known.get(ours[i].name());
+                fields[i] = kind == null
+                    ? ours[i]
+                    : new StructField(
+                        ours[i].name(),
+                        withLengths(ours[i].dataType(), kind),
+                        ours[i].nullable(),
+                        ours[i].metadata());
+            }
+            return new StructType(fields);
+        }
+        return found;
     }
 
     /** A table with its options; the source that told its schema serves it, unless a query brings more. */
@@ -225,13 +275,21 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         private final Table described;
         private final TableProvider provider;
         private final String format;
+        private final StructType stored;
         private final StructType schema;
         private final Map options;
 
-        LanceTable(Table described, TableProvider provider, String format, StructType schema, Map options) {
+        LanceTable(
+                Table described,
+                TableProvider provider,
+                String format,
+                StructType stored,
+                StructType schema,
+                Map options) {
             this.described = described;
             this.provider = provider;
             this.format = format;
+            this.stored = stored;
             this.schema = schema;
             this.options = options;
         }
@@ -264,7 +322,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         }
 
         LanceTable over(StructType columns) {
-            return new LanceTable(described, provider, format, columns, options);
+            return new LanceTable(described, provider, format, columns, columns, options);
         }
 
         private TableProvider chosen(CaseInsensitiveStringMap more) {
@@ -274,7 +332,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         }
 
         private Table source(TableProvider provider) {
-            return provider.getTable(schema, new Transform[0], options);
+            return provider.getTable(stored, new Transform[0], options);
         }
 
         private CaseInsensitiveStringMap joined(CaseInsensitiveStringMap more) {

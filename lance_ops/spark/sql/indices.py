@@ -6,9 +6,11 @@ from typing import Any
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.index.upkeep.statistics import IndexDescription, describe_indices
 from lance_ops.maintenance.index.operation import create_index, optimize_indices
 from lance_ops.spark.sql import results, statements
+from lance_ops.spark.sql.names import own_names
 from lance_ops.spark.sql.option_values import check_names, typed
 from lance_ops.table.dataset import Dataset
 
@@ -40,9 +42,11 @@ def create_named_index(create: statements.CreateIndex, uri: str, options: Mappin
     if kind.endswith("SQ") and parameters.get("num_bits") == 8:
         # The only number there is, which is why these kinds have no parameter for it.
         del parameters["num_bits"]
+    first, *inner = create.columns[0]
+    known = Dataset.open(uri, storage_options=options["storage_options"]).schema.names
     create_index(
         uri,
-        ".".join(create.columns[0]),
+        format_field_path((own_names(known, [first])[first], *inner)),
         kind,
         name=create.index,
         replace=True,

@@ -36,7 +36,9 @@ def typed(name: str, value: Any, kind: type) -> Any:
         return value.lower() == "true"
     try:
         if kind is not bool and not isinstance(value, bool):
-            return kind(value)
+            is_whole = kind is not int or not isinstance(value, float) or value.is_integer()
+            if is_whole:
+                return kind(value)
     except ValueError:
         pass
     if not isinstance(value, kind):

@@ -1,6 +1,5 @@
 """Parses statements of maintenance; see `statements`."""
 
-import re
 from typing import Literal
 
 import pyarrow as pa
@@ -244,11 +243,13 @@ def _update(reader: Reader) -> Update:
     table = reader.name()
     prefixes = _prefixes(table, reader.alias("SET"))
     reader.expect("SET")
-    columns = {}
+    columns: dict[str, str] = {}
     while True:
         name = reader.name("a column")
         path = name[1:] if len(name) > 1 and name[0].lower() in prefixes else name
         reader.expect_sign("=")
+        if ".".join(path).lower() in (known.lower() for known in columns):
+            raise InvalidArgumentError(f"column {'.'.join(path)!r} gets two values", field="statement")
         columns[".".join(path)] = reader.expression(("WHERE",), comma=True, prefixes=prefixes)
         if not reader.takes_sign(","):
             break
@@ -284,24 +285,36 @@ def _merge(reader: Reader) -> Merge:
     return clauses.merge(table, source, on)
 
 
-_EQUAL = re.compile(r"(?:source\.(\S+?)\s*={1,2}\s*target\.(\S+)|target\.(\S+?)\s*={1,2}\s*source\.(\S+))")
-
-
 def _keys(condition: str) -> tuple[str, ...]:
     """Columns of the key, from `t.a = s.a AND t.b = s.b`."""
-    keys = []
-    inner = condition[1:-1] if re.fullmatch(r"\([^()]*\)", condition) else condition
-    for part in re.split(r"\s+AND\s+", inner.strip(), flags=re.IGNORECASE):
-        match = _EQUAL.fullmatch(part.strip())
-        names = [name.strip("`") for name in match.groups() if name] if match else []
-        if len(names) != 2 or names[0].lower() != names[1].lower():
-            raise UnsupportedError(
-                f"MERGE joins by columns that are equal and have one name, not by {part.strip()!r}",
-                field="ON",
-                hint="rename columns in the source: USING (SELECT x AS id, ... FROM ...) AS s ON t.id = s.id",
-            )
-        keys.append(names[0])
+    reader = Reader(condition)
+    try:
+        in_brackets = reader.takes_sign("(")
+        keys = [_key(reader)]
+        while reader.takes("AND"):
+            keys.append(_key(reader))
+        if in_brackets:
+            reader.expect_sign(")")
+        reader.expect_end()
+    except InvalidArgumentError as error:
+        raise UnsupportedError(
+            f"MERGE joins by columns that are equal and have one name, not by {condition!r}",
+            field="ON",
+            hint="rename columns in the source: USING (SELECT x AS id, ... FROM ...) AS s ON t.id = s.id",
+        ) from error
     return tuple(keys)
+
+
+def _key(reader: Reader) -> str:
+    """The column of `target.a = source.a`, or the other way round."""
+    left = reader.name("a column")
+    if not reader.takes_sign("=="):
+        reader.expect_sign("=")
+    right = reader.name("a column")
+    same = [part.lower() for part in left[1:]] == [part.lower() for part in right[1:]]
+    if len(left) != 2 or not same or {left[0], right[0]} != {"source", "target"}:
+        reader.fail("one column of both sides")
+    return left[1]
 
 
 class _Clauses:
@@ -389,10 +402,21 @@ class _Clauses:
         return tuple(names)
 
     def _check_same(self, column: str, value: str) -> None:
-        if value.replace("`", "").lower() != f"source.{column}".lower():
+        if not _is_source(value, column):
             raise _beyond(
                 f"{column} = {value}", "compute it in the query after USING, under the name of the column"
             )
+
+
+def _is_source(value: str, column: str) -> bool:
+    """Whether an expression is the column of this name of the source, and nothing else."""
+    reader = Reader(value)
+    try:
+        found = reader.name()
+        reader.expect_end()
+    except InvalidArgumentError:
+        return False
+    return [part.lower() for part in found] == ["source", column.lower()]
 
 
 def _beyond(what: str, hint: str) -> UnsupportedError:

@@ -1,13 +1,20 @@
 """Runs statements of maintenance by the operations of this package."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_ops.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, VersionNotFoundError
+from lance_ops.errors import (
+    AlreadyExistsError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    UnsupportedError,
+    VersionNotFoundError,
+)
+from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.maintenance.cleanup.operation import cleanup
 from lance_ops.maintenance.columns.alter import alter_columns
 from lance_ops.maintenance.columns.operation import add_columns
@@ -18,9 +25,11 @@ from lance_ops.maintenance.merge_insert.operation import merge_insert
 from lance_ops.maintenance.metadata.actions import create_tag, delete_tag, drop_columns, update_config
 from lance_ops.maintenance.metadata.branches import create_branch, delete_branch
 from lance_ops.maintenance.runner import Runner
+from lance_ops.maintenance.target import open_latest_if_any
 from lance_ops.maintenance.update.operation import update
 from lance_ops.spark.sql import results, statements
 from lance_ops.spark.sql.indices import create_named_index, maintain_index, show_indexes
+from lance_ops.spark.sql.names import check_new, own_names
 from lance_ops.spark.sql.option_values import COMPACTION, NOT_OURS, check_names, epoch_seconds, typed
 from lance_ops.spark.sql.parse import parse_statement
 from lance_ops.spark.sql.schema_changes import declare_primary_key
@@ -93,7 +102,17 @@ def sql(
 
 def run_statement(statement: Statement, tables: Tables, runner: Runner | None = None) -> pa.Table:
     """Run a parsed statement; see `sql`."""
-    return _Run(statement, tables, tables.find(statement.table), runner).result()
+    table = tables.find(statement.table)
+    run = _Run(statement, tables, table, runner)
+    try:
+        return run.result()
+    except DatasetNotFoundError:
+        if table.quoted is None or open_latest_if_any(table.uri, table.storage_options) is not None:
+            raise
+    # A table of the catalog gets its dataset with its first rows, or with none of them.
+    assert tables.spark is not None
+    tables.spark.table(table.quoted).write.insertInto(table.quoted)
+    return run.result()
 
 
 class _Run:
@@ -130,17 +149,21 @@ class _Run:
             case statements.AddColumnsFrom(columns=columns, source=source):
                 return self._add_columns(columns, source)
             case statements.AddNullColumns(columns=typed_columns):
+                check_new(self._names(), typed_columns)
                 add_columns(self._uri, pa.schema(dict(typed_columns)), **self._options)
             case statements.DropNotNull(column=column):
-                alter_columns(self._uri, {"path": ".".join(column), "nullable": True}, **self._options)
+                alter_columns(self._uri, {"path": self._path(column), "nullable": True}, **self._options)
             case statements.SetPrimaryKey(columns=key):
-                names = [".".join(column) for column in key]
+                names = [self._path(column) for column in key]
                 declare_primary_key(self._uri, names, self._storage, self._options)
                 return results.one_row(results.PRIMARY_KEY, "OK", ",".join(names))
             case statements.DropColumns(columns=columns, if_exists=lenient):
-                return self._drop_columns([".".join(column) for column in columns], lenient=lenient)
+                return self._drop_columns(columns, lenient=lenient)
             case statements.RenameColumn(column=column, to=to):
-                alter_columns(self._uri, {"path": ".".join(column), "name": to}, **self._options)
+                path = self._path(column)
+                if len(column) == 1:
+                    check_new([name for name in self._names() if format_field_path([name]) != path], [to])
+                alter_columns(self._uri, {"path": path, "name": to}, **self._options)
             case statements.SetProperties(properties=properties):
                 upsert = {key: value for key, value in properties.items() if value is not None}
                 gone = [key for key, value in properties.items() if value is None]
@@ -149,7 +172,9 @@ class _Run:
                 deleted = delete(self._uri, condition or "true", **self._tasks)
                 return results.one_row(results.AFFECTED, deleted.rows_deleted)
             case statements.Update(columns=columns, condition=condition):
-                updated = update(self._uri, dict(columns), condition, **self._tasks)
+                own = self._own_names(columns)
+                values = {own[name]: value for name, value in columns.items()}
+                updated = update(self._uri, values, condition, **self._tasks)
                 return results.one_row(results.AFFECTED, updated.rows_updated)
             case statements.Replace() as replace:
                 return self._replace(replace)
@@ -159,6 +184,18 @@ class _Run:
 
     def _open(self) -> Dataset:
         return Dataset.open(self._uri, storage_options=self._storage)
+
+    def _names(self) -> list[str]:
+        names: list[str] = self._open().schema.names
+        return names
+
+    def _own_names(self, names: Iterable[str]) -> dict[str, str]:
+        """Names of columns as the dataset has them."""
+        return own_names(self._names(), names)
+
+    def _path(self, column: Name) -> str:
+        """Path of a column, whose first name may be written in any case."""
+        return format_field_path((self._own_names(column[:1])[column[0]], *column[1:]))
 
     # Layout
 
@@ -196,7 +233,12 @@ class _Run:
             chosen["retain_versions"] = max(1, len(kept))
         if "before_timestamp_millis" in options:
             millis = typed("before_timestamp_millis", options["before_timestamp_millis"], int)
-            moment = datetime.fromtimestamp(millis / 1000, UTC)
+            try:
+                moment = datetime.fromtimestamp(millis / 1000, UTC)
+            except (ValueError, OverflowError, OSError) as error:
+                raise InvalidArgumentError(
+                    f"{millis} milliseconds since 1970 are no moment", field="before_timestamp_millis"
+                ) from error
             older = {item.version for item in versions if item.timestamp < moment}
             going = going & older if "before_version" in options else older
             chosen["older_than"] = max(timedelta(0), datetime.now(UTC) - moment)
@@ -274,11 +316,11 @@ class _Run:
 
     # Columns
 
-    def _drop_columns(self, columns: list[str], *, lenient: bool) -> pa.Table:
-        known = set(self._open().schema.names)
-        wanted = [column for column in columns if not lenient or column.partition(".")[0] in known]
+    def _drop_columns(self, columns: tuple[Name, ...], *, lenient: bool) -> pa.Table:
+        known = {name.lower() for name in self._names()}
+        wanted = [".".join(column) for column in columns if not lenient or column[0].lower() in known]
         if wanted:
-            drop_columns(self._uri, wanted, **self._options)
+            drop_columns(self._uri, list(self._own_names(wanted).values()), **self._options)
         return results.rows(results.NOTHING, [])
 
     def _add_columns(self, columns: tuple[str, ...], source: Name) -> pa.Table:
@@ -289,6 +331,7 @@ class _Run:
         """
         given = source_rows(self._tables, source, ["_rowaddr", *columns])
         dataset = self._open()
+        check_new(dataset.schema.names, columns)
         live = dataset.to_table(["_rowaddr"])["_rowaddr"].combine_chunks().cast(pa.uint64())
         addresses = given["_rowaddr"].combine_chunks().cast(pa.uint64())
         if pc.count_distinct(addresses).as_py() != len(addresses):
@@ -338,14 +381,16 @@ class _Run:
         if merge.condition is not None:
             clauses.update(when_matched="update_if", condition=merge.condition)
         columns = None if merge.columns is None else list(merge.columns)
+        on = list(self._own_names(merge.on).values())
         if self._tables.spark is not None:
             from lance_ops.spark.merge import merge_dataframe
 
-            df = source_frame(self._tables, merge.source)
-            df = df if columns is None else df.select(*columns)
-            done = merge_dataframe(df, self._uri, list(merge.on), **clauses, **self._tasks)
+            df = source_frame(self._tables, merge.source, columns)
+            df = df.toDF(*self._own_names(df.columns).values())
+            done = merge_dataframe(df, self._uri, on, **clauses, **self._tasks)
         else:
             rows = source_rows(self._tables, merge.source, columns)
-            done = merge_insert(self._uri, rows, list(merge.on), **clauses, **self._tasks)
+            rows = rows.rename_columns(list(self._own_names(rows.schema.names).values()))
+            done = merge_insert(self._uri, rows, on, **clauses, **self._tasks)
         counts = (done.rows_updated, done.rows_deleted, done.rows_inserted)
         return results.one_row(results.MERGED, sum(counts), *counts)

@@ -1,32 +1,41 @@
 """Sources of statements: tables and queries that MERGE INTO and ADD COLUMNS take rows from."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from lance_ops.errors import UnsupportedError
+from lance_ops.file.schema.field_path import format_field_path
+from lance_ops.spark.sql.names import own_names
 from lance_ops.spark.sql.statements import Name
-from lance_ops.spark.sql.tables import Tables
+from lance_ops.spark.sql.tables import Tables, quoted_name
 from lance_ops.table.dataset import Dataset
 
 
-def source_frame(tables: Tables, source: Name | str) -> Any:
-    """A source as a DataFrame: a table, or what a query gives; there is a session."""
+def source_frame(tables: Tables, source: Name | str, columns: Sequence[str] | None) -> Any:
+    """Columns of a source as a DataFrame: of a table, or of what a query gives; there is a session."""
     assert tables.spark is not None
     if isinstance(source, str):
-        return tables.spark.sql(source)
-    return tables.spark.table(".".join(f"`{part}`" for part in source))
+        df = tables.spark.sql(source)
+    elif tables.spark.catalog.tableExists(quoted_name(source)):
+        df = tables.spark.table(quoted_name(source))
+    else:
+        from lance_ops.spark.scan import read_dataset
+
+        found = tables.find(source)
+        df = read_dataset(tables.spark, found.uri, storage_options=found.storage_options)
+    return df if columns is None else df.select(*(quoted_name((column,)) for column in columns))
 
 
-def source_rows(tables: Tables, source: Name | str, columns: list[str] | None) -> pa.Table:
+def source_rows(tables: Tables, source: Name | str, columns: Sequence[str] | None) -> pa.Table:
     """The rows of a source, here.
 
     Raises:
         UnsupportedError: It is a query, and there is no session; or addresses of another dataset.
     """
     if tables.spark is not None:
-        df = source_frame(tables, source)
-        found: pa.Table = (df if columns is None else df.select(*columns)).toArrow()
+        found: pa.Table = source_frame(tables, source, columns).toArrow()
         return found
     if isinstance(source, str):
         raise UnsupportedError(
@@ -42,4 +51,8 @@ def source_rows(tables: Tables, source: Name | str, columns: list[str] | None) -
             hint="give spark=... and a view with _rowaddr of the table, or use merge_insert by a key"
             " or lance_ops.add_columns",
         )
-    return dataset.to_table(columns)
+    if columns is None:
+        return dataset.to_table()
+    # A path in backticks names its column with them.
+    paths = [format_field_path([name]) for name in own_names(dataset.schema.names, columns).values()]
+    return dataset.to_table(paths).rename_columns(list(columns))

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 
 _REDACTED = "*********(redacted)"
+_FORMAT = "lance"
+_SUFFIX = ".lance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +23,12 @@ class TableRef:
     Attributes:
         uri: Where it lies.
         storage_options: For its store.
+        quoted: Its name in Spark's catalog, as SQL has it; None when it is found otherwise.
     """
 
     uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict)
+    quoted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,8 @@ class Tables:
 
         Raises:
             InvalidArgumentError: Nobody knows it. A folder has no databases: it knows names of one part.
-            UnsupportedError: Spark does not tell the storage options that the catalog has for it.
+            UnsupportedError: It is a view, or a table of another format; or Spark does not tell the storage
+                options that the catalog has for it.
         """
         dotted = ".".join(name)
         if dotted in self.named:
@@ -61,9 +66,12 @@ class Tables:
             if found is not None:
                 storage = {**found.storage_options, **self.storage_options}
                 _refuse_redacted(dotted, storage)
-                return TableRef(found.uri, storage)
+                return TableRef(found.uri, storage, found.quoted)
         if self.root is not None and len(name) == 1:
             return TableRef(f"{self.root.rstrip('/')}/{name[-1]}.lance", self.storage_options)
+        if name[-1].endswith(_SUFFIX) and name[:-1] in ((), (_FORMAT,)):
+            # A path without a folder: words of SQL have no dots.
+            return TableRef(name[-1], self.storage_options)
         raise InvalidArgumentError(
             f"where is the table {dotted}?",
             field="statement",
@@ -84,8 +92,12 @@ def _refuse_redacted(name: str, storage: Mapping[str, str]) -> None:
 
 
 def _in_catalog(spark: "SparkSession", name: Name) -> TableRef | None:
-    """A table of Spark's catalog, by what `DESCRIBE` says of it; None when it does not know the name."""
-    quoted = ".".join(f"`{part.replace('`', '``')}`" for part in name)
+    """A table of Spark's catalog, by what `DESCRIBE` says of it; None when it does not know the name.
+
+    Raises:
+        UnsupportedError: It is a view, or a table of another format.
+    """
+    quoted = quoted_name(name)
     try:
         if not spark.catalog.tableExists(quoted):
             return None
@@ -95,6 +107,16 @@ def _in_catalog(spark: "SparkSession", name: Name) -> TableRef | None:
             return None
         raise
     said = {str(row["col_name"]): str(row["data_type"] or "") for row in rows}
+    dotted = ".".join(name)
+    if said.get("Provider", _FORMAT).lower() != _FORMAT:
+        raise UnsupportedError(
+            f"the table {dotted} is none of the format lance, but of {said['Provider']}",
+            path=said.get("Location"),
+            field="statement",
+            hint="spark.sql(...) runs statements on tables of other formats",
+        )
+    if "VIEW" in said.get("Type", "VIEW" if "Provider" not in said else ""):
+        raise UnsupportedError(f"{dotted} is a view, and no table", field="statement")
     options = dict(part.partition("=")[::2] for part in said.get("Table Properties", "")[1:-1].split(","))
     uri = options.get("option.uri") or said.get("Location")
     if not uri:
@@ -104,4 +126,10 @@ def _in_catalog(spark: "SparkSession", name: Name) -> TableRef | None:
         for key, value in options.items()
         if key.startswith("option.storage.")
     }
-    return TableRef("/" + uri.removeprefix("file:").lstrip("/") if uri.startswith("file:") else uri, storage)
+    uri = "/" + uri.removeprefix("file:").lstrip("/") if uri.startswith("file:") else uri
+    return TableRef(uri, storage, quoted)
+
+
+def quoted_name(name: Name) -> str:
+    """A name as SQL has it, in backticks."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in name)

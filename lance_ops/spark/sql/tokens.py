@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.spark.sql import functions
 from lance_ops.spark.sql.literals import check_divisor, number_literal, raw_literal, text_literal
 from lance_ops.spark.sql.statements import Name, Value
 
@@ -169,6 +170,8 @@ class Reader:
         self.expect_sign("(")
         while not self.takes_sign(")"):
             name = self.identifier("an option").lower()
+            if name in found:
+                raise InvalidArgumentError(f"the option {name!r} stands twice", field="WITH")
             self.expect_sign("=")
             found[name] = self.value()
             if not self.takes_sign(","):
@@ -192,7 +195,7 @@ class Reader:
             token = self._tokens[self._at]
             if depth == 0 and ((comma and token.is_sign(",")) or any(self.sees(*stop) for stop in stops)):
                 break
-            if token.is_sign(")") and depth == 0:
+            if depth == 0 and token.is_sign(")", ";"):
                 break
             depth += token.is_sign("(") - token.is_sign(")")
             if last is not None and token.start > last.stop:
@@ -206,12 +209,35 @@ class Reader:
                 self._at += 1
                 last = self._tokens[self._at - 1]
                 parts.append(f"{replaced}." if replaced else "")
+            elif (call := self._call(token, prefixes) if starts else None) is not None:
+                parts.append(call)
+                last = self._tokens[self._at - 1]
             else:
                 parts.append(self._as_filters_say(token))
         text = "".join(parts).strip()
         if not text:
             self.fail("an expression")
         return text
+
+    def _call(self, token: Token, prefixes: dict[str, str]) -> str | None:
+        """A call of a function, or the position in an array, that filters know otherwise, taken whole."""
+        name = token.text.lower()
+        if token.kind == "word" and functions.is_known(name) and self.takes_sign("("):
+            arguments: list[str] = []
+            while not self.takes_sign(")"):
+                arguments.append(self.expression(comma=True, prefixes=prefixes))
+                if not self.takes_sign(","):
+                    self.expect_sign(")")
+                    break
+            return functions.call(name, arguments)
+        closing = self._tokens[self._at + 1 : self._at + 2]
+        if token.is_sign("[") and self._tokens[self._at].kind != "text" and closing:
+            index = self.next("a position", "number", "word", "quoted", "sign").text
+            if not closing[0].is_sign("]"):
+                index += " ..."
+            self._at += 1
+            return f"[{functions.subscript(index)}]"
+        return None
 
     def _as_filters_say(self, token: Token) -> str:
         """A token in the SQL of filters, where Spark writes it otherwise, with what belongs to it."""

@@ -148,6 +148,19 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
         InvalidArgumentError: An unknown option, a value that cannot be read, or two that contradict.
     """
     options = _StreamOptions(given)
+    found = _source(options)
+    options.finish()
+    return found
+
+
+def source_names() -> list[str]:
+    """Names of the options of `spark.readStream`."""
+    options = _StreamOptions({"path": "any"})
+    _source(options)
+    return options.known
+
+
+def _source(options: "_StreamOptions") -> SourceOptions:
     uri, storage = options.uri(), options.prefixed(STORAGE_PREFIX)
     version = options.take("startingVersion", _start)
     tag = options.take("startingTag", _text)
@@ -162,7 +175,7 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
         raise InvalidArgumentError(
             "mode 'changes' is for the commits that this option passes over", field="skipChangeCommits"
         )
-    found = SourceOptions(
+    return SourceOptions(
         uri,
         options.take("branch", _text),
         mode,  # type: ignore[arg-type]  # one of them
@@ -177,8 +190,6 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
         _or(options.take("partitionBytes", _positive), PARTITION_BYTES),
         storage,
     )
-    options.finish()
-    return found
 
 
 class _StreamOptions(_Options):

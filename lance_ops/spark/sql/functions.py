@@ -1,0 +1,171 @@
+"""Functions of Spark's SQL in the SQL of filters, where the same name means something else.
+
+A call that would give other values than in Spark is written otherwise, or refused: rows must not be deleted,
+or changed, that Spark would have left. What is not named here gives the same in both.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+from lance_ops.errors import UnsupportedError
+
+_COUNT = re.compile(r"\d+")
+_SAME_PARTS = frozenset(("year", "quarter", "month", "week", "day", "doy", "hour", "minute"))
+
+
+def call(name: str, arguments: Sequence[str]) -> str | None:
+    """A call in the SQL of filters; None for one that means the same there.
+
+    Args:
+        name: Of the function, in small letters.
+        arguments: In the SQL of filters.
+
+    Raises:
+        UnsupportedError: There is no other way to write it.
+    """
+    rewrite = _REWRITES.get(name)
+    return None if rewrite is None else rewrite(name, arguments)
+
+
+def is_known(name: str) -> bool:
+    """Whether calls of this name, in small letters, are looked at."""
+    return name in _REWRITES
+
+
+def subscript(index: str) -> str:
+    """The position of an item of an array, which Spark counts from 0, and filters from 1.
+
+    Raises:
+        UnsupportedError: It is no number.
+    """
+    if not _COUNT.fullmatch(index):
+        raise _refused(f"[{index}]", "write the position as a number")
+    return str(int(index) + 1)
+
+
+def _refused(what: str, hint: str = "compute the values in a query, and MERGE them") -> UnsupportedError:
+    return UnsupportedError(
+        f"{what} gives other values in filters than in Spark's SQL", field="statement", hint=hint
+    )
+
+
+def _plain(name: str, arguments: Sequence[str]) -> str:
+    return f"{name}({', '.join(arguments)})"
+
+
+def _refuse(name: str, arguments: Sequence[str]) -> str:
+    raise _refused(_plain(name, arguments))
+
+
+def _concat(name: str, arguments: Sequence[str]) -> str:
+    """Null where one of them is null."""
+    if not arguments:
+        return _plain(name, arguments)
+    parts = arguments if len(arguments) > 1 else (*arguments, "''")
+    return "(" + " || ".join(f"({part})" for part in parts) + ")"
+
+
+def _logarithm(name: str, arguments: Sequence[str]) -> str:
+    """Null for what has none; without a base the natural one."""
+    if name == "log" and len(arguments) == 1:
+        name = "ln"
+    tests = " AND ".join(f"({argument}) > 0" for argument in arguments)
+    return f"(CASE WHEN {tests} THEN {_plain(name, arguments)} END)"
+
+
+def _substring(name: str, arguments: Sequence[str]) -> str:
+    """Position 0 is the first; negative ones count from the end."""
+    if len(arguments) == 1:
+        if re.search(r"\sFROM\s+0*[1-9]\d*(\s+FOR\s|$)", arguments[0], re.IGNORECASE):
+            return _plain(name, arguments)
+        raise _refused(_plain(name, arguments), "write the position as a number above 0")
+    if not _COUNT.fullmatch(arguments[1]):
+        raise _refused(_plain(name, arguments), "write the position as a number, which is not negative")
+    return _plain(name, (arguments[0], str(max(1, int(arguments[1]))), *arguments[2:]))
+
+
+def _side(name: str, arguments: Sequence[str]) -> str:
+    """Nothing is left of a negative length."""
+    if len(arguments) == 2 and not _COUNT.fullmatch(arguments[1]):
+        raise _refused(_plain(name, arguments), "write the length as a number, which is not negative")
+    return _plain(name, arguments)
+
+
+def _trim(name: str, arguments: Sequence[str]) -> str:
+    """The letters to trim come first."""
+    return _plain(name, arguments[::-1] if len(arguments) == 2 else arguments)
+
+
+def _replace(name: str, arguments: Sequence[str]) -> str:
+    """What is to be replaced may be the empty text, which stands nowhere."""
+    if len(arguments) != 3:
+        raise _refused(_plain(name, arguments), "name what takes its place, '' for nothing")
+    text, searched, _ = arguments
+    if re.fullmatch(r"'[^']+'", searched):
+        return _plain(name, arguments)
+    return f"(CASE WHEN ({searched}) = '' THEN {text} ELSE {_plain(name, arguments)} END)"
+
+
+def _character(name: str, arguments: Sequence[str]) -> str:
+    """Numbers begin anew at 256."""
+    if len(arguments) == 1 and _COUNT.fullmatch(arguments[0]) and 0 < int(arguments[0]) < 256:
+        return _plain(name, arguments)
+    raise _refused(_plain(name, arguments), "write a number from 1 to 255, or the letter as a text")
+
+
+def _regexp_replace(name: str, arguments: Sequence[str]) -> str:
+    """All that match are replaced."""
+    if len(arguments) != 3:
+        raise _refused(_plain(name, arguments))
+    return _plain(name, (*arguments, "'g'"))
+
+
+def _regexp_count(name: str, arguments: Sequence[str]) -> str:
+    """Null where one of them is null."""
+    if len(arguments) != 2:
+        raise _refused(_plain(name, arguments))
+    tests = " AND ".join(f"({argument}) IS NOT NULL" for argument in arguments)
+    return f"(CASE WHEN {tests} THEN {_plain(name, arguments)} END)"
+
+
+def _isnan(name: str, arguments: Sequence[str]) -> str:
+    """A null is no NaN."""
+    return f"coalesce({_plain(name, arguments)}, FALSE)"
+
+
+def _round(name: str, arguments: Sequence[str]) -> str:
+    """Digits behind the point are those of the number as it is written."""
+    if len(arguments) == 2 and not re.fullmatch(r"0|-\s*\d+", arguments[1]):
+        raise _refused(_plain(name, arguments))
+    return _plain(name, arguments)
+
+
+def _part(name: str, arguments: Sequence[str]) -> str:
+    """Weeks begin with day 1, and seconds have fractions."""
+    match = re.match(r"'?(\w+)'?(\s+FROM\s|$)", arguments[0], re.IGNORECASE) if arguments else None
+    if match is None or match[1].lower() not in _SAME_PARTS:
+        raise _refused(_plain(name, arguments), f"there are {', '.join(sorted(_SAME_PARTS))}")
+    return _plain(name, arguments)
+
+
+def _renamed(other: str) -> Callable[[str, Sequence[str]], str]:
+    return lambda _, arguments: _plain(other, arguments)
+
+
+_REWRITES: dict[str, Callable[[str, Sequence[str]], str]] = {
+    "concat": _concat,
+    **dict.fromkeys(("ln", "log", "log2", "log10"), _logarithm),
+    **dict.fromkeys(("substr", "substring"), _substring),
+    **dict.fromkeys(("left", "right"), _side),
+    **dict.fromkeys(("ltrim", "rtrim", "trim"), _trim),
+    "replace": _replace,
+    "chr": _character,
+    "regexp_replace": _regexp_replace,
+    "regexp_count": _regexp_count,
+    "isnan": _isnan,
+    "round": _round,
+    **dict.fromkeys(("extract", "date_part", "datepart"), _part),
+    **dict.fromkeys(("initcap", "to_char", "date_format", "from_unixtime"), _refuse),
+    "startswith": _renamed("starts_with"),
+    "endswith": _renamed("ends_with"),
+}
