@@ -28,8 +28,10 @@ _ITEMS_OF_A_ROW = 16
 _ALIGNMENT = 8
 
 
-# Pages whose heads are kept as one at most: with each that was not looked at before, all are decoded anew.
+# Pages whose heads are kept as one at most, and their bytes: with each page that was not looked at before,
+# all of them are decoded anew.
 _PAGES_OF_A_HEAD = 256
+_BYTES_OF_A_HEAD = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,14 +251,18 @@ def _look_at(
 
     Else each question would leave a head of its own pages, and the next one, about others, need many.
     """
-    before = [group.numbers for group in looked.groups if group.batch_key == batch_key]
-    numbers = np.unique(np.concatenate([pages, *before]))
-    if len(numbers) > _PAGES_OF_A_HEAD:
+    groups = [group for group in looked.groups if group.batch_key == batch_key]
+    numbers = np.unique(np.concatenate([pages, *(group.numbers for group in groups)]))
+    if len(numbers) > _PAGES_OF_A_HEAD or sum(group.head.size for group in groups) > _BYTES_OF_A_HEAD:
         numbers = pages
     chosen = [column.pages[number] for number in numbers.tolist()]
     layouts = [page.layout.mini_block_layout for page in chosen]
     picker = plan_picker(layouts[0])
     if picker is None or (leaf.is_repeated and not picker.rep_bits):
         return None
-    head = yield from read_head(chosen, layouts, leaf)
+    try:
+        head = yield from read_head(chosen, layouts, leaf)
+    except pa.ArrowInvalid:
+        # Their dictionaries have too much for one array.
+        return None
     return _Alike(batch_key, head, numbers)
