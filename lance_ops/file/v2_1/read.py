@@ -68,7 +68,8 @@ def read_field(
     source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
 ) -> Steps[list[pa.Array]]:
     """Read rows of a field as arrays that follow each other; see `Layout.read_field`."""
-    known = _find_field(source, field, columns, single_rows=rows.numbers is not None)
+    # Whoever reads some of the rows may come again for others.
+    known = _find_field(source, field, columns, keep=rows.numbers is not None or rows.start > 0)
     stored, arrow_type = known.stored, known.arrow_type
     if not stored:
         return [pa.nulls(rows.count, arrow_type)] if rows.count else []
@@ -85,16 +86,14 @@ def read_field(
     return arrays
 
 
-def _find_field(
-    source: ColumnSource, field: Field, columns: Mapping[int, int], *, single_rows: bool
-) -> _Fields:
-    """The columns below a field; kept for single rows, of which it is a large part."""
+def _find_field(source: ColumnSource, field: Field, columns: Mapping[int, int], *, keep: bool) -> _Fields:
+    """The columns below a field; kept where few rows are read, of which it is a large part."""
     key = id(field), id(columns)
-    known: _Fields | None = source.heads.get(key) if single_rows else None
+    known: _Fields | None = source.heads.get(key) if keep else None
     if known is None or known.field is not field or known.columns is not columns:
         stored = _find_columns(source, field, columns, (), ())
         known = _Fields(field, columns, tuple(stored), field.arrow_type)
-        if single_rows:
+        if keep:
             size = _FIELD_BYTES + sum(_FIELD_BYTES * (1 + len(one.column.pages)) for one in stored)
             source.heads.put(key, known, size)
     return known

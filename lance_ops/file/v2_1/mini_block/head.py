@@ -80,6 +80,11 @@ class Head:
         return len(self.starts)
 
     @property
+    def is_packed(self) -> bool:
+        """Whether the values are packed numbers in their chunks, without levels and dictionaries."""
+        return self.items is None and self.picker is not None and self.picker.is_packed
+
+    @property
     def size(self) -> int:
         """About the bytes it takes."""
         arrays = (self.starts, self.stops, self.firsts, self.first_rows, self.first_values)
