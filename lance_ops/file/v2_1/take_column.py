@@ -14,6 +14,7 @@ from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import Integers, RowSelection
 from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType
 from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage
+from lance_ops.file.v2_1.full_zip.take import ZippedColumn, find_zipped, take_zipped
 from lance_ops.file.v2_1.mini_block.head import CHUNKS_BUFFER, Head, read_head, wants_few
 from lance_ops.file.v2_1.mini_block.pick import plan_picker
 from lance_ops.file.v2_1.mini_block.pick_rows import pick_rows
@@ -126,8 +127,14 @@ def take_rows(
     assert rows.numbers is not None
     column.check_rows(rows)
     key = (column.where, leaf)
-    looked: _Looked | None = heads.get(key)
+    looked: _Looked | ZippedColumn | None = heads.get(key)
     numbers = rows.numbers
+    if looked is None and (zipped := find_zipped(column.pages, leaf)) is not None:
+        heads.put(key, zipped, zipped.size)
+        looked = zipped
+    if isinstance(looked, ZippedColumn):
+        with page_errors(column.pages[0], column.pages[-1]):
+            return _checked([(yield from take_zipped(looked, leaf, numbers, rows.gap))], leaf, len(numbers))
     starts = np.array(column.starts, dtype=np.int64) if looked is None else looked.starts
     pages = np.searchsorted(starts, numbers, side="right") - 1
     alike = None if looked is None or not wants_few(len(numbers), 0) else looked.group(pages)
@@ -237,10 +244,14 @@ def _pick(head: Head, leaf: LeafType, rows: Integers, gap: int) -> Steps[list[Co
         piece = yield from pick_rows(head, leaf, wanted, gap)
         if piece is None:
             return None
-        if piece.values.type != leaf.data_type or piece.length != len(wanted):
-            # Arrow aborts the process when it builds a parent over children of a wrong type.
-            raise CorruptFileError(f"pages of {leaf.data_type} hold values of {piece.values.type}")
-        pieces.append(piece)
+        pieces += _checked([piece], leaf, len(wanted))
+    return pieces
+
+
+def _checked(pieces: list[ColumnRows], leaf: LeafType, length: int) -> list[ColumnRows]:
+    if any(piece.values.type != leaf.data_type or piece.length != length for piece in pieces):
+        # Arrow aborts the process when it builds a parent over children of a wrong type.
+        raise CorruptFileError(f"pages of {leaf.data_type} hold values of {pieces[0].values.type}")
     return pieces
 
 

@@ -38,6 +38,11 @@ class Statistics:
         holding = self.holding.get(word, 0)
         return np.float32(word_weights(np.array([holding]), self.documents)[0] if holding else 0)
 
+    @property
+    def average(self) -> np.float32:
+        """Words of a document."""
+        return np.float32(self.words) / np.float32(max(self.documents, 1))
+
     def norms(self, sizes: npt.NDArray[np.uint32]) -> Floats:
         """What documents of some sizes (in words) divide by."""
         return norms(sizes, self.words, self.documents)

@@ -190,7 +190,12 @@ def _sort(asked: Wanted) -> tuple[Wanted, Places | None]:
     """The numbers, ascending and each once, and where each asked for is among them if they were not so."""
     if bool((asked[1:] > asked[:-1]).all()):
         return asked, None
-    wanted, inverse = np.unique(asked, return_inverse=True)
+    order = np.argsort(asked)
+    wanted = asked[order]
+    if not bool((wanted[1:] > wanted[:-1]).all()):
+        return np.unique(asked, return_inverse=True)
+    inverse = np.empty(len(order), np.intp)
+    inverse[order] = np.arange(len(order))
     return wanted, inverse
 
 

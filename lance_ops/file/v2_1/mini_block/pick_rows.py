@@ -54,7 +54,9 @@ def _pick_values(
     numbers = None
     if gap < head.extent:
         chunks = np.searchsorted(head.firsts, slots, side="right") - 1
-        numbers = chunks[np.flatnonzero(np.diff(chunks, prepend=-1))]
+        is_first = np.ones(len(chunks), np.bool_)
+        np.not_equal(chunks[1:], chunks[:-1], out=is_first[1:])
+        numbers = chunks[is_first]
     data, starts, stops = yield from _fetch_chunks(head, numbers, gap, len(rows))
     firsts = head.firsts[:-1] if numbers is None else head.firsts[numbers]
     values, definition = picker.pick(data, starts, stops, firsts, slots)
