@@ -25,6 +25,7 @@ from lance_ops.pb import encodings21_pb2 as pb
 _ROWS_AT_ONCE = 1 << 14
 # Rows of more items on average are decoded chunk by chunk, page by page.
 _ITEMS_OF_A_ROW = 16
+_FEW_ZIPPED = 1 << 10
 # Where compiled loops can read words of neighbouring pages.
 _ALIGNMENT = 8
 
@@ -132,6 +133,9 @@ def take_rows(
     if looked is None and (zipped := find_zipped(column.pages, leaf)) is not None:
         heads.put(key, zipped, zipped.size)
         looked = zipped
+    if isinstance(looked, ZippedColumn) and len(numbers) > _FEW_ZIPPED:
+        # What lies in one piece is not copied, page by page.
+        looked = None
     if isinstance(looked, ZippedColumn):
         with page_errors(column.pages[0], column.pages[-1]):
             return _checked([(yield from take_zipped(looked, leaf, numbers, rows.gap))], leaf, len(numbers))

@@ -13,10 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.distinct import distinct
-from lance_ops.encoding.kernels.fronts.index.text_scores import merge, weigh
-from lance_ops.encoding.memory import empty
 from lance_ops.index.inverted.best import best_places
-from lance_ops.index.inverted.bm25 import K1, B, Floats, Statistics, document_weights
+from lance_ops.index.inverted.bm25 import Floats, Statistics, document_weights, sum_scores
 from lance_ops.index.inverted.fuzzy import similar_words
 from lance_ops.index.inverted.packing import Ints
 from lance_ops.index.inverted.partition import Partition
@@ -296,7 +294,7 @@ def _scored(
     """Numbers of texts that count, ascending, and their scores."""
     held = [[(word, texts.postings(word)) for word in group] for group in groups]
     if phrase is None and not every:
-        return _sums(
+        return sum_scores(
             [(statistics.word_weight(word), postings) for group in held for word, postings in group],
             texts.sizes,
             statistics,
@@ -317,48 +315,6 @@ def _scored(
             weights = document_weights(counts, statistics.norms(texts.sizes[documents]))
             scores[documents] += statistics.word_weight(word) * weights
     return wanted, scores[wanted]
-
-
-def _sums(
-    words: Sequence[tuple[np.float32, Postings]], sizes: npt.NDArray[np.uint32], statistics: Statistics
-) -> tuple[Ints, Floats]:
-    """Texts that hold a word, ascending, and what all words that they hold say of them.
-
-    Args:
-        words: The weight of each, and its postings.
-        sizes: Of all texts.
-        statistics: What scores rest on.
-    """
-    found: tuple[Ints, Floats] = np.zeros(0, np.int64), np.zeros(0, np.float32)
-    for weight, postings in words:
-        if not len(postings):
-            continue
-        documents, scores = postings.documents, empty(len(postings), np.float32)
-        weigh(
-            documents=documents,
-            counts=postings.counts,
-            sizes=sizes,
-            average=statistics.average,
-            weight=weight,
-            k1=K1,
-            b=B,
-            scores=scores,
-        )
-        if len(found[0]):
-            room = len(found[0]) + len(documents)
-            both = empty(room, np.int64), empty(room, np.float32)
-            count = merge(
-                documents=found[0],
-                scores=found[1],
-                others=documents,
-                added=scores,
-                all_documents=both[0],
-                all_scores=both[1],
-            )
-            found = both[0][:count], both[1][:count]
-        else:
-            found = documents, scores
-    return found
 
 
 def _wanted(held: Sequence[Sequence[tuple[str, Postings]]], size: int, *, every: bool) -> Ints:

@@ -307,8 +307,7 @@ def _read_rows(
             if count_only or rest.fields or scan.projection.has_row_columns:
                 rows = as_offsets(rows)[mask.to_numpy(zero_copy_only=False)]
             else:
-                # Which they are is asked by nobody any more.
-                rows = range(kept)
+                rows = range(kept)  # Which they are is asked by nobody any more.
         tables.append(table)
     if count_only or not len(rows):
         return _Part(len(rows), empty_table(scan.projection.arrow_schema))
