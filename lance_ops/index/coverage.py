@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from lance_ops.file.schema.prepared import IdentityCache
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import ids_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -42,7 +43,7 @@ class IndexCoverage:
 
 def coverage(dataset: Snapshot) -> tuple[IndexCoverage, ...]:
     """Coverage of every ordinary index, by name. System indices have none."""
-    return coverage_by(dataset.manifest, dataset.indices)
+    return _coverage(dataset.manifest, dataset.indices)
 
 
 def coverage_by(manifest: Manifest, indices: Iterable[IndexMetadata]) -> tuple[IndexCoverage, ...]:
@@ -52,6 +53,11 @@ def coverage_by(manifest: Manifest, indices: Iterable[IndexMetadata]) -> tuple[I
         if not segment.is_system:
             by_name.setdefault(segment.name, []).append(segment)
     return tuple(_coverage_of(manifest, by_name[name]) for name in sorted(by_name))
+
+
+_coverage: IdentityCache[[Manifest, tuple[IndexMetadata, ...]], tuple[IndexCoverage, ...]] = IdentityCache(
+    coverage_by, 4
+)
 
 
 def _coverage_of(manifest: Manifest, segments: Sequence[IndexMetadata]) -> IndexCoverage:
@@ -74,5 +80,12 @@ def effective_fragments(manifest: Manifest, segment: IndexMetadata) -> frozenset
 
     A segment without a bitmap (very old writers) covers nothing that one could rely on.
     """
+    return _effective(manifest, segment)
+
+
+def _find_effective(manifest: Manifest, segment: IndexMetadata) -> frozenset[int]:
     existing = frozenset(ids_of(manifest.fragments))
     return existing & (segment.fragment_ids or frozenset())
+
+
+_effective = IdentityCache(_find_effective, 16)

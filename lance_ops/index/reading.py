@@ -9,6 +9,7 @@ the coverage, and the upkeep of indices goes on with the others. Whoever reads a
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from lance_ops.errors import (
     UnreadableIndexError,
     UnreadableIndexWarning,
 )
+from lance_ops.file.schema.prepared import IdentityCache
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.row_set import RowSet
@@ -108,14 +110,42 @@ def current_addresses(
     return moved, kept
 
 
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """Which addresses rows of a version, and of those before it, can have.
+
+    Attributes:
+        highest: Greatest id that a fragment has or had.
+        physical_rows: Of each fragment, by its id.
+        by_id: The same as int64 of (highest + 1,), with any offset for fragments that are gone; None where
+            that would take much.
+    """
+
+    highest: int
+    physical_rows: dict[int, int]
+    by_id: npt.NDArray[np.int64] | None
+
+
+def _find_limits(manifest: Manifest) -> _Limits:
+    physical = {fragment.id: fragment.physical_rows for fragment in manifest.fragments}
+    highest = max([manifest.max_fragment_id or 0, *physical])
+    by_id = None
+    if highest < _FEW_IDS:
+        by_id = np.full(highest + 1, _ANY_OFFSET, np.int64)
+        by_id[list(physical)] = list(physical.values())
+    return _Limits(highest, physical, by_id)
+
+
+_limits_of = IdentityCache(_find_limits, 4)
+
+
 def check_rows(manifest: Manifest, rows: RowSet, path: str) -> None:
     """See `check_addresses`: the same of rows that are known by fragment."""
-    known = max([manifest.max_fragment_id or 0, *(fragment.id for fragment in manifest.fragments)])
-    physical = {fragment.id: fragment.physical_rows for fragment in manifest.fragments}
+    limits = _limits_of(manifest)
     for owner, last in rows.last_offsets():
-        if owner > known and owner != NOWHERE >> OFFSET_BITS:
+        if owner > limits.highest and owner != NOWHERE >> OFFSET_BITS:
             raise CorruptFileError(f"it names rows of fragment {owner:,}, which never was", path=path)
-        if last >= physical.get(owner, _ANY_OFFSET):
+        if last >= limits.physical_rows.get(owner, _ANY_OFFSET):
             raise CorruptFileError(f"it names rows behind the last one of fragment {owner}", path=path)
 
 
@@ -134,14 +164,14 @@ def check_addresses(manifest: Manifest, addresses: npt.NDArray[np.uint64], path:
     """
     if not len(addresses):
         return
-    known = max([manifest.max_fragment_id or 0, *(fragment.id for fragment in manifest.fragments)])
-    if known < _FEW_IDS:
-        # A look into a table is a tenth of a search.
-        limits = np.full(known + 1, _ANY_OFFSET, np.int64)
-        for fragment in manifest.fragments:
-            limits[fragment.id] = fragment.physical_rows
-        if find_outside(addresses=np.ascontiguousarray(addresses), limits=limits) < 0:
-            return
+    limits = _limits_of(manifest)
+    known = limits.highest
+    # A look into a table is a tenth of a search.
+    if (
+        limits.by_id is not None
+        and find_outside(addresses=np.ascontiguousarray(addresses), limits=limits.by_id) < 0
+    ):
+        return
     owners = addresses >> np.uint64(OFFSET_BITS)
     gone = owners == np.uint64(NOWHERE >> OFFSET_BITS)
     if gone.any():

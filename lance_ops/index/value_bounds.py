@@ -31,13 +31,13 @@ class ValueBounds:
         numbers = self.numbers
         inside = np.ones(len(self.low), np.bool_)
         if interval.low is not None:
-            end = interval.low.cast(self.high.type)
+            end = _as(interval.low, self.kind)
             if numbers is not None:
                 inside &= numbers[1] >= _number(end)
             else:
                 inside &= known(compare(">=", self.high, end), default=True)
         if interval.high is not None:
-            end = interval.high.cast(self.low.type)
+            end = _as(interval.high, self.kind)
             if numbers is not None:
                 inside &= numbers[0] <= _number(end)
             else:
@@ -45,10 +45,19 @@ class ValueBounds:
         return inside
 
     @cached_property
+    def kind(self) -> pa.DataType:
+        """Type of both."""
+        return self.low.type
+
+    @cached_property
     def numbers(self) -> tuple[Numbers, Numbers] | None:
         """Both as integers that stand in the same order, where they are such and all of them are known."""
         low, high = as_numbers(self.low), as_numbers(self.high)
         return None if low is None or high is None else (low, high)
+
+
+def _as(end: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
+    return end if end.type == kind else end.cast(kind)
 
 
 def as_numbers(values: pa.Array) -> Numbers | None:

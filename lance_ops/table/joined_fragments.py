@@ -1,12 +1,13 @@
 """Joined fragments: those whose files lie alike, open as if they were one, for the next few rows of them."""
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from lance_ops.file.io.page_heads import SharedHeads
+from lance_ops.file.io.row_selection import Integers, join_lengths
 from lance_ops.file.joined_rows import JoinedRows
 from lance_ops.file.versions import is_legacy
 from lance_ops.storage.fork_safe import new_lock
@@ -38,13 +39,18 @@ class JoinedFragments:
     """Some fragments as one.
 
     Attributes:
-        fragments: In the order of their rows.
-        first_rows: Number of the first row of each through all of them, by fragment id.
+        fragments: By their ids, which is the order of their rows here.
+        ids: Their ids, int64 of (fragments,), ascending.
+        starts: Number of the first row of each through all of them, and of all rows: int64 of
+            (fragments + 1,).
+        first_rows: The same by fragment id.
         files: The files in each place of a fragment, as one.
         columns: The physical column of each field in these.
     """
 
     fragments: tuple[Fragment, ...]
+    ids: Integers
+    starts: Integers
     first_rows: dict[int, int]
     files: tuple[JoinedRows, ...]
     columns: tuple[dict[int, int], ...]
@@ -57,6 +63,19 @@ class JoinedViews:
         self._views: OrderedDict[Hashable, JoinedFragments | None] = OrderedDict()
         self._heads = SharedHeads()
         self._lock = new_lock()
+
+    def find(self, ids: Collection[int]) -> JoinedFragments | None:
+        """What has some fragments of the version, if they are joined already.
+
+        Args:
+            ids: Of the fragments.
+        """
+        with self._lock:
+            views = list(self._views.values())
+        for view in views:
+            if view is not None and all(number in view.first_rows for number in ids):
+                return view
+        return None
 
     def join(self, bases: Bases, files: OpenFiles, fragments: Sequence[Fragment]) -> JoinedFragments | None:
         """Some fragments as one, maybe with others.
@@ -104,6 +123,7 @@ def _join(
             return None
         joined.append(found)
         columns.append({number: column for number, column in known.items() if column >= 0})
-    rows = np.cumsum([0, *(fragment.physical_rows for fragment in fragments)]).tolist()
-    first_rows = {fragment.id: start for fragment, start in zip(fragments, rows, strict=False)}
-    return JoinedFragments(tuple(fragments), first_rows, tuple(joined), tuple(columns))
+    ids = np.array([fragment.id for fragment in fragments], dtype=np.int64)
+    starts = join_lengths(np.array([fragment.physical_rows for fragment in fragments], dtype=np.int64))
+    first_rows = dict(zip(ids.tolist(), starts.tolist(), strict=False))
+    return JoinedFragments(tuple(fragments), ids, starts, first_rows, tuple(joined), tuple(columns))

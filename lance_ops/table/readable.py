@@ -20,6 +20,7 @@ from lance_ops.table.manifest.fragments.totals import total_rows
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.scan.accelerators import default_pruners, default_search
 from lance_ops.table.scan.kept_plans import KeptPlans
+from lance_ops.table.scan.kept_rows import KeptRows
 from lance_ops.table.scan.options import ScanOptions
 from lance_ops.table.scan.plan import plan_scan
 from lance_ops.table.scan.projection import build_projection, build_take_projection
@@ -92,6 +93,10 @@ class Readable(Snapshot):
     @cached_property
     def _kept_plans(self) -> KeptPlans:
         return KeptPlans()
+
+    @cached_property
+    def _kept_rows(self) -> KeptRows:
+        return KeptRows()
 
     def parse_filter(self, sql: str, score: str | None = None) -> Expression:
         """Parse a filter against this dataset's columns, row columns included.
@@ -193,6 +198,7 @@ class Readable(Snapshot):
                 batch_rows=batch_rows,
                 # As with the peer: a search for words stops there, one for vectors at its `k`.
                 found_limit=None if limit is None or nearest is not None else skip + limit,
+                kept=self._kept_rows if fragments is None and pruners is None else None,
             )
         expression = self.parse_filter(filter) if isinstance(filter, str) else filter
         prunings = []

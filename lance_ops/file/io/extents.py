@@ -33,6 +33,12 @@ def fetch_extents(starts: Integers, stops: Integers, gap: int) -> Steps[tuple[pa
     if gap > _COPIED_GAP:
         # What lies between is copied, too: of a file that is mapped that may be most of it.
         cuts = _find_cuts(starts, stops, _COPIED_GAP)
+    if len(cuts) == len(starts) - 1:
+        # As in files that are read as one.
+        sizes = stops - starts
+        parts = yield list(zip(starts.tolist(), sizes.tolist(), strict=True))
+        joined = np.concatenate([np.frombuffer(part, dtype=np.uint8) for part in parts])
+        return pa.py_buffer(joined), np.cumsum(sizes) - sizes
     firsts = np.concatenate([[0], cuts])
     lasts = np.concatenate([cuts, [len(starts)]])
     lows = starts[firsts]
@@ -46,7 +52,7 @@ def fetch_extents(starts: Integers, stops: Integers, gap: int) -> Steps[tuple[pa
 def _find_cuts(starts: Integers, stops: Integers, gap: int) -> npt.NDArray[np.intp]:
     """Numbers of the extents that are not fetched with the one before them."""
     apart = (starts[1:] - stops[:-1] > gap) | (starts[1:] < starts[:-1]) | (stops[1:] < stops[:-1])
-    return np.flatnonzero(apart) + 1
+    return apart.nonzero()[0] + 1
 
 
 def fetch_fixed(position: int, width: int, rows: RowSelection) -> Steps[pa.Buffer]:
@@ -96,5 +102,7 @@ def gather_fixed(data: Bytes, starts: Integers, width: int) -> Bytes:
     """
     if not len(starts) or not width:
         return np.empty(0, dtype=np.uint8)
+    if len(data) == len(starts) * width and not starts[0] and bool((starts[1:] - starts[:-1] == width).all()):
+        return data
     windows = np.lib.stride_tricks.sliding_window_view(data, width)
     return np.asarray(windows[starts]).reshape(-1)

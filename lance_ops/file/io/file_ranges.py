@@ -8,6 +8,7 @@ from lance_ops.storage import Store, maps_files
 
 # Reading this much in vain is cheaper than another request.
 _GAP_BYTES = 64 << 10
+_MAPPED_BYTES = 256 << 10
 
 
 class FileRanges:
@@ -20,6 +21,7 @@ class FileRanges:
         self._tail = tail
         self._mapping: pa.Buffer | None = None
         self._side_bytes: int | None = None
+        self._reads = 0
 
     @property
     def whole(self) -> pa.Buffer | None:
@@ -41,6 +43,10 @@ class FileRanges:
         start = self._size - self._tail.size
         if all(offset >= start and offset + length <= self._size for offset, length in ranges):
             return [self._tail.slice(offset - start, length) for offset, length in ranges]
+        self._reads += 1
+        if self._reads > 1 and sum(length for _, length in ranges) <= _MAPPED_BYTES:
+            # Whoever reads a little of a file again saves opening it each time.
+            self.prepare_for_single_rows()
         mapping = self._mapping
         if mapping is not None and all(offset + length <= self._size for offset, length in ranges):
             return [mapping.slice(offset, length) for offset, length in ranges]

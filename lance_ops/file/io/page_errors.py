@@ -25,12 +25,17 @@ class page_errors:  # noqa: N801 - used like a function
 
     Nothing inside reads from a store, so that any error means that the bytes are not what the format says.
     A class of its own, because one made of a generator takes several times as long, for each page.
+
+    Args:
+        page: What is decoded.
+        last: The last page, where several are decoded as one.
     """
 
-    __slots__ = ("_page",)
+    __slots__ = ("_last", "_page")
 
-    def __init__(self, page: Located) -> None:
+    def __init__(self, page: Located, last: Located | None = None) -> None:
         self._page = page
+        self._last = page if last is None else last
 
     def __enter__(self) -> None:
         """Nothing to do."""
@@ -41,13 +46,14 @@ class page_errors:  # noqa: N801 - used like a function
         """Name the page."""
         if error is None:
             return
-        page = self._page
+        page, last = self._page, self._last
+        where = page.where if page is last else f"{page.where} to {last.where}"
         if isinstance(error, CorruptFileError | UnsupportedError):
             if error.path is None:
-                raise type(error)(error.message, path=page.path, field=page.where, hint=error.hint) from error
+                raise type(error)(error.message, path=page.path, field=where, hint=error.hint) from error
         elif isinstance(error, pa.ArrowException | ValueError | OverflowError | MemoryError | IndexError):
             raise CorruptFileError(
-                f"a page cannot be decoded: {error}", path=page.path, field=page.where
+                f"a page cannot be decoded: {error}", path=page.path, field=where
             ) from error
 
 

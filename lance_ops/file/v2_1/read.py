@@ -9,7 +9,6 @@ from lance_ops.encoding.values.jsonb import decode_jsonb
 from lance_ops.errors import CorruptFileError, UnsupportedTypeError
 from lance_ops.file.io.fetch import Steps, gather
 from lance_ops.file.io.page_errors import page_errors
-from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.layout import ColumnSource
 from lance_ops.file.packed_members import pick_members, whole_struct
@@ -29,6 +28,10 @@ from lance_ops.file.v2_1.take_column import take_rows
 _FIXED_SIZE_STRUCTS = "fixed_size_list:struct:"
 
 
+_FIELD_BYTES = 512
+"""About what is kept of a field, besides its columns."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Stored:
     """A column below a field.
@@ -37,29 +40,63 @@ class _Stored:
         field: The field that has the column.
         column: The column.
         leaf: What it holds.
-        source: The file.
     """
 
     field: Field
     column: LayoutColumn
     leaf: LeafType
-    source: ColumnSource
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """A field as an open file has it.
+
+    Attributes:
+        field: The field, which is kept, so that no other one gets its identity.
+        columns: Physical column of each field id, kept likewise.
+        stored: The columns below it.
+        arrow_type: Of its values.
+    """
+
+    field: Field
+    columns: Mapping[int, int]
+    stored: tuple[_Stored, ...]
+    arrow_type: pa.DataType
 
 
 def read_field(
     source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
 ) -> Steps[list[pa.Array]]:
     """Read rows of a field as arrays that follow each other; see `Layout.read_field`."""
-    stored = _find_columns(source, field, columns, (), ())
+    # Whoever reads some of the rows may come again for others.
+    known = _find_field(source, field, columns, keep=rows.numbers is not None or rows.start > 0)
+    stored, arrow_type = known.stored, known.arrow_type
     if not stored:
-        return [pa.nulls(rows.count, field.arrow_type)] if rows.count else []
-    pieces = yield from gather([_read_column(one, rows, source.heads) for one in stored])
+        return [pa.nulls(rows.count, arrow_type)] if rows.count else []
+    if len(stored) == 1 and stored[0].field is field:
+        # Nothing has to be joined.
+        own = yield from _read_column(source, stored[0], rows)
+        return [wrap_extension(piece.values, arrow_type) for piece in own]
+    pieces = yield from gather([_read_column(source, one, rows) for one in stored])
     arrays = []
     for row in align_pieces([one.leaf for one in stored], pieces, source.path):
         found = {one.field.id: piece for one, piece in zip(stored, row, strict=True)}
         array = join_pieces(field, found, row[0].length, source.path)
-        arrays.append(wrap_extension(array, field.arrow_type))
+        arrays.append(wrap_extension(array, arrow_type))
     return arrays
+
+
+def _find_field(source: ColumnSource, field: Field, columns: Mapping[int, int], *, keep: bool) -> _Fields:
+    """The columns below a field; kept where few rows are read, of which it is a large part."""
+    key = id(field), id(columns)
+    known: _Fields | None = source.heads.get(key) if keep else None
+    if known is None or known.field is not field or known.columns is not columns:
+        stored = _find_columns(source, field, columns, (), ())
+        known = _Fields(field, columns, tuple(stored), field.arrow_type)
+        if keep:
+            size = _FIELD_BYTES + sum(_FIELD_BYTES * (1 + len(one.column.pages)) for one in stored)
+            source.heads.put(key, known, size)
+    return known
 
 
 def _find_columns(
@@ -81,7 +118,7 @@ def _find_columns(
         else:
             data_type = field.file_type
         leaf = LeafType(data_type, (*lists, False), (*items, 1))
-        return [_Stored(field, column.in_rows(leaf.span), leaf, source)]
+        return [_Stored(field, column.in_rows(leaf.span), leaf)]
     if field.id in columns:
         raise CorruptFileError(
             "a field that holds no values has a column", path=source.path, field=field.name
@@ -103,7 +140,8 @@ def _find_columns(
     ]
 
 
-def _read_column(stored: _Stored, rows: RowSelection, heads: PageHeads) -> Steps[list[ColumnRows]]:
+def _read_column(source: ColumnSource, stored: _Stored, rows: RowSelection) -> Steps[list[ColumnRows]]:
+    heads = source.heads
     if is_blob_v2(stored.field):
         read = _read_blobs
     elif stored.field.logical_type == JSON_TYPE:
@@ -115,28 +153,32 @@ def _read_column(stored: _Stored, rows: RowSelection, heads: PageHeads) -> Steps
     else:
         return (yield from take_rows(stored.column, stored.leaf, rows, heads))
     parts = stored.column.parts(rows)
-    return (yield from gather([read(stored, page, part, heads) for page, part in parts]))
+    return (yield from gather([read(source, stored, page, part) for page, part in parts]))
 
 
 def _read_members(
-    stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads
+    source: ColumnSource, stored: _Stored, page: LayoutPage, rows: RowSelection
 ) -> Steps[ColumnRows]:
-    piece = yield from read_page(page, stored.leaf, rows, heads)
+    piece = yield from read_page(page, stored.leaf, rows, source.heads)
     with page_errors(page):
         return ColumnRows(
-            piece.nests, pick_members(piece.values, whole_struct(stored.source, stored.field), stored.field)
+            piece.nests, pick_members(piece.values, whole_struct(source, stored.field), stored.field)
         )
 
 
-def _read_json(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[ColumnRows]:
-    piece = yield from read_page(page, stored.leaf, rows, heads)
+def _read_json(
+    source: ColumnSource, stored: _Stored, page: LayoutPage, rows: RowSelection
+) -> Steps[ColumnRows]:
+    piece = yield from read_page(page, stored.leaf, rows, source.heads)
     with page_errors(page):
         return ColumnRows(piece.nests, decode_jsonb(piece.values, piece.hidden))
 
 
-def _read_blobs(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[ColumnRows]:
-    piece = yield from read_descriptors(page, stored.leaf, rows, heads)
+def _read_blobs(
+    source: ColumnSource, stored: _Stored, page: LayoutPage, rows: RowSelection
+) -> Steps[ColumnRows]:
+    piece = yield from read_descriptors(page, stored.leaf, rows, source.heads)
     with page_errors(page):
         data_type = stored.field.storage_type
-        values = yield from read_blobs_v2(piece.values, data_type, page.file_size, stored.source.base_uris)
+        values = yield from read_blobs_v2(piece.values, data_type, page.file_size, source.base_uris)
         return ColumnRows(piece.nests, values)

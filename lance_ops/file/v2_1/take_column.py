@@ -1,7 +1,7 @@
 """Scattered rows of a column: alike pages are read as one where few rows are wanted of each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +14,7 @@ from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import Integers, RowSelection
 from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType
 from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage
+from lance_ops.file.v2_1.full_zip.take import ZippedColumn, find_zipped, take_zipped
 from lance_ops.file.v2_1.mini_block.head import CHUNKS_BUFFER, Head, read_head, wants_few
 from lance_ops.file.v2_1.mini_block.pick import plan_picker
 from lance_ops.file.v2_1.mini_block.pick_rows import pick_rows
@@ -24,12 +25,71 @@ from lance_ops.pb import encodings21_pb2 as pb
 _ROWS_AT_ONCE = 1 << 14
 # Rows of more items on average are decoded chunk by chunk, page by page.
 _ITEMS_OF_A_ROW = 16
+_FEW_ZIPPED = 1 << 10
 # Where compiled loops can read words of neighbouring pages.
 _ALIGNMENT = 8
 
 
-_Known = dict[int, tuple[Head, int]]
-"""By the number of a page: the head of its run, and its number in there."""
+# Pages whose heads are kept as one at most, and their bytes: with each page that was not looked at before,
+# all of them are decoded anew.
+_PAGES_OF_A_HEAD = 256
+_BYTES_OF_A_HEAD = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Alike:
+    """Pages that are described alike, as far as they were looked at.
+
+    Attributes:
+        batch_key: What they have in common.
+        head: Of all of them.
+        numbers: Of each in the column, ascending.
+    """
+
+    batch_key: bytes
+    head: Head
+    numbers: Integers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Looked:
+    """The pages of a column that were looked at.
+
+    Attributes:
+        starts: First row of each page of the column.
+        groups: Groups of alike pages.
+        group_of: For each page the number of its group, -1 of a page that was not looked at.
+        moves: How much further back the rows of each page lie in the head of its group.
+    """
+
+    starts: Integers
+    groups: tuple[_Alike, ...]
+    group_of: Integers
+    moves: Integers
+
+    @classmethod
+    def of(cls, column: LayoutColumn, groups: Sequence[_Alike]) -> "_Looked":
+        """Some groups of pages; of a page that is in several, the last one counts."""
+        starts = np.array(column.starts, dtype=np.int64)
+        group_of, moves = np.full(len(starts), -1, dtype=np.int64), np.zeros(len(starts), dtype=np.int64)
+        for number, group in enumerate(groups):
+            group_of[group.numbers] = number
+            moves[group.numbers] = group.head.first_rows[:-1] - starts[group.numbers]
+        used = np.unique(group_of[group_of >= 0]).tolist()
+        if len(used) < len(groups):
+            return cls.of(column, [groups[number] for number in used])
+        return cls(starts, tuple(groups), group_of, moves)
+
+    @property
+    def size(self) -> int:
+        """About the bytes it takes."""
+        return 3 * self.starts.nbytes + sum(group.head.size + group.numbers.nbytes for group in self.groups)
+
+    def group(self, pages: Integers) -> _Alike | None:
+        """The group of some pages, if they are all in one."""
+        found = self.group_of[pages]
+        first = int(found[0])
+        return self.groups[first] if first >= 0 and bool((found == first).all()) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,34 +128,53 @@ def take_rows(
     assert rows.numbers is not None
     column.check_rows(rows)
     key = (column.where, leaf)
-    known: _Known = heads.get(key) or {}
-    added: _Known = {}
+    looked: _Looked | ZippedColumn | None = heads.get(key)
+    numbers = rows.numbers
+    if looked is None and (zipped := find_zipped(column.pages, leaf)) is not None:
+        heads.put(key, zipped, zipped.size)
+        looked = zipped
+    if isinstance(looked, ZippedColumn) and len(numbers) > _FEW_ZIPPED:
+        # What lies in one piece is not copied, page by page.
+        looked = None
+    if isinstance(looked, ZippedColumn):
+        with page_errors(column.pages[0], column.pages[-1]):
+            return _checked([(yield from take_zipped(looked, leaf, numbers, rows.gap))], leaf, len(numbers))
+    starts = np.array(column.starts, dtype=np.int64) if looked is None else looked.starts
+    pages = np.searchsorted(starts, numbers, side="right") - 1
+    alike = None if looked is None or not wants_few(len(numbers), 0) else looked.group(pages)
+    if looked is not None and alike is not None:
+        # As a rule: all that is left to do is to pick.
+        with page_errors(column.pages[pages[0]], column.pages[pages[-1]]):
+            pieces = yield from _pick(alike.head, leaf, numbers + looked.moves[pages], rows.gap)
+            if pieces is not None:
+                return pieces
+    looked = _Looked.of(column, ()) if looked is None else looked
+    added: list[_Alike] = []
     steps = [
-        _read_run(batch_key, parts, known, added, leaf, rows.gap, heads)
-        if isinstance(batch_key, Head) or (batch_key is not None and len(parts) > 1)
+        _read_run(column, batch_key, parts, looked, added, leaf, rows.gap, heads)
+        if batch_key is not None and (len(parts) > 1 or looked.group_of[parts[0].number] >= 0)
         else _read_alone(parts, leaf, rows.gap, heads)
-        for batch_key, parts in _find_batches(column, leaf, rows.numbers, known)
+        for batch_key, parts in _find_batches(column, leaf, numbers, pages, looked)
     ]
     found = yield from gather(steps)
     if added:
-        known = {**known, **added}
-        distinct = {id(head): head for head, _ in known.values()}
-        heads.put(key, known, sum(head.size for head in distinct.values()))
+        looked = _Looked.of(column, [*looked.groups, *added])
+        heads.put(key, looked, looked.size)
     return [piece for pieces in found for piece in pieces]
 
 
 def _find_batches(
-    column: LayoutColumn, leaf: LeafType, rows: Integers, known: _Known
-) -> list[tuple[Head | bytes | None, list[_Part]]]:
+    column: LayoutColumn, leaf: LeafType, rows: Integers, pages: Integers, looked: _Looked
+) -> list[tuple[bytes | None, list[_Part]]]:
     """The pages of some rows, with those together that follow each other and are alike."""
-    pages = np.searchsorted(np.array(column.starts, dtype=np.int64), rows, side="right") - 1
-    cuts = [0, *(np.flatnonzero(np.diff(pages)) + 1).tolist(), len(pages)]
-    runs: list[tuple[Head | bytes | None, list[_Part]]] = []
+    cuts = [0, *(np.flatnonzero(pages[1:] != pages[:-1]) + 1).tolist(), len(pages)]
+    runs: list[tuple[bytes | None, list[_Part]]] = []
     for (first, last), number in zip(pairwise(cuts), pages[cuts[:-1]].tolist(), strict=True):
         page = column.pages[number]
         batch_key = None
         if wants_few(last - first, page.length):
-            batch_key = known[number][0] if number in known else _batch_key(page, leaf)
+            group = int(looked.group_of[number])
+            batch_key = looked.groups[group].batch_key if group >= 0 else _batch_key(page, leaf)
         part = _Part(number, page, rows[first:last])
         if runs and batch_key is not None and runs[-1][0] == batch_key:
             runs[-1][1].append(part)
@@ -136,36 +215,69 @@ def _read_alone(
 
 
 def _read_run(
-    batch_key: Head | bytes,
+    column: LayoutColumn,
+    batch_key: bytes,
     parts: Sequence[_Part],
-    known: _Known,
-    added: _Known,
+    looked: _Looked,
+    added: list[_Alike],
     leaf: LeafType,
     gap: int,
     heads: PageHeads,
 ) -> Steps[list[ColumnRows]]:
-    pages = [part.page for part in parts]
-    with page_errors(replace(pages[0], where=f"{pages[0].where} to {pages[-1].where}")):
-        if isinstance(batch_key, Head):
-            head, numbers = batch_key, [known[part.number][1] for part in parts]
-        else:
-            layouts = [page.layout.mini_block_layout for page in pages]
-            picker = plan_picker(layouts[0])
-            if picker is None or (leaf.is_repeated and not picker.rep_bits):
+    with page_errors(parts[0].page, parts[-1].page):
+        pages = np.array([part.number for part in parts])
+        alike = looked.group(pages)
+        if alike is None:
+            alike = yield from _look_at(column, batch_key, pages, looked, leaf)
+            if alike is None:
                 return (yield from _read_alone(parts, leaf, gap, heads))
-            head, numbers = (yield from read_head(pages, layouts, leaf)), list(range(len(parts)))
-            added.update({part.number: (head, number) for number, part in enumerate(parts)})
-        moved = head.first_rows[numbers] - [page.start for page in pages]
+            added.append(alike)
+        places = np.searchsorted(alike.numbers, pages)
+        moves = alike.head.first_rows[places] - [part.page.start for part in parts]
         rows = np.concatenate([part.rows for part in parts])
-        rows += np.repeat(moved, [len(part.rows) for part in parts])
-        pieces = []
-        for first in range(0, len(rows), _ROWS_AT_ONCE):
-            wanted = rows[first : first + _ROWS_AT_ONCE]
-            piece = yield from pick_rows(head, leaf, wanted, gap)
-            if piece is None:
-                return (yield from _read_alone(parts, leaf, gap, heads))
-            if piece.values.type != leaf.data_type or piece.length != len(wanted):
-                # Arrow aborts the process when it builds a parent over children of a wrong type.
-                raise CorruptFileError(f"pages of {leaf.data_type} hold values of {piece.values.type}")
-            pieces.append(piece)
-        return pieces
+        rows += np.repeat(moves, [len(part.rows) for part in parts])
+        pieces = yield from _pick(alike.head, leaf, rows, gap)
+        return pieces if pieces is not None else (yield from _read_alone(parts, leaf, gap, heads))
+
+
+def _pick(head: Head, leaf: LeafType, rows: Integers, gap: int) -> Steps[list[ColumnRows] | None]:
+    """Rows by their numbers in a head; None where chunks have to be decoded."""
+    pieces = []
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        wanted = rows[first : first + _ROWS_AT_ONCE]
+        piece = yield from pick_rows(head, leaf, wanted, gap)
+        if piece is None:
+            return None
+        pieces += _checked([piece], leaf, len(wanted))
+    return pieces
+
+
+def _checked(pieces: list[ColumnRows], leaf: LeafType, length: int) -> list[ColumnRows]:
+    if any(piece.values.type != leaf.data_type or piece.length != length for piece in pieces):
+        # Arrow aborts the process when it builds a parent over children of a wrong type.
+        raise CorruptFileError(f"pages of {leaf.data_type} hold values of {pieces[0].values.type}")
+    return pieces
+
+
+def _look_at(
+    column: LayoutColumn, batch_key: bytes, pages: Integers, looked: _Looked, leaf: LeafType
+) -> Steps[_Alike | None]:
+    """The head of some pages, and of those that were looked at before and are like them, as one.
+
+    Else each question would leave a head of its own pages, and the next one, about others, need many.
+    """
+    groups = [group for group in looked.groups if group.batch_key == batch_key]
+    numbers = np.unique(np.concatenate([pages, *(group.numbers for group in groups)]))
+    if len(numbers) > _PAGES_OF_A_HEAD or sum(group.head.size for group in groups) > _BYTES_OF_A_HEAD:
+        numbers = pages
+    chosen = [column.pages[number] for number in numbers.tolist()]
+    layouts = [page.layout.mini_block_layout for page in chosen]
+    picker = plan_picker(layouts[0])
+    if picker is None or (leaf.is_repeated and not picker.rep_bits):
+        return None
+    try:
+        head = yield from read_head(chosen, layouts, leaf)
+    except pa.ArrowInvalid:
+        # Their dictionaries have too much for one array.
+        return None
+    return _Alike(batch_key, head, numbers)

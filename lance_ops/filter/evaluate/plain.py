@@ -3,8 +3,12 @@
 What most questions to an index ask. Of a few thousand rows the tree costs more than the comparisons do.
 """
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
@@ -27,6 +31,8 @@ def select_plain(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa
     """
     parts = expression.operands if type(expression) is And else (expression,)
     result: pa.BooleanArray | None = None
+    if (mask := _select_integers(parts, batch)) is not None:
+        return pa.array(mask)
     for part in parts:
         if type(part) is not Comparison:
             return None
@@ -42,6 +48,43 @@ def select_plain(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa
         result = found if result is None else pc.and_kleene(result, found)
     assert result is not None
     return result.fill_null(False) if result.null_count else result
+
+
+_UFUNCS: dict[str, Callable[[Any, int], npt.NDArray[np.bool_]]] = {
+    "=": np.equal,
+    "<>": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+
+
+def _select_integers(
+    parts: Sequence[Expression], batch: pa.RecordBatch | pa.Table
+) -> npt.NDArray[np.bool_] | None:
+    """The same of integers alone, none of them null; a call of Arrow takes several times as long."""
+    mask: npt.NDArray[np.bool_] | None = None
+    known: dict[Column, npt.NDArray[np.integer]] = {}
+    for part in parts:
+        if type(part) is not Comparison:
+            return None
+        column, constant, compare = part.left, part.right, _UFUNCS.get(part.op)
+        if type(column) is not Column or type(constant) is not Literal or compare is None:
+            return None
+        if len(column.path) > 1 or type(constant.value) is not int or constant.type != column.type:
+            return None
+        if not pat.is_integer(column.type):
+            return None
+        numbers = known.get(column)
+        if numbers is None:
+            values = _one_array(batch, column)
+            if values is None or values.null_count:
+                return None
+            numbers = known[column] = values.to_numpy()
+        found = compare(numbers, constant.value)
+        mask = found if mask is None else mask & found
+    return mask
 
 
 def _one_array(batch: pa.RecordBatch | pa.Table, column: Column) -> pa.Array | None:

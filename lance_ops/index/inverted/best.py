@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from lance_ops.encoding.kernels.fronts.index.code_distances import greatest_of_least
 from lance_ops.index.inverted.bm25 import Floats
 from lance_ops.index.inverted.packing import Ints
 
@@ -35,5 +36,4 @@ def best_places(scores: Floats, count: int) -> Ints:
 
 def _last(scores: Floats, count: int) -> np.float32:
     """The least of the greatest."""
-    place = len(scores) - count
-    return np.float32(np.partition(scores, place)[place])
+    return np.float32(-greatest_of_least(distances=-scores, count=count))

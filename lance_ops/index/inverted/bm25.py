@@ -1,9 +1,15 @@
 """BM25: how well texts fit words, in the single precision and the order of operations of the peer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+
+from lance_ops.encoding.kernels.fronts.index.text_scores import merge, weigh
+from lance_ops.encoding.memory import empty
+from lance_ops.index.inverted.packing import Ints
+from lance_ops.index.inverted.postings import Postings
 
 Floats = npt.NDArray[np.float32]
 
@@ -38,6 +44,11 @@ class Statistics:
         holding = self.holding.get(word, 0)
         return np.float32(word_weights(np.array([holding]), self.documents)[0] if holding else 0)
 
+    @property
+    def average(self) -> np.float32:
+        """Words of a document."""
+        return np.float32(self.words) / np.float32(max(self.documents, 1))
+
     def norms(self, sizes: npt.NDArray[np.uint32]) -> Floats:
         """What documents of some sizes (in words) divide by."""
         return norms(sizes, self.words, self.documents)
@@ -59,6 +70,48 @@ def document_weights(counts: npt.NDArray[np.uint32], norms_of: Floats) -> Floats
     """How much documents say of a word that they hold so often."""
     frequency = counts.astype(np.float32)
     return np.asarray((K1 + _ONE) * frequency / (frequency + norms_of), np.float32)
+
+
+def sum_scores(
+    words: Sequence[tuple[np.float32, Postings]], sizes: npt.NDArray[np.uint32], statistics: Statistics
+) -> tuple[Ints, Floats]:
+    """Texts that hold a word, ascending, and what all words that they hold say of them.
+
+    Args:
+        words: The weight of each, and its postings.
+        sizes: Of all texts.
+        statistics: What scores rest on.
+    """
+    found: tuple[Ints, Floats] = np.zeros(0, np.int64), np.zeros(0, np.float32)
+    for weight, postings in words:
+        if not len(postings):
+            continue
+        documents, scores = postings.documents, empty(len(postings), np.float32)
+        weigh(
+            documents=documents,
+            counts=postings.counts,
+            sizes=sizes,
+            average=statistics.average,
+            weight=weight,
+            k1=K1,
+            b=B,
+            scores=scores,
+        )
+        if len(found[0]):
+            room = len(found[0]) + len(documents)
+            both = empty(room, np.int64), empty(room, np.float32)
+            count = merge(
+                documents=found[0],
+                scores=found[1],
+                others=documents,
+                added=scores,
+                all_documents=both[0],
+                all_scores=both[1],
+            )
+            found = both[0][:count], both[1][:count]
+        else:
+            found = documents, scores
+    return found
 
 
 def rounded_sizes(sizes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:

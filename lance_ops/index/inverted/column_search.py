@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from lance_ops.encoding.distinct import distinct
 from lance_ops.index.inverted.best import best_places
-from lance_ops.index.inverted.bm25 import Floats, Statistics, document_weights, rounded_sizes
+from lance_ops.index.inverted.bm25 import Floats, Statistics, document_weights, sum_scores
 from lance_ops.index.inverted.fuzzy import similar_words
 from lance_ops.index.inverted.packing import Ints
 from lance_ops.index.inverted.partition import Partition
 from lance_ops.index.inverted.phrase import holds_phrase
-from lance_ops.index.inverted.postings import LARGE_BLOCK, Postings
+from lance_ops.index.inverted.postings import Postings
 from lance_ops.index.inverted.query import MatchQuery, PhraseQuery
 from lance_ops.index.inverted.tokenizers.analyzer import Analyzer
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
@@ -247,10 +247,8 @@ class IndexedTexts(_Texts):
                 lambda missing: partition.postings([number for _, number in missing]),
                 lambda postings: postings.size_bytes,
             )
-            self.sizes = partition.documents.sizes
+            self.sizes = partition.scored_sizes
         self._postings = dict(zip(known, held, strict=True))
-        if partition.layout.postings.block_size == LARGE_BLOCK:
-            self.sizes = rounded_sizes(self.sizes)
 
     def statistics(self) -> Statistics:
         """What scores rest on, as far as this partition goes."""
@@ -320,6 +318,12 @@ def _scored(
 ) -> tuple[Ints, Floats]:
     """Numbers of texts that count, ascending, and their scores."""
     held = [[(word, texts.postings(word)) for word in group] for group in groups]
+    if phrase is None and not every:
+        return sum_scores(
+            [(statistics.word_weight(word), postings) for group in held for word, postings in group],
+            texts.sizes,
+            statistics,
+        )
     size = len(texts.sizes)
     wanted = _wanted(held, size, every=every)
     if phrase is not None and len(wanted):
@@ -327,14 +331,12 @@ def _scored(
         wanted = holds_phrase(occurrences, phrase.places, phrase.slop)
     if not len(wanted):
         return wanted, np.zeros(0, np.float32)
-    counting = _mask(wanted, size) if every else None
+    counting = _mask(wanted, size)
     scores = np.zeros(size, np.float32)
     for group in held:
         for word, postings in group:
-            documents, counts = postings.documents, postings.counts
-            if counting is not None:
-                there = counting[documents]
-                documents, counts = documents[there], counts[there]
+            there = counting[postings.documents]
+            documents, counts = postings.documents[there], postings.counts[there]
             weights = document_weights(counts, statistics.norms(texts.sizes[documents]))
             scores[documents] += statistics.word_weight(word) * weights
     return wanted, scores[wanted]

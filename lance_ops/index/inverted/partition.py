@@ -12,6 +12,7 @@ from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.index.inverted import postings as posting_lists
+from lance_ops.index.inverted.bm25 import rounded_sizes
 from lance_ops.index.inverted.layout import SegmentLayout, documents_file, postings_file, tokens_file
 from lance_ops.index.inverted.packing import Ints
 from lance_ops.index.inverted.positions import ListedPositions, StreamedPositions, WordPositions
@@ -83,6 +84,13 @@ class Partition:
         rows = np.asarray(table[ROW_ID].to_numpy(), np.uint64)
         sizes = np.asarray(table[NUM_TOKENS].to_numpy(), np.uint32)
         return Documents(rows, sizes, int(sizes.sum(dtype=np.int64)))
+
+    @cached_property
+    def scored_sizes(self) -> npt.NDArray[np.uint32]:
+        """Sizes of all documents, as scores rest on them."""
+        sizes = self.documents.sizes
+        is_large = self.layout.postings.block_size == posting_lists.LARGE_BLOCK
+        return np.ascontiguousarray(rounded_sizes(sizes) if is_large else sizes)
 
     @cached_property
     def invert(self) -> FileReader:

@@ -23,11 +23,22 @@ class Ask:
 
     Attributes:
         query: The condition.
-        otherwise: Its parts, to ask when no index answers the whole.
+        parts: Its parts, to ask when no index answers the whole; those of conditions that have to hold
+            together are not written down.
     """
 
     query: ColumnQuery
-    otherwise: "FilterPlan | None" = None
+    parts: "FilterPlan | None" = None
+
+    @property
+    def otherwise(self) -> "FilterPlan | None":
+        """What to ask when no index answers the whole."""
+        if self.query.conjuncts == 1:
+            return self.parts
+        return AllOf(
+            tuple(Ask(column_query(condition)) for condition in conjuncts(self.query.condition)),
+            complete=True,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +93,7 @@ def _all_of(expression: And, indexed: Callable[[Path], bool]) -> FilterPlan | No
         if query.conjuncts == 1:
             found = plan_filter(query.condition, indexed)
         elif indexed(query.path):
-            apart = tuple(Ask(column_query(condition)) for condition in conjuncts(query.condition))
-            found = Ask(query, AllOf(apart, complete=True))
+            found = Ask(query)
         if found is not None:
             parts.append(found)
             served += query.conjuncts

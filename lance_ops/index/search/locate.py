@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from pyroaring import BitMap
 
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import IndexKind
@@ -15,6 +16,8 @@ from lance_ops.table.scan.pruner import OFFSET_BITS
 from lance_ops.table.snapshot import Snapshot
 
 Mask = npt.NDArray[np.bool_]
+
+_FEW_ROWS = 1 << 12
 
 
 def current_rows(
@@ -83,13 +86,34 @@ class RowLocator:
             addresses, kept = locate_row_ids(dataset, segment, covered, rows)
         owners = addresses >> np.uint64(OFFSET_BITS)
         offsets = addresses & np.uint64((1 << OFFSET_BITS) - 1)
+        all_kept = bool(kept.all())
+        named = np.unique(owners if all_kept else owners[kept]).tolist()
+        if self.wanted is not None and len(rows) <= _FEW_ROWS:
+            return addresses, self._count_wanted(self.wanted, addresses, kept, covered)
+        masks = {owner: self._mask(owner) for owner in named if owner in covered}
+        if all_kept and len(masks) == len(named) and all(mask is None for mask in masks.values()):
+            return addresses, np.ones(len(rows), np.bool_)
         counts = np.zeros(len(rows), np.bool_)
-        for owner in np.unique(owners[kept]).tolist():
-            if owner in covered:
-                here = kept & (owners == owner)
-                mask = self._mask(owner)
-                counts[here] = True if mask is None else mask[offsets[here]]
+        for owner, mask in masks.items():
+            here = kept & (owners == owner)
+            counts[here] = True if mask is None else mask[offsets[here]]
         return addresses, counts
+
+    def _count_wanted(
+        self, wanted: RowSet, addresses: Addresses, kept: Mask, covered: frozenset[int]
+    ) -> Mask:
+        """Which of a few rows count: the rows of whole fragments need not be marked for them."""
+        found = (RowSet.of(addresses[kept]) & wanted).restrict(covered)
+        parts: dict[int, BitMap] = {}
+        for owner, offsets in found.items():
+            deleted = self.dataset.deletion_vector(self.dataset.fragments_by_id[owner])
+            if deleted is not None:
+                numbers = np.frombuffer(offsets.to_array(), np.uint32)
+                first = int(numbers[0])
+                gone = deleted.mask(first, int(numbers[-1]) + 1)[numbers - first]
+                offsets = BitMap(numbers[~gone])
+            parts[owner] = offsets
+        return kept & np.isin(addresses, RowSet(parts).addresses())
 
     def _mask(self, fragment_id: int) -> Mask | None:
         """Which rows of a fragment count; None if all do."""

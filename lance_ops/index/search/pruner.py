@@ -183,7 +183,8 @@ class _Search:
         """What the indices know of a filter; None when they know nothing."""
         if isinstance(plan, Ask):
             found = self._ask(plan.query)
-            return found if found is not None or plan.otherwise is None else self.answer(plan.otherwise)
+            otherwise = None if found is not None else plan.otherwise
+            return found if otherwise is None else self.answer(otherwise)
         if isinstance(plan, AllOf):
             answers = [self.answer(part) for part in plan.parts]
             known = [found for found in answers if found is not None]
@@ -205,8 +206,11 @@ class _Search:
             if self._questions == _MOST_QUESTIONS:
                 break
             found = self._ask_index(index, query, result.exact)
-            found = found.without(result.exact)
-            if found.covered:
+            if result.exact:
+                found = found.without(result.exact)
+            if not result.covered:
+                result = found
+            elif found.covered:
                 # Both are about one condition, so that what one knows exactly is exact.
                 met = result.meet(found)
                 result = _Found(met.covered, met.rows, result.exact | found.exact)

@@ -73,7 +73,9 @@ def search_segment(dataset: Snapshot, segment: IndexMetadata, query: NearestQuer
     best, done = Scored.nothing(), 0
     while step and (chosen := list(islice(probes, step))):
         for group in _groups(opened, chosen):
-            parts = opened_parts(dataset, segment, group, partial(_read, opened, model), _Rows.size_bytes)
+            parts = opened_parts(
+                dataset, segment, group, partial(_read, dataset, segment, opened, model), _Rows.size_bytes
+            )
             names = np.concatenate([part.names for part in parts])
             distances = model.distances(wanted, [part.codes for part in parts], group)
             best = _best(best, names, distances, locate, count, limits)
@@ -118,10 +120,25 @@ class _Rows:
         return int(self.names.nbytes + sum(codes.nbytes for codes in self.codes))
 
 
-def _read(opened: VectorSegment, model: Model, partitions: Sequence[int]) -> list[_Rows]:
+_NARROW = "narrow columns"
+"""Stands for them among the parts of a segment, which have numbers else."""
+
+
+def _read(
+    dataset: Snapshot,
+    segment: IndexMetadata,
+    opened: VectorSegment,
+    model: Model,
+    partitions: Sequence[int],
+) -> list[_Rows]:
+    columns = [ROW_ID, *model.quantizer.searched]
+    # Each question may be the first about some partitions, and would read all of these again.
+    (narrow,) = opened_parts(
+        dataset, segment, [_NARROW], lambda _: [opened.read_narrow(columns)], lambda table: int(table.nbytes)
+    )
     return [
         _Rows(row_ids(rows, opened.storage.path), model.quantizer.codes(rows.drop_columns([ROW_ID])))
-        for rows in opened.read_partitions(partitions, model.quantizer.searched)
+        for rows in opened.read_partitions(partitions, columns, narrow)
     ]
 
 

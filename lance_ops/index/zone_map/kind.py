@@ -186,7 +186,7 @@ class _ReadyZones:
         chosen = self.has_null.copy() if values.nulls else np.zeros(len(self.has_null), np.bool_)
         for interval in values.intervals:
             inside = self.some_value & self.bounds.reach(interval)
-            if pa.types.is_floating(self.bounds.high.type) and _may_be_nan(interval):
+            if pa.types.is_floating(self.bounds.kind) and _may_be_nan(interval):
                 inside |= self.has_nan
             chosen |= inside
         return chosen

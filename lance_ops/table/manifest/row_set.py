@@ -81,6 +81,10 @@ class RowSet:
         """Fragments of which there are rows."""
         return frozenset(self._rows)
 
+    def has_fragment(self, fragment_id: int) -> bool:
+        """Whether there are rows of a fragment."""
+        return fragment_id in self._rows
+
     def offsets_in(self, fragment_id: int) -> BitMap:
         """Offsets of the rows of one fragment. Not to be changed."""
         return self._rows.get(fragment_id) or BitMap()

@@ -22,6 +22,10 @@ from lance_ops.table.scan.pruner import IndexUse, Pruning
 from lance_ops.table.scan.row_columns import ROW_COLUMNS
 
 _NOTHING = Schema(())
+_MOST_COLUMNS = 64
+
+_Names = tuple[str, ...]
+_ToRead = tuple[Schema, _Names, Schema, Schema]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,7 @@ def plan_scan(
         InvalidArgumentError: A negative limit or offset.
     """
     check_limits(offset, limit)
-    filter_schema, row_columns, rest_schema, read_schema = _columns_to_read(schema, projection, filter)
+    filter_schema, row_columns, rest_schema, read_schema = _find_columns(schema, projection, filter)
     plans = _plan_fragments(manifest, prunings, fragments)
     if filter is None:
         plans = _cut(plans, offset, limit)
@@ -172,30 +176,45 @@ def _find_columns(
     schema: Schema,
     projection: Projection,
     filter: Expression | None,  # noqa: A002
-) -> tuple[Schema, tuple[str, ...], Schema, Schema]:
+) -> _ToRead:
     """`filter_schema`, `filter_row_columns`, `rest_schema` and `read_schema` of a plan."""
     if filter is None:
         return _NOTHING, (), projection.schema, projection.schema
-    filter_schema = _filter_schema(schema, list(filter.walk()))
-    row_columns = tuple([name for name in sorted(filter.columns) if _is_row_column(name, schema)])
-    rest = _not_yet_read(projection.schema, filter_schema)
-    return filter_schema, row_columns, rest, Schema(filter_schema.fields + rest.fields)
+    stored, row_columns = _columns_of(schema, filter)
+    known = _kept_columns(schema, projection)
+    found = known.get((stored, row_columns))
+    if found is None:
+        filter_schema = schema.project(stored)
+        rest = _not_yet_read(projection.schema, filter_schema)
+        found = filter_schema, row_columns, rest, Schema(filter_schema.fields + rest.fields)
+        if len(known) >= _MOST_COLUMNS:
+            known.clear()
+        known[stored, row_columns] = found
+    return found
 
 
-_columns_to_read = IdentityCache(_find_columns, 64)
-"""The same objects for the same question: much is kept for a schema that is asked for again."""
+def _no_columns(schema: Schema, projection: Projection) -> dict[tuple[_Names, _Names], _ToRead]:
+    del schema, projection
+    return {}
 
 
-def _filter_schema(schema: Schema, nodes: Sequence[Expression]) -> Schema:
-    used = Counter(format_path(node.path) for node in nodes if isinstance(node, Column))
+_kept_columns = IdentityCache(_no_columns, 64)
+"""The same objects for filters on the same columns: much is kept for a schema that is asked for again."""
+
+
+def _columns_of(schema: Schema, expression: Expression) -> tuple[_Names, _Names]:
+    """The columns that a filter reads, and its row columns."""
+    nodes = list(expression.walk())
+    used = Counter([format_path(node.path) for node in nodes if isinstance(node, Column)])
     tests = [node.operand for node in nodes if isinstance(node, IsNull)]
-    tested = Counter(format_path(node.path) for node in tests if isinstance(node, Column))
+    tested = Counter([format_path(node.path) for node in tests if isinstance(node, Column)])
 
     def needed(name: str) -> str:
         # Whether a blob is null is known before its bytes are read; its URI is known by then, too.
         return f"{name}.uri" if used[name] == tested[name] and is_blob_v2(schema.field(name)) else name
 
-    return schema.project([needed(name) for name in sorted(used) if not _is_row_column(name, schema)])
+    row_columns = [name for name in sorted(used) if _is_row_column(name, schema)]
+    return tuple([needed(name) for name in sorted(used) if name not in row_columns]), tuple(row_columns)
 
 
 def _is_row_column(name: str, schema: Schema) -> bool:
@@ -205,23 +224,35 @@ def _is_row_column(name: str, schema: Schema) -> bool:
 def _plan_fragments(
     manifest: Manifest, prunings: Sequence[Pruning], fragments: Sequence[Fragment] | None
 ) -> list[FragmentPlan]:
+    before = _rows_before(manifest)
+    plans = []
+    for fragment in manifest.fragments if fragments is None else fragments:
+        candidates: npt.NDArray[np.uint32] | None = None
+        exact = False
+        covering = [pruning for pruning in prunings if fragment.id in pruning.covered_fragment_ids]
+        if not all(pruning.rows.has_fragment(fragment.id) for pruning in covering):
+            # As of most, when few rows are left: their numbers need not be written out.
+            continue
+        for pruning in covering:
+            offsets = pruning.offsets_in(fragment.id)
+            exact = exact or fragment.id in pruning.exact
+            candidates = offsets if candidates is None else np.intersect1d(candidates, offsets)
+        if fragment.num_rows > 0 and (candidates is None or len(candidates)):
+            plans.append(FragmentPlan(fragment, before.get(fragment.id, 0), candidates, exact))
+    return plans
+
+
+def _count_before(manifest: Manifest) -> dict[int, int]:
     before: dict[int, int] = {}
     rows = 0
     for fragment in manifest.fragments:
         before[fragment.id] = rows
         rows += fragment.num_rows
-    plans = []
-    for fragment in manifest.fragments if fragments is None else fragments:
-        candidates: npt.NDArray[np.uint32] | None = None
-        exact = False
-        for pruning in prunings:
-            if fragment.id in pruning.covered_fragment_ids:
-                offsets = pruning.offsets_in(fragment.id)
-                exact = exact or fragment.id in pruning.exact
-                candidates = offsets if candidates is None else np.intersect1d(candidates, offsets)
-        if fragment.num_rows > 0 and (candidates is None or len(candidates)):
-            plans.append(FragmentPlan(fragment, before.get(fragment.id, 0), candidates, exact))
-    return plans
+    return before
+
+
+_rows_before = IdentityCache(_count_before, 4)
+"""Live rows before each fragment, by its id."""
 
 
 def _cut(plans: list[FragmentPlan], offset: int, limit: int | None) -> list[FragmentPlan]:

@@ -177,6 +177,9 @@ def _no_projections(schema: Schema) -> dict[tuple[tuple[str, ...], bool, bool], 
 _projections = SchemaCache(_no_projections, 16)
 """What was asked of a schema: the same objects again, of which more is known than of new ones."""
 
+_take_projections: SchemaCache[dict[tuple[str, ...], Projection]] = SchemaCache(lambda _: {}, 16)
+"""The same of single rows."""
+
 
 def build_take_projection(
     schema: Schema,
@@ -205,6 +208,19 @@ def build_take_projection(
     for wanted, name in ((with_row_id, ROW_ID), (with_row_address, ROW_ADDRESS)):
         if wanted and name not in names:
             names.append(name)
+    if len(names) > _FEW_COLUMNS or any(type(name) is not str for name in names):
+        return _build_take(schema, names)
+    known, key = _take_projections(schema), tuple(names)
+    found = known.get(key)
+    if found is None:
+        found = _build_take(schema, names)
+        if len(known) >= _MOST_PROJECTIONS:
+            known.clear()
+        known[key] = found
+    return found
+
+
+def _build_take(schema: Schema, names: Sequence[str]) -> Projection:
     asked = [_output(schema, name) for name in names]
     projected = schema.project([output.field.name for output in asked if not output.is_row_column])
     whole = {field.name: _member((field,), field.name) for field in projected.fields}

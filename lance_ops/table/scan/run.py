@@ -9,7 +9,6 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_ops.encoding.parallel import keep_to_this_thread
 from lance_ops.encoding.values.fixed_size_list import filter_rows
@@ -301,11 +300,15 @@ def _read_rows(
         for name in scan.filter_row_columns:
             tested = tested.append_column(name, source.columns.column(name, rows))
         mask = select(scan.filter, tested)
-        if not pc.all(mask, min_count=0).as_py():
-            rows = as_offsets(rows)[mask.to_numpy(zero_copy_only=False)]
-            table = filter_rows(table, mask)
-        tables.append(table)
         rest = _NOTHING if at_once else scan.rest_schema
+        kept = mask.true_count
+        if kept < len(mask):
+            table = filter_rows(table, mask)
+            if count_only or rest.fields or scan.projection.has_row_columns:
+                rows = as_offsets(rows)[mask.to_numpy(zero_copy_only=False)]
+            else:
+                rows = range(kept)  # Which they are is asked by nobody any more.
+        tables.append(table)
     if count_only or not len(rows):
         return _Part(len(rows), empty_table(scan.projection.arrow_schema))
     if rest.fields:
@@ -385,6 +388,13 @@ class _FragmentScan:
         candidates = self._plan.candidates
         if candidates is None:
             return self._rows.live_rows(start, stop)
-        first, last = np.searchsorted(candidates, [start, stop])
-        offsets = candidates[first:last].astype(np.int64)
+        if start > 0 or stop < self.fragment.physical_rows:
+            first, last = np.searchsorted(candidates, [start, stop])
+            candidates = candidates[first:last]
+        if len(candidates):
+            first, last = int(candidates[0]), int(candidates[-1]) + 1
+            if last - first == len(candidates) and last <= self.fragment.physical_rows:
+                # As zones are.
+                return self._rows.live_rows(first, last)
+        offsets = candidates.astype(np.int64)
         return offsets[self._rows.is_live(offsets)]

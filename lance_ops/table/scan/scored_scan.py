@@ -9,6 +9,7 @@ import pyarrow as pa
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, select
 from lance_ops.table.manifest.row_set import RowSet
+from lance_ops.table.scan.kept_rows import KeptRows
 from lance_ops.table.scan.plan import check_limits
 from lance_ops.table.scan.projection import Projection, build_projection, build_take_projection
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID
@@ -95,6 +96,7 @@ class ScoredScan(Scan):
         limit: Rows to return at most.
         found_limit: Rows to find at most; None for as many as the query says.
         batch_rows: Rows of a batch at most.
+        kept: Keeps what `rows` finds for the next search; None where that does not follow from its filter.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class ScoredScan(Scan):
         limit: int | None,
         batch_rows: int,
         found_limit: int | None = None,
+        kept: KeptRows | None = None,
     ) -> None:
         check_limits(offset, limit)
         super().__init__(snapshot, rows.plan, batch_rows=batch_rows)
@@ -118,6 +121,7 @@ class ScoredScan(Scan):
         self._output = output
         self._prefilter = prefilter
         self._post_filter = post_filter
+        self._kept = kept
         self._offset, self._limit, self._found_limit = offset, limit, found_limit
 
     @property
@@ -177,6 +181,12 @@ class ScoredScan(Scan):
                 yield number, kept
 
     def _wanted(self) -> RowSet:
+        condition = self._rows.plan.filter
+        if self._kept is None or condition is None:
+            return self._find_wanted()
+        return self._kept.get(condition, self._find_wanted)
+
+    def _find_wanted(self) -> RowSet:
         rows = RowSet()
         for batch in self._rows.to_batches():
             rows |= RowSet.of(batch.column(0).to_numpy())

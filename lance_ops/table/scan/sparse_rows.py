@@ -120,7 +120,7 @@ class SparseRows:
         try:
             joined = self._join()
             if joined is not None:
-                return self._take(joined, self._moved(numbers, joined), schema)
+                return take_joined(self._snapshot, joined, self._moved(numbers, joined), schema)
         except (CorruptFileError, UnsupportedError):
             # What is wrong, and where, is said by who reads them one by one, if anything is.
             pass
@@ -132,18 +132,6 @@ class SparseRows:
         parts = self._split(as_offsets(rows))
         values = [self._fragment(number).columns.values(name, part) for number, part in parts]
         return pa.array(np.concatenate(values) if values else np.zeros(0, np.uint64), pa.uint64())
-
-    def _take(self, joined: JoinedFragments, numbers: Integers, schema: Schema) -> pa.Table:
-        first = joined.fragments[0]
-        # Whoever reads them one by one finds what is attached.
-        refuse_attached(self._snapshot.manifest, schema, self._snapshot.uri)
-        parts = find_parts(first, schema)
-        places = [first.files.index(part.file) for part in parts]
-        tables = [
-            joined.files[place].take(numbers, part.stored, joined.columns[place])
-            for place, part in zip(places, parts, strict=True)
-        ]
-        return join_parts(parts, tables, schema, len(numbers))
 
     def _join(self) -> JoinedFragments | None:
         fragments = [plan.fragment for plan in self._plans]
@@ -174,3 +162,28 @@ class SparseRows:
             plan = self._plans[number]
             self._rows[number] = FragmentRows(self._snapshot, plan.fragment, plan.rows_before)
         return self._rows[number]
+
+
+def take_joined(snapshot: Snapshot, joined: JoinedFragments, numbers: Integers, schema: Schema) -> pa.Table:
+    """Read columns of single rows of fragments that are joined.
+
+    Args:
+        snapshot: The version.
+        joined: The fragments.
+        numbers: Of the rows through all of these, ascending, all of them there.
+        schema: The columns.
+
+    Raises:
+        CorruptFileError: A file is damaged.
+        UnsupportedError: The columns have to be read fragment by fragment.
+    """
+    first = joined.fragments[0]
+    # Whoever reads them one by one finds what is attached.
+    refuse_attached(snapshot.manifest, schema, snapshot.uri)
+    parts = find_parts(first, schema)
+    places = [first.files.index(part.file) for part in parts]
+    tables = [
+        joined.files[place].take(numbers, part.stored, joined.columns[place])
+        for place, part in zip(places, parts, strict=True)
+    ]
+    return join_parts(parts, tables, schema, len(numbers))

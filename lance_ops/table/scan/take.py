@@ -1,6 +1,7 @@
 """Take: single rows, by their place in the dataset, their address or their id."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from itertools import pairwise
@@ -10,16 +11,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.values.fixed_size_list import rearrange_rows
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
 from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.storage.prefetch import has_latency, read_small
 from lance_ops.table.assemble import empty_table
-from lance_ops.table.joined_fragments import MOST_FRAGMENTS, file_kind
+from lance_ops.table.joined_fragments import MOST_FRAGMENTS, JoinedFragments, file_kind
 from lance_ops.table.scan.fragment_rows import FragmentRows
-from lance_ops.table.scan.plan import FragmentPlan
 from lance_ops.table.scan.projection import Projection, rows_without_columns
-from lance_ops.table.scan.row_columns import ROW_ID, Offsets
-from lance_ops.table.scan.sparse_rows import SparseRows
+from lance_ops.table.scan.row_columns import ROW_ID, Offsets, Rows
+from lance_ops.table.scan.sparse_rows import take_joined
 from lance_ops.table.snapshot import Snapshot
 
 _OFFSET_BITS, _OFFSET_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
@@ -88,37 +88,114 @@ def _take_together(
 ) -> pa.Table | None:
     """A few rows of several fragments, read as if these were one; None where that cannot be done.
 
-    Nor where some row is not there: whoever reads fragment by fragment says which.
+    Nor where some row is not there, or a file is damaged: whoever reads fragment by fragment says which.
     """
     if key is RowKey.ID or not 1 < len(wanted) <= _FEW_ROWS or not projection.schema.fields:
         return None
     if has_latency(snapshot.bases.root) or has_blobs(projection.schema):
         return None
-    fragments, starts = snapshot.fragments, snapshot.first_rows
-    plans: list[FragmentPlan] = []
-    for number, first, last in _find_shares(snapshot, wanted, key):
-        fragment, before = fragments[number], int(starts[number])
-        kind = file_kind(fragment)
-        if kind is None or len(plans) == MOST_FRAGMENTS or (plans and kind != file_kind(plans[0].fragment)):
-            return None
-        if key is RowKey.OFFSET and fragment.deletion_file is not None:
-            return None
-        offsets = wanted[first:last] - np.uint64(before) if key is RowKey.OFFSET else wanted[first:last]
-        plans.append(FragmentPlan(fragment, before, (offsets & _OFFSET_MASK).astype(np.uint32)))
-    if len(plans) < 2:
+    addresses = _addresses(snapshot, wanted) if key is RowKey.OFFSET else wanted
+    if addresses is None:
         return None
-    source = SparseRows(snapshot, plans)
-    rows = source.live_rows()
-    if len(rows) < len(wanted):
+    owners = (addresses >> _OFFSET_BITS).astype(np.int64)
+    changes = owners[1:] != owners[:-1]
+    ids = owners[np.concatenate(([True], changes))].tolist()
+    if len(ids) < 2:
         return None
-    return projection.build([source.fetch(projection.schema, rows)], source.columns, rows)
+    try:
+        joined = snapshot.joined_fragments.find(ids) or _join(snapshot, ids)
+        if joined is None:
+            return None
+        places = np.searchsorted(joined.ids, owners)
+        rows = (addresses & _OFFSET_MASK).astype(np.int64) + joined.starts[places]
+        if bool((rows >= joined.starts[places + 1]).any()) or _has_deleted(snapshot, ids, owners, addresses):
+            return None
+        table = take_joined(snapshot, joined, rows, projection.schema)
+    except (CorruptFileError, UnsupportedError):
+        return None
+    columns = _AddressedRows(snapshot, ids, owners, addresses)
+    return projection.build([table], columns, addresses.view(np.int64))
+
+
+def _addresses(snapshot: Snapshot, wanted: Wanted) -> Wanted | None:
+    """Addresses of rows by their places; None unless they ascend, and are known without deletion files."""
+    starts, fragments = snapshot.first_rows, snapshot.fragments
+    places = np.searchsorted(starts, wanted.view(np.int64), side="right") - 1
+    owners = dict.fromkeys(places.tolist())
+    if max(owners) >= len(fragments) or any(fragments[place].deletion_file is not None for place in owners):
+        return None
+    ids = {place: fragments[place].id for place in owners}
+    bases = np.array([ids[place] for place in places.tolist()], dtype=np.uint64) << _OFFSET_BITS
+    addresses: Wanted = bases + (wanted - starts[places].astype(np.uint64))
+    return addresses if bool((addresses[1:] > addresses[:-1]).all()) else None
+
+
+def _join(snapshot: Snapshot, ids: Sequence[int]) -> JoinedFragments | None:
+    """Some fragments as one; None where one is not there, or differs from the others."""
+    known = snapshot.fragments_by_id
+    fragments = [known[number] for number in ids if number in known]
+    if not len(ids) == len(fragments) <= MOST_FRAGMENTS:
+        return None
+    kinds = {file_kind(fragment) for fragment in fragments}
+    if len(kinds) > 1 or None in kinds:
+        return None
+    return snapshot.joined_fragments.join(snapshot.bases, snapshot.open_files, fragments)
+
+
+def _has_deleted(snapshot: Snapshot, ids: Sequence[int], owners: Offsets, addresses: Wanted) -> bool:
+    """Whether some of the rows are deleted."""
+    for number in ids:
+        deleted = snapshot.deletion_vector(snapshot.fragments_by_id[number])
+        if deleted is not None:
+            offsets = (addresses[owners == number] & _OFFSET_MASK).astype(np.int64)
+            first, last = int(offsets[0]), int(offsets[-1]) + 1
+            if bool(deleted.mask(first, last)[offsets - first].any()):
+                return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _AddressedRows:
+    """Row columns of rows of several fragments; a `RowColumnSource` of these very rows.
+
+    Attributes:
+        snapshot: The version.
+        ids: Fragments, as they follow each other.
+        owners: The one of each row, int64.
+        addresses: Of the rows, ascending.
+    """
+
+    snapshot: Snapshot
+    ids: Sequence[int]
+    owners: Offsets
+    addresses: Wanted
+
+    def column(self, name: str, rows: Rows) -> pa.Array:
+        """See `RowColumns.column`."""
+        del rows
+        known, numbers, starts = (
+            self.snapshot.fragments_by_id,
+            self.snapshot.fragment_numbers,
+            self.snapshot.first_rows,
+        )
+        values = []
+        for number in self.ids:
+            fragment = FragmentRows(self.snapshot, known[number], int(starts[numbers[number]]))
+            offsets = (self.addresses[self.owners == number] & _OFFSET_MASK).astype(np.int64)
+            values.append(fragment.columns.values(name, offsets))
+        return pa.array(np.concatenate(values), pa.uint64())
 
 
 def _sort(asked: Wanted) -> tuple[Wanted, Places | None]:
     """The numbers, ascending and each once, and where each asked for is among them if they were not so."""
     if bool((asked[1:] > asked[:-1]).all()):
         return asked, None
-    wanted, inverse = np.unique(asked, return_inverse=True)
+    order = np.argsort(asked)
+    wanted = asked[order]
+    if not bool((wanted[1:] > wanted[:-1]).all()):
+        return np.unique(asked, return_inverse=True)
+    inverse = np.empty(len(order), np.intp)
+    inverse[order] = np.arange(len(order))
     return wanted, inverse
 
 

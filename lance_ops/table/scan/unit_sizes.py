@@ -16,6 +16,8 @@ TABLE_UNIT_BYTES = 512 << 20
 """Size at which a fragment is cut when the whole result is kept anyway: larger reads cost nothing then."""
 
 _WORTH_A_THREAD = 1 << 20
+# In memory, of a few columns of fragments that may have large ones beside them.
+_LITTLE_OF_ONE_WIDTH = 256 << 10
 
 # Below, rows are not cut between threads: pages that are read in part cost more than whole ones, and what
 # takes long in a page is shared by who decodes it (measured). Values of one width count by what they take
@@ -73,6 +75,11 @@ def threads_for(
         if reads_groups:
             return GROUPS_AT_ONCE
         return max(threads, min(requests_at_once(snapshot.bases.root), _REMOTE_BYTES // max(1, unit)))
+    width = prepare_schema(plan.read_schema).row_bytes
+    if width is not None:
+        rows = sum(one.fragment.physical_rows for one in fragments)
+        if width * rows // len(fragments) < _LITTLE_OF_ONE_WIDTH:
+            return 1
     return 1 if unit < _WORTH_A_THREAD else threads
 
 

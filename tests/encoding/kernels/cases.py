@@ -20,6 +20,7 @@ from lance_ops.encoding.kernels.fronts.index import (
     graph,
     rabit,
     split_block,
+    text_scores,
     xxhash64,
 )
 from lance_ops.encoding.kernels.fronts.pages import full_zip_decode, full_zip_encode, levels, page_copy, ravel
@@ -1038,6 +1039,41 @@ def distances_to_choose(draw: st.DrawFn) -> Arguments:
 
 
 @st.composite
+def weighed_documents(draw: st.DrawFn) -> Arguments:
+    rng = draw(rngs)
+    every, held = draw(st.integers(1, 80)), draw(st.integers(0, 80))
+    documents = np.flatnonzero(rng.random(every) < held / 80)
+    sizes = rng.integers(0, 40, every).astype(np.uint32)
+    return {
+        "documents": documents,
+        "counts": rng.integers(1, 9, len(documents)).astype(np.uint32),
+        "sizes": sizes,
+        "average": np.float32(sizes.sum()) / np.float32(every),
+        "weight": np.float32(rng.random() * 9),
+        "k1": np.float32(1.2),
+        "b": np.float32(0.75),
+        "scores": np.zeros(len(documents), np.float32),
+    }
+
+
+@st.composite
+def lists_of_documents(draw: st.DrawFn) -> Arguments:
+    rng = draw(rngs)
+    every = draw(st.integers(0, 80))
+    documents = np.flatnonzero(rng.random(every) < draw(st.sampled_from([0, 0.1, 0.9])))
+    others = np.flatnonzero(rng.random(every) < draw(st.sampled_from([0, 0.1, 0.9])))
+    room = len(documents) + len(others)
+    return {
+        "documents": documents,
+        "scores": rng.random(len(documents)).astype(np.float32),
+        "others": others,
+        "added": rng.random(len(others)).astype(np.float32),
+        "all_documents": np.zeros(room, np.int64),
+        "all_scores": np.zeros(room, np.float32),
+    }
+
+
+@st.composite
 def packed_signs(draw: st.DrawFn) -> Arguments:
     rng = draw(rngs)
     rows, width = draw(st.integers(0, 70)), draw(st.integers(1, 5))
@@ -1093,6 +1129,8 @@ CASES = [
     Case(code_distances.squared_differences, vectors_of_bytes()),
     Case(code_distances.greatest_of_least, distances_to_choose()),
     Case(code_distances.compare_pairs, pairs_of_vectors()),
+    Case(text_scores.weigh, weighed_documents()),
+    Case(text_scores.merge, lists_of_documents()),
     Case(graph.connect, near_rows()),
     Case(rabit.rotate, turned_vectors()),
     Case(rabit.choose_levels, amounts_to_level()),

@@ -14,6 +14,7 @@ from lance_ops.encoding import kernels
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
+from lance_ops.file.v2_1 import take_column
 from lance_ops.file.writer import FileWriter
 from lance_ops.storage import open_store
 from tests.file.matrix.cells import assert_same
@@ -155,3 +156,42 @@ def test_damaged_pages_are_read_or_refused(tmp_path: Path, version: str, with_ke
                 assert found.num_rows == len(rows)
                 found.validate()
     assert refused
+
+
+@given(seed=st.integers(0, 1 << 30))
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_rows_are_the_same_whatever_was_taken_before(folder: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    reader = FileReader.open(open_store(folder), "a.lance")
+    for _ in range(4):
+        # Pages that were not looked at before come to those that were.
+        start = int(rng.integers(0, ROWS - 40))
+        few = np.arange(start, start + 40)[:: int(rng.integers(2, 9))]
+        rows = np.unique(np.concatenate([few, rng.choice(ROWS, int(rng.integers(1, 5)))]))
+        assert_same(reader.take(rows), TABLE.take(pa.array(rows)))
+
+
+def test_pages_that_are_alike_have_one_head_however_they_were_found(folder: Path) -> None:
+    reader = FileReader.open(open_store(folder), "a.lance")
+    schema = Schema(tuple(field for field in reader.schema.fields if field.name == "numbers"))
+    column = reader.column(reader.layout.assign_columns(reader.schema)[schema.fields[0].id])
+    assert len(column.starts) > 2
+    reader.take(np.array(column.starts[:2]), schema)
+    reader.take(np.array(column.starts[1:]), schema)
+    (looked,) = [
+        found for found, _ in reader.heads._shared._heads.values() if isinstance(found, take_column._Looked)
+    ]
+    (group,) = looked.groups
+    assert group.numbers.tolist() == list(range(len(column.starts)))
+
+
+@pytest.mark.parametrize("nulls", [0.0, 0.2])
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_wide_values_of_many_pages(tmp_path: Path, version: str, nulls: float) -> None:
+    table = pa.table({"wide": random_array(pa.list_(pa.float32(), 200), 300, nulls=nulls, seed=4)})
+    write(tmp_path, table, version, 20_000)
+    reader = FileReader.open(open_store(tmp_path), "a.lance")
+    rng = np.random.default_rng(3)
+    for count in (2, 30, 299):
+        rows = np.sort(rng.choice(300, count, replace=False))
+        assert_same(reader.take(rows), table.take(pa.array(rows)))

@@ -10,6 +10,7 @@ import lance_ops as lo
 from lance_ops.errors import CorruptFileError, UnreadableIndexError
 from lance_ops.index.reading import NOWHERE, check_addresses
 from lance_ops.index.registry import kind_of
+from lance_ops.index.search import locate as locating
 from lance_ops.index.search.locate import RowLocator
 from lance_ops.table.manifest.row_set import RowSet
 
@@ -29,7 +30,9 @@ def addresses(*places: tuple[int, int]) -> np.ndarray:
     return np.array([(fragment << 32) + offset for fragment, offset in places], np.uint64)
 
 
-def test_deleted_uncovered_and_unwanted_rows_do_not_count(locate):
+@pytest.mark.parametrize("few", [0, 1 << 12], ids=["many rows", "few rows"])
+def test_deleted_uncovered_and_unwanted_rows_do_not_count(locate, monkeypatch, few):
+    monkeypatch.setattr(locating, "_FEW_ROWS", few)
     asked = addresses((1, 2), (0, 1), (0, 0), (2, 0), (1, 0))
     found, counts = locate(None)(asked)
     assert counts.tolist() == [True, False, True, False, True]

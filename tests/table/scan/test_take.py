@@ -112,3 +112,14 @@ def test_columns_have_the_shape_of_the_peers(tmp_path, columns):
     assert ours.schema.equals(theirs.schema, check_metadata=True)
     assert ours.equals(theirs)
     assert lo.dataset(tmp_path).take([], columns).schema == theirs.schema
+
+
+def test_rows_of_fragments_that_are_not_in_the_order_of_their_ids(tmp_path):
+    store = open_store(tmp_path)
+    found = write_snapshot(store, [pa.table({"k": range(start, start + 9)}) for start in (0, 9, 18)])
+    dataset = put_snapshot(store, *reversed(found.fragments), schema=found.lance_schema, version=2)
+    everything = dataset.to_table(["k", "_rowoffset", "_rowaddr"])
+    picks = pa.array([0, 10, 20, 26, 3])
+    for by, column in (("offset", "_rowoffset"), ("address", "_rowaddr")):
+        rows = everything[column].take(picks).to_numpy()
+        assert dataset.take(rows, ["k"], by=by)["k"].to_pylist() == everything["k"].take(picks).to_pylist()

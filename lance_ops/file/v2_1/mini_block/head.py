@@ -59,7 +59,8 @@ class Head:
         rows: In which chunks rows begin and end, None for pages that do not say.
         first_rows: Number of the first row of each page, with the number of all.
         first_values: Number of the first value of each page, with the number of all.
-        items: The dictionary of each page; none without.
+        items: The dictionaries of the pages, one after the other; None without.
+        item_starts: First entry of the dictionary of each page, with the number of all.
         extent: Bytes from the first chunk to the end of the last; endless where pages are not in their order.
     """
 
@@ -71,11 +72,17 @@ class Head:
     rows: RowIndex | None
     first_rows: Integers
     first_values: Integers
-    items: tuple[pa.Array, ...]
+    items: pa.Array | None
+    item_starts: Integers
     extent: int
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the values are packed numbers in their chunks, without levels and dictionaries."""
+        return self.items is None and self.picker is not None and self.picker.is_packed
 
     @property
     def size(self) -> int:
@@ -83,7 +90,7 @@ class Head:
         arrays = (self.starts, self.stops, self.firsts, self.first_rows, self.first_values)
         index = 2 * self.starts.nbytes if self.rows is not None else 0
         own = sum(array.nbytes for array in arrays)
-        return 512 + own + index + sum(int(items.nbytes) for items in self.items)
+        return 512 + own + index + (0 if self.items is None else int(self.items.nbytes))
 
 
 def wants_few(count: int, length: int) -> bool:
@@ -141,10 +148,10 @@ def read_head(
         for one, length in zip(layouts, lengths, strict=True):
             if one.num_items != length * leaf.span:
                 raise CorruptFileError(f"a page of {length} rows has {one.num_items} values")
-    items = tuple(
+    items = [
         decode_dictionary(one, data, leaf.data_type)
         for one, data in zip(layouts, fetched[len(tables) + len(indices) :], strict=False)
-    )
+    ]
     starts = table.starts + np.repeat(begins, table.numbers)
     stops = starts + table.sizes
     in_order = all(sum(before) <= after[0] for before, after in pairwise(places))
@@ -157,7 +164,8 @@ def read_head(
         rows,
         np.array([0, *accumulate(lengths)], dtype=np.int64),
         np.array([0, *accumulate(num_values.tolist())], dtype=np.int64),
-        items,
+        None if not items else items[0] if len(items) == 1 else pa.concat_arrays(items),
+        join_lengths(np.array([len(some) for some in items], dtype=np.int64)),
         int(stops[-1] - starts[0]) if in_order else sys.maxsize,
     )
 

@@ -63,6 +63,11 @@ class Picker:
     value_parts: int
     encoding: pb.CompressiveEncoding
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether chunks have nothing but a block of packed numbers."""
+        return self.kind is _Kind.INLINE and not self.level_parts
+
     def pick(
         self, data: Bytes, starts: Integers, stops: Integers, firsts: Integers, slots: Integers
     ) -> tuple[Values, Levels | None]:

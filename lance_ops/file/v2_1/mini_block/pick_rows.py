@@ -1,7 +1,5 @@
 """Picking rows: single rows of mini-block pages, straight from their chunks, and from as few as they need."""
 
-from itertools import pairwise
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -21,6 +19,8 @@ Bytes = npt.NDArray[np.uint8]
 
 # Bytes that are decoded in the time that it takes to pick a row.
 _PICKED_BYTES = 64
+
+_WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 def pick_rows(head: Head, leaf: LeafType, rows: Integers, gap: int) -> Steps[ColumnRows | None]:
@@ -54,11 +54,13 @@ def _pick_values(
     numbers = None
     if gap < head.extent:
         chunks = np.searchsorted(head.firsts, slots, side="right") - 1
-        numbers = chunks[np.flatnonzero(np.diff(chunks, prepend=-1))]
+        is_first = np.ones(len(chunks), np.bool_)
+        np.not_equal(chunks[1:], chunks[:-1], out=is_first[1:])
+        numbers = chunks[is_first]
     data, starts, stops = yield from _fetch_chunks(head, numbers, gap, len(rows))
     firsts = head.firsts[:-1] if numbers is None else head.firsts[numbers]
     values, definition = picker.pick(data, starts, stops, firsts, slots)
-    cuts = np.searchsorted(slots, head.first_values) if len(head.items) > 1 else slots[:0]
+    cuts = np.searchsorted(slots, head.first_values) if len(head.item_starts) > 2 else slots[:0]
     array = to_array(values, head, leaf, cuts)
     return build_piece(leaf, head.layers, None, definition, len(slots), array)
 
@@ -80,7 +82,7 @@ def _pick_lists(
         return None
     values, rep, definition = picked
     cuts = np.zeros(0, dtype=np.int64)
-    if len(head.items) > 1:
+    if len(head.item_starts) > 2:
         starts_of_rows = np.append(np.flatnonzero(rep == highest), len(rep))
         cuts = starts_of_rows[np.searchsorted(rows, head.first_rows)]
         if definition is not None:
@@ -116,16 +118,15 @@ def to_array(values: Values, head: Head, leaf: LeafType, cuts: Integers) -> pa.A
         leaf: What their column holds.
         cuts: The values of each page lie between two of these; not looked at for a single page.
     """
-    if not head.items:
+    if head.items is None:
         return leaf_array(values, leaf.data_type)
-    if len(head.items) == 1:
-        return look_up(values, head.items[0], leaf.data_type)
-    if not isinstance(values, Fixed) or not isinstance(values.data, np.ndarray):
+    if len(head.item_starts) == 2:
+        return look_up(values, head.items, leaf.data_type)
+    if not isinstance(values, Fixed) or not isinstance(values.data, np.ndarray) or values.bits not in _WORDS:
         raise CorruptFileError("positions in a dictionary that are no integers")
-    rows = values.data.reshape(values.length, -1) if values.length else values.data
-    found = [
-        look_up(Fixed(values.bits, last - first, rows[first:last].reshape(-1)), items, leaf.data_type)
-        for (first, last), items in zip(pairwise(cuts.tolist()), head.items, strict=True)
-        if first < last
-    ]
-    return pa.concat_arrays(found) if found else head.items[0].slice(0, 0)
+    positions = np.ascontiguousarray(values.data).reshape(-1).view(_WORDS[values.bits]).astype(np.uint64)
+    counts = np.diff(cuts)
+    if bool((positions >= np.repeat(np.diff(head.item_starts), counts).astype(np.uint64)).any()):
+        raise CorruptFileError("a value points outside of the dictionary of its page")
+    positions += np.repeat(head.item_starts[:-1], counts).astype(np.uint64)
+    return look_up(Fixed(64, len(positions), positions), head.items, leaf.data_type)

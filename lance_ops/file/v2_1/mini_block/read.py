@@ -6,15 +6,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.bits.bitpacking import unpack_inline
 from lance_ops.encoding.chunks import ChunkBuffer, Chunks, split_chunks
 from lance_ops.encoding.kernels.fronts.pages import picking
 from lance_ops.encoding.pages.levels import find_first_row, find_row_starts, visible_below
+from lance_ops.encoding.values.values import Fixed
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.extents import fetch_extents
 from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import Integers, RowSelection, join_extents
-from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece, leaf_array
 from lance_ops.file.v2_1.columns import LayoutPage
 from lance_ops.file.v2_1.compression.decode import decode_chunk_values, decode_levels
 from lance_ops.file.v2_1.compression.decode_rows import as_bytes
@@ -79,6 +81,8 @@ def read_mini_block(
         picked = yield from pick_rows(head, leaf, rows.indices, rows.gap)
         if picked is not None:
             return picked
+    if rows.numbers is None and head.is_packed and leaf.span == 1:
+        return (yield from _read_packed(layout, leaf, head, rows))
     numbers = choose_chunks(head, leaf, rows, page.length)
     starts, stops = head.starts[numbers], head.stops[numbers]
     data, found = yield from fetch_extents(starts, stops, rows.gap)
@@ -100,6 +104,30 @@ def read_mini_block(
     definition = None if read.definition is None else read.definition[slots]
     array = _decode_values(layout, leaf, head, read).take(pa.array(slots))
     return build_piece(leaf, head.layers, None, definition, len(slots), array)
+
+
+def _read_packed(
+    layout: pb.MiniBlockLayout, leaf: LeafType, head: Head, rows: RowSelection
+) -> Steps[ColumnRows]:
+    """A range of packed numbers, none of them null: what a question reads of most columns of numbers."""
+    first = int(np.searchsorted(head.firsts, rows.start, side="right")) - 1
+    last = int(np.searchsorted(head.firsts, rows.stop))
+    if not 0 <= first < last <= len(head):
+        raise CorruptFileError("the chunks of a page do not hold the rows that its index says")
+    starts, stops = head.starts[first:last], head.stops[first:last]
+    low = int(starts[0])
+    (data,) = yield [(low, int(stops[-1]) - low)]
+    whole = ChunkBuffer(as_bytes(data), starts - low, stops - starts)
+    size_bytes = size_bytes_of(layout)
+    chunks = split_chunks(whole, has_rep=False, has_def=False, num_buffers=1, size_bytes=size_bytes)
+    bits = layout.value_compression.inline_bitpacking.uncompressed_bits_per_value
+    firsts = head.firsts[first : last + 1]
+    words = unpack_inline(chunks.values[0], firsts[1:] - firsts[:-1], bits)
+    before = int(firsts[0])
+    array = leaf_array(
+        Fixed(bits, rows.count, words[rows.start - before : rows.stop - before]), leaf.data_type
+    )
+    return build_piece(leaf, head.layers, None, None, rows.count, array)
 
 
 def _decode_levels(

@@ -1,8 +1,9 @@
 """Analyzer: from texts to the words that an index holds, as its parameters say."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from lance_ops.index.inverted.tokenizers.tables import folding, newer_lower_case
 
 _REMEMBERED = 1 << 20
 """Pieces whose words are kept at hand."""
+
+_ASCII_RUNS = re.compile(r"[A-Za-z0-9]+")
 
 _SHORT = 1024
 """Characters of a question whose words are kept for who asks the same again."""
@@ -52,12 +55,18 @@ class Analyzer:
     def __init__(self, parameters: TextParameters) -> None:
         parameters.require_known()
         self.parameters = parameters
-        self._stemmer = _stemmer(parameters.language) if parameters.stem else None
+        if parameters.stem:
+            _stemming()
         self._stop_words: frozenset[str] = frozenset()
         if parameters.remove_stop_words:
             own = parameters.custom_stop_words
             self._stop_words = stop_words(parameters.language) if own is None else frozenset(own)
         self._known: dict[str, str | None] = {}
+
+    @cached_property
+    def _stemmer(self) -> Any:
+        # Its own memory of words would only repeat ours.
+        return _stemming().Stemmer(self.parameters.language.lower(), 0)
 
     def words(self, values: pa.Array) -> Words:
         """Cut the texts of a string array; a null has no words."""
@@ -79,6 +88,10 @@ class Analyzer:
         if len(text) <= _SHORT:
             return _kept_words(self.parameters, text)
         return _query_words(self, text)
+
+    def words_of_runs(self, runs: Sequence[str]) -> list[str | None]:
+        """The word for each run of letters and digits, or None when it is left out."""
+        return self._normalize(runs)
 
     def _split(self, texts: Texts) -> Pieces:
         chosen = self.parameters
@@ -109,7 +122,7 @@ class Analyzer:
         found = list(pieces)
         if chosen.lower_case:
             found = [_lower(word) for word in found]
-        if self._stemmer is not None:
+        if chosen.stem:
             found = self._stemmer.stemWords(found)
         kept = [keep and word not in self._stop_words for keep, word in zip(kept, found, strict=True)]
         if chosen.ascii_folding:
@@ -119,6 +132,11 @@ class Analyzer:
 
 
 def _query_words(analyzer: Analyzer, text: str) -> tuple[tuple[str, int], ...]:
+    if analyzer.parameters.base_tokenizer == "simple" and text.isascii():
+        # What most questions are takes no arrays.
+        words = analyzer.words_of_runs(_ASCII_RUNS.findall(text))
+        kept = [(word, place) for place, word in enumerate(words) if word is not None]
+        return tuple((word, place - kept[0][1]) for word, place in kept)
     found = analyzer.words(pa.array([text], pa.string()))
     first = int(found.positions[0]) if len(found.positions) else 0
     return tuple(
@@ -145,6 +163,6 @@ def _without(pieces: Pieces, left_out: npt.NDArray[np.bool_]) -> Pieces:
     return Pieces(pieces.texts[kept], pieces.positions[kept], pieces.pieces.filter(pa.array(kept)))
 
 
-def _stemmer(language: str) -> Any:
-    # Its own memory of words would only repeat ours.
-    return load_extra("Stemmer").Stemmer(language.lower(), 0)
+def _stemming() -> Any:
+    """The library of stems."""
+    return load_extra("Stemmer")

@@ -156,44 +156,57 @@ class VectorSegment:
         stop = start + int(self.partitions.lengths[number])
         return self._with_vectors(self.storage.read_table(start=start, stop=stop))
 
-    def read_partitions(self, numbers: Sequence[int], columns: Sequence[str]) -> list[pa.Table]:
-        """Several partitions at once, each in one piece: `_rowid`, then these columns of the quantizer."""
+    def read_narrow(self, columns: Sequence[str]) -> pa.Table:
+        """All rows of those of some columns that are read whole; see `read_partitions`.
+
+        Where a read is no request, all of a few bytes a row takes less time than finding out where some are.
+        """
+        most = _WHOLE_BYTES // max(1, self.storage.num_rows) if self.storage.map() is not None else 0
+        widths = zip(self.storage.schema.fields, self._widths, strict=True)
+        narrow = tuple(field for field, width in widths if field.name in columns and width <= most)
+        return self.storage.read_table(Schema(narrow)) if narrow else pa.table({})
+
+    def read_partitions(
+        self, numbers: Sequence[int], columns: Sequence[str], narrow: pa.Table
+    ) -> list[pa.Table]:
+        """Several partitions at once, each in one piece.
+
+        Args:
+            numbers: Which, none twice.
+            columns: `_rowid`, and columns of the quantizer.
+            narrow: What `read_narrow` gave for these columns; the result does not refer to its memory.
+        """
         by_place = sorted(numbers, key=lambda number: int(self.partitions.offsets[number]))
         ranges = [
             np.arange(self.partitions.lengths[number], dtype=np.int64) + self.partitions.offsets[number]
             for number in by_place
         ]
-        whole, picked = self._by_width([ROW_ID, *columns])
-        tables: list[tuple[pa.Table, bool]] = []
-        if whole.fields:
-            tables.append((self.storage.read_table(whole), True))
+        picked = Schema(
+            tuple(
+                field
+                for field in self.storage.schema.fields
+                if field.name in columns and field.name not in narrow.column_names
+            )
+        )
+        rows = None
         if picked.fields:
             rows = self.storage.take(np.concatenate([np.zeros(0, np.int64), *ranges]), picked)
-            tables.append((rows, False))
         found: dict[int, pa.Table] = {}
         start = 0
         for number, places in zip(by_place, ranges, strict=True):
-            parts: dict[str, pa.ChunkedArray] = {}
-            for table, is_whole in tables:
-                first = int(self.partitions.offsets[number]) if is_whole else start
-                part = table.slice(first, len(places))
+            part = narrow.slice(int(self.partitions.offsets[number]), len(places))
+            parts = {
+                # Concatenating copies, one array alone would come back as it is.
+                name: pa.chunked_array([pa.concat_arrays([*column.chunks, pa.array([], column.type)])])
+                for name, column in zip(part.column_names, part.columns, strict=True)
+            }
+            if rows is not None:
+                part = rows.slice(start, len(places))
                 parts.update(zip(part.column_names, part.columns, strict=True))
-            one = pa.table({name: parts[name] for name in (ROW_ID, *columns)})
+            one = pa.table({name: parts[name] for name in columns})
             found[number] = self._with_vectors(one.combine_chunks())
             start += len(places)
         return [found[number] for number in numbers]
-
-    def _by_width(self, names: Sequence[str]) -> tuple[Schema, Schema]:
-        """The columns that are read whole, and those of which only the rows of partitions are.
-
-        Where a read is no request, all of a few bytes a row takes less time than finding out where some are.
-        """
-        most = _WHOLE_BYTES // max(1, self.storage.num_rows) if self.storage.map() is not None else 0
-        fields = [field for field in self.storage.schema.fields if field.name in names]
-        widths = dict(zip((field.name for field in self.storage.schema.fields), self._widths, strict=True))
-        narrow = tuple(field for field in fields if widths[field.name] <= most)
-        wide = tuple(field for field in fields if widths[field.name] > most)
-        return Schema(narrow), Schema(wide)
 
     def _with_vectors(self, rows: pa.Table) -> pa.Table:
         """Rows without those of null vectors, which releases of the peer up to 0.25 stored.
