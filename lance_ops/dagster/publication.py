@@ -90,7 +90,7 @@ def last_published(instance: dg.DagsterInstance, key: dg.AssetKey) -> Published 
     Events without our tag, such as those reported by hand in the UI, are looked past.
     """
     found = instance.fetch_materializations(key, limit=_EVENTS_SEARCHED).records
-    events = (_published(record.asset_materialization) for record in found)
+    events = (published_by(record.asset_materialization) for record in found)
     return next((published for published in events if published is not None), None)
 
 
@@ -103,13 +103,14 @@ def last_published_of_all(
     found: dict[str, Published | None] = {}
     for ref in refs:
         entry = newest.get(ref.key)
-        published = None if entry is None else _published(entry.asset_materialization)
+        published = None if entry is None else published_by(entry.asset_materialization)
         # What was reported by hand has no version: then the events before it tell.
         found[ref.name] = last_published(instance, ref.key) if entry and published is None else published
     return found
 
 
-def _published(event: dg.AssetMaterialization | None) -> Published | None:
+def published_by(event: dg.AssetMaterialization | None) -> Published | None:
+    """The version that an event is of; None when it does not tell."""
     if event is None:
         return None
     # An IO manager gives metadata to Dagster's event, and cannot tag it.

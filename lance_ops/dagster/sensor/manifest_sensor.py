@@ -25,13 +25,13 @@ from lance_ops.dagster.publication import (
     NEWEST,
     VersionEvent,
     last_published,
-    last_published_of_all,
     now_utc,
     resume_after,
 )
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.sensor.cursor import DatasetCursor, SensorCursor, parse_cursor
 from lance_ops.dagster.sensor.memory import SensorMemory
+from lance_ops.dagster.sensor.published import published_versions
 from lance_ops.dagster.sensor.started import start_downstream, state_of_data
 from lance_ops.dagster.sensor.survey import Room, Survey, survey_datasets
 from lance_ops.dagster.sensor.tick import MOST_CARRIED, Tick
@@ -144,7 +144,7 @@ def _evaluate(
         store,
         newest=options.newest,
         deadline=time.monotonic() + options.budget,
-        published=last_published_of_all(context.instance, turn),
+        published=published_versions(context.instance, owner, turn),
         full=_due_for_full_check(memory, turn, options),
         room=Room(options.max_events, MOST_CARRIED),
     )
