@@ -1,14 +1,14 @@
 """A sensor that tells when checks begin to fail, and when they pass again.
 
 Dagster stores the newest evaluation of each check, so what could not be delivered needs no queue: the cursor
-says what was told, and the next tick finds the difference again.
+says what was told and what waits, and the next tick finds the difference again.
 """
 
 import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
@@ -17,8 +17,10 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.delivery import deliver
 from lance_ops.dagster.alerts.notifier import LogNotifier, Notifier
 from lance_ops.dagster.alerts.values import CheckAlert
+from lance_ops.dagster.checks.catalog import CHECKS
 from lance_ops.dagster.checks.records import CheckRecord, latest_records
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
+from lance_ops.dagster.event_log import LogPosition, read_since
 from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.errors import DatasetNotFoundError
 
@@ -52,10 +54,9 @@ def build_check_alert_sensor(
     def check_alert_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         cursor = _parse_cursor(context.cursor)
         failing = set(cursor.failing)
+        news, position = _news(context.instance, list(by_name.values()), cursor)
         found = [
-            alert
-            for dataset, records in latest_records(context.instance, list(by_name.values())).items()
-            for alert in _changes(by_name[dataset], records, failing)
+            alert for name, records in news.items() for alert in _changes(by_name[name], records, failing)
         ]
         # In the order that the last tick left: what was refused comes last, and keeps nothing else back.
         turn = {key: position for position, key in enumerate(cursor.waiting, 1)}
@@ -68,10 +69,32 @@ def build_check_alert_sensor(
         rest = f"; {len(waiting)} wait" if waiting else ""
         return dg.SensorResult(
             skip_reason=f"told of {len(found) - len(left)} changes; {len(failing)} checks fail{rest}",
-            cursor=_Cursor(tuple(sorted(failing)), tuple(waiting)).serialize(),
+            cursor=_Cursor(tuple(sorted(failing)), tuple(waiting), position).serialize(),
         )
 
     return check_alert_sensor
+
+
+def _news(
+    instance: dg.DagsterInstance, refs: Sequence[LanceDatasetRef], cursor: "_Cursor"
+) -> tuple[dict[str, dict[str, CheckRecord]], LogPosition]:
+    """Evaluations that may not have been told of, the newest of each check, by dataset and check.
+
+    A tick that dies leaves the cursor before it, so that they are found again.
+    """
+    events, position = read_since(instance, cursor.position, dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+    if events is None:
+        return latest_records(instance, refs), position
+    waiting = {entry.rpartition(":")[0] for entry in cursor.waiting}
+    anew = [*cursor.position.share(refs), *(ref for ref in refs if ref.name in waiting)]
+    found = latest_records(instance, list({ref.name: ref for ref in anew}.values()))
+    others = {ref.key: ref.name for ref in refs if ref.name not in found}
+    for event in events.values():
+        evaluation = event.asset_check_evaluation
+        if evaluation is not None and evaluation.asset_key in others and evaluation.check_name in CHECKS:
+            records = found.setdefault(others[evaluation.asset_key], {})
+            records[evaluation.check_name] = CheckRecord(evaluation, event.timestamp)
+    return {ref.name: found[ref.name] for ref in refs if ref.name in found}, position
 
 
 def _changes(
@@ -127,13 +150,15 @@ def _key(alert: CheckAlert) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """What was told to fail, and what was not delivered in the last tick, in the order for the next."""
+    """What was told to fail; what was not delivered in the last tick, in order; how far the log was read."""
 
     failing: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+    position: LogPosition = field(default_factory=LogPosition)
 
     def serialize(self) -> str:
-        return json.dumps({"failing": self.failing, "waiting": self.waiting})
+        log = self.position.to_list()
+        return json.dumps({"failing": self.failing, "waiting": self.waiting, "log": log})
 
 
 def _parse_cursor(text: str | None) -> _Cursor:
@@ -145,7 +170,8 @@ def _parse_cursor(text: str | None) -> _Cursor:
     if not isinstance(content, dict):
         # A list is what releases before this one kept.
         return _Cursor(_texts(content))
-    return _Cursor(_texts(content.get("failing")), _texts(content.get("waiting")))
+    position = LogPosition.from_list(content.get("log"))
+    return _Cursor(_texts(content.get("failing")), _texts(content.get("waiting")), position)
 
 
 def _texts(content: object) -> tuple[str, ...]:

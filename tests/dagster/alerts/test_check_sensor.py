@@ -14,6 +14,8 @@ from lance_ops.dagster import (
     build_check_alert_sensor,
     build_manifest_sensor,
 )
+from lance_ops.dagster.alerts import check_sensor
+from lance_ops.dagster.checks.records import latest_records
 from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.delete.operation import delete
 from lance_ops.maintenance.health.policy import MaintenancePolicy
@@ -238,3 +240,72 @@ def test_two_hundred_datasets_cost_one_look_into_the_event_log(tmp_path):
                 assert len(told.alerts) == 20
         finally:
             event.remove(Engine, "before_cursor_execute", count)
+
+
+def report(instance, ref, passed):
+    instance.report_runless_asset_event(
+        dg.AssetCheckEvaluation(asset_key=ref.key, check_name="fragmentation", passed=passed, metadata={})
+    )
+
+
+def test_after_the_first_looks_evaluations_that_came_since_are_told_each_once(tmp_path, monkeypatch):
+    refs = [LanceDatasetRef(f"t{number:02d}", str(tmp_path / f"t{number}")) for number in range(40)]
+    told, looked = Told(), []
+
+    def note(instance, some):
+        looked.append(len(some))
+        return latest_records(instance, some)
+
+    monkeypatch.setattr(check_sensor, "latest_records", note)
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        for ref in refs:
+            report(instance, ref, True)
+        alarm = Daemon(build_check_alert_sensor(refs, told), instance, resources={})
+        alarm.tick()
+        alarm.tick()
+        assert looked == [40, 40]
+        report(instance, refs[7], False)
+        report(instance, refs[8], False)
+        report(instance, refs[8], True)
+        report(instance, LanceDatasetRef("of_others", str(tmp_path / "others")), False)
+        for _ in range(3):
+            alarm.tick()
+        assert [(alert.dataset, alert.passed) for alert in told.alerts] == [("t07", False)]
+        report(instance, refs[7], True)
+        for _ in range(12):
+            alarm.tick()
+        assert [(alert.dataset, alert.passed) for alert in told.alerts] == [("t07", False), ("t07", True)]
+        assert looked[2:] == [4] * 15
+
+
+def test_a_tick_whose_cursor_was_lost_loses_no_alert(tmp_path):
+    refs = [LanceDatasetRef(f"t{number:02d}", str(tmp_path / f"t{number}")) for number in range(40)]
+    told = Told()
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        alarm = Daemon(build_check_alert_sensor(refs, told), instance, resources={})
+        for _ in range(3):
+            alarm.tick()
+        before = alarm.cursor
+        report(instance, refs[35], False)
+        alarm.tick()
+        alarm.cursor = before
+        alarm.tick()
+        alarm.tick()
+        assert [alert.dataset for alert in told.alerts] == ["t35", "t35"]
+
+
+def test_what_was_refused_waits_although_nothing_new_is_said_of_it(tmp_path):
+    refs = [LanceDatasetRef(f"t{number:02d}", str(tmp_path / f"t{number}")) for number in range(40)]
+    told = Told()
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        alarm = Daemon(build_check_alert_sensor(refs, told), instance, resources={})
+        for _ in range(3):
+            alarm.tick()
+        told.refused = {"t35"}
+        report(instance, refs[35], False)
+        for _ in range(4):
+            alarm.tick()
+        assert not told.alerts
+        told.refused = set()
+        alarm.tick()
+        assert [alert.dataset for alert in told.alerts] == ["t35"]
