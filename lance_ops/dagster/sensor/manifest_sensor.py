@@ -51,7 +51,8 @@ class SensorOptions:
     """Limits of a tick.
 
     Attributes:
-        newest: Versions of a burst that get an event each; older ones share one.
+        newest: Versions of a burst that get an event each; older ones share one. At the first look at a
+            dataset all do that are older than `grace`.
         max_events: Events after which the rest is left to the next tick. Dagster stores them one by one.
         budget_seconds: Time for a tick; by default Dagster's own limit less 20 s.
         grace: How long a version is left to the run that committed it. Then it is published all the same;
@@ -158,6 +159,7 @@ def _evaluate(
         memory.datasets,
         store,
         newest=options.newest,
+        grace=options.grace,
         deadline=deadline,
         published=last_published_of_all(context.instance, others),
         full=full,

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from datetime import timedelta
 from hashlib import blake2b
 
 from lance_ops.dagster.checks.catalog import CHECKS
@@ -19,13 +20,16 @@ from lance_ops.dagster.publication import (
     build_version_events,
     existing_versions,
     is_of_another_dataset,
+    now_utc,
     plan_publication,
 )
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.sensor.cursor import DatasetCursor
+from lance_ops.errors import FormatError, NotFoundError, UnsupportedError
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.listing import latest, mark_of
+from lance_ops.table.manifest.file.summary import read_summary
+from lance_ops.table.manifest.listing import latest, locate, mark_of
 
 _THREADS = 8
 _MOST_OF_A_DAMAGE = 300
@@ -116,6 +120,7 @@ def survey_datasets(
     *,
     newest: int,
     deadline: float,
+    grace: timedelta = timedelta(0),
     published: Mapping[str, Published | None],
     full: Collection[str] = (),
     room: Room | None = None,
@@ -128,6 +133,8 @@ def survey_datasets(
         store: For opening them.
         newest: How many versions of a burst get an event each.
         deadline: `time.monotonic()` at which to stop.
+        grace: How old versions are that share one event when nobody has told anything of a dataset yet. A run
+            may still tell of younger ones.
         published: The newest event of each, by name, from before this look.
         full: Names of those that are to be checked in full although nothing may be new.
         room: Of the tick; unbounded when None.
@@ -148,6 +155,7 @@ def survey_datasets(
             cursor,
             store,
             newest=newest,
+            grace=grace,
             published=published.get(ref.name),
             full=ref.name in full,
         )
@@ -189,10 +197,11 @@ def survey_dataset(
     store: LanceStoreResource,
     *,
     newest: int,
+    grace: timedelta = timedelta(0),
     published: Published | None = None,
     full: bool = False,
 ) -> Survey:
-    """Look at one dataset; raises nothing."""
+    """Look at one dataset; raises nothing. For the arguments see `survey_datasets`."""
     try:
         opened = store.open_store(ref)
         location = latest(opened)
@@ -222,7 +231,10 @@ def survey_dataset(
     try:
         if is_of_another_dataset(opened, published) or (changed and _has_other_data(opened, published)):
             of_another, after = published, 0
-        plan = plan_publication(existing_versions(opened), after, newest=newest)
+        versions = existing_versions(opened)
+        if cursor.version is None and published is None:
+            newest = min(newest, _to_tell_apart(opened, versions, newest, grace))
+        plan = plan_publication(versions, after, newest=newest)
         for event in build_version_events(ref, opened, plan, storage_options=store.options_of(ref)):
             events.append(event)  # noqa: PERF402 - those before an error count
         dataset = events[-1].dataset if events else store.open(ref)
@@ -249,6 +261,24 @@ def has_other_bytes(cursor: DatasetCursor, head: int, mark: str | None) -> bool:
     no mark, and takes over what is there.
     """
     return head == cursor.version and None not in (mark, cursor.mark) and mark != cursor.mark
+
+
+def _to_tell_apart(store: Store, versions: Sequence[int], most: int, grace: timedelta) -> int:
+    """How many of the newest versions get an event each at the first look at a dataset.
+
+    Dagster shows events at the moment at which they were stored, so that the past as events of its own is one
+    point in time, and stores them one by one: a fleet that is looked at for the first time has many.
+    """
+    if len(versions) == 1:
+        return 1
+    old = now_utc() - grace
+    for count, version in enumerate(sorted(versions, reverse=True)[:most]):
+        try:
+            if read_summary(store, locate(store, version)).timestamp < old:
+                return count
+        except (FormatError, NotFoundError, UnsupportedError):
+            continue
+    return most
 
 
 def _has_other_data(store: Store, published: Published | None) -> bool:

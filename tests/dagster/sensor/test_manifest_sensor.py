@@ -326,6 +326,57 @@ def test_a_new_daemon_goes_on_where_the_old_one_stopped(ref):
         assert versions_of(new.tick().asset_events) == [2]
 
 
+def test_the_past_of_a_dataset_that_is_looked_at_for_the_first_time_is_one_event(ref, instance):
+    for number in range(4):
+        write(ref.uri, number, number + 1)
+    daemon = daemon_for(ref, instance, grace=timedelta(0))
+
+    (event,) = [item for item in daemon.tick().asset_events if isinstance(item, dg.AssetMaterialization)]
+
+    assert event.tags["lance/version"] == "4"
+    assert event.tags["lance/summarised_from"] == "1"
+    assert event.metadata["lance/summarised_versions"].value == 4
+    assert [record.data["version"] for record in event.metadata["lance/history"].records] == [4, 3, 2, 1]
+    assert len(daemon.run_keys) == 1
+    assert versions_of(daemon.tick().asset_events) == []
+    write(ref.uri, 4, 5)
+    write(ref.uri, 5, 6)
+    assert versions_of(daemon.tick().asset_events) == [5, 6]
+
+
+def test_versions_that_a_run_may_still_tell_of_do_not_share_the_event_of_the_past(ref, instance, monkeypatch):
+    for number in range(4):
+        write(ref.uri, number, number + 1)
+    moment = Dataset.open(ref.uri, 2).manifest.timestamp
+    monkeypatch.setattr(survey, "now_utc", lambda: moment + timedelta(minutes=2, microseconds=1))
+
+    versions = versions_of(daemon_for(ref, instance).tick().asset_events)
+
+    assert versions == [2, 3, 4]
+
+
+def test_the_past_is_told_although_the_newest_manifest_is_damaged(ref, instance):
+    for number in range(3):
+        write(ref.uri, number, number + 1)
+    newest_manifest(ref).write_bytes(b"no manifest")
+    daemon = daemon_for(ref, instance, grace=timedelta(0))
+
+    assert versions_of(daemon.tick().asset_events) == [2]
+    assert versions_of(daemon.tick().asset_events) == []
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_first_look_whose_tick_died_tells_nothing_and_starts_nothing_twice(ref, instance, dies):
+    for number in range(3):
+        write(ref.uri, number, number + 1)
+    daemon = daemon_for(ref, instance, grace=timedelta(0))
+    daemon.tick(dies_before_cursor=dies)
+    daemon.tick()
+    daemon.tick()
+    assert published_versions(instance, ref) == [3]
+    assert len(set(daemon.run_keys)) == 1
+
+
 def test_a_burst_is_summarised_but_for_its_newest_versions(ref, instance):
     daemon = daemon_for(ref, instance)
     write(ref.uri, 0, 1)
