@@ -99,17 +99,7 @@ class UnsupportedError(LanceOpsError):
 
 
 class MissingExtraError(UnsupportedError, ModuleNotFoundError):
-    """A library is not installed that one of the extras brings along; the hint says which.
-
-    Args:
-        message: As of any error.
-        hint: What to install.
-        module: Name of the module that is missing.
-    """
-
-    def __init__(self, message: str, *, hint: str, module: str) -> None:
-        super().__init__(message, hint=hint)
-        self.name = module
+    """A library is not installed that one of the extras brings along; the hint says which."""
 
 
 class UnsupportedVersionError(UnsupportedError):

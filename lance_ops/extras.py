@@ -48,4 +48,6 @@ def load_extra(module: str) -> Any:
 def _missing(module: str) -> MissingExtraError:
     called, extra = _KNOWN.get(module, (module, None))
     wanted = module if extra is None else f"'lance-ops[{extra}]'"
-    return MissingExtraError(f"{called} is not installed", hint=f"pip install {wanted}", module=module)
+    error = MissingExtraError(f"{called} is not installed", hint=f"pip install {wanted}")
+    error.name = module
+    return error

@@ -13,6 +13,10 @@ as the newest version is higher than it was when the header had gone, nothing co
 version uses goes as well. In a table at rest, who cancels a job makes such a version; others leave a note
 behind (`closed`), and the next end of the job finishes it.
 
+Index segments are written once such a `commit-*` is there, and are named for the key of the job alone. So
+they are listed before the header goes, while no later incarnation can have any, and those that no version
+uses go as the files do: at once when nobody may be about to commit a result.
+
 An end may itself be broken off: then records are left without a header. No record goes before the files that
 it tells of, and whoever ends a job ends all of its key that has no header any more.
 """
@@ -48,7 +52,7 @@ class Ending:
     """What became of a job that was ended.
 
     Attributes:
-        files_removed: Data files that it had written and no version uses.
+        files_removed: Data files and index segments that it had written and no version uses.
         complete: Nothing of it is left; else the next end of it, or a cleanup, removes the rest.
     """
 
@@ -103,27 +107,35 @@ def _end(
 ) -> tuple[Ending, list[str]]:
     """End one incarnation; and the records of others under its key, if these were listed."""
     store = job.store
+    segments = job.segments()
     since = _close(job)
+    if not since:
+        # They may be those of the incarnation that is open.
+        segments = set()
     head = latest(store).version
     records = job.list()
     closed = job.read(CLOSED, CLOSED) if CLOSED in records else None
     if closed is not None:
         since = int(closed["since"])
+        segments = set(closed.get("segments", ()))
     known = {path for paths in committed.values() for path in paths}
     written = {info.path for info in job.files(unfinished=True)}
     unused = {path for path in written if _belongs(path) not in known}
     # Of writers that are at work still: they fail.
     store.delete_many(sorted(filter(is_temporary, unused)))
-    unused = {path for path in unused if not is_temporary(path)}
+    unused = {path for path in unused if not is_temporary(path)} | segments
     removed = 0
     if unused:
         unused -= _used(store, unused, since)
-        doubtful = _in_doubt(job, records, unused)
-        store.delete_many(sorted(unused - doubtful))
+        if head <= since and _has_others(job):
+            # Of an earlier incarnation, whose end was broken off: its driver may be about to commit.
+            unused -= segments
+        doubtful = _in_doubt(job, records, unused, committed)
+        _delete(store, unused - doubtful)
         removed = len(unused - doubtful)
         if doubtful:
             if closed is None:
-                closed = {"head": head, "since": since}
+                closed = {"head": head, "since": since, "segments": sorted(doubtful & segments)}
                 job.put(CLOSED, CLOSED, closed)
             if head <= int(closed["head"]):
                 if not settle:
@@ -132,7 +144,7 @@ def _end(
                     return Ending(files_removed=removed, complete=False), []
                 commit(Dataset.open(store), ReserveFragments(1))
             doubtful -= _used(store, doubtful, since)
-            store.delete_many(sorted(doubtful))
+            _delete(store, doubtful)
             removed += len(doubtful)
     listed = _listed(store, job.mark)
     # What says that something may come is the last to go.
@@ -140,6 +152,20 @@ def _end(
     own = [path for path in listed if path.startswith(lead)]
     store.delete_many(sorted(own, key=lambda path: path.startswith(last)))
     return Ending(files_removed=removed), [path for path in listed if not path.startswith(lead)]
+
+
+def _delete(store: Store, paths: Iterable[str]) -> None:
+    """Delete files, and all files of directories."""
+    found: list[str] = []
+    for path in sorted(paths):
+        found += [info.path for info in store.list(path.rstrip("/"))] if path.endswith("/") else [path]
+    store.delete_many(found)
+
+
+def _has_others(job: JobFolder) -> bool:
+    """Whether there are records of other incarnations."""
+    own, header = f"{job.path}/", job.header_path
+    return any(path != header and not path.startswith(own) for path in _listed(job.store, job.mark))
 
 
 def _listed(store: Store, mark: str) -> list[str]:
@@ -173,18 +199,27 @@ def _close(job: JobFolder) -> int:
     return header.version
 
 
-def _in_doubt(job: JobFolder, records: Iterable[str], unused: set[str]) -> set[str]:
-    """Those of the files that somebody may be about to commit."""
+def _in_doubt(
+    job: JobFolder, records: Iterable[str], unused: set[str], committed: Mapping[TaskName, Iterable[str]]
+) -> set[str]:
+    """Those of the files and segments that somebody may be about to commit."""
+    if not unused:
+        return set()
     intents = read_intents(job, records)
     if intents.unknown:
         return set(unused)
     named: set[str] = set()
+    # A result without files tells by nothing that it was committed, but for whoever committed it.
+    bare = False
     for name in filter(None, map(parse_name, intents.results)):
         found = read_result(job, name)
         if found is None:
             return set(unused)
         named.update(found.files)
-    return {path for path in unused if _belongs(path) in named}
+        bare = bare or not (found.files or name in committed)
+    files = {path for path in unused if _belongs(path) in named}
+    segments = {path for path in unused if path.endswith("/")}
+    return files | segments if files or bare else files
 
 
 def _used(store: Store, paths: set[str], since: int) -> set[str]:

@@ -37,6 +37,7 @@ from lance_ops.storage.paths import TEMPORARY_PREFIX
 from lance_ops.table.transaction.transaction import job_uuid_prefix, work_key
 
 JOBS_DIRECTORY = "_lance_ops/jobs"
+INDICES_DIRECTORY = "_indices"
 
 HEADER = "job"
 PLAN, DONE, DRIVER, COMMIT, CANCEL, CLOSED = "plan", "done", "driver", "commit", "cancel", "closed"
@@ -165,6 +166,16 @@ class JobFolder:
         for lead in leads:
             found = self.store.list("data", start_after=lead)
             yield from takewhile(lambda info, lead=lead: info.path.startswith(lead), found)  # type: ignore[misc]
+
+    def segments(self) -> set[str]:
+        """Directories of the index segments of this and earlier incarnations, each with a slash at its end.
+
+        Their names do not tell incarnations apart: the next one may write some as soon as the header is gone.
+        """
+        lead = f"{INDICES_DIRECTORY}/{job_uuid_prefix(work_key(self.mark))}"
+        found = self.store.list(INDICES_DIRECTORY, start_after=lead)
+        own = takewhile(lambda info: info.path.startswith(lead), found)
+        return {"/".join(info.path.split("/")[:2]) + "/" for info in own}
 
 
 def mark_of(key: str) -> str:

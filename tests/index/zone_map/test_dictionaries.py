@@ -3,6 +3,7 @@
 import re
 import warnings
 from pathlib import Path
+from typing import Literal
 
 import lance
 import pyarrow as pa
@@ -50,6 +51,7 @@ def checked(uri: str, conditions: tuple[str, ...]) -> None:
         assert like == lo.dataset(uri).scanner(filter="d LIKE 'k0%'", pruners=[]).to_table().num_rows > 0
 
 
+@pytest.mark.parametrize("method", ["copy", "rewrite"])
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row ids"])
 @pytest.mark.parametrize(
     "kind",
@@ -60,7 +62,9 @@ def checked(uri: str, conditions: tuple[str, ...]) -> None:
     ],
     ids=str,
 )
-def test_a_history_keeps_answers_and_coverage(tmp_path: Path, kind: pa.DictionaryType, stable: bool) -> None:
+def test_a_history_keeps_answers_and_coverage(
+    tmp_path: Path, kind: pa.DictionaryType, stable: bool, method: Literal["copy", "rewrite"]
+) -> None:
     uri = str(tmp_path / "t.lance")
     conditions = TEXTS if pa.types.is_string(kind.value_type) else NUMBERS
     lance.write_dataset(rows(0, 200, kind), uri, max_rows_per_file=50, enable_stable_row_ids=stable)
@@ -73,7 +77,7 @@ def test_a_history_keeps_answers_and_coverage(tmp_path: Path, kind: pa.Dictionar
     assert coverage(uri) == (260, 0)
     checked(uri, conditions)
     lo.delete(uri, "id % 9 = 1")
-    done = lo.compact(uri, materialize_deletions_threshold=0.0)
+    done = lo.compact(uri, materialize_deletions_threshold=0.0, method=method)
     assert done.fragments_removed > done.fragments_added > 0
     assert coverage(uri)[1] == 0
     checked(uri, conditions)
