@@ -11,15 +11,22 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
-from lance_ops.spark.shares import Share, cut_scan
+from lance_ops.spark.convert import to_spark
+from lance_ops.spark.shares import Share, bytes_to_read, cut_scan
 from lance_ops.spark.transport import dump_task, refuse_memory_store
 from lance_ops.spark.types import arrow_schema, spark_schema
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.resolve_version import VersionSpec
+from lance_ops.table.scan.plan import FragmentPlan
+from lance_ops.table.scan.run import Scan
 from lance_ops.table.snapshot import Snapshot
+
+_FEW_ROWS, _FEW_BYTES = 1_000, 4 << 20
+"""What the driver reads itself, where an index says which rows may match."""
 
 
 def read_dataset(
@@ -37,7 +44,9 @@ def read_dataset(
     """Read columns and rows of a dataset as a DataFrame.
 
     It is pinned to the version of this call. The driver plans, indices included; executors read ranges of
-    rows. `count()` of what is returned reads no column but those of the filter, and without a filter nothing.
+    rows. Where an index leaves at most 1,000 rows of at most about 4 MiB of files, the driver reads them at
+    once, and no task is run. `count()` of what is returned reads no column but those of the filter, and
+    without a filter nothing.
 
     Args:
         spark: A session, classic or of Spark Connect.
@@ -68,6 +77,8 @@ def read_dataset(
     scan = dataset.scanner(columns, filter, limit=limit)
     plan = scan.plan
     schema = spark_schema(plan.projection.arrow_schema)
+    if _is_few(plan.fragments):
+        return _here(spark, scan, schema)
     shares = cut_scan(plan, slots=_slots(spark), share_bytes=partition_bytes)
     snapshot = dataset.narrowed((), Schema(()))
     df = _run(spark, snapshot, shares, _read_rows(arrow_schema(schema)), schema)
@@ -81,6 +92,21 @@ def read_dataset(
 
     # Each partition returns as many as the limit allows.
     return _with_count(df if limit is None else df.limit(limit), count)
+
+
+def _is_few(fragments: Sequence[FragmentPlan]) -> bool:
+    """Whether an index leaves so little that a task costs more than the rows."""
+    found = [fragment.candidates for fragment in fragments if fragment.candidates is not None]
+    if len(found) < len(fragments) or sum(map(len, found)) > _FEW_ROWS:
+        return False
+    return sum(bytes_to_read(fragment) for fragment in fragments) <= _FEW_BYTES
+
+
+def _here(spark: SparkSession, scan: Scan, schema: StructType) -> DataFrame:
+    """The rows themselves: Spark needs no task for them, and no worker."""
+    target = arrow_schema(schema)
+    rows = pa.Table.from_batches([to_spark(batch, target) for batch in scan.to_batches()], target)
+    return _with_count(spark.createDataFrame(rows, schema), lambda: rows.num_rows)
 
 
 def _slots(spark: SparkSession) -> int | None:

@@ -19,6 +19,8 @@ from lance_ops.spark.types import arrow_schema, spark_schema
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.plan import FragmentPlan
+from tests.spark.test_types import CONVERTED
+from tests.support.arrays import random_array
 
 ROWS = 300_000
 
@@ -218,3 +220,30 @@ def test_what_cannot_be_read_is_said_at_once(spark, table, tmp_path):
     lo.append("memory://scan-test", pa.table({"id": [1]}))
     with pytest.raises(InvalidArgumentError, match="memory of this process"):
         read_dataset(spark, "memory://scan-test")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_few_rows_that_an_index_finds_are_those_of_executors(spark, tmp_path, zone):
+    """Of every type, nested ones too, with nulls, in whatever zone; and no task is run for them."""
+    kinds = [kind for kind in CONVERTED if kind != pa.list_(pa.null())]
+    columns = {f"c{number}": random_array(kind, 40) for number, kind in enumerate(kinds)}
+    uri = str(tmp_path / "t.lance")
+    lo.append(uri, pa.table({"id": range(40), **columns}), max_rows_per_file=15)
+    lo.create_index(uri, "id", "BTREE")
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        few = read_dataset(spark, uri, filter="id IN (3, 17, 18, 39)")
+        all_rows = read_dataset(spark, uri)
+        assert few.schema == all_rows.schema
+        expected = all_rows.where("id IN (3, 17, 18, 39)").toArrow().sort_by("id")
+        assert few.toArrow().sort_by("id").equals(expected)
+        assert list(map(str, few.orderBy("id").collect())) == list(
+            map(str, all_rows.where("id IN (3, 17, 18, 39)").orderBy("id").collect())
+        )
+        assert few.count() == 4
+        assert few.where("id > 17").count() == 2
+        assert read_dataset(spark, uri, ["c0"], "id = 100").collect() == []
+        assert "LocalTableScan" in few._jdf.queryExecution().toString()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)

@@ -607,3 +607,21 @@ def test_names_of_columns_are_read_in_any_case(root):
 def test_options_that_cannot_be_read_are_refused(root, options):
     with pytest.raises(InvalidArgumentError, match="before_"):
         run(root, f"VACUUM users WITH ({options})")
+
+
+@pytest.mark.spark
+def test_conditions_on_padded_texts_are_written_trimmed(spark):
+    spark.sql("CREATE TABLE sql_padded (c CHAR(4), n INT) USING lance")
+    try:
+        spark.sql("INSERT INTO sql_padded VALUES ('ab', 1), ('cd', 2), (NULL, 3)")
+        for statement in (
+            "DELETE FROM sql_padded WHERE c = 'ab'",
+            "UPDATE sql_padded t SET n = 5 WHERE t.C IN ('ab') AND n = 1",
+        ):
+            with pytest.raises(UnsupportedError, match="rtrim"):
+                lo.sql(statement, spark)
+        assert lo.sql("DELETE FROM sql_padded WHERE rtrim(c) = 'ab'", spark).first()[0] == 1
+        assert lo.sql("DELETE FROM sql_padded WHERE c IS NULL", spark).first()[0] == 1
+        assert lo.sql("UPDATE sql_padded SET n = 7 WHERE n = 2", spark).first()[0] == 1
+    finally:
+        spark.sql("DROP TABLE sql_padded")

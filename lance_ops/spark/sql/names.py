@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.spark.sql.statements import Delete, Merge, Replace, Statement, Update
+from lance_ops.spark.sql.tokens import tokens_of
 
 
 def own_names(known: Sequence[str], names: Iterable[str]) -> dict[str, str]:
@@ -32,3 +34,40 @@ def check_new(known: Sequence[str], names: Iterable[str]) -> None:
                 f"there is a column {own!r} already, and Spark tells none apart from {name!r}",
                 field="statement",
             )
+
+
+def refuse_padded(statement: Statement, padded: frozenset[str]) -> None:
+    """Spark compares CHAR(n) with a constant as if that were padded, too; filters take both as they are.
+
+    Args:
+        statement: What is run.
+        padded: Columns of CHAR(n), in small letters.
+
+    Raises:
+        UnsupportedError: A condition names one otherwise than trimmed, or to see whether it is null.
+    """
+    for condition in _conditions(statement) if padded else ():
+        tokens = tokens_of(condition)
+        for place, token in enumerate(tokens):
+            if token.kind not in ("word", "quoted") or token.text.lower() not in padded:
+                continue
+            start = place - 2 if place > 1 and tokens[place - 1].is_sign(".") else place
+            is_trimmed = (
+                start > 1 and tokens[start - 1].is_sign("(") and tokens[start - 2].is_word("RTRIM", "TRIM")
+            )
+            if not is_trimmed and not any(after.is_word("IS") for after in tokens[place + 1 : place + 2]):
+                raise UnsupportedError(
+                    f"column {token.text!r} is of CHAR, whose values are padded",
+                    field="statement",
+                    hint=f"compare rtrim({token.text})",
+                )
+
+
+def _conditions(statement: Statement) -> list[str]:
+    if isinstance(statement, Delete | Update | Replace):
+        found = [statement.condition]
+    elif isinstance(statement, Merge):
+        found = [statement.condition, statement.not_matched_by_source]
+    else:
+        found = []
+    return [condition for condition in found if condition is not None]

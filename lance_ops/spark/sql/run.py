@@ -29,7 +29,7 @@ from lance_ops.maintenance.target import open_latest_if_any
 from lance_ops.maintenance.update.operation import update
 from lance_ops.spark.sql import results, statements
 from lance_ops.spark.sql.indices import create_named_index, maintain_index, show_indexes
-from lance_ops.spark.sql.names import check_new, own_names
+from lance_ops.spark.sql.names import check_new, own_names, refuse_padded
 from lance_ops.spark.sql.option_values import COMPACTION, NOT_OURS, check_names, epoch_seconds, typed
 from lance_ops.spark.sql.parse import parse_statement
 from lance_ops.spark.sql.schema_changes import declare_primary_key
@@ -103,6 +103,7 @@ def sql(
 def run_statement(statement: Statement, tables: Tables, runner: Runner | None = None) -> pa.Table:
     """Run a parsed statement; see `sql`."""
     table = tables.find(statement.table)
+    refuse_padded(statement, table.padded)
     run = _Run(statement, tables, table, runner)
     try:
         return run.result()

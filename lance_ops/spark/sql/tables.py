@@ -1,7 +1,7 @@
 """Names of tables: where the dataset lies that a statement speaks of."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
@@ -24,11 +24,13 @@ class TableRef:
         uri: Where it lies.
         storage_options: For its store.
         quoted: Its name in Spark's catalog, as SQL has it; None when it is found otherwise.
+        padded: Its columns of CHAR(n), in small letters.
     """
 
     uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict)
     quoted: str | None = None
+    padded: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Tables:
             if found is not None:
                 storage = {**found.storage_options, **self.storage_options}
                 _refuse_redacted(dotted, storage)
-                return TableRef(found.uri, storage, found.quoted)
+                return replace(found, storage_options=storage)
         if self.root is not None and len(name) == 1:
             return TableRef(f"{self.root.rstrip('/')}/{name[-1]}.lance", self.storage_options)
         if name[-1].endswith(_SUFFIX) and name[:-1] in ((), (_FORMAT,)):
@@ -127,7 +129,8 @@ def _in_catalog(spark: "SparkSession", name: Name) -> TableRef | None:
         if key.startswith("option.storage.")
     }
     uri = "/" + uri.removeprefix("file:").lstrip("/") if uri.startswith("file:") else uri
-    return TableRef(uri, storage, quoted)
+    padded = frozenset(column.lower() for column, kind in said.items() if kind.lower().startswith("char("))
+    return TableRef(uri, storage, quoted, padded)
 
 
 def quoted_name(name: Name) -> str:
