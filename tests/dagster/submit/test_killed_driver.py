@@ -3,7 +3,6 @@
 `test_operation.py` has the same on a cluster of Spark.
 """
 
-
 import dagster as dg
 import pyarrow as pa
 import pytest
