@@ -35,8 +35,8 @@ indices and the vectors of such IVF_PQ by a scan with a warning, and compacts no
 the nulls of a BITMAP, so that `IS NULL` finds none with it, in lance_ops and in the newest pylance as well:
 build it anew.
 
-One failure is left: 0.33.0 (not 0.30, nor 0.34) seems to mix up the documents of partitions where a full-text
-index has several, as after a refresh by lance_ops.
+0.33.0 (not 0.30, nor 0.34) mixes up the documents of partitions where a full-text index has several: its own
+are so once they are large, and any is after a refresh by lance_ops. It fails, or misses rows.
 
 With stable row ids, releases before 0.33 fail on their own indices once rows are deleted, and their
 compaction leaves fewer row ids than rows, which fsck names. An index of lance_ops on such a table holds row
@@ -129,6 +129,8 @@ def _is_failure(one: IndexOutcome, right: set[tuple[str, str, str]]) -> bool:
     ours_to_answer = step != STEPS[0] and (one.peer, one.variant, one.column) in right
     if reader == NEWEST:
         return wrong and ours_to_answer and not step.we_wrote
+    if one.variant == "INVERTED" and release == _MIXES_UP_PARTITIONS and step.tended:
+        return False
     first = max(_FIRST_OF_2_0, _FIRST_OF_LAYOUT.get(one.variant, _FIRST_OF_2_0))
     return wrong and ours_to_answer and release >= first
 

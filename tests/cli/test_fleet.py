@@ -146,7 +146,8 @@ def test_names_that_are_none_are_refused_with_those_that_are_there(lake):
 
 
 def test_adopt_writes_a_pattern_into_the_policy(lake):
-    assert run_json("adopt", "lake", "--glob", "f*.lance")["datasets"] == 1
+    assert "--glob" in run("adopt", "lake", "--kind", "glob", code=1)
+    assert run_json("adopt", "lake", "--kind", "glob", "--glob", "f*.lance")["datasets"] == 1
     assert "glob: f*.lance" in (lake / "lance_fleet.yaml").read_text()
     assert run_json("status")["datasets"] == 1
 

@@ -100,7 +100,8 @@ def status_command(
 def report_command(policy: "FleetPolicy", *, as_json: bool, output: Path, pages: int, details: int) -> None:
     """Write what the ledger knows as one HTML file, which needs no network.
 
-    Of the worst datasets, newest versions and indices are read besides; with `--details 0` no store is asked.
+    Of the worst datasets, newest versions and indices are read besides, and what cannot be looked into is
+    named; with `--details 0` no store is asked.
     """
     from lance_ops.fleet.report.operation import write_report
     from lance_ops.maintenance.text import count_text

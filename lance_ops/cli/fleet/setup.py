@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 @click.option("--ledger", metavar="URI", help="Where to keep what is known; default: below ROOT.")
 @click.option(
     "--kind",
-    type=click.Choice(["folder", "lancedb", "namespace"]),
-    help="How datasets are looked for; default: a namespace where there is one, else all folders.",
+    type=click.Choice(["folder", "lancedb", "namespace", "glob"]),
+    help="How datasets are looked for; default: a namespace where there is one, else all folders. "
+    "`glob` goes with --glob.",
 )
 @click.option("--glob", metavar="PATTERN", help="Paths of datasets: `*` in a name, `**` any folders.")
 @click.option("--time", "seconds", type=float, metavar="SECONDS", help="Time for looking.")
@@ -191,7 +192,7 @@ def _check_alerts(policy: "FleetPolicy", notifiers: tuple[str, ...]) -> None:
 def _check_name(policy: "FleetPolicy", dataset: str) -> None:
     """See that a dataset is in the fleet, where the ledger can say so."""
     from lance_ops.fleet.ledger.ledger import FleetLedger
-    from lance_ops.fleet.plan.operation import check_names
+    from lance_ops.fleet.plan.names import check_names
 
     known: list[str] = []
     with contextlib.suppress(LanceOpsError):

@@ -50,8 +50,10 @@ def plan_command(
     import getpass
 
     from lance_ops.fleet.ledger.ledger import FleetLedger
-    from lance_ops.fleet.plan.operation import PlanOptions, check_names, plan_fleet
+    from lance_ops.fleet.plan.names import check_names, check_names_first
+    from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet
     from lance_ops.fleet.run.operation import approved
+    from lance_ops.fleet.stores.opened import FleetStores
     from lance_ops.fleet.survey.operation import survey_fleet
 
     if approve is not None:
@@ -63,9 +65,10 @@ def plan_command(
             click.echo(f"{plan.summary()}\napproved by {plan.approved_by}")
             click.echo(f"Next: lance-ops fleet run --plan {approve}")
         return
-    ledger, now = FleetLedger.of(policy), datetime.now(UTC)
+    ledger, stores, now = FleetLedger.of(policy), FleetStores(policy), datetime.now(UTC)
+    check_names_first(only, ledger, stores)
     with progress_listener() as progress:
-        looks = survey_fleet(policy, ledger=ledger, progress=progress).known
+        looks = survey_fleet(policy, ledger=ledger, stores=stores, progress=progress).known
     check_names(only, looks)
     plan = plan_fleet(
         policy,

@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any, cast
 
 import dagster as dg
+from dagster.components import Scaffolder, ScaffoldRequest, scaffold_component
 
 from lance_ops.dagster.components.values import LocalPath, runner_of
-from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
 from lance_ops.dagster.factory import build_lance_definitions
 from lance_ops.dagster.lineage import ColumnSources
 from lance_ops.dagster.resource import LanceStoreResource
@@ -66,6 +67,36 @@ class DatasetModel(dg.Resolvable):
         )
 
 
+_DEFS_FILE = "defs.yaml"
+_MORE = """\
+    # More of the first dataset; all of it may be left out:
+    #   description: One row an order.
+    #   group: sales
+    #   owners: [team:data]
+    #   deps: [raw/orders]
+    #   policy: {max_small_fragments: 20, older_than: 14d}
+    #   storage_options: {aws_secret_access_key: "{{ env.LAKE_SECRET }}"}
+    # and of the component, beside `datasets`:
+    #   running: true
+    #   runner: spark
+    #   spark_master: local[*]
+"""
+
+
+class LanceDatasetScaffolder(Scaffolder[Any]):
+    """What `dg scaffold defs` makes of some datasets: the YAML of the component with one to fill in."""
+
+    def scaffold(self, request: ScaffoldRequest[Any]) -> None:
+        """Write the file. Its prefix lets it stand beside other components of the project."""
+        name = slugify(request.target_path.name)
+        dataset = {"name": f"{request.target_path.name}/orders", "uri": "orders.lance"}
+        scaffold_component(request, {"prefix": name, "datasets": [dataset]})
+        made = request.target_path / _DEFS_FILE
+        if made.exists():
+            made.write_text(made.read_text(encoding="utf-8").rstrip() + "\n" + _MORE, encoding="utf-8")
+
+
+@dg.scaffold_with(LanceDatasetScaffolder)
 @dataclass
 class LanceDatasetComponent(dg.Component, dg.Resolvable):
     """Some datasets, with checks, jobs, schedules and sensors.
@@ -77,7 +108,8 @@ class LanceDatasetComponent(dg.Component, dg.Resolvable):
         spark_config: Settings of Spark.
         submit: How programs are submitted: fields of `SparkSubmit` by name.
         running: Sensors run from the start.
-        prefix: Before the names of jobs, schedules, sensors and resource.
+        prefix: Before the names of jobs, schedules, sensors and resource. Of several components in a project
+            each but one needs a prefix of its own.
     """
 
     datasets: list[DatasetModel]

@@ -62,7 +62,8 @@ class LanceFleetComponent(dg.StateBackedComponent, dg.Resolvable):
         cron: When the fleet is looked at and maintained.
         running: Sensors run from the start.
         schedules_running: The fleet's schedule runs from the start.
-        prefix: Before the names of jobs, schedules, sensors and resource.
+        prefix: Before the names of jobs, schedules, sensors and resource. Of several components in a project
+            each but one needs a prefix of its own.
         defs_state: Where the names of the datasets are kept.
     """
 

@@ -105,17 +105,21 @@ def adopt_fleet(
 
     Raises:
         DatasetExistsError: The file is there.
-        InvalidArgumentError: There is no dataset below the root.
+        InvalidArgumentError: There is no dataset below the root, or kind and pattern do not fit together.
         StorageError: The store fails.
     """
     if file.exists() and not replace:
         raise DatasetExistsError(
             f"{file} is there already", path=str(file), hint="give another --policy, or --replace"
         )
-    location = parse_location(root)
-    opened = open_store(location.uri, options)
     if glob is not None and kind not in (None, "glob"):
         raise InvalidArgumentError(f"a pattern goes with no kind {kind!r}", field="glob")
+    if kind == "glob" and glob is None:
+        raise InvalidArgumentError(
+            "the kind 'glob' needs a pattern", field="glob", hint="give --glob too, such as '**/*.lance'"
+        )
+    location = parse_location(root)
+    opened = open_store(location.uri, options)
     if kind is None:
         kind = "namespace" if MANIFEST in list_folders(opened, "") else "folder"
     name = _name(location.uri)

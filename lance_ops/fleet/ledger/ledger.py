@@ -246,12 +246,11 @@ class FleetLedger:
     def _damaged(self, kind: type, error: LanceOpsError) -> FormatError:
         """That it is the ledger and none of the datasets, and what to do about it."""
         uri = self._child(kind).uri
-        remove = f"aws s3 rm --recursive {uri}" if uri.startswith("s3://") else f"rm -r {shlex.quote(uri)}"
         return FormatError(
             f"the ledger of the fleet is damaged: {error.message}",
             path=uri,
-            hint=f"no dataset is: `{remove}`, and `lance-ops fleet status` begins it anew; {_LOST[kind]} "
-            "is lost with it",
+            hint=f"no dataset is: {removal_of(uri)}, and `lance-ops fleet status` begins it anew; "
+            f"{_LOST[kind]} is lost with it",
         )
 
     def _create(self, kind: type) -> Dataset:
@@ -306,3 +305,24 @@ class FleetLedger:
         except (FormatError, FileMissingError) as error:
             raise self._damaged(kind, error) from error
         return sorted(from_table(kind, table), key=lambda row: row.at)
+
+
+def removal_of(uri: str) -> str:
+    """How a person removes a folder with all that is in it, by the tools of its store.
+
+    Args:
+        uri: As a store says it.
+    """
+    scheme, told, rest = uri.partition("://")
+    if not told:
+        return f"`rm -r {shlex.quote(uri)}`"
+    if scheme in ("s3", "s3a"):
+        return f"`aws s3 rm --recursive {shlex.quote(f's3://{rest}')}`"
+    if scheme in ("gs", "gcs"):
+        return f"`gcloud storage rm --recursive {shlex.quote(f'gs://{rest}')}`"
+    if scheme in ("az", "adl", "abfs", "abfss"):
+        container, _, prefix = rest.partition("/")
+        pattern = shlex.quote(f"{prefix}/*")
+        source = shlex.quote(container.partition("@")[0])
+        return f"`az storage blob delete-batch --source {source} --pattern {pattern}`"
+    return f"remove {uri} and all that is in it"

@@ -1,12 +1,10 @@
 """Planning: from the newest looks to what is done next; pure."""
 
-import difflib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from lance_ops.errors import InvalidArgumentError
 from lance_ops.fleet.judge.rank import order
 from lance_ops.fleet.ledger.rows import Look, OperationRow
 from lance_ops.fleet.plan.model import FleetPlan, LeftOut, PlannedDataset
@@ -153,24 +151,6 @@ def _item(policy: FleetPolicy, look: Look, rules: DatasetPolicy, losses: int) ->
         terms=tuple(rules.terms(operation) for operation in look.due),
         head=look.head or "",
     )
-
-
-def check_names(names: Iterable[str], there: Iterable[str]) -> None:
-    """See that datasets are there.
-
-    Raises:
-        InvalidArgumentError: One is not; it says what is.
-    """
-    known = sorted(there)
-    for name in names:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, 3) or known[:5]
-            more = ", ..." if len(close) < len(known) else ""
-            raise InvalidArgumentError(
-                f"there is no dataset {name!r} in the fleet",
-                field="dataset",
-                hint=f"there is {', '.join(close)}{more}" if known else "no dataset was found so far",
-            )
 
 
 def path_of(policy: FleetPolicy, look: Look) -> str:

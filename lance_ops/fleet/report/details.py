@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from lance_ops.errors import LanceOpsError
+from lance_ops.fleet.discover.operation import discover_datasets
 from lance_ops.fleet.plan.operation import path_of
 from lance_ops.fleet.report.model import Page, Report
 from lance_ops.fleet.report.tables import history_lines, index_lines
@@ -17,6 +18,8 @@ _SECONDS = 30.0
 
 def with_details(report: Report, stores: FleetStores, count: int, *, seconds: float = _SECONDS) -> Report:
     """The report with newest versions and indices of its first datasets, as far as time allows.
+
+    What nobody could look into is in no ledger: the datasets are listed for that.
 
     Args:
         report: From the ledger.
@@ -46,4 +49,5 @@ def with_details(report: Report, stores: FleetStores, count: int, *, seconds: fl
 
     with ThreadPoolExecutor(stores.threads, thread_name_prefix="lance-report") as pool:
         pages = tuple(pool.map(detailed, report.pages[:count]))
-    return replace(report, pages=(*pages, *report.pages[count:]))
+    unseen = discover_datasets(stores, deadline=end).errors
+    return replace(report, unseen=unseen, pages=(*pages, *report.pages[count:]))

@@ -65,6 +65,8 @@ class Report:
         saved_by_day: Scan seconds saved, by the estimates.
         forecast: What is to come.
         classes: What the policy comes to for each class that has a dataset.
+        unseen: Rules that failed and folders that could not be looked into, a line each; empty where the
+            report asked no store.
     """
 
     at: datetime
@@ -80,6 +82,7 @@ class Report:
     saved_by_day: tuple[float, ...]
     forecast: FleetForecast
     classes: Mapping[str, DatasetPolicy]
+    unseen: tuple[str, ...] = ()
 
     @property
     def looks(self) -> list[Look]:

@@ -36,7 +36,7 @@ def write_report(
         now: The time, aware; that of this machine when None.
         bound: Datasets with a page of their own; the others are in the table.
         details: Of so many of the worst, newest versions and indices are read for their pages, for at most
-            half a minute in all.
+            half a minute in all, and all are listed to name folders that could not be looked into.
 
     Raises:
         LanceOpsError: The ledger cannot be read.

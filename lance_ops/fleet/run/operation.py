@@ -12,7 +12,8 @@ from lance_ops.fleet.judge.estimate import OperationEstimate
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import Look, OperationRow, RunRow
 from lance_ops.fleet.plan.model import FleetPlan, LeftOut, PlannedDataset
-from lance_ops.fleet.plan.operation import PlanOptions, check_names, plan_fleet, within
+from lance_ops.fleet.plan.names import check_names, check_names_first
+from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet, within
 from lance_ops.fleet.policy.model import DatasetPolicy, FleetPolicy
 from lance_ops.fleet.policy.windows import open_until
 from lance_ops.fleet.run.batches import dealt
@@ -98,6 +99,8 @@ def run_fleet(
         now,
         time.monotonic(),
     )
+    if options.plan is None:
+        check_names_first(options.only or (), ledger, stores)
     broken_off = ledger.settle(lambda row: _is_held(policy, row))
     survey = None
     if options.survey is not None and options.plan is None:

@@ -84,6 +84,39 @@ def test_dg_lists_scaffolds_and_loads_the_components(project, tmp_path):
         assert f'"{name}"' in shown
 
 
+def test_what_dg_scaffolds_passes_its_check_and_both_components_fit_into_one_project(project, tmp_path):
+    for name, folder in (("LanceDatasetComponent", "Shop-tables"), ("LanceFleetComponent", "lake")):
+        dg_command(project, "scaffold", "defs", f"lance_ops.dagster.components.{name}", folder)
+    dg_command(project, "check", "yaml")
+    made = project / "src" / NAME / "defs" / "Shop-tables"
+    text = (made / "defs.yaml").read_text()
+    assert yaml.safe_load(text)["attributes"] == {
+        "prefix": "Shop_tables",
+        "datasets": [{"name": "Shop-tables/orders", "uri": "orders.lance"}],
+    }
+    # What stands there as a comment is understood as well.
+    first, more = text.split("    # More of the first dataset; all of it may be left out:\n")
+    of_dataset, of_component = more.split("    # and of the component, beside `datasets`:\n")
+    (made / "defs.yaml").write_text(
+        first + of_dataset.replace("    #   ", "      ") + of_component.replace("    #   ", "  ")
+    )
+    dg_command(project, "check", "yaml")
+    policy = made.parent / "lake" / "lance_fleet.yaml"
+    lo.write_dataset(pa.table({"id": [1]}), str(tmp_path / "lake" / "one.lance"))
+    policy.write_text(policy.read_text().replace('"s3://bucket/lake"', f'"{tmp_path / "lake"}"'))
+    (made / "defs.yaml").write_text(text)
+    dg_command(project, "utils", "refresh-defs-state")
+    shown = dg_command(project, "list", "defs", "--json")
+    for name in (
+        "Shop-tables/orders",
+        "one",
+        "Shop_tables_lance_compact",
+        "lance_compact",
+        "lance_fleet_run",
+    ):
+        assert f'"{name}"' in shown
+
+
 def test_a_fleet_component_has_the_datasets_of_its_state(tmp_path):
     lo.write_dataset(pa.table({"id": [1]}), str(tmp_path / "lake" / "one.lance"))
     policy = tmp_path / "lance_fleet.yaml"

@@ -4,7 +4,6 @@ Processes stand for `spark-submit`, with threads in the place of executors; one 
 """
 
 import os
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,36 +20,22 @@ from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.policy.load import parse_policy
 from lance_ops.fleet.run.lease import FOLDER, LEASE
 from lance_ops.fleet.run.operation import run_fleet
-from tests.support.spark import FAST_JVM, ROOT
+from tests.support.spark import FAST_JVM
+from tests.support.submitted import DIE_ONCE, submitting_store
 
 NAMES = ("a", "b", "c")
 
-# What stands for `spark-submit`: runs the program, which finds threads where executors would be.
-SUBMIT = """
-import subprocess, sys
-arguments = sys.argv[1:]
-application = next(i for i, a in enumerate(arguments) if a.endswith(".py"))
-code = (
-    "import runpy, sys, lance_ops.spark.runner as runner, lance_ops.spark.submitted.program as program;"
-    "from lance_ops.maintenance.runner import LocalRunner;"
-    "runner.SparkRunner = lambda session: LocalRunner(1); program.driver_session = lambda: None;"
-    "runpy.run_path(sys.argv[0], run_name='__main__')"
-)
-start = f"import sys; sys.argv = sys.argv[1:]; {code}"
-sys.exit(subprocess.run([sys.executable, "-c", start, *arguments[application:]]).returncode)
-"""
-
 # Imported by every Python that is started there: a driver is killed once at each place that is named.
-KILL = """
-import os, pathlib, signal, sys
+KILL = (
+    DIE_ONCE
+    + """
+import sys
 
-folder, places = pathlib.Path({folder!r}), {places!r}
+places = {places!r}
 
-def die_once(place):
-    mark = folder / ("killed " + place)
-    if place in places and not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
+def die_at(place):
+    if place in places:
+        die_once(place)
 
 if any("lance_ops_program" in part for part in [*sys.argv, *sys.orig_argv]):
     import lance_ops.fleet.run.maintain as maintain
@@ -58,20 +43,21 @@ if any("lance_ops_program" in part for part in [*sys.argv, *sys.orig_argv]):
     shared, write, performed = operation._Run._shared, operation._Run._write, maintain.performed
 
     def _shared(self, tasks):
-        die_once("before the work")
+        die_at("before the work")
         return shared(self, tasks)
 
     def _write(self):
-        die_once("before the ledger")
+        die_at("before the ledger")
         return write(self)
 
     def of_one(*arguments, **options):
         done = performed(*arguments, **options)
-        die_once("after a commit")
+        die_at("after a commit")
         return done
 
     operation._Run._shared, operation._Run._write, maintain.performed = _shared, _write, of_one
 """
+)
 
 
 @pytest.fixture
@@ -102,15 +88,8 @@ def policy_of(fleet):
 
 def store_at(tmp_path, *places):
     """Programs that are killed once at each of these places; the secret of the policy is with them."""
-    (tmp_path / "submit").write_text(SUBMIT)
     (tmp_path / "sitecustomize.py").write_text(KILL.format(folder=str(tmp_path), places=places))
-    return LanceStoreResource(
-        runner="spark-submit",
-        submit=SparkSubmit(
-            command=[sys.executable, str(tmp_path / "submit")],
-            environment={"PYTHONPATH": f"{tmp_path}:{ROOT}", "QUICK": "false"},
-        ),
-    )
+    return submitting_store(tmp_path, environment={"QUICK": "false"})
 
 
 def run(fleet, store, instance, monkeypatch, **config):

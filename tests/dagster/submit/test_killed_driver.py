@@ -3,8 +3,6 @@
 `test_operation.py` has the same on a cluster of Spark.
 """
 
-import sys
-
 import dagster as dg
 import pyarrow as pa
 import pytest
@@ -13,45 +11,21 @@ import lance_ops as lo
 from lance_ops.dagster import (
     LanceDatasetRef,
     LanceIngest,
-    LanceStoreResource,
-    SparkSubmit,
     build_ingest_asset,
 )
 from lance_ops.dagster.jobs.operations import COMPACT, DELETE
 from tests.support.dagster import failure_of, output_metadata, published_versions, run_job, tell
-from tests.support.spark import ROOT
+from tests.support.submitted import DIE_ONCE, submitting_store
 from tests.support.tables import rows
-
-# What stands for `spark-submit`: runs the program, which finds threads where executors would be.
-SUBMIT = """
-import subprocess, sys
-arguments = sys.argv[1:]
-application = next(i for i, a in enumerate(arguments) if a.endswith(".py"))
-code = (
-    "import runpy, sys, lance_ops.spark.runner as runner, lance_ops.spark.submitted.program as program;"
-    "from lance_ops.maintenance.runner import LocalRunner;"
-    "runner.SparkRunner = lambda session: LocalRunner(1); program.driver_session = lambda: None;"
-    "runpy.run_path(sys.argv[0], run_name='__main__')"
-)
-start = f"import sys; sys.argv = sys.argv[1:]; {code}"
-sys.exit(subprocess.run([sys.executable, "-c", start, *arguments[application:]]).returncode)
-"""
 
 # A source as users have it, but that its driver is killed: when all rows are written and none are committed,
 # and the next time when they are committed and nobody was told.
-SOURCE = """
-import os, pathlib, signal
+SOURCE = (
+    DIE_ONCE
+    + """
 import pyarrow as pa
 import lance_ops.maintenance.ingest.operation as operation
 import lance_ops.spark.submitted.program as program
-
-folder = pathlib.Path({folder!r})
-
-def die_once(name):
-    mark = folder / name
-    if not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
 
 commit, pack = operation.commit_write, program.pack_outcome
 def commit_write(*arguments, **options):
@@ -63,25 +37,18 @@ def pack_outcome(outcome):
 operation.commit_write, program.pack_outcome = commit_write, pack_outcome
 
 def numbers_of_day(request):
-    with (folder / "asked").open("a") as file:
+    with (pathlib.Path({folder!r}) / "asked").open("a") as file:
         file.write(request.partition_key + "\\n")
     day = request.time_window.start.date()
     return pa.table({{"id": range(1000), "day": pa.array([day] * 1000, pa.date32())}})
 """
+)
 DAYS = dg.DailyPartitionsDefinition(start_date="2024-05-01", end_date="2024-06-01")
 
 
 @pytest.fixture
 def store(tmp_path):
-    (tmp_path / "submit").write_text(SUBMIT)
-    return LanceStoreResource(
-        runner="spark-submit",
-        storage_options={"fsync": "false"},
-        submit=SparkSubmit(
-            command=[sys.executable, str(tmp_path / "submit")],
-            environment={"PYTHONPATH": f"{ROOT}:{tmp_path}"},
-        ),
-    )
+    return submitting_store(tmp_path, fsync="false")
 
 
 @pytest.fixture

@@ -38,6 +38,15 @@ def test_where_nothing_is_it_says_so_and_writes_nothing(tmp_path):
     assert not (tmp_path / "fleet.yaml").exists()
 
 
+def test_the_kind_of_patterns_goes_with_a_pattern_and_says_so_without(tmp_path):
+    write(tmp_path, "a.lance")
+    with pytest.raises(InvalidArgumentError, match="needs a pattern") as refused:
+        adopt_fleet(str(tmp_path), tmp_path / "fleet.yaml", kind="glob")
+    assert "--glob" in refused.value.hint
+    found = adopt_fleet(str(tmp_path), tmp_path / "fleet.yaml", kind="glob", glob="*.lance")
+    assert [look.dataset for look in found.survey.looks] == ["a.lance"]
+
+
 def test_secrets_stay_out_of_the_file(tmp_path, monkeypatch):
     write(tmp_path, "a.lance")
     options = {"fsync": "false", "memory_map": "true"}

@@ -8,6 +8,7 @@ import lance_ops as lo
 from lance_ops.errors import PermissionDeniedError, PolicyError
 from lance_ops.fleet.discover.operation import discover_datasets
 from lance_ops.fleet.policy.load import parse_policy
+from lance_ops.fleet.report.operation import write_report
 from lance_ops.fleet.run.operation import run_fleet
 from lance_ops.fleet.stores.opened import FleetStores
 from lance_ops.fleet.survey.operation import survey_fleet
@@ -71,3 +72,32 @@ def test_a_ledger_that_is_or_holds_a_root_is_refused_with_its_line(tmp_path, pla
     with pytest.raises(PolicyError) as caught:
         parse_policy(f"version: 1\nstores: {{s: {tmp_path}}}\nledger:\n  path: {tmp_path}{place}\n")
     assert [problem.line for problem in caught.value.problems] == [4]
+
+
+@pytest.mark.parametrize("details", [0, 5])
+def test_the_report_names_what_nobody_could_look_into(tmp_path, details):
+    write(tmp_path, "a.lance", 2)
+    lo.append(str(tmp_path / "back\\slash.lance"), rows(0, 3))
+    rules = policy(tmp_path)
+    survey_fleet(rules)
+    report = write_report(rules, tmp_path / "report.html", details=details)
+    text = (tmp_path / "report.html").read_text()
+    assert len(report.unseen) == (details > 0)
+    assert ("left out" in text) is (details > 0)
+    assert ("Not looked into" in text) is (details > 0)
+
+
+@pytest.mark.parametrize(
+    "ledger", ["file://{0}/lake/known", "{0}/lake/team/../known/", "{0}/link/known", "{0}/lake//known"]
+)
+@pytest.mark.parametrize("root", ["{0}/lake", "file://{0}/lake/", "{0}/other/../lake"])
+def test_a_ledger_below_the_root_is_left_out_however_both_are_written(tmp_path, root, ledger):
+    write(tmp_path / "lake", "team/a.lance")
+    (tmp_path / "link").symlink_to(tmp_path / "lake")
+    rules = parse_policy(
+        f"version: 1\nstores: {{s: {{root: '{root.format(tmp_path)}'}}}}\n"
+        f"ledger: {{path: '{ledger.format(tmp_path)}'}}\n"
+    )
+    for _ in range(2):
+        assert set(survey_fleet(rules).known) == {"team/a.lance"}
+    assert (tmp_path / "lake" / "known" / "looks.lance").is_dir()

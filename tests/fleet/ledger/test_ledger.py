@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_ops.fleet.ledger.ledger import FleetLedger
+from lance_ops.fleet.ledger.ledger import FleetLedger, removal_of
 from lance_ops.fleet.ledger.rows import (
     Look,
     OperationRow,
@@ -148,3 +148,23 @@ def test_it_stays_small_and_forgets_what_is_old(tmp_path):
     assert len(opened.fragments) <= 30
     assert all(item.at >= NOW - timedelta(days=3) for item in ledger.looks())
     assert len(ledger.latest()) == 1
+
+
+@pytest.mark.parametrize(
+    ("uri", "command"),
+    [
+        ("/lake/a b/looks.lance", "`rm -r '/lake/a b/looks.lance'`"),
+        ("s3://bucket/l/looks.lance", "`aws s3 rm --recursive s3://bucket/l/looks.lance`"),
+        ("s3a://bucket/l/looks.lance", "`aws s3 rm --recursive s3://bucket/l/looks.lance`"),
+        ("gs://bucket/l/looks.lance", "`gcloud storage rm --recursive gs://bucket/l/looks.lance`"),
+        ("gcs://bucket/l/looks.lance", "`gcloud storage rm --recursive gs://bucket/l/looks.lance`"),
+        ("az://box/l/looks.lance", "`az storage blob delete-batch --source box --pattern 'l/looks.lance/*'`"),
+        (
+            "abfss://box@account.dfs.core.windows.net/l/looks.lance",
+            "`az storage blob delete-batch --source box --pattern 'l/looks.lance/*'`",
+        ),
+        ("sftp://host/l/looks.lance", "remove sftp://host/l/looks.lance and all that is in it"),
+    ],
+)
+def test_the_advice_about_a_damaged_ledger_names_the_tool_of_its_store(uri, command):
+    assert removal_of(uri) == command
