@@ -182,6 +182,7 @@ COLUMNS = (
     IndexedColumn("IVF_FLAT", _vectors, _VECTOR, _VECTOR, search=_nearest, rows=VECTORS),
     IndexedColumn("IVF_PQ", _vectors, _QUANTIZED, _QUANTIZED, search=_nearest, rows=VECTORS),
     IndexedColumn("IVF_SQ", _vectors, _VECTOR, _VECTOR, search=_nearest, rows=VECTORS),
+    IndexedColumn("IVF_RQ", _vectors, _VECTOR, _VECTOR, search=_nearest, rows=VECTORS),
     IndexedColumn("IVF_HNSW_SQ", _vectors, _VECTOR, _VECTOR, search=_nearest, rows=VECTORS),
 )
 SCALARS = ("BTREE", "BITMAP", "LABEL_LIST", "ZONEMAP", "BLOOMFILTER", "NGRAM", "JSON", "INVERTED")

@@ -1,7 +1,7 @@
 """Joined fragments: those whose files lie alike, open as if they were one, for the next few rows of them."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +43,8 @@ class JoinedFragments:
         ids: Their ids, int64 of (fragments,), ascending.
         starts: Number of the first row of each through all of them, and of all rows: int64 of
             (fragments + 1,).
-        first_rows: The same by fragment id.
+        places: Number of each among these, by its id.
+        first_rows: Number of its first row, likewise.
         files: The files in each place of a fragment, as one.
         columns: The physical column of each field in these.
     """
@@ -51,6 +52,7 @@ class JoinedFragments:
     fragments: tuple[Fragment, ...]
     ids: Integers
     starts: Integers
+    places: dict[int, int]
     first_rows: dict[int, int]
     files: tuple[JoinedRows, ...]
     columns: tuple[dict[int, int], ...]
@@ -64,18 +66,11 @@ class JoinedViews:
         self._heads = SharedHeads()
         self._lock = new_lock()
 
-    def find(self, ids: Collection[int]) -> JoinedFragments | None:
-        """What has some fragments of the version, if they are joined already.
-
-        Args:
-            ids: Of the fragments.
-        """
+    def find(self, fragments: Sequence[Fragment]) -> JoinedFragments | None:
+        """What has some fragments, if they are joined already."""
         with self._lock:
             views = list(self._views.values())
-        for view in views:
-            if view is not None and all(number in view.first_rows for number in ids):
-                return view
-        return None
+        return next((view for view in views if view is not None and _has(view, fragments)), None)
 
     def join(self, bases: Bases, files: OpenFiles, fragments: Sequence[Fragment]) -> JoinedFragments | None:
         """Some fragments as one, maybe with others.
@@ -96,7 +91,7 @@ class JoinedViews:
             view = self._views.get(kind)
         wanted = {fragment.id: fragment for fragment in fragments}
         if view is not None:
-            if wanted.keys() <= view.first_rows.keys():
+            if _has(view, fragments):
                 return view
             known = {fragment.id: fragment for fragment in view.fragments}
             if len(known | wanted) <= MOST_FRAGMENTS:
@@ -107,6 +102,18 @@ class JoinedViews:
             while len(self._views) > _MOST_KINDS:
                 self._views.popitem(last=False)
         return view
+
+
+def _has(view: JoinedFragments, fragments: Sequence[Fragment]) -> bool:
+    """Whether these very fragments are joined, and not others that have their ids in another version."""
+    for fragment in fragments:
+        place = view.places.get(fragment.id)
+        if place is None:
+            return False
+        files = view.fragments[place].files
+        if files is not fragment.files and files != fragment.files:
+            return False
+    return True
 
 
 def _join(
@@ -126,4 +133,7 @@ def _join(
     ids = np.array([fragment.id for fragment in fragments], dtype=np.int64)
     starts = join_lengths(np.array([fragment.physical_rows for fragment in fragments], dtype=np.int64))
     first_rows = dict(zip(ids.tolist(), starts.tolist(), strict=False))
-    return JoinedFragments(tuple(fragments), ids, starts, first_rows, tuple(joined), tuple(columns))
+    places_of = {fragment.id: number for number, fragment in enumerate(fragments)}
+    return JoinedFragments(
+        tuple(fragments), ids, starts, places_of, first_rows, tuple(joined), tuple(columns)
+    )

@@ -1,7 +1,10 @@
 """Ranges of an open file: its end is there, and what else is wanted is mapped or fetched."""
 
+import contextlib
+
 import pyarrow as pa
 
+from lance_ops.errors import LanceOpsError
 from lance_ops.file.io.fetch import Request, SideRequest
 from lance_ops.file.io.side_files import list_side_files, read_with_side_files
 from lance_ops.storage import Store, maps_files
@@ -9,6 +12,10 @@ from lance_ops.storage import Store, maps_files
 # Reading this much in vain is cheaper than another request.
 _GAP_BYTES = 64 << 10
 _MAPPED_BYTES = 256 << 10
+
+
+def _total(ranges: list[Request]) -> int:
+    return sum(length for _, length in ranges)
 
 
 class FileRanges:
@@ -44,9 +51,10 @@ class FileRanges:
         if all(offset >= start and offset + length <= self._size for offset, length in ranges):
             return [self._tail.slice(offset - start, length) for offset, length in ranges]
         self._reads += 1
-        if self._reads > 1 and sum(length for _, length in ranges) <= _MAPPED_BYTES:
-            # Whoever reads a little of a file again saves opening it each time.
-            self.prepare_for_single_rows()
+        if self._mapping is None and self._reads > 1 and _total(ranges) <= _MAPPED_BYTES:
+            # Whoever reads a little of a file again saves opening it each time; else it is read as before.
+            with contextlib.suppress(LanceOpsError):
+                self.prepare_for_single_rows()
         mapping = self._mapping
         if mapping is not None and all(offset + length <= self._size for offset, length in ranges):
             return [mapping.slice(offset, length) for offset, length in ranges]

@@ -16,6 +16,7 @@ from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.storage.prefetch import has_latency, read_small
 from lance_ops.table.assemble import empty_table
 from lance_ops.table.joined_fragments import MOST_FRAGMENTS, JoinedFragments, file_kind
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_rows import FragmentRows
 from lance_ops.table.scan.projection import Projection, rows_without_columns
 from lance_ops.table.scan.row_columns import ROW_ID, Offsets, Rows
@@ -102,8 +103,12 @@ def _take_together(
     ids = owners[np.concatenate(([True], changes))].tolist()
     if len(ids) < 2:
         return None
+    known = snapshot.fragments_by_id
+    fragments = [known[number] for number in ids if number in known]
+    if len(fragments) < len(ids):
+        return None
     try:
-        joined = snapshot.joined_fragments.find(ids) or _join(snapshot, ids)
+        joined = snapshot.joined_fragments.find(fragments) or _join(snapshot, fragments)
         if joined is None:
             return None
         places = np.searchsorted(joined.ids, owners)
@@ -120,9 +125,11 @@ def _take_together(
 def _addresses(snapshot: Snapshot, wanted: Wanted) -> Wanted | None:
     """Addresses of rows by their places; None unless they ascend, and are known without deletion files."""
     starts, fragments = snapshot.first_rows, snapshot.fragments
+    if int(wanted[-1]) >= int(starts[-1]):
+        return None
     places = np.searchsorted(starts, wanted.view(np.int64), side="right") - 1
     owners = dict.fromkeys(places.tolist())
-    if max(owners) >= len(fragments) or any(fragments[place].deletion_file is not None for place in owners):
+    if any(fragments[place].deletion_file is not None for place in owners):
         return None
     ids = {place: fragments[place].id for place in owners}
     bases = np.array([ids[place] for place in places.tolist()], dtype=np.uint64) << _OFFSET_BITS
@@ -130,11 +137,9 @@ def _addresses(snapshot: Snapshot, wanted: Wanted) -> Wanted | None:
     return addresses if bool((addresses[1:] > addresses[:-1]).all()) else None
 
 
-def _join(snapshot: Snapshot, ids: Sequence[int]) -> JoinedFragments | None:
-    """Some fragments as one; None where one is not there, or differs from the others."""
-    known = snapshot.fragments_by_id
-    fragments = [known[number] for number in ids if number in known]
-    if not len(ids) == len(fragments) <= MOST_FRAGMENTS:
+def _join(snapshot: Snapshot, fragments: Sequence[Fragment]) -> JoinedFragments | None:
+    """Some fragments as one; None where one differs from the others."""
+    if len(fragments) > MOST_FRAGMENTS:
         return None
     kinds = {file_kind(fragment) for fragment in fragments}
     if len(kinds) > 1 or None in kinds:

@@ -1,7 +1,7 @@
 """Few rows of many fragments: read as one or one by one, they are the same."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import lance
@@ -143,3 +143,19 @@ def test_a_question_about_more_fragments_joins_them_to_those_that_are_open(tmp_p
     assert more is not None
     assert [fragment.id for fragment in more.fragments] == [0, 1, 2, 4]
     assert views.join(bases, files, dataset.fragments[1:3]) is more
+
+
+def test_fragments_of_the_same_ids_with_other_files_are_not_taken_for_those_that_are_joined(
+    tmp_path: Path,
+) -> None:
+    dataset = write_fragments(tmp_path / "t", "2.1")
+    views, some = JoinedViews(), dataset.fragments[1:3]
+    joined = views.join(dataset.bases, dataset.open_files, some)
+    assert joined is not None
+    assert views.find(some) is joined
+    others = [
+        fragment.replace(files=tuple(replace(file, path=f"x{file.path}") for file in fragment.files))
+        for fragment in some
+    ]
+    assert views.find(others) is None
+    assert views.find(dataset.fragments[:3]) is None

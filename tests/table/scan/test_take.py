@@ -123,3 +123,12 @@ def test_rows_of_fragments_that_are_not_in_the_order_of_their_ids(tmp_path):
     for by, column in (("offset", "_rowoffset"), ("address", "_rowaddr")):
         rows = everything[column].take(picks).to_numpy()
         assert dataset.take(rows, ["k"], by=by)["k"].to_pylist() == everything["k"].take(picks).to_pylist()
+
+
+@pytest.mark.parametrize("row", [27, 1 << 40, (1 << 63) + 3])
+def test_places_behind_the_last_row_are_named_though_others_are_there(tmp_path, row):
+    found = write_snapshot(
+        open_store(tmp_path), [pa.table({"k": range(start, start + 9)}) for start in (0, 9, 18)]
+    )
+    with pytest.raises(InvalidArgumentError, match=str(row)):
+        found.take(np.array([0, 10, row], np.uint64), ["k"])
