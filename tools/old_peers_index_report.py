@@ -83,6 +83,7 @@ _FIRST_OF_2_0 = (0, 22)
 _FIRST_OF_LAYOUT = {"INVERTED": (0, 30), "IVF_PQ": (0, 30), "ZONEMAP": (0, 39)}
 """First tried release that reads the layout of a kind which lance_ops writes."""
 _FIRST_THAT_KEEPS_NULLS = (0, 30)
+_MIXES_UP_PARTITIONS = (0, 33)
 """First tried release whose compaction keeps the nulls of a BITMAP."""
 
 
