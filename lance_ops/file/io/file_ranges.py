@@ -12,6 +12,8 @@ from lance_ops.storage import Store, maps_files
 # Reading this much in vain is cheaper than another request.
 _GAP_BYTES = 64 << 10
 _MAPPED_BYTES = 256 << 10
+# To map a file, and to take that back, costs more than to read a little of it so often.
+_FEW_READS = 4
 
 
 def _total(ranges: list[Request]) -> int:
@@ -51,8 +53,8 @@ class FileRanges:
         if all(offset >= start and offset + length <= self._size for offset, length in ranges):
             return [self._tail.slice(offset - start, length) for offset, length in ranges]
         self._reads += 1
-        if self._mapping is None and self._reads > 1 and _total(ranges) <= _MAPPED_BYTES:
-            # Whoever reads a little of a file again saves opening it each time; else it is read as before.
+        if self._mapping is None and self._reads > _FEW_READS and _total(ranges) <= _MAPPED_BYTES:
+            # Whoever reads a little of a file again and again saves opening it; else it is read as before.
             with contextlib.suppress(LanceOpsError):
                 self.prepare_for_single_rows()
         mapping = self._mapping
