@@ -123,10 +123,10 @@ def sensors(root: Path) -> dict[str, Any]:
             "cursor": len(daemon.cursor or ""),
         }
         checks = Daemon(build_check_alert_sensor(refs), instance)
-        # The first two read the newest evaluations of all, once.
+        # The first two read everything, as after a start; from then on a tick reads what is new.
         for _ in range(3):
             checks.tick()
-        return found | {"checks_work": checks.evaluated[-1]}
+        return found | {"checks_first_work": checks.evaluated[0], "checks_work": checks.evaluated[-1]}
 
 
 def many_ticks(root: Path) -> dict[str, Any]:
