@@ -142,6 +142,16 @@ class Reader:
             parts.append(self.identifier(what))
         return tuple(parts)
 
+    def names(self) -> list[Name]:
+        """Names of columns between commas, in brackets or not."""
+        in_brackets = self.takes_sign("(")
+        names = [self.name("a column")]
+        while self.takes_sign(","):
+            names.append(self.name("a column"))
+        if in_brackets:
+            self.expect_sign(")")
+        return names
+
     def alias(self, *stops: str) -> str | None:
         """The alias of a table, if there is one; words that go on with the statement are none."""
         if self.takes("AS"):
