@@ -1,4 +1,4 @@
-"""Parses MERGE INTO, which is one statement of many clauses; see `statements`."""
+"""Parses MERGE INTO: its key and its clauses."""
 
 from typing import Literal
 
@@ -8,10 +8,10 @@ from lance_ops.spark.sql.tokens import Reader
 
 
 def parse_merge(reader: Reader) -> Merge:
-    """What follows the words MERGE INTO.
+    """What a `MERGE INTO` says, after these words.
 
     Raises:
-        InvalidArgumentError: It is no such statement.
+        InvalidArgumentError: It does not parse.
         UnsupportedError: It is right, but no operation does it.
     """
     table = reader.name()
