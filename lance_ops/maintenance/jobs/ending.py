@@ -15,7 +15,8 @@ behind (`closed`), and the next end of the job finishes it.
 
 Index segments are written once such a `commit-*` is there, and are named for the key of the job alone. So
 they are listed before the header goes, while no later incarnation can have any, and those that no version
-uses go as the files do: at once when nobody may be about to commit a result.
+uses go as the files do: at once when nobody may be about to commit a result. Versions from before the job
+began count for them, too: after a restore, those of an earlier incarnation may be in such a one alone.
 
 An end may itself be broken off: then records are left without a header. No record goes before the files that
 it tells of, and whoever ends a job ends all of its key that has no header any more.
@@ -126,7 +127,7 @@ def _end(
     unused = {path for path in unused if not is_temporary(path)} | segments
     removed = 0
     if unused:
-        unused -= _used(store, unused, since)
+        unused -= _used(store, unused - segments, since) | _used(store, unused & segments, 0)
         if head <= since and _has_others(job):
             # Of an earlier incarnation, whose end was broken off: its driver may be about to commit.
             unused -= segments
@@ -143,6 +144,7 @@ def _end(
                     store.delete_many(f"{job.path}/{name}" for name in records if not name.startswith(kept))
                     return Ending(files_removed=removed, complete=False), []
                 commit(Dataset.open(store), ReserveFragments(1))
+            # Whatever is in doubt still is in no version up to the head.
             doubtful -= _used(store, doubtful, since)
             _delete(store, doubtful)
             removed += len(doubtful)
@@ -225,6 +227,8 @@ def _in_doubt(
 def _used(store: Store, paths: set[str], since: int) -> set[str]:
     """Those of the files that a version uses which was made after another one."""
     used: set[str] = set()
+    if not paths:
+        return used
     # The newest first, which has most of them.
     locations = sorted(iter_manifests(store), key=lambda location: -location.version)
     for location in locations:

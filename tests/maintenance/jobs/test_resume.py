@@ -198,6 +198,22 @@ def test_segments_that_somebody_may_be_about_to_commit_stay_until_nobody_can(sto
     assert (unused_segments(store), records(store)) == (set(), [])
 
 
+def test_segments_of_a_run_that_only_versions_before_a_restore_use_stay(store):
+    fragments(store, 4)
+    lo.create_index(store, "x", runner=ONE)
+    before = Dataset.open(store).version
+    compact(store)
+    first = Dataset.open(store)
+    lo.restore(store, before)
+    # The key applies again, and its segments are named alike.
+    compact(store)
+    for segment in (*first.indices, *Dataset.open(store).indices):
+        assert list(store.list(f"_indices/{segment.uuid}"))
+    lo.restore(store, first.version)
+    assert lo.fsck(Dataset.open(store), deep=True).ok
+    assert Dataset.open(store).to_table(filter="x = 7").num_rows == 1
+
+
 @pytest.mark.parametrize("stable", [False, True])
 def test_results_are_carried_over_what_others_deleted_meanwhile(store, monkeypatch, stable):
     """Of a row, of a whole fragment, of a group that is done and of one that is not; under an index."""
