@@ -31,6 +31,7 @@ class FileRanges:
         self._mapping: pa.Buffer | None = None
         self._side_bytes: int | None = None
         self._reads = 0
+        self._is_doubted = False
 
     @property
     def whole(self) -> pa.Buffer | None:
@@ -57,7 +58,11 @@ class FileRanges:
             # Whoever reads a little of a file again and again saves opening it; else it is read as before.
             with contextlib.suppress(LanceOpsError):
                 self.prepare_for_single_rows()
+                self._is_doubted = True
         mapping = self._mapping
+        # What is cut off a file that is mapped reads as zeros, or ends the process.
+        if mapping is not None and self._is_doubted and self._store.size(self._path) != self._size:
+            mapping = None
         if mapping is not None and all(offset + length <= self._size for offset, length in ranges):
             return [mapping.slice(offset, length) for offset, length in ranges]
         return self._store.read_ranges(self._path, ranges)
