@@ -48,8 +48,11 @@ class ZoneLayout:
         """Take the columns of `ZONE_FIELDS` out of a table; see the attributes for the rest.
 
         Raises:
-            CorruptFileError: A zone lies where no row can be.
+            CorruptFileError: A zone lies where no row can be, or does not say where it lies.
         """
+        for field in ZONE_FIELDS:
+            if zones[field.name].null_count:
+                raise CorruptFileError("a zone without a place", path=path, field=field.name)
         columns = [np.asarray(zones[field.name].to_numpy(), dtype=np.uint64) for field in ZONE_FIELDS]
         owners, starts, lengths = columns
         if (

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import UnreadableIndexError, UnreadableIndexWarning
+from lance_ops.errors import CorruptFileError, UnreadableIndexError, UnreadableIndexWarning
 from lance_ops.index.coverage import coverage
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.registry import kind_of
 from lance_ops.index.zones.file import ZoneFile, write_zone_file
 from lance_ops.index.zones.kind import ZoneKind
+from lance_ops.index.zones.layout import ZONE_FIELDS, ZoneLayout
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from tests.support.zones import values
 
@@ -120,3 +121,12 @@ def test_zones_of_the_first_writers_are_used_beside_rows_that_were_never_deleted
     assert found.stale(dataset, segment) is None
     lo.optimize_indices(tmp_path, rebuild=True)
     assert lo.fsck(tmp_path, deep=True).ok
+
+
+@pytest.mark.parametrize("name", ["fragment_id", "zone_start", "zone_length"])
+def test_a_zone_that_does_not_say_where_it_lies_is_damage(name: str) -> None:
+    columns = {field.name: pa.array([0, 1], field.type) for field in ZONE_FIELDS}
+    columns[name] = pa.array([0, None], pa.uint64())
+    with pytest.raises(CorruptFileError, match="without a place") as caught:
+        ZoneLayout.of(pa.table(columns), "zonemap.lance")
+    assert caught.value.field == name
