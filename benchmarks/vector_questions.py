@@ -64,8 +64,14 @@ MANNERS = (
     Manner("filtered", "the same where a column without an index keeps 1 in 10", {}, "bare = 3"),
     Manner("btree", "the same where one with a BTREE keeps 1 in 10", {}, "sorted = 3"),
     Manner("cold", "open and ask one", {}, cold=True),
-    Manner("cold-filtered", "the same where a column without an index keeps 1 in 10", {}, "bare = 3", True),
-    Manner("cold-btree", "the same where one with a BTREE keeps 1 in 10", {}, "sorted = 3", True),
+    Manner(
+        "cold-filtered",
+        "open and ask one where a column without an index keeps 1 in 10",
+        {},
+        "bare = 3",
+        True,
+    ),
+    Manner("cold-btree", "open and ask one where one with a BTREE keeps 1 in 10", {}, "sorted = 3", True),
 )
 
 
