@@ -182,6 +182,10 @@ class NotFlushedError(StorageError):
     """Files written before could not be brought to the disk, so that nothing that needs them was named."""
 
 
+class InconsistentStoreError(StorageError):
+    """A listing names an object that reads do not find; a later attempt may find it."""
+
+
 class CommitError(LanceOpsError):
     """A commit did not happen; `version` of the dataset is unchanged by it."""
 

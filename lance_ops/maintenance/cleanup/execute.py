@@ -233,8 +233,8 @@ class _Execution:
     def _look_for_newer(self) -> bool:
         """Mark what versions use that appeared since the plan was made."""
         for path, version, size in self._manifests():
-            fresh = version > self.plan.head or is_detached(version)
-            if fresh and path not in self.seen:
+            # Also an older one, which the listing of the plan left out.
+            if path not in self.seen:
                 location = ManifestLocation(version, path, size)
                 self.in_use.add(persistently(lambda: read_summary(self.store, location)), path=path)  # noqa: B023
                 self.seen.add(path)

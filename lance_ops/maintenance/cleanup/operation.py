@@ -157,6 +157,7 @@ def cleanup(
     Raises:
         CleanupRefusedError: See `plan_cleanup`; nothing was removed.
         CorruptManifestError: See `plan_cleanup`; nothing was removed.
+        InconsistentStoreError: See `plan_cleanup`; nothing was removed.
         DatasetNotFoundError: There is no dataset.
     """
     store = store_of(target, storage_options)

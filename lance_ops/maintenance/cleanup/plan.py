@@ -187,6 +187,7 @@ def plan_cleanup(
         CleanupRefusedError: Branches, other bases or features are in use whose files this cannot tell apart,
             or the newest version does not open.
         CorruptManifestError: A version cannot be read, so what it uses is not known.
+        InconsistentStoreError: The same of a version whose manifest is listed and is not found.
         DatasetNotFoundError: There is no dataset.
     """
     now = now or datetime.now(UTC)
@@ -243,6 +244,7 @@ def _plan(
         verdicts.append(verdict)
     if newest not in {verdict.version for verdict in verdicts}:
         return None
+    named.check_listed({verdict.version for verdict in verdicts})
     named.check_forks({verdict.version for verdict in verdicts})
     verdicts.reverse()
     files_judge = _FileJudge(

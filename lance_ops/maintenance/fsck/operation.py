@@ -1,11 +1,11 @@
 """Fsck: is everything that the manifest of a dataset promises there, and does it fit together?"""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
-from lance_ops.errors import FormatError, NotFoundError, UnsupportedError
+from lance_ops.errors import FormatError, InconsistentStoreError, NotFoundError, UnsupportedError
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.registry import why_not_indexed_here
 from lance_ops.maintenance.fsck.files import check_files, promised_files
@@ -25,8 +25,11 @@ from lance_ops.maintenance.fsck.manifest import describe_damage, location_of, sc
 from lance_ops.maintenance.fsck.race_probe import probe_races
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.target import Target, store_of
+from lance_ops.storage import Store
+from lance_ops.storage.absence import unless_gone
+from lance_ops.storage.prefetch import prefetch, requests_at_once
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.listing import list_versions
+from lance_ops.table.manifest.listing import ManifestLocation, list_versions
 
 
 def fsck(
@@ -58,7 +61,7 @@ def fsck(
     report = Reporter("fsck", progress)
     try:
         dataset = target if isinstance(target, Dataset) else Dataset.open(target, version, storage_options)
-    except FormatError as error:
+    except (FormatError, InconsistentStoreError) as error:
         store = store_of(target, storage_options)
         location = location_of(store, version)
         if location is None:
@@ -164,9 +167,35 @@ def check_index_rows(dataset: Dataset, *, deep: bool = False) -> Iterator[Findin
         yield Finding("index_rows_match", Severity.ERROR, f"{message}; {repair}", segment.directory)
 
 
+def _unfound_manifests(store: Store, locations: Sequence[ManifestLocation]) -> Iterator[Finding]:
+    """Report manifests that a listing names and reads do not find: cleanups refuse because of them."""
+
+    def look(path: str) -> InconsistentStoreError | None:
+        try:
+            # A part proves that it is found, and manifests may be large.
+            unless_gone(store, path, partial(store.read, path, 0, 1))
+        except InconsistentStoreError as error:
+            return error
+        except FormatError:
+            # It is empty.
+            return None
+        return None
+
+    looks = (partial(look, location.path) for location in locations)
+    for location, error in zip(locations, prefetch(looks, requests_at_once(store)), strict=True):
+        if error is not None:
+            message = f"version {location.version} cannot be read: {error.message}"
+            yield Finding("history_contiguous", Severity.ERROR, message, error.path)
+
+
 def check_history(dataset: Dataset) -> Iterator[Finding]:
-    """Versions follow one another without gaps but at the old end; a gap in the middle hides commits."""
-    versions = [location.version for location in list_versions(dataset.store)]
+    """Versions follow one another without gaps but at the old end; a gap in the middle hides commits.
+
+    Every manifest that the listing names can be found.
+    """
+    store, locations = dataset.store, list_versions(dataset.store)
+    yield from _unfound_manifests(store, locations)
+    versions = [location.version for location in locations]
     tagged = {tag.version for tag in dataset.tags.values()}
     for before, after in pairwise(versions):
         if after != before + 1 and before not in tagged:

@@ -36,7 +36,7 @@ from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pi
 from lance_ops.table.history.ref_file import check_ref_length
 from lance_ops.table.history.resolve_version import VersionSpec
 from lance_ops.table.history.tags import list_tags
-from lance_ops.table.manifest.listing import iter_manifests, locate
+from lance_ops.table.manifest.listing import iter_manifests, locate, manifest_size
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
 
 _FOLDERS = (
@@ -106,7 +106,7 @@ def create_branch(
             source.branch,
             source.version,
             datetime.now(UTC),
-            source.store.size(locate(source.store, source.version).path),
+            manifest_size(source.store, source.version),
             dict(metadata or {}),
             (*(parent.lineage if parent else ()), (source.version, uuid.uuid4().hex)),
         )
