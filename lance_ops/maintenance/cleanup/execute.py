@@ -26,9 +26,10 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from lance_ops.errors import LanceOpsError, VersionNotFoundError
+from lance_ops.maintenance.cleanup.files import FileVerdict
 from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.marks import Marks
-from lance_ops.maintenance.cleanup.plan import CleanupPlan, FileVerdict
+from lance_ops.maintenance.cleanup.plan import CleanupPlan
 from lance_ops.maintenance.cleanup.versions import VersionVerdict
 from lance_ops.maintenance.persistence import ATTEMPTS, pause, persistently
 from lance_ops.maintenance.progress import Reporter
