@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lance_ops.errors import FileMissingError
-from lance_ops.storage import BytesLike, Durability, ObjectInfo, Store, StoreWriter, lists_names, maps_files
+from lance_ops.storage import (
+    BytesLike,
+    Durability,
+    ObjectInfo,
+    Store,
+    StoreWriter,
+    leads_out,
+    lists_names,
+    maps_files,
+)
 from lance_ops.storage.folder_watch import FolderWatch
 
 _PAGE = 1000
@@ -200,6 +209,10 @@ class _MappedStore(MeteredStore):
         """See `ListsNames.info`; not counted: other stores tell it with the names."""
         assert lists_names(self.inner)
         return self.inner.info(path)
+
+    def leads_out(self, folder: str) -> bool:
+        """See `leads_out`."""
+        return leads_out(self.inner, folder)
 
     def watch_folder(self, folder: str) -> FolderWatch | None:
         """See `ListsNames.watch_folder`."""

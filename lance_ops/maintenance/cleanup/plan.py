@@ -16,6 +16,7 @@ from lance_ops.maintenance.cleanup.files import FileJudge, FileVerdict
 from lance_ops.maintenance.cleanup.head import check_head
 from lance_ops.maintenance.cleanup.jobs import FinishedJobs
 from lance_ops.maintenance.cleanup.line import Line
+from lance_ops.maintenance.cleanup.links import LinkedFolders
 from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, TRANSACTIONS, Marks
 from lance_ops.maintenance.cleanup.read import read_summaries
 from lance_ops.maintenance.cleanup.versions import CleanupOptions, VersionJudge, VersionVerdict
@@ -54,6 +55,7 @@ class CleanupPlan:
         removals: What cleanups that were broken off, or run at the same time, had announced to remove.
         has_jobs: Commits of jobs are among the versions.
         manifest: Of the newest version.
+        notes: Folders behind which nothing is removed, and why.
     """
 
     uri: str
@@ -64,6 +66,7 @@ class CleanupPlan:
     removals: tuple[Removal, ...] = ()
     has_jobs: bool = False
     manifest: Manifest | None = field(default=None, repr=False, compare=False)
+    notes: tuple[str, ...] = ()
 
     @property
     def expired(self) -> tuple[VersionVerdict, ...]:
@@ -96,6 +99,7 @@ class CleanupPlan:
             "files_expired": len(self.victims),
             "bytes_removed": self.bytes_removed,
             "note": CLONES_NOTE,
+            "notes": list(self.notes),
             "versions": [
                 {
                     "version": verdict.version,
@@ -130,7 +134,7 @@ class CleanupPlan:
                     for verdict in verdicts
                 ]
                 lines.append(table_text((title, "kind", "size", "because"), rows, limit))
-        lines.append(CLONES_NOTE)
+        lines += [*self.notes, CLONES_NOTE]
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -194,7 +198,7 @@ def _plan(
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
     written = {info.path: info.modified for info in version_infos}
     judge = VersionJudge(options, now, written, named, newest_before)
-    jobs = FinishedJobs(store)
+    jobs, links = FinishedJobs(store), LinkedFolders.of(line)
     kept, expired = Marks(), Marks()
     verdicts: list[VersionVerdict] = []
     head: Manifest | None = None
@@ -210,7 +214,7 @@ def _plan(
         _refuse_unknown(line, location, summary)
         if not is_detached(summary.version):
             jobs.add(summary)
-        verdict = judge(location, summary, given_up=given_up)
+        verdict = links.judge_version(judge(location, summary, given_up=given_up))
         (expired if verdict.expired else kept).add(summary, path=f"{store.uri}/{location.path}")
         verdicts.append(verdict)
     if newest not in {verdict.version for verdict in verdicts}:
@@ -234,11 +238,12 @@ def _plan(
         store.uri,
         newest,
         tuple(verdicts),
-        tuple(files),
+        tuple(links.judge_files(files)),
         now,
         tuple(removals),
         has_jobs=jobs.any_found,
         manifest=head,
+        notes=links.notes,
     )
 
 
