@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, Unpack, overload
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.file.schema.column_names import check_column_names
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import check_schema_writable
 from lance_ops.filter import parse_value
@@ -227,6 +228,7 @@ def plan_columns(transform: Transform | None, arrow: pa.Schema, dataset: Dataset
         transform.columns(dataset.lance_schema)
     fragments = 0 if transform is None else len(dataset.fragments)
     schema = Schema.from_arrow(arrow, first_id=first_free_id(dataset))
+    check_column_names(schema, path=dataset.uri)
     check_schema_writable(schema, dataset.data_storage_version)
     return AddColumnsPlan(dataset.uri, dataset.version, schema, transform, fragments)
 

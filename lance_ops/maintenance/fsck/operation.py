@@ -22,6 +22,7 @@ from lance_ops.maintenance.fsck.indices import (
     unusable_moves,
 )
 from lance_ops.maintenance.fsck.manifest import describe_damage, location_of, scan_problem
+from lance_ops.maintenance.fsck.names import check_names
 from lance_ops.maintenance.fsck.race_probe import probe_races
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.target import Target, store_of
@@ -205,6 +206,7 @@ def check_history(dataset: Dataset) -> Iterator[Finding]:
 
 CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
     "manifest_valid": check_manifest,
+    "column_names": check_names,
     "files_present": check_files,
     "deletion_vectors_valid": check_deletions,
     "fragments_consistent": check_fragments,

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lance_ops.errors import DatasetExistsError, InvalidArgumentError
 from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, upgrade_blobs
+from lance_ops.file.schema.column_names import check_column_names
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import schema_of_arrow
 from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION
@@ -68,7 +69,8 @@ def plan_write(
     Raises:
         DatasetExistsError: mode is "create" and there is a dataset.
         SchemaMismatchError: the data do not fit the dataset; lists every mismatch.
-        InvalidArgumentError: an overwrite would drop all columns.
+        InvalidArgumentError: an overwrite would drop all columns, or a new column has a name that none may
+            have.
         UnsupportedTypeError: the storage version cannot hold a type; lists every field.
         UnsupportedVersionError: the dataset has a storage version that cannot be written.
         PredicateError: the predicate does not parse, or names a column that is not there.
@@ -155,7 +157,9 @@ def _new_schema(parts: Sequence[tuple[str, pa.Schema]], uri: str, options: Write
     unified = unify_schemas(parts)
     for what, part in parts:
         check_schema(part, unified, what=what, path=uri, fill_missing=options.fill_missing)
-    return schema_of_arrow(unified)
+    schema = schema_of_arrow(unified)
+    check_column_names(schema, path=uri)
+    return schema
 
 
 def _task(store: Store, schema: Schema, version: str, options: WriteOptions) -> WriteTask:
