@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from lance_ops.errors import InvalidArgumentError, NotFoundError, SchemaMismatchError, StorageError
 from lance_ops.maintenance.ingest.views import batch_without_views, has_views, schema_without_views
+from lance_ops.storage.paths import canonical_scheme, is_address, parse_location
 
 # It imports pandas where that is installed, which costs more than most appends: imported where it is needed.
 if TYPE_CHECKING:
@@ -296,15 +297,19 @@ def _not_data(data: object) -> InvalidArgumentError:
 
 
 def _filesystem(path: str) -> tuple[pafs.FileSystem, str]:
-    if "://" not in path:
-        return pafs.LocalFileSystem(), path
-    filesystem, inner = pafs.FileSystem.from_uri(path)
-    return filesystem, inner
+    if is_address(path):
+        location = parse_location(path)
+        if location.is_local:
+            return pafs.LocalFileSystem(), location.uri
+        # With its query, in which pyarrow takes options.
+        filesystem, inner = pafs.FileSystem.from_uri(canonical_scheme(path))
+        return filesystem, inner
+    return pafs.LocalFileSystem(), path
 
 
 def _expand(path: str) -> list[tuple[str, int]]:
     """(path, size) of a file, of every known file below a directory, or of what a glob matches."""
-    if "://" not in path and glob.has_magic(path) and not Path(path).exists():
+    if not is_address(path) and glob.has_magic(path) and not Path(path).exists():
         names = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - Path has no absolute globs
         if not names:
             raise NotFoundError("no input file matches", path=path)
