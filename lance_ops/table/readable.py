@@ -1,7 +1,7 @@
 """Readable version: its rows, by scans, searches and single ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from lance_ops.file.schema.prepared import SchemaCache, prepare_schema
 from lance_ops.filter import Expression
 from lance_ops.filter.kept_filters import KeptFilters
 from lance_ops.storage import Store
+from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import total_rows
 from lance_ops.table.manifest.model import Manifest

@@ -23,6 +23,7 @@ from lance_ops.storage import (
     maps_files,
 )
 from lance_ops.storage.folder_watch import FolderWatch
+from lance_ops.storage.fork_safe import new_lock
 
 _PAGE = 1000
 """Objects that a store lists, or deletes, with one request."""
@@ -39,7 +40,7 @@ class Rate:
 
     per_second: float | None = None
     _next: float = 0.0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=new_lock)
 
     def wait(self, count: int = 1) -> None:
         """Wait for the turn of some requests."""
@@ -70,7 +71,7 @@ class MeteredStore:
         self.inner = inner
         self.requests = 0
         self._rate = rate or Rate()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._listed: dict[str, list[ObjectInfo]] | None = {} if once else None
 
     def once(self) -> "MeteredStore":

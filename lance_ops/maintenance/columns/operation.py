@@ -26,6 +26,7 @@ from lance_ops.maintenance.columns.transform import (
 )
 from lance_ops.maintenance.columns.work import ColumnWork
 from lance_ops.maintenance.engine import Attempt, Run
+from lance_ops.maintenance.ingest.file_source import check_types_known
 from lance_ops.maintenance.ingest.source import open_source, unify_schemas
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
@@ -191,6 +192,7 @@ def values_of(
     source = open_source(columns)
     schemas = source.read_schemas()
     schema = schemas[0][1] if len(schemas) == 1 else unify_schemas(schemas)
+    check_types_known(schema, schemas)
     return ReaderValues(schema, (batch.select(schema.names) for batch in source.batches())), schema
 
 

@@ -15,6 +15,7 @@ from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import check_schema_writable
 from lance_ops.filter import parse_filter, settled
 from lance_ops.maintenance.ingest.conform import check_schema
+from lance_ops.maintenance.ingest.file_source import check_types_known
 from lance_ops.maintenance.ingest.options import KEEPS_SCHEMA, Mode, WriteOptions
 from lance_ops.maintenance.ingest.source import unify_schemas
 from lance_ops.maintenance.ingest.task import WriteTask
@@ -155,6 +156,7 @@ def _with_blobs(parts: Sequence[tuple[str, pa.Schema]], version: str) -> list[tu
 
 def _new_schema(parts: Sequence[tuple[str, pa.Schema]], uri: str, options: WriteOptions) -> Schema:
     unified = unify_schemas(parts)
+    check_types_known(unified, parts)
     for what, part in parts:
         check_schema(part, unified, what=what, path=uri, fill_missing=options.fill_missing)
     schema = schema_of_arrow(unified)

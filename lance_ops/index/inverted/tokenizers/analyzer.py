@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from lance_ops.index.inverted.tokenizers import splitting
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.inverted.tokenizers.splitting import Pieces, Texts
 from lance_ops.index.inverted.tokenizers.tables import folding, newer_lower_case, stop_words
+from lance_ops.storage.fork_safe import cached_property
 
 _REMEMBERED = 1 << 20
 """Pieces whose words are kept at hand."""
