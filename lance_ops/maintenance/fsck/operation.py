@@ -8,6 +8,7 @@ from itertools import pairwise
 from lance_ops.errors import FormatError, InconsistentStoreError, NotFoundError, UnsupportedError
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.registry import why_not_indexed_here
+from lance_ops.maintenance.fsck.blobs import check_blobs
 from lance_ops.maintenance.fsck.files import check_files, promised_files
 from lance_ops.maintenance.fsck.findings import Finding, FsckResult, Severity
 from lance_ops.maintenance.fsck.fragments import (
@@ -24,6 +25,8 @@ from lance_ops.maintenance.fsck.indices import (
 from lance_ops.maintenance.fsck.manifest import describe_damage, location_of, scan_problem
 from lance_ops.maintenance.fsck.names import check_names
 from lance_ops.maintenance.fsck.race_probe import probe_races
+from lance_ops.maintenance.fsck.refs import check_refs
+from lance_ops.maintenance.fsck.row_ids import check_row_ids
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.storage import Store
@@ -209,15 +212,19 @@ CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
     "column_names": check_names,
     "files_present": check_files,
     "deletion_vectors_valid": check_deletions,
+    "blobs_present": check_blobs,
     "fragments_consistent": check_fragments,
+    "row_ids_unique": check_row_ids,
     "indices_consistent": check_indices,
     "indices_readable": check_index_files,
     "index_rows_match": check_index_rows,
     "history_contiguous": check_history,
+    "refs_valid": check_refs,
 }
 """The checks that every run makes, by name: they read metadata, and indices in part."""
 
 DEEPER_CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
+    "row_ids_unique": partial(check_row_ids, deep=True),
     "indices_readable": partial(check_index_files, deep=True),
     "index_rows_match": partial(check_index_rows, deep=True),
 }

@@ -93,6 +93,11 @@ class Bases:
         """
         return self._resolve(file.base_id, DATA_DIRECTORY, file.path)
 
+    def data_folder(self, base_id: int | None) -> str:
+        """Folder of the data files of a base, within its store; "" where they lie in the base itself."""
+        base = self.base(base_id)
+        return DATA_DIRECTORY if base is None or base.is_dataset_root else ""
+
     def deletion_path(self, fragment_id: int, deletion_file: DeletionFile) -> tuple[Store, str]:
         """Store and path of a deletion file."""
         folder, _, name = deletion_file.path(fragment_id).partition("/")
