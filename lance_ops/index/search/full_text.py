@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_ops.errors import UnreadableIndexError, UnsupportedError
 from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.index.column import value_type
-from lance_ops.index.coverage import coverage, effective_fragments
+from lance_ops.index.coverage import effective_fragments, listed_coverage
 from lance_ops.index.inverted.column_search import UNINDEXED
 from lance_ops.index.inverted.layout import read_text_parameters
 from lance_ops.index.inverted.query import TextQuery, columns_of, parse_text_query
@@ -127,9 +127,9 @@ def plan_full_text(dataset: Dataset, given: Any, *, fast: bool) -> FullTextPlan:
 
 
 def _indexed_columns(dataset: Dataset) -> dict[str, tuple[IndexMetadata, ...]]:
-    """Segments of the full-text index on each column that has one; of several the one that covers most."""
+    """Segments of the full-text index on each column that has one: of several, the first of the manifest."""
     found: dict[str, tuple[IndexMetadata, ...]] = {}
-    for index in sorted(coverage(dataset), key=lambda item: (-len(item.covered), item.name)):
+    for index in listed_coverage(dataset):
         if index.kind == TEXT_KIND and len(index.fields) == 1:
             found.setdefault(dataset.lance_schema.path(index.fields[0]), index.segments)
     return found

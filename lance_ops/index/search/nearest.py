@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import LanceOpsError
-from lance_ops.index.coverage import coverage, effective_fragments
+from lance_ops.index.coverage import effective_fragments, listed_coverage
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading, warn_unreadable
 from lance_ops.index.registry import kind_of
@@ -177,19 +177,15 @@ def plan_nearest(dataset: Dataset, given: Mapping[str, Any], *, fast: bool, limi
 
 
 def _segments(dataset: Dataset, query: NearestQuery) -> list[tuple[IndexMetadata, IndexKind]]:
-    """Segments of the vector index on a column that covers most."""
+    """Segments of the vector index on a column: of several, the first of the manifest."""
     field = dataset.lance_schema.field(query.column)
-    fitting = []
-    for index in coverage(dataset):
+    for index in listed_coverage(dataset):
         known = [(segment, kind_of(segment)) for segment in index.segments if segment.kind == VECTOR_KIND]
-        usable = [
-            (segment, kind)
-            for segment, kind in known
-            if kind is not None and effective_fragments(dataset.manifest, segment)
-        ]
-        if index.fields == (field.id,) and usable:
-            fitting.append((-len(index.covered), index.name, usable))
-    return min(fitting, key=lambda item: item[:2])[2] if fitting else []
+        readable = [(segment, kind) for segment, kind in known if kind is not None]
+        if index.fields == (field.id,) and readable:
+            # One that covers nothing any more is not passed over, either: all rows are compared then.
+            return [item for item in readable if effective_fragments(dataset.manifest, item[0])]
+    return []
 
 
 def _most(found: Sequence[Scored], count: int) -> Scored:
