@@ -20,6 +20,7 @@ from lance_ops.index.search.nearest_query import default_metric, nearest_queries
 from lance_ops.index.search.scanned import fragments_text, scanned_rows
 from lance_ops.index.vector.metric import flat_distances
 from lance_ops.index.vector.search import metric_of, search_segment
+from lance_ops.index.vector.vectors import stored_lists
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import RowSet
@@ -246,6 +247,7 @@ class _Best:
 
 def vectors_of(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """The vectors that are there, as a matrix, and of which rows they are; a null in one is NaN."""
+    column = stored_lists(column)
     width = column.type.list_size
     known = pc.is_valid(column).to_numpy(zero_copy_only=False)
     values = (column if known.all() else column.filter(pa.array(known))).flatten()
