@@ -151,6 +151,8 @@ def check_index_files(dataset: Dataset, *, deep: bool = False) -> Iterator[Findi
         # No reader opens a segment that covers nothing any more.
         covers = effective_fragments(dataset.manifest, segment)
         unknown = why_not_indexed_here(dataset, segment)
+        if unknown is None and isinstance(error.__cause__, UnsupportedError):
+            unknown = error.__cause__.message
         if unknown is not None:
             message = f"index {segment.name!r} is kept as it is, and not checked: {unknown}"
             yield Finding("indices_readable", Severity.WARNING, message, segment.directory)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lance_ops.extras import load_extra
 from lance_ops.index.inverted.tokenizers import splitting
+from lance_ops.index.inverted.tokenizers.lists import joined_items
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.inverted.tokenizers.splitting import Pieces, Texts
 from lance_ops.index.inverted.tokenizers.tables import folding, newer_lower_case, stop_words
@@ -70,7 +71,8 @@ class Analyzer:
         return _stemming().Stemmer(self.parameters.language.lower(), 0)
 
     def words(self, values: pa.Array) -> Words:
-        """Cut the texts of a string array; a null has no words."""
+        """Cut the texts of an array of strings, or of lists of them; a null has no words."""
+        values = joined_items(values)
         pieces = self._split(Texts.of(values))
         if values.null_count and self.parameters.base_tokenizer == "raw":
             pieces = _without(pieces, np.asarray(values.is_null().to_numpy(zero_copy_only=False)))

@@ -62,6 +62,11 @@ class ProductQuantizer(Quantizer):
         return self._codebook.reshape(-1, self.dimension)
 
     @property
+    def order(self) -> Mapping[str, Any]:
+        """See `Quantizer.order`."""
+        return {"transposed": self._transposed}
+
+    @property
     def of_residuals(self) -> bool:
         """See `Quantizer.of_residuals`."""
         return self.metric != "dot"
