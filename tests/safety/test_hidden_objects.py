@@ -160,8 +160,12 @@ def test_an_object_that_is_hidden_once_is_not_taken_for_a_removed_one(
         store = snapshot.restore()
         hide = HideOnce(number)
         where = (name, number, looks.looks[number - 1])
-        with contextlib.suppress(LanceOpsError):
+        try:
             operation(HidingStore(store, hide))
+        except LanceOpsError:
+            method, path = hide.looks[number - 1]
+            # Reads of these are repeated.
+            assert not (method == "read" and path.startswith(("_versions/", "_refs/", "_lance_ops/"))), where
         check(store, before, (*where, hide.looks[number - 1 : number]))
         with contextlib.suppress(
             lo.errors.AlreadyExistsError, lo.errors.VersionNotFoundError, lo.errors.InvalidArgumentError

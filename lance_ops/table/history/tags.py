@@ -15,7 +15,7 @@ from lance_ops.errors import (
     check_type,
 )
 from lance_ops.storage import Store
-from lance_ops.storage.absence import is_named, unless_gone
+from lance_ops.storage.absence import is_there, unless_gone
 from lance_ops.table.history.branches import branch_store
 from lance_ops.table.history.pins import pinned
 from lance_ops.table.history.ref_file import (
@@ -134,7 +134,7 @@ def create_tag(
     with pinned(store, version, f"tag {name}"):
         now = datetime.now(UTC)
         tag = Tag(name, version, branch, now, now, manifest_size(store, version), dict(metadata or {}))
-        if not root.supports_put_if_absent and (root.exists(path) or is_named(root, path)):
+        if not root.supports_put_if_absent and is_there(root, path):
             raise taken
         with _taken_back(root, tag, before=None):
             try:
@@ -196,7 +196,7 @@ def delete_tag(root: Store, name: str) -> None:
         VersionNotFoundError: There is no such tag.
     """
     path = _tag_path(name)
-    if not (root.exists(path) or is_named(root, path)):
+    if not is_there(root, path):
         raise _no_tag(root, name)
     root.delete(path)
 
