@@ -19,6 +19,7 @@ from lance_ops.cli.query import changes_command, query_command
 from lance_ops.cli.reports import fsck_command, health_command, history_command, indices_command
 from lance_ops.cli.rows import add_columns_command, alter_column_command, merge_insert_command, update_command
 from lance_ops.cli.sql import sql_command
+from lance_ops.cli.terminated import ends_in_order
 from lance_ops.cli.upkeep import cleanup_command, compact_command, index_command
 from lance_ops.cli.versions import (
     branch_command,
@@ -30,14 +31,19 @@ from lance_ops.cli.versions import (
 from lance_ops.cli.warmup import warmup_command
 
 
-class _InOrder(click.Group):
-    """Lists the commands in the order of a table's life instead of the alphabet's."""
+class _Commands(click.Group):
+    """Lists the commands in the order of a table's life, and lets SIGTERM end them in order."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command that the arguments name."""
+        with ends_in_order():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(self.commands)
 
 
-@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="lance-ops")
 def main() -> None:
     """Keep Lance datasets healthy.

@@ -1,12 +1,11 @@
 """Store clock: the time by the clock of a store, which stamps the files whose ages count."""
 
-import contextlib
 import uuid
 from datetime import UTC, datetime
 
-from lance_ops.errors import LanceOpsError
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
+from lance_ops.storage.discard import discard
 from lance_ops.storage.paths import TEMPORARY_PREFIX
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 
@@ -24,6 +23,5 @@ def store_now(store: Store) -> datetime:
             lambda: next((i for i in store.list(VERSIONS_DIRECTORY) if i.path == path), None)
         )
     finally:
-        with contextlib.suppress(LanceOpsError):
-            persistently(lambda: store.delete(path))
+        discard(store, path)
     return datetime.now(UTC) if found is None else found.modified

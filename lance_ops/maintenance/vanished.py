@@ -9,6 +9,7 @@ from lance_ops.errors import (
     TaskFailedError,
     UnreadableIndexError,
 )
+from lance_ops.storage.absence import is_there
 from lance_ops.table.dataset import Dataset
 
 # What a missing file ends in: at once, inside a task wherever it ran, or inside an index.
@@ -32,7 +33,8 @@ def reading(dataset: Dataset, ours: str) -> Iterator[None]:
     try:
         yield
     except _SIGNS as error:
-        if dataset.store.exists(dataset.location.path):
+        store, path = dataset.store, dataset.location.path
+        if is_there(store, path):
             raise
         raise RetryableCommitConflictError(
             "the version that was being read was removed",

@@ -33,6 +33,11 @@ def is_named(store: Store, path: str) -> bool:
     return False
 
 
+def is_there(store: Store, path: str) -> bool:
+    """Return whether an object is found, or a fresh listing names it."""
+    return store.exists(path) or is_named(store, path)
+
+
 def unless_gone(store: Store, path: str, read: Callable[[], T]) -> T | None:
     """Return what `read` returns, or None when the object is gone.
 

@@ -11,7 +11,8 @@ import uuid
 from collections.abc import Hashable
 from typing import Protocol, TypeGuard
 
-from lance_ops.errors import AlreadyExistsError, LanceOpsError, UnsupportedError
+from lance_ops.errors import AlreadyExistsError, UnsupportedError
+from lance_ops.storage.discard import discard
 from lance_ops.storage.paths import TEMPORARY_PREFIX
 from lance_ops.storage.store import Store
 
@@ -78,8 +79,7 @@ def _ask(store: Store, path: str) -> None:
         )
     finally:
         # Whoever may write but not delete leaves a few bytes, which readers ignore and a cleanup removes.
-        with contextlib.suppress(LanceOpsError):
-            store.delete(path)
+        discard(store, path)
 
 
 def _unlock() -> None:

@@ -17,7 +17,7 @@ from lance_ops.table.history.branches import BRANCH_TREES
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.listing import iter_manifests
+from lance_ops.table.manifest.listing import all_manifests
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 
@@ -51,7 +51,7 @@ def _mark(source: str, clone: Store) -> CloneMarks:
     marks = Marks()
     found = False
     for root in _roots(clone):
-        for location in persistently(lambda root=root: list(iter_manifests(root))):  # type: ignore[misc]
+        for location in persistently(lambda root=root: all_manifests(root)):  # type: ignore[misc]
             found = True
             manifest = persistently(lambda: read_manifest(root, location))  # noqa: B023 - called at once
             marks.mark(_used_files(manifest, source), manifest.version)
@@ -63,7 +63,8 @@ def _mark(source: str, clone: Store) -> CloneMarks:
 def _roots(clone: Store) -> Iterator[Store]:
     yield clone
     between = f"/{VERSIONS_DIRECTORY}/"
-    paths = persistently(lambda: [info.path for info in clone.list(BRANCH_TREES)])
+    # One listing may leave out a name.
+    paths = [info.path for _ in range(2) for info in persistently(lambda: list(clone.list(BRANCH_TREES)))]
     for folder in sorted({path.partition(between)[0] for path in paths if between in path}):
         yield clone.child(folder)
 

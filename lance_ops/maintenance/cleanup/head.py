@@ -14,6 +14,7 @@ from lance_ops.maintenance.fsck.fragments import check_fragments
 from lance_ops.maintenance.fsck.manifest import scan_problem
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
+from lance_ops.storage.absence import is_there
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.file.read import read_manifest
@@ -56,7 +57,7 @@ def check_head(store: Store, location: ManifestLocation, listed: Container[str])
     missing = [
         path
         for path in _files(manifest)
-        if path not in listed and not persistently(lambda path=path: store.exists(path))  # type: ignore[misc]
+        if path not in listed and not persistently(lambda path=path: is_there(store, path))  # type: ignore[misc]
     ]
     if missing:
         more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""

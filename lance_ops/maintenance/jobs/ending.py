@@ -44,7 +44,7 @@ from lance_ops.storage import Store, is_temporary
 from lance_ops.storage.absence import is_named
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.read import read_manifest
-from lance_ops.table.manifest.listing import iter_manifests, latest
+from lance_ops.table.manifest.listing import all_manifests, latest
 from lance_ops.table.manifest.naming import is_detached
 from lance_ops.table.transaction.operations import ReserveFragments, present_files
 
@@ -230,10 +230,8 @@ def _used(store: Store, paths: set[str], since: int) -> set[str]:
     used: set[str] = set()
     if not paths:
         return used
-    # One listing may leave out a name that another one shows.
-    listed = {location.path: location for _ in range(2) for location in iter_manifests(store)}
     # The newest first, which has most of them.
-    for location in sorted(listed.values(), key=lambda location: -location.version):
+    for location in sorted(all_manifests(store), key=lambda location: -location.version):
         if location.version > since or is_detached(location.version):
             try:
                 present = present_files(read_manifest(store, location))

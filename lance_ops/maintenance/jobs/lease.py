@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Self
 
-from lance_ops.errors import LanceOpsError
 from lance_ops.maintenance.jobs.folder import DRIVER, JobFolder
 from lance_ops.maintenance.jobs.sealed import seal
 from lance_ops.storage import ObjectInfo
-from lance_ops.storage.absence import is_named
+from lance_ops.storage.absence import is_there
+from lance_ops.storage.discard import discard
 
 BEAT_SECONDS = 15.0
 """How often a driver says that it is at work, and looks whether it is to stop."""
@@ -61,8 +61,7 @@ class Driver:
         if self._thread is not None:
             self._thread.join()
         # What is broken off shows as that at once.
-        with contextlib.suppress(LanceOpsError):
-            self.job.store.delete(self.path)
+        discard(self.job.store, self.path)
 
     def check(self) -> None:
         """See that the job was not cancelled, as far as is known.
@@ -76,7 +75,7 @@ class Driver:
     def look(self) -> None:
         """Ask the store whether the job is to stop or has ended."""
         store, header = self.job.store, self.job.header_path
-        if self.job.is_cancelled() or not (store.exists(header) or is_named(store, header)):
+        if self.job.is_cancelled() or not is_there(store, header):
             self.cancelled.set()
 
     def others(self) -> bool:

@@ -5,6 +5,7 @@ then a ref file is written, and from then on the branch is found. It goes in the
 the line that it stems from keep the version that it started at. Source: format, branches.
 """
 
+import contextlib
 import os
 import uuid
 from collections.abc import Collection, Mapping
@@ -15,6 +16,7 @@ from lance_ops.errors import (
     BranchInUseError,
     DatasetExistsError,
     InvalidArgumentError,
+    LanceOpsError,
     PathEscapeError,
     RetryableCommitConflictError,
     VersionNotFoundError,
@@ -123,8 +125,15 @@ def create_branch(
             )
         except DatasetExistsError as error:
             raise _left_over(store, name) from error
-        put_branch(root, branch)
-        _confirm(source, branch)
+        try:
+            put_branch(root, branch)
+            _confirm(source, branch)
+        except BaseException:
+            # Its first version is ours, so all that is there is.
+            with contextlib.suppress(LanceOpsError):
+                remove_branch(root, name)
+                _remove_files(store, set())
+            raise
     return made
 
 
@@ -153,8 +162,6 @@ def _confirm(source: Dataset, branch: Branch) -> None:
             read_branch(source.root, branch.parent_branch)
         locate(source.store, branch.parent_version)
     except VersionNotFoundError as error:
-        remove_branch(source.root, branch.name)
-        _remove_files(branch_store(source.root, branch.name), set())
         raise RetryableCommitConflictError(
             "what the branch was made of was removed meanwhile",
             ours=f"branch {branch.name}",

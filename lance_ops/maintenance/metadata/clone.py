@@ -5,10 +5,12 @@ tells the source, so a cleanup of the source would take the files away: a clone 
 source, which cleanups of both libraries keep. Source: format, base paths; what the peer writes.
 """
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -22,6 +24,7 @@ from lance_ops.errors import (
 )
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store, open_store
+from lance_ops.storage.absence import unless_gone
 from lance_ops.table.commit.apply import writer_version
 from lance_ops.table.commit.committer import Committer, committer_for
 from lance_ops.table.commit.publish import publish
@@ -32,7 +35,7 @@ from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.feature_flags import flags_for
 from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
-from lance_ops.table.manifest.listing import ManifestLocation, latest, write_hint
+from lance_ops.table.manifest.listing import HINT_PATH, ManifestLocation, latest, write_hint
 from lance_ops.table.manifest.model import BasePath, Manifest
 from lance_ops.table.manifest.naming import NamingScheme, is_detached, manifest_path
 from lance_ops.table.transaction.operations import ForeignOperation
@@ -84,8 +87,9 @@ def shallow_clone(
     except CommitOutcomeUnknownError:
         # The clone may be there.
         raise
-    except LanceOpsError:
-        delete_tag(source.root, name)
+    except BaseException:
+        with contextlib.suppress(LanceOpsError):
+            delete_tag(source.root, name)
         raise
 
 
@@ -128,16 +132,37 @@ def publish_first(
     storage_options: Mapping[str, str] | None = None,
     root: Store | None = None,
 ) -> Dataset:
-    """Publish the version that a dataset or branch starts with; see `write_first_version`."""
+    """Publish the version that a dataset or branch starts with; see `write_first_version`.
+
+    A failure leaves nothing of it, as far as the store allows and as it is certain what is there.
+    """
     path = manifest_path(manifest.version, NamingScheme.V2)
     location = ManifestLocation(manifest.version, path, scheme=NamingScheme.V2)
-    store.put(transaction.path, encode_transaction(transaction))
-    if not publish(
-        store, committer or committer_for(store), location, encode_manifest(manifest), transaction
-    ):
+    data = encode_manifest(manifest)
+    try:
+        store.put(transaction.path, encode_transaction(transaction))
+        is_ours = publish(store, committer or committer_for(store), location, data, transaction)
+        if is_ours:
+            write_hint(store, manifest.version)
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException:
+        with contextlib.suppress(LanceOpsError):
+            _remove_first(store, path, data, transaction)
+        raise
+    if not is_ours:
+        with contextlib.suppress(LanceOpsError):
+            store.delete(transaction.path)
         raise _exists(store)
-    write_hint(store, manifest.version)
     return Dataset(store, location, manifest, storage_options=storage_options, root=root)
+
+
+def _remove_first(store: Store, path: str, manifest: bytes, transaction: Transaction) -> None:
+    """Remove the version that a dataset or branch was to start with, where it is this one."""
+    found = unless_gone(store, path, partial(store.read, path))
+    if found is not None and bytes(found) == manifest:
+        store.delete_many([path, HINT_PATH])
+    store.delete(transaction.path)
 
 
 def pin_clone(source: Dataset, clone_uri: str) -> str:

@@ -3,12 +3,18 @@
 Source: format, base paths; what the peer writes.
 """
 
+import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lance_ops.errors import CorruptManifestError, InvalidArgumentError
+from lance_ops.errors import (
+    CommitOutcomeUnknownError,
+    CorruptManifestError,
+    InvalidArgumentError,
+    LanceOpsError,
+)
 from lance_ops.file.io.side_files import list_side_files
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.maintenance.metadata.clone import (
@@ -63,7 +69,8 @@ def deep_clone(
     """Make a dataset that starts as a version of another one, with copies of its files.
 
     Files of other bases are copied as well, so that the clone needs nothing but itself; what blobs name by an
-    address outside of the dataset stays there. A clone that was broken off is made anew by another call.
+    address outside of the dataset stays there.
+    A failed clone leaves no copies; one whose process died is made anew by another call.
 
     Args:
         target: The source, or where it lies.
@@ -96,11 +103,45 @@ def deep_clone(
     report = Reporter("deep_clone", progress)
     with pinned(source.store, source.version, f"deep clone {store.uri}"):
         copies = _copies(source)
-        tasks: Iterator[Callable[[], int]] = (partial(copy, store) for copy in copies)
-        for done, _ in enumerate(prefetch(tasks, max(2, requests_at_once(store)))):
+        with _removed_when_it_fails(store, copies):
+            _copy_all(store, copies, report)
+            manifest, transaction = _first_version(source)
+            return publish_first(store, manifest, transaction, committer=committer, storage_options=options)
+
+
+def _copy_all(store: Store, copies: Sequence[_Copy], report: Reporter) -> None:
+    tasks: Iterator[Callable[[], int]] = (partial(copy, store) for copy in copies)
+    finished = prefetch(tasks, max(2, requests_at_once(store)))
+    try:
+        for done, _ in enumerate(finished):
             report("copying files", done + 1, len(copies))
-        manifest, transaction = _first_version(source)
-        return publish_first(store, manifest, transaction, committer=committer, storage_options=options)
+    finally:
+        # After an interrupt, no thread may write once the copies are removed.
+        if isinstance(finished, Generator):
+            finished.close()
+
+
+@contextlib.contextmanager
+def _removed_when_it_fails(store: Store, copies: Sequence[_Copy]) -> Iterator[None]:
+    """Remove the copies when a clone fails, but for files that were there before.
+
+    Nothing is removed where a dataset is: another clone was faster, and uses files of the same names.
+    """
+    before = {
+        info.path
+        for folder in {copy.name.partition("/")[0] for copy in copies}
+        for info in store.list(folder)
+    }
+    try:
+        yield
+    except CommitOutcomeUnknownError:
+        # The clone may be there.
+        raise
+    except BaseException:
+        with contextlib.suppress(LanceOpsError):
+            refuse_existing(store)
+            store.delete_many(copy.name for copy in copies if copy.name not in before)
+        raise
 
 
 def _copies(source: Dataset) -> list[_Copy]:

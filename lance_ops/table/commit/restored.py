@@ -14,6 +14,7 @@ from lance_ops.errors import (
     VersionNotFoundError,
 )
 from lance_ops.storage import Store
+from lance_ops.storage.absence import is_there
 from lance_ops.table.commit.apply import build_manifest
 from lance_ops.table.commit.lineage import settle
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
@@ -74,7 +75,7 @@ def _confirm(
     try:
         locate(store, restored.version)
     except VersionNotFoundError:
-        missing = next((path for path in _files(manifest) if not store.exists(path)), None)
+        missing = next((path for path in _files(manifest) if not is_there(store, path)), None)
     else:
         return
     if missing is None:

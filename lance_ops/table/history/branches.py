@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from lance_ops.errors import AlreadyExistsError, InvalidArgumentError, VersionNotFoundError
 from lance_ops.storage import Store
-from lance_ops.storage.absence import is_named, unless_gone
+from lance_ops.storage.absence import is_there, unless_gone
 from lance_ops.table.history.ref_file import SUFFIX, RefFile, listed_refs, load_ref, names_hint
 
 BRANCHES_DIRECTORY = "_refs/branches"
@@ -123,18 +123,22 @@ def put_branch(root: Store, branch: Branch) -> None:
     """
     path = branch_path(branch.name)
     taken = AlreadyExistsError(f"the branch {branch.name!r} exists", path=root.uri)
-    if not root.supports_put_if_absent and (root.exists(path) or is_named(root, path)):
+    if not root.supports_put_if_absent and is_there(root, path):
         raise taken
+    data = _encode_branch(branch)
     try:
-        root.put(path, _encode_branch(branch), if_absent=root.supports_put_if_absent)
+        root.put(path, data, if_absent=root.supports_put_if_absent)
     except AlreadyExistsError as error:
-        raise taken from error
+        found = unless_gone(root, path, partial(root.read, path))
+        # Equal where the answer to the first attempt was lost.
+        if found is None or bytes(found) != data:
+            raise taken from error
 
 
 def remove_branch(root: Store, name: str) -> bool:
     """Remove the description of a branch, so that nobody finds it any more; whether there was one."""
     path = branch_path(name)
-    was_there = root.exists(path) or is_named(root, path)
+    was_there = is_there(root, path)
     root.delete(path)
     return was_there
 

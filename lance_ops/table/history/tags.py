@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -15,7 +15,7 @@ from lance_ops.errors import (
     check_type,
 )
 from lance_ops.storage import Store
-from lance_ops.storage.absence import is_named, unless_gone
+from lance_ops.storage.absence import is_there, unless_gone
 from lance_ops.table.history.branches import branch_store
 from lance_ops.table.history.pins import pinned
 from lance_ops.table.history.ref_file import (
@@ -134,13 +134,16 @@ def create_tag(
     with pinned(store, version, f"tag {name}"):
         now = datetime.now(UTC)
         tag = Tag(name, version, branch, now, now, manifest_size(store, version), dict(metadata or {}))
-        if not root.supports_put_if_absent and (root.exists(path) or is_named(root, path)):
+        if not root.supports_put_if_absent and is_there(root, path):
             raise taken
-        try:
-            root.put(path, _encode_tag(tag), if_absent=root.supports_put_if_absent)
-        except AlreadyExistsError as error:
-            raise taken from error
-        _confirm(root, store, tag, before=None)
+        with _taken_back(root, tag, before=None):
+            try:
+                root.put(path, _encode_tag(tag), if_absent=root.supports_put_if_absent)
+            except AlreadyExistsError as error:
+                if _content(root, path) != _encode_tag(tag):
+                    raise taken from error
+                # The answer to the first attempt was lost.
+            locate(store, version)
     return tag
 
 
@@ -156,28 +159,34 @@ def update_tag(root: Store, name: str, version: int, *, branch: str | None = Non
     with pinned(store, version, f"tag {name}"):
         size = manifest_size(store, version)
         tag = Tag(name, version, branch, old.created_at, datetime.now(UTC), size, old.metadata)
-        root.put(_tag_path(name), _encode_tag(tag))
-        _confirm(root, store, tag, before=old)
+        with _taken_back(root, tag, before=old):
+            root.put(_tag_path(name), _encode_tag(tag))
+            locate(store, version)
     return tag
 
 
-def _confirm(root: Store, store: Store, tag: Tag, before: Tag | None) -> None:
-    """See that the version of a tag is there now that the tag is: a foreign cleanup knows no pins.
+@contextlib.contextmanager
+def _taken_back(root: Store, tag: Tag, before: Tag | None) -> Iterator[None]:
+    """Write a tag, and see that its version is there afterwards: a foreign cleanup knows no pins.
 
-    Raises:
-        VersionNotFoundError: It is gone; the tag is as it was before.
+    When that fails, the tag is as it was before, as far as the store allows.
     """
+    path = _tag_path(tag.name)
     try:
-        locate(store, tag.version)
-    except VersionNotFoundError:
-        path = _tag_path(tag.name)
+        yield
+    except BaseException:
         with contextlib.suppress(LanceOpsError):
-            if bytes(root.read(path)) == _encode_tag(tag):
+            if _content(root, path) == _encode_tag(tag):
                 if before is None:
                     root.delete(path)
                 else:
                     root.put(path, _encode_tag(before))
         raise
+
+
+def _content(root: Store, path: str) -> bytes | None:
+    data = unless_gone(root, path, partial(root.read, path))
+    return None if data is None else bytes(data)
 
 
 def delete_tag(root: Store, name: str) -> None:
@@ -187,7 +196,7 @@ def delete_tag(root: Store, name: str) -> None:
         VersionNotFoundError: There is no such tag.
     """
     path = _tag_path(name)
-    if not (root.exists(path) or is_named(root, path)):
+    if not is_there(root, path):
         raise _no_tag(root, name)
     root.delete(path)
 

@@ -76,6 +76,12 @@ def iter_manifests(store: Store) -> Iterator[ManifestLocation]:
     return manifests_among(store, store.list(VERSIONS_DIRECTORY))
 
 
+def all_manifests(store: Store) -> list[ManifestLocation]:
+    """Return all manifests for a decision to delete: those of two listings, as one may leave out a name."""
+    found = {location.path: location for _ in range(2) for location in iter_manifests(store)}
+    return list(found.values())
+
+
 def manifests_among(store: Store, infos: Iterable[ObjectInfo]) -> Iterator[ManifestLocation]:
     """Like `iter_manifests`, of a listing of their folder that is at hand."""
     found: NamingScheme | None = None

@@ -12,6 +12,7 @@ it has read the version that it commits on. It finds one of the two, or the clea
 from collections.abc import Sequence
 
 from lance_ops.storage import Store
+from lance_ops.storage.absence import is_there
 from lance_ops.table.history.pins import list_removals
 
 
@@ -27,4 +28,7 @@ def find_left_over(store: Store, paths: Sequence[str]) -> str | None:
     """
     announced = {path for removal in list_removals(store) for path in removal.files}
     files = (path for path in paths if not path.endswith("/"))
-    return next((path for path in files if path in announced or not store.exists(path)), None)
+    return next(
+        (path for path in files if path in announced or not is_there(store, path)),
+        None,
+    )
