@@ -31,6 +31,7 @@ from lance_ops.table.commit.carried_fields import CarriedFields
 from lance_ops.table.commit.commit_files import CommitFiles
 from lance_ops.table.commit.committer import Committer, committer_for, deletion_mark
 from lance_ops.table.commit.concurrent_commits import base_conflict, emptied_fragments
+from lance_ops.table.commit.given_field_ids import highest_field_id
 from lance_ops.table.commit.head import check_head, find_head, known_head
 from lance_ops.table.commit.jobs.done_before import DoneBefore
 from lance_ops.table.commit.jobs.job_record import list_record
@@ -369,6 +370,7 @@ class _Commit:
             base_schema=base.schema,
             data_storage_version=self.data_storage_version,
             restored=self.restored,
+            highest_field_id=highest_field_id(self.store, operation, head, self.restored),
         )
         return final, build_manifest(head, final, options, encoded=self.files.encoded(final))
 
