@@ -22,6 +22,7 @@ from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.delete.search import FragmentMatch
 from lance_ops.maintenance.engine import Attempt, Run
+from lance_ops.maintenance.ingest.recast import schema_conflict
 from lance_ops.maintenance.merge_insert.clauses import Clauses
 from lance_ops.maintenance.merge_insert.commit import MergedRows, commit_merged
 from lance_ops.maintenance.merge_insert.keys import KeyIndex, plain_keys
@@ -126,12 +127,7 @@ def merge_partitions(
     def work(attempt: Attempt) -> MergeResult:
         dataset = attempt.dataset
         if dataset.lance_schema.fields != fields:
-            raise InvalidArgumentError(
-                "the schema of the dataset changed while the source was merged",
-                path=dataset.uri,
-                field="data",
-                hint="run it again",
-            )
+            raise schema_conflict("merge_insert", dataset, ["the source was read for another schema"])
         found = _join(df, sides, schema, clauses, attempt, partitions)
         attempt.written += data_paths(found.new)
         if not (found.rows_inserted or found.rows_updated or found.rows_deleted):

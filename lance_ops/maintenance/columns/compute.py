@@ -18,6 +18,7 @@ from lance_ops.table.assemble import null_column
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.data_file import DataFile
+from lance_ops.table.manifest.field_ids import highest_given
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_rows import FragmentRows
 from lance_ops.table.scan.projection import rows_without_columns
@@ -153,6 +154,5 @@ def _spread(values: pa.Array, places: _Places, rows: int, field: pa.Field) -> pa
 
 
 def first_free_id(dataset: Dataset) -> int:
-    """An id that no column has, nor had one that was dropped and whose values still lie in files."""
-    stored = (field for part in dataset.fragments for file in part.all_files for field in file.fields)
-    return max([dataset.lance_schema.max_field_id, *stored], default=-1) + 1
+    """A field id that no column has, or had in a version that is kept or recorded; see `highest_given`."""
+    return highest_given(dataset.store, dataset.manifest) + 1

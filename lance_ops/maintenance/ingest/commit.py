@@ -12,6 +12,7 @@ from lance_ops.errors import (
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.ingest.options import KEEPS_SCHEMA, WRITE_REPLANS
 from lance_ops.maintenance.ingest.plan import WritePlan
+from lance_ops.maintenance.ingest.recast import recast
 from lance_ops.maintenance.ingest.replacement import Replacement, Search, commit_replacement
 from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult
 from lance_ops.maintenance.progress import Progress
@@ -47,8 +48,8 @@ def commit_write(
     Args:
         plan: From `plan_write`.
         results: Of every `write_task`, in the order of rows.
-        max_replans: How often an append or a replacement is tried anew on the head after a retryable
-            conflict. No data are written again for that.
+        max_replans: How often an append or a replacement is tried again on the head after a retryable
+            conflict. Data are written again for that only where an append meets another schema; see `recast`.
         progress: Receives events.
         runner: Looks for the rows that a replacement deletes; threads of this process by default.
 
@@ -82,14 +83,16 @@ def commit_write(
     search = Search()
 
     def commit(attempt: Attempt) -> AppendResult:
-        current = plan
+        current, parts = plan, results
         if attempt.replans.count:
-            current = _replan(plan, attempt.dataset)
-            _check_files(current, results)
-        _check_rows(current, results)
+            current, parts = _replan(plan, results, attempt)
+        _check_rows(current, parts)
         if current.mode == "replace_where":
-            return _replace(current, results, attempt, search)
-        return _result(current, results, attempt, _commit_or_join(current, results, attempt))
+            return _replace(current, parts, attempt, search)
+        result = _result(current, parts, attempt, _commit_or_join(current, parts, attempt))
+        if parts is not results and not result.already_committed:
+            abandon_write(plan, results)
+        return result
 
     try:
         return run.replanned(commit)
@@ -190,9 +193,16 @@ def _fragments(results: Sequence[WriteTaskResult]) -> tuple[Fragment, ...]:
     return tuple(fragment for result in results for fragment in result.fragments)
 
 
-def _replan(plan: WritePlan, head: Dataset) -> WritePlan:
-    """The same files on the head, if they still fit it."""
-    if plan.options.mode in KEEPS_SCHEMA and not _same_layout(plan.task, head):
+def _replan(
+    plan: WritePlan, results: Sequence[WriteTaskResult], attempt: Attempt
+) -> tuple[WritePlan, Sequence[WriteTaskResult]]:
+    """The plan on the head, with the files of the results, or with new ones for another schema."""
+    head, task = attempt.dataset, plan.task
+    current = replace(plan, dataset=head, mode=plan.options.mode)
+    if plan.options.mode not in KEEPS_SCHEMA or _same_layout(task, head):
+        _check_files(current, results)
+        return current, results
+    if plan.options.mode != "append" or not _same_version(task, head):
         raise CommitConflictError(
             "the schema or the storage version of the dataset is not what the data were written for",
             ours=f"{plan.options.mode} on version {plan.dataset.version if plan.dataset else 0}",
@@ -201,15 +211,25 @@ def _replan(plan: WritePlan, head: Dataset) -> WritePlan:
             path=plan.uri,
             hint="run it again",
         )
-    return replace(plan, dataset=head, mode=plan.options.mode)
+    if task.job_key is not None and find_job(head, task.job_key) is not None:
+        return current, results
+    _check_files(current, results)
+    with_rows = [result for result in results if result.fragments]
+    parts = recast(task, plan.dataset, with_rows, head, runner=attempt.run.runner, report=attempt.run.report)
+    attempt.written.extend(path for part in parts for path in part.paths)
+    return current, parts
 
 
-def _same_layout(task: WriteTask, head: Dataset) -> bool:
+def _same_version(task: WriteTask, head: Dataset) -> bool:
     try:
         check_side_by_side(head, task.storage_version)
     except InvalidArgumentError:
         return False
-    return head.lance_schema.fields == task.schema.fields
+    return True
+
+
+def _same_layout(task: WriteTask, head: Dataset) -> bool:
+    return _same_version(task, head) and head.lance_schema.fields == task.schema.fields
 
 
 def _result(

@@ -27,7 +27,7 @@ from lance_ops.maintenance.merge_insert.commit import MergedRows, commit_merged,
 from lance_ops.maintenance.merge_insert.inserted_keys import primary_key
 from lance_ops.maintenance.merge_insert.plan import MergePlan, SourceKeys, key_table, plan_merge
 from lance_ops.maintenance.merge_insert.result import MergeResult
-from lance_ops.maintenance.merge_insert.source import SourceRows, read_source
+from lance_ops.maintenance.merge_insert.source import SourceRows, fit_source, read_source
 from lance_ops.maintenance.merge_insert.write import MergeTask, carried_along, share_rows, write_merged
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.runner import LocalRunner
@@ -199,14 +199,18 @@ def _merge(
         found = call.find_job()
         if found is not None:
             return done(**found)
-    schema = call.dataset.lance_schema
+    base = call.dataset
+    schema = base.lance_schema
     source = read_source(data, schema, key, inserts=clauses.inserts, uri=call.store.uri, leaving=leaving)
     try:
         keys = SourceKeys.of(source, key)
         pruners: Sequence[Pruner] = default_pruners() if use_index else ()
 
         def plan(dataset: Dataset) -> MergePlan:
-            _check_same_columns(dataset, schema.fields)
+            nonlocal base, keys
+            if dataset.lance_schema.fields != base.lance_schema.fields:
+                fit_source(source, base, dataset, key, inserts=clauses.inserts)
+                base, keys = dataset, SourceKeys.of(source, key)
             with said_by_rows():
                 return plan_merge(
                     dataset,
@@ -221,7 +225,11 @@ def _merge(
 
         if dry_run:
             return plan(call.dataset)
-        return call.execute(plan, partial(commit_merge, source, keys), done, reads="a join")
+
+        def commit(attempt: Attempt, planned: MergePlan) -> MergeResult:
+            return commit_merge(source, keys, attempt, planned)
+
+        return call.execute(plan, commit, done, reads="a join")
     finally:
         source.close()
 
@@ -242,17 +250,6 @@ def key_of(dataset: Dataset, on: str | Sequence[str] | None) -> tuple[str, ...]:
             "no key was given, and the schema declares none", field="on", hint="name the columns of the key"
         )
     return tuple(item.name for item in declared)
-
-
-def _check_same_columns(dataset: Dataset, fields: Sequence[object]) -> None:
-    """See that the source was read for the columns that a later version still has."""
-    if tuple(dataset.lance_schema.fields) != tuple(fields):
-        raise InvalidArgumentError(
-            "the schema of the dataset changed while the source was merged",
-            path=dataset.uri,
-            field="data",
-            hint="run it again",
-        )
 
 
 def commit_merge(source: SourceRows, keys: SourceKeys, attempt: Attempt, plan: MergePlan) -> MergeResult:

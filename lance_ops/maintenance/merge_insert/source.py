@@ -19,10 +19,12 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.maintenance.ingest.conform import conform, find_mismatches
 from lance_ops.maintenance.ingest.file_source import FileSource
+from lance_ops.maintenance.ingest.recast import convert, match_columns, schema_conflict
 from lance_ops.maintenance.ingest.source import open_source, unify_schemas
 from lance_ops.maintenance.merge_insert.keys import check_key_type
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.assemble import null_column
+from lance_ops.table.dataset import Dataset
 
 IN_MEMORY = 256 << 20
 """Bytes of a source above which it is put on disk."""
@@ -97,6 +99,35 @@ def read_source(
     if leaving is None or not leaving.num_rows:
         return SourceRows(schema, table, folder=folder)
     return SourceRows(schema, _with_keys(table, leaving, on), leaving.num_rows, folder)
+
+
+def fit_source(source: SourceRows, base: Dataset, head: Dataset, on: Sequence[str], *, inserts: bool) -> None:
+    """Convert a source that was read for a version to the schema of a later one, in place.
+
+    Args:
+        source: The rows.
+        base: The version that they were read for.
+        head: The later version.
+        on: Columns of the key.
+        inserts: Rows are added.
+
+    Raises:
+        CommitConflictError: A column of the source is gone, or has a type that its values cannot become.
+        SchemaMismatchError: A value does not fit the new type.
+    """
+    sources, problems = match_columns(source.schema, base, head, adds_rows=inserts)
+    problems += [f"{name!r}, a column of the key, has another name" for name in on if name not in sources]
+    if problems:
+        raise schema_conflict("merge_insert", head, problems)
+    schema = head.lance_schema.select([name for name in head.lance_schema.names if name in sources])
+    arrow = prepare_schema(schema).arrow
+    columns = [
+        pa.chunked_array(
+            [convert(chunk, field) for chunk in source.table.column(sources[field.name]).chunks], field.type
+        )
+        for field in arrow
+    ]
+    source.schema, source.table = schema, pa.Table.from_arrays(columns, schema=arrow)
 
 
 def source_schema(given: pa.Schema, target: Schema, on: Sequence[str], *, inserts: bool, uri: str) -> Schema:

@@ -12,6 +12,7 @@ from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.file.schema.column_names import check_column_names
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
 from lance_ops.table.manifest.feature_flags import Feature, contradictions, flags_for
+from lance_ops.table.manifest.field_ids import record_given
 from lance_ops.table.manifest.fragments.totals import in_id_order
 from lance_ops.table.manifest.model import Manifest, WriterVersion
 from lance_ops.table.transaction.apply_fragments import check_fragment_id, next_fragment_id
@@ -74,6 +75,7 @@ def build_manifest(
     if not isinstance(operation, Restore):
         # All that an overwrite brings is new.
         check_column_names(changed.schema, () if isinstance(operation, Overwrite) else current.schema.names)
+    changed = record_given(current, changed, options.highest_field_id)
     fragments = in_id_order(changed.fragments)
     highest = next_fragment_id(changed) - 1
     check_fragment_id(highest)

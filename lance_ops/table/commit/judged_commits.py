@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from lance_ops.errors import CommitConflictError, InvalidArgumentError
 from lance_ops.storage import Store
+from lance_ops.table.commit.carried_fields import CarriedFields
 from lance_ops.table.commit.concurrent_commits import (
     Committed,
     Passed,
@@ -33,6 +34,7 @@ class JudgedCommits:
     Attributes:
         store: Where the table is.
         brought: Files that ours brings.
+        carried: The fields that ours depends on.
         also_judge: Looks at each commit that the matrix lets pass; a reason is a conflict.
         passed: What is kept of each, in their order.
         passed_restore: One of them went back to an earlier version.
@@ -40,6 +42,7 @@ class JudgedCommits:
 
     store: Store
     brought: tuple[str, ...]
+    carried: CarriedFields
     also_judge: Callable[[Transaction], str | None] | None = None
     passed: list[Passed] = field(default_factory=list)
     passed_restore: bool = False
@@ -89,6 +92,9 @@ class JudgedCommits:
             raise taken
         if collision is not None:
             raise collision
+        reason = self.carried.judge_head(manifest.schema) if self.passed else None
+        if reason is not None:
+            raise conflict(ours, self.passed[-1], reason)
         return None
 
     def check_left_over(self, ours: Transaction) -> None:
@@ -110,7 +116,10 @@ class JudgedCommits:
             return conflict(ours, committed, verdict.reason)
         if verdict.outcome is Outcome.INCOMPATIBLE:
             return contradiction(ours, committed, verdict.reason)
-        reason = None if self.also_judge is None else self.also_judge(committed.transaction)
+        theirs = committed.transaction
+        reason = self.carried.judge(theirs.operation)
+        if reason is None and self.also_judge is not None:
+            reason = self.also_judge(theirs)
         return None if reason is None else conflict(ours, committed, reason)
 
     def _taken(self, theirs: Committed, path: str) -> InvalidArgumentError:

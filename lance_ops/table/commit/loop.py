@@ -27,9 +27,11 @@ from lance_ops.errors import (
 from lance_ops.storage import Store, open_store
 from lance_ops.storage.prefetch import has_latency, side_by_side
 from lance_ops.table.commit.apply import build_manifest
+from lance_ops.table.commit.carried_fields import CarriedFields
 from lance_ops.table.commit.commit_files import CommitFiles
 from lance_ops.table.commit.committer import Committer, committer_for, deletion_mark
 from lance_ops.table.commit.concurrent_commits import base_conflict, emptied_fragments
+from lance_ops.table.commit.given_field_ids import highest_field_id
 from lance_ops.table.commit.head import check_head, find_head, known_head
 from lance_ops.table.commit.jobs.done_before import DoneBefore
 from lance_ops.table.commit.jobs.job_record import list_record
@@ -169,7 +171,7 @@ def commit(
         ahead=seen if head is None else head.dataset,
         seen=seen,
         guard=guard,
-        theirs=JudgedCommits(store, brought, also_judge),
+        theirs=JudgedCommits(store, brought, CarriedFields.of(operation, base), also_judge),
         settle_later=settle_later and has_latency(store),
         settle_head=None if head is None else head.settle,
     )
@@ -329,16 +331,12 @@ class _Commit:
             self.operation.check(base.manifest)
             if self.ours.operation.keeps_data:
                 self._note_data_transaction(known.manifest)
-        is_own = self.ahead is not None
-        look = partial(known_head, self.store, known, self.ours, is_own=is_own, settle=self.settle_head)
+        own = self.ahead is not None
+        look = partial(known_head, self.store, known, self.ours, is_own=own, settle=self.settle_head)
         if not ahead:
             return look()
-
-        def put() -> None:
-            self.files.write_transaction(self.ours)
-
         # A look that fails ends the commit, which removes what was put.
-        found, _ = side_by_side(self.store, look, put)
+        found, _ = side_by_side(self.store, look, partial(self.files.write_transaction, self.ours))
         return found
 
     def _build(self, base: Manifest, head: Manifest) -> tuple[Transaction, Manifest]:
@@ -372,6 +370,7 @@ class _Commit:
             base_schema=base.schema,
             data_storage_version=self.data_storage_version,
             restored=self.restored,
+            highest_field_id=highest_field_id(self.store, operation, head, self.restored),
         )
         return final, build_manifest(head, final, options, encoded=self.files.encoded(final))
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.table.manifest.data_file import LINEAGE_FIELDS, TOMBSTONE, DataFile
 from lance_ops.table.manifest.fragment import Fragment, SpilledSequence
 from lance_ops.table.manifest.fragments.totals import highest_id, with_fragments
@@ -131,6 +132,28 @@ def free_row_id(manifest: Manifest) -> int:
         if isinstance(fragment.row_ids, bytes):
             highest = max(highest, end_of_row_ids(fragment.row_ids))
     return highest
+
+
+def without_dropped(fragments: Sequence[Fragment], schema: Schema) -> Sequence[Fragment]:
+    """New fragments without the columns that were dropped after they were written.
+
+    Their ids must not stay in the data files: a later column could get one of them.
+    """
+    kept = frozenset(prepare_schema(schema).ids) | frozenset(LINEAGE_FIELDS.values())
+    if all(kept.issuperset(file.fields) for fragment in fragments for file in fragment.files):
+        return fragments
+    return project_fragments(
+        (
+            fragment.replace(
+                files=tuple(
+                    replace(file, fields=tuple(item if item in kept else TOMBSTONE for item in file.fields))
+                    for file in fragment.files
+                )
+            )
+            for fragment in fragments
+        ),
+        schema,
+    )
 
 
 def has_all_row_ids(fragment: Fragment) -> bool:

@@ -12,6 +12,7 @@ from lance_ops.table.commit.concurrent_commits import base_conflict
 from lance_ops.table.commit.rebase.deletions import rebase_delete, rebase_update
 from lance_ops.table.commit.rebase.rewrite import rebase_rewrite
 from lance_ops.table.commit.rebase.work import Rebase, by_id
+from lance_ops.table.manifest.field_ids import stored_ids
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.index_versions import holds_stable_row_ids
@@ -46,11 +47,21 @@ def rebase(work: Rebase) -> Operation:
 def _rebase_schema(operation: Operation, work: Rebase) -> Operation:
     if work.head.schema.fields != work.base.schema.fields:
         raise base_conflict(work.ours, "the schema changed", work.head.version)
+    if isinstance(operation, Merge) and work.head.fragments != work.base.fragments:
+        _check_new_ids(operation, work)
     if isinstance(operation, Merge) and operation.schema_only:
         return replace(operation, fragments=tuple(work.head.fragments))
     if isinstance(operation, Merge) and work.head.fragments != work.base.fragments:
         raise base_conflict(work.ours, "the fragments changed", work.head.version)
     return operation
+
+
+def _check_new_ids(operation: Merge, work: Rebase) -> None:
+    """See that no file that others added since holds values under the id of a new column."""
+    new = {node.id for node in operation.schema.walk()} - {node.id for node in work.base.schema.walk()}
+    used = new & stored_ids(work.head.fragments)
+    if used:
+        raise base_conflict(work.ours, f"field id {min(used)} is in use by data files", work.head.version)
 
 
 def _rebase_create_index(operation: CreateIndex, work: Rebase) -> CreateIndex:

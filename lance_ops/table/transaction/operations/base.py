@@ -41,6 +41,7 @@ class ManifestOptions:
             or the default, when None.
         stable_row_ids: Give rows stable ids; when a dataset is created only.
         restored: The manifest that a Restore goes back to.
+        highest_field_id: Highest field id that was ever given out; None where it need not be recorded.
     """
 
     timestamp: datetime
@@ -49,6 +50,7 @@ class ManifestOptions:
     data_storage_version: str | None = None
     stable_row_ids: bool = False
     restored: Manifest | None = None
+    highest_field_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

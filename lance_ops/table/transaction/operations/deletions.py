@@ -13,7 +13,7 @@ from lance_ops.pb import transaction_pb2
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import with_fragments
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.transaction.apply_fragments import new_fragments, touch_rows
+from lance_ops.table.transaction.apply_fragments import new_fragments, touch_rows, without_dropped
 from lance_ops.table.transaction.apply_indices import without_fields
 from lance_ops.table.transaction.key_filter import KeyFilter
 from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Scope
@@ -158,7 +158,7 @@ class Update(CommittedOperation):
         check_moved_rows(manifest, self.new_fragments)
 
     def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
-        new, next_row_id = new_fragments(current, self.new_fragments)
+        new, next_row_id = new_fragments(current, without_dropped(self.new_fragments, current.schema))
         updated = self.updated_fragments
         indices = current.indices
         if self.fields_modified:

@@ -12,7 +12,11 @@ from lance_ops.pb import transaction_pb2
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import with_fragments
 from lance_ops.table.manifest.model import BasePath, Manifest
-from lance_ops.table.transaction.apply_fragments import new_fragments, storage_version
+from lance_ops.table.transaction.apply_fragments import (
+    new_fragments,
+    storage_version,
+    without_dropped,
+)
 from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Scope
 from lance_ops.table.transaction.operations.checks import (
     check_added,
@@ -63,7 +67,7 @@ class Append(CommittedOperation):
         check_added(manifest, self.fragments, schema or manifest.schema)
 
     def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
-        new, next_row_id = new_fragments(current, self.fragments)
+        new, next_row_id = new_fragments(current, without_dropped(self.fragments, current.schema))
         return current.replace(
             fragments=with_fragments(current.fragments, added=new), next_row_id=next_row_id
         )
