@@ -152,7 +152,7 @@ def delete_command(
 @job_key_option
 @dataset_command
 def drop_columns_command(call: Call, *, columns: tuple[str, ...], job_key: str | None) -> None:
-    """Drop the top-level COLUMNS of URI, in one commit; earlier versions keep them.
+    """Drop the COLUMNS of URI, in one commit; earlier versions keep them. A path such as a.b drops a member.
 
     No file is rewritten: the space comes back with compaction and cleanup.
     """

@@ -7,6 +7,7 @@ that they can answer, and which a transaction records (`Expression.to_sql`).
 What a filter may contain, and where its meaning differs from the peer's, is in `docs/filters.md`.
 """
 
+from lance_ops.filter.computed import computed_field
 from lance_ops.filter.evaluate.evaluate import evaluate, evaluate_values, select
 from lance_ops.filter.expression import Column, Expression, Literal, format_path
 from lance_ops.filter.functions.registry import ALIASES, FUNCTIONS
@@ -21,6 +22,7 @@ __all__ = [
     "Expression",
     "Literal",
     "column_sql",
+    "computed_field",
     "conjuncts",
     "depends_on_day",
     "evaluate",

@@ -93,7 +93,7 @@ class KeptFilters:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
+        self.schema = schema
         self._parsed: dict[str, Expression] = {}
         # None of a shape that was seen once: it may be the only time, and a template costs a second parsing.
         self._templates: dict[str, tuple[_Template, ...] | None] = {}
@@ -108,7 +108,7 @@ class KeptFilters:
         if found is not None:
             return found
         if len(sql) > _LONGEST or depends_on_day(sql):
-            return parse_filter(sql, self._schema)
+            return parse_filter(sql, self.schema)
         found = self._parse(sql)
         _keep(self._parsed, sql, found)
         return found
@@ -116,7 +116,7 @@ class KeptFilters:
     def _parse(self, sql: str) -> Expression:
         plain = split_constants(sql)
         if plain is None:
-            return parse_filter(sql, self._schema)
+            return parse_filter(sql, self.schema)
         shape, constants = plain
         is_new = shape not in self._templates
         templates = self._templates.get(shape)
@@ -124,7 +124,7 @@ class KeptFilters:
             filled = template.fill(constants)
             if filled is not None:
                 return filled
-        parsed = parse_filter(sql, self._schema)
+        parsed = parse_filter(sql, self.schema)
         if is_new:
             _keep(self._templates, shape, None)
         elif templates is None or 0 < len(templates) < _MOST_OF_SHAPE:
@@ -153,7 +153,7 @@ class KeptFilters:
         for place, other in zip(places, _others(constants, places), strict=True):
             others[place] = other
         try:
-            proof = parse_filter(join_constants(shape, others), self._schema)
+            proof = parse_filter(join_constants(shape, others), self.schema)
         except PredicateError:
             return None
         same_tree = template.fill(constants) == parsed and template.fill(others) == proof

@@ -124,14 +124,13 @@ def narrowed(literal: Literal, target: pa.DataType) -> Literal | None:
 
 
 def _as_timestamp(literal: Literal, target: pa.DataType) -> Literal | None:
-    """A date or a timestamp of a coarser unit; a date is midnight in UTC in any zone, as in the peer."""
+    """A date or a timestamp, if the unit holds it; a date is midnight in UTC in any zone, as in the peer."""
     per_second = _TICKS_PER_SECOND[target.unit]
     if pat.is_date(literal.type):
         seconds = literal.value * _SECONDS_PER_DAY if pat.is_date32(literal.type) else literal.value // 1000
         rest, ticks = 0, seconds * per_second
     elif literal.type.tz == target.tz:
-        ratio, rest = divmod(per_second, _TICKS_PER_SECOND[literal.type.unit])
-        ticks = literal.value * ratio
+        ticks, rest = divmod(literal.value * per_second, _TICKS_PER_SECOND[literal.type.unit])
     else:
         return None
     return None if rest or abs(ticks) >= 2**63 else Literal(ticks, target)

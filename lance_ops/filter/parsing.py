@@ -32,13 +32,17 @@ def parse_filter(sql: str, schema: pa.Schema) -> Expression:
     return resolve_filter(sql, schema)
 
 
-def parse_value(sql: str, schema: pa.Schema, hint: pa.DataType | None = None) -> Expression:
+def parse_value(
+    sql: str, schema: pa.Schema, hint: pa.DataType | None = None, *, narrow: bool = False
+) -> Expression:
     """Parse an expression of any type and resolve it against a schema.
 
     Args:
         sql: What a filter may contain, also where its value is no condition.
         schema: The columns that it may name.
         hint: The type that is wanted, for numbers and texts without a type of their own.
+        narrow: Compute numbers beside a column in the type of the column, as the peer does: `i + 1` of an
+            int32 column is an int32. Else they are computed in 64 bits.
 
     Raises:
         PredicateError: See `parse_filter`.
@@ -46,7 +50,7 @@ def parse_value(sql: str, schema: pa.Schema, hint: pa.DataType | None = None) ->
     check_type(sql, str, "an SQL expression", field="expression")
     from lance_ops.filter.parse.resolve import resolve_value
 
-    return resolve_value(sql, schema, hint)
+    return resolve_value(sql, schema, hint, narrow=narrow)
 
 
 def settled(sql: str, schema: pa.Schema) -> str:

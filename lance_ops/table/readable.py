@@ -20,13 +20,14 @@ from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import total_rows
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.scan.accelerators import default_pruners, default_search
+from lance_ops.table.scan.computed import ComputedColumns, ComputedScan
 from lance_ops.table.scan.kept_plans import KeptPlans
 from lance_ops.table.scan.kept_rows import KeptRows
 from lance_ops.table.scan.options import ScanOptions
 from lance_ops.table.scan.plan import plan_scan
 from lance_ops.table.scan.projection import build_projection, build_take_projection
 from lance_ops.table.scan.pruner import Pruner, indexed_fragments
-from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_COLUMNS, row_column_field
+from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_COLUMNS, ROW_ID, row_column_field
 from lance_ops.table.scan.run import BATCH_ROWS, Scan
 from lance_ops.table.scan.scored_scan import PostFilter, ScoredScan, build_output
 from lance_ops.table.scan.search import SearchPlan
@@ -139,7 +140,8 @@ class Readable(Snapshot):
 
         Args:
             columns: Top-level names, nested paths such as `a.b`, or `_rowid`, `_rowaddr`, `_rowoffset`,
-                `_row_created_at_version`, `_row_last_updated_at_version`; all columns when None.
+                `_row_created_at_version`, `_row_last_updated_at_version`; or SQL expressions by the names of
+                the columns of the result, such as `{"y": "x * 2"}`; all columns when None.
             filter: SQL, or a parsed expression.
             limit: Rows to return at most.
             offset: Rows to leave out at the start.
@@ -163,6 +165,13 @@ class Readable(Snapshot):
             PredicateError: The filter does not parse.
             UnsupportedError: A column whose values this version cannot reach.
         """
+        computed = None
+        if isinstance(columns, Mapping):
+            scores = ["_distance"] * (nearest is not None) + ["_score"] * (full_text_query is not None)
+            computed = self._compute(
+                columns, scores, [ROW_ID] * with_row_id + [ROW_ADDRESS] * with_row_address
+            )
+            columns = computed.sources
         if batch_rows is not None:
             warn_renamed("batch_rows", "batch_size")
         if filter is not None:
@@ -181,7 +190,7 @@ class Readable(Snapshot):
             if isinstance(post, str):
                 post = self.parse_filter(post, search.column)
             skip = offset or 0
-            return ScoredScan(
+            scored = ScoredScan(
                 self,
                 rows,
                 search,
@@ -203,6 +212,7 @@ class Readable(Snapshot):
                 found_limit=None if limit is None or nearest is not None else skip + limit,
                 kept=self._kept_rows if fragments is None and pruners is None else None,
             )
+            return scored if computed is None else ComputedScan(scored, computed)
         expression = self.parse_filter(filter) if isinstance(filter, str) else filter
         prunings = []
         if expression is not None:
@@ -231,7 +241,8 @@ class Readable(Snapshot):
             plan = make()
         else:
             plan = self._kept_plans.get((projection, expression, *prunings), make)
-        return Scan(self, plan, batch_rows=batch_rows, threads=THREADS if threads is None else threads)
+        scan = Scan(self, plan, batch_rows=batch_rows, threads=THREADS if threads is None else threads)
+        return scan if computed is None else ComputedScan(scan, computed)
 
     def scan(
         self,
@@ -335,6 +346,11 @@ class Readable(Snapshot):
         Raises:
             InvalidArgumentError: There is no live row of some number, or an unknown column.
         """
+        if isinstance(columns, Mapping):
+            extra = [ROW_ID] * with_row_id + [ROW_ADDRESS] * with_row_address
+            computed = self._compute(columns, (), extra)
+            flags = {"with_row_id": with_row_id, "with_row_address": with_row_address}
+            return computed.table(self.take(rows, computed.sources, by=by, **flags))
         try:
             key = RowKey(by)
         except ValueError as error:
@@ -343,6 +359,12 @@ class Readable(Snapshot):
             self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
         )
         return take_rows(self, projection, rows, key)
+
+    def _compute(
+        self, columns: Mapping[str, str], scores: Sequence[str], extra: Sequence[str]
+    ) -> ComputedColumns:
+        named = _filters_of(self.lance_schema).of(scores[0] if scores else None).schema
+        return ComputedColumns.of(columns, named, scores=scores, extra=extra)
 
     def _plan_search(
         self, nearest: Mapping[str, Any] | None, text: Any, *, fast: bool, limit: int | None

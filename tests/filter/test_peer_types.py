@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.errors import PredicateError
-from lance_ops.filter import parse_filter, select
+from lance_ops.filter import evaluate_values, parse_filter, parse_value, select
 
 lance = pytest.importorskip("lance")
 pytestmark = pytest.mark.peer
@@ -151,3 +151,65 @@ def test_each_pair_of_types_is_taken_or_refused_as_by_the_peer(rows, dataset, na
         elif here != there:
             wrong.append((sql, pair, here, there))
     assert wrong == []
+
+
+EXACT = {
+    **{f"int{bits}": pa.array([2 ** (bits - 1) - 1], f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": pa.array([2**bits - 1], f"uint{bits}") for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": pa.array([0.1], pa.float64()).cast(f"float{bits}", safe=False) for bits in (32, 64)},
+    **{
+        f"dec{scale}": pa.array([decimal.Decimal(1).scaleb(-scale)], pa.decimal128(20, scale))
+        for scale in (0, 2, 9)
+    },
+    "wide": pa.array([decimal.Decimal("0.001")], pa.decimal256(40, 3)),
+    **{
+        f"t{unit}": pa.array([1_714_521_601], pa.int64()).cast(pa.timestamp(unit))
+        for unit in ("s", "ms", "us", "ns")
+    },
+    **{
+        f"z{unit}": pa.array([1_714_521_601], pa.int64()).cast(pa.timestamp(unit, "UTC"))
+        for unit in ("us", "ns")
+    },
+    **{f"c{unit}": pa.array([7], pa.int32()).cast(pa.time32(unit)) for unit in ("s", "ms")},
+    **{f"c{unit}": pa.array([7], pa.int64()).cast(pa.time64(unit)) for unit in ("us", "ns")},
+    **{f"p{unit}": pa.array([7], pa.int64()).cast(pa.duration(unit)) for unit in ("s", "ms", "us", "ns")},
+    "d32": pa.array([19_844], pa.int32()).cast(pa.date32()),
+    "d64": pa.array([19_844], pa.int32()).cast(pa.date32()).cast(pa.date64()),
+    "s": pa.array(["é"]),
+    "ls": pa.array(["é"], pa.large_string()),
+    "bin": pa.array([b"\x00\xff"]),
+    "b": pa.array([True]),
+}
+NULLS = {f"no_{name}": pa.nulls(1, column.type) for name, column in EXACT.items()}
+MEETING = (
+    *("coalesce({0}, no_{1})", "coalesce(no_{1}, {0})", "nvl2({0}, {0}, {1})", "nullif({0}, no_{1})"),
+    *("greatest({0}, no_{1})", "CASE WHEN FALSE THEN {1} ELSE {0} END"),
+)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_no_value_is_lost_where_two_types_meet(name):
+    rows = pa.table({**EXACT, **NULLS})
+    exact = rows[name].combine_chunks()
+    met = 0
+    for other in EXACT:
+        for form in MEETING:
+            sql = form.format(name, other)
+            try:
+                expression = parse_value(sql, rows.schema)
+            except PredicateError:
+                continue
+            met += 1
+            found = evaluate_values(expression, rows)
+            if pa.types.is_floating(found.type) and not pa.types.is_floating(exact.type):
+                # As in the peer, a number beside a float is a float of its width.
+                assert found[0].as_py() == pytest.approx(float(exact[0].as_py()), rel=1e-6)
+            elif pa.types.is_decimal(found.type) and pa.types.is_floating(exact.type):
+                assert float(found[0].as_py()) == pytest.approx(exact[0].as_py(), rel=1e-6)
+            elif pa.types.is_string(found.type) and not pa.types.is_string(exact.type):
+                assert found[0].as_py() == exact.cast(pa.string())[0].as_py() or form.startswith(
+                    ("CASE", "nvl2")
+                )
+            else:
+                assert found.cast(exact.type).equals(exact), sql
+    assert met >= len(MEETING)

@@ -1,7 +1,7 @@
 """Upper and lower case by the full mapping of Unicode: `upper('Straße')` is 'STRASSE'.
 
-Arrow's kernels map one character to one. Python's `str` has the full mapping with the rule of the final sigma, and
-`letters.newer_lower_case` adds characters that its version of Unicode may lack.
+Arrow's kernels map one character to one. The methods of `str` map fully and know the final sigma; characters
+that Python's version of Unicode may lack come from `letters.newer_lower_case`.
 """
 
 from collections.abc import Callable

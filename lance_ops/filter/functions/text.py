@@ -38,6 +38,11 @@ def _joined(_arguments: Sequence[Expression], targets: Sequence[pa.DataType]) ->
     return pa.large_utf8() if pa.large_utf8() in targets else UTF8
 
 
+def _narrowest(_arguments: Sequence[Expression], targets: Sequence[pa.DataType]) -> pa.DataType:
+    """Large only where all are, as in the peer."""
+    return pa.large_utf8() if all(pat.is_large_string(target) for target in targets) else UTF8
+
+
 def _limited(length: int) -> int:
     if length > _MAX_TEXT:
         raise PredicateError(f"a text of {length} characters is asked for; at most {_MAX_TEXT} are allowed")
@@ -266,7 +271,7 @@ TEXT_FUNCTIONS = (
     _spec("ltrim", ("text", "text?"), like_first, _trim(pc.utf8_ltrim, str.lstrip)),
     _spec("rtrim", ("text", "text?"), like_first, _trim(pc.utf8_rtrim, str.rstrip)),
     _spec("substr", ("text", "int", "int?"), like_first, by_value(_substr, _substr_vector), can_fail=True),
-    _spec("left", ("text", "int"), like_first, by_value(_left, _left_vector)),
+    _spec("left", ("text", "int"), always(UTF8), by_value(_left, _left_vector)),
     _spec("right", ("text", "int"), like_first, by_value(_right)),
     _spec("starts_with", ("text", "text"), TRUTH, by_value(str.startswith, pc.starts_with)),
     _spec("ends_with", ("text", "text"), TRUTH, by_value(str.endswith, pc.ends_with)),
@@ -283,7 +288,7 @@ TEXT_FUNCTIONS = (
     _spec("chr", ("int",), always(UTF8), by_value(_character), can_fail=True),
     _spec("split_part", ("text", "text", "int"), like_first, by_value(_split_part), can_fail=True),
     _spec("translate", ("text", "text", "text"), like_first, by_value(_translate)),
-    _spec("concat", ("printable", "printable*"), _joined, _concat),
+    _spec("concat", ("printable", "printable*"), _narrowest, _concat),
     _spec("concat_ws", ("text", "printable*"), _joined, _concat_ws),
     _spec("||", ("printable", "printable"), _joined, _concat_operator),
     _spec(
@@ -301,7 +306,7 @@ TEXT_FUNCTIONS = (
     _spec(
         "regexp_replace",
         ("text", "text", "text", "text?"),
-        like_first,
+        always(UTF8),
         by_value(_constants_only("regexp_replace"), _regexp_replace_vector),
     ),
 )

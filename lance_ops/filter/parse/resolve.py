@@ -19,9 +19,11 @@ def resolve_filter(sql: str, schema: pa.Schema) -> Expression:
         raise PredicateError("the filter is nested too deeply", hint="flatten it, or use IN") from None
 
 
-def resolve_value(sql: str, schema: pa.Schema, hint: pa.DataType | None) -> Expression:
+def resolve_value(
+    sql: str, schema: pa.Schema, hint: pa.DataType | None, *, narrow: bool = False
+) -> Expression:
     """An expression of any type against a schema; see `lance_ops.filter.parse_value`."""
-    scope = Scope(parse_syntax(sql), schema, _HANDLERS)
+    scope = Scope(parse_syntax(sql), schema, _HANDLERS, narrow=narrow)
     try:
         root = scope.syntax.root
         # Inside of an expression a number is what it is anywhere: 7 / 2 is 3, whatever becomes of it.

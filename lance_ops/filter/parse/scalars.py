@@ -13,6 +13,7 @@ from lance_ops.filter.expression import (
     Literal,
     Negative,
 )
+from lance_ops.filter.literals import number_as
 from lance_ops.filter.parse.calls import called
 from lance_ops.filter.parse.conditions import compared, condition
 from lance_ops.filter.parse.constants import number
@@ -96,7 +97,18 @@ def resolve_arithmetic(scope: Scope, node: exp.Expr, hint: pa.DataType | None) -
     # Literals beside a float or decimal column count in its type; integers keep 64 bits, lest they overflow.
     passed = hint if hint is not None and (pat.is_floating(hint) or pat.is_decimal(hint)) else None
     left, right = (scope.expression(side, passed) for side in (node.this, node.args["expression"]))
+    if scope.narrow:
+        left, right = _beside(left, right), _beside(right, left)
     return _computed(scope, ARITHMETIC[type(node)], left, right, node)
+
+
+def _beside(expression: Expression, neighbour: Expression) -> Expression:
+    """A number in the type of the column beside it, if that can hold it."""
+    if not isinstance(expression, Literal) or not isinstance(neighbour, Column):
+        return expression
+    if not is_number(expression.type) or not is_number(neighbour.type) or expression.value is None:
+        return expression
+    return number_as(str(expression.value), neighbour.type) or expression
 
 
 def _computed(scope: Scope, op: str, left: Expression, right: Expression, node: exp.Expr) -> Expression:

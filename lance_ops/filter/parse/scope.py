@@ -18,7 +18,7 @@ from lance_ops.filter.parse.columns import find_column
 from lance_ops.filter.parse.mismatch import bare_date, remedy
 from lance_ops.filter.parse.syntax import Syntax
 from lance_ops.filter.types.casting import can_cast
-from lance_ops.filter.types.coercion import is_number, is_text, reads_as, union_type
+from lance_ops.filter.types.coercion import NULL, is_number, is_text, reads_as, union_type
 from lance_ops.filter.types.sql_names import sql_type
 
 MAX_DEPTH = 100
@@ -35,11 +35,20 @@ class Scope:
         syntax: The parsed filter.
         schema: The columns that it may name.
         handlers: What resolves each kind of node.
+        narrow: See `parse_value`.
     """
 
-    def __init__(self, syntax: Syntax, schema: pa.Schema, handlers: Mapping[type[exp.Expr], Handler]) -> None:
+    def __init__(
+        self,
+        syntax: Syntax,
+        schema: pa.Schema,
+        handlers: Mapping[type[exp.Expr], Handler],
+        *,
+        narrow: bool = False,
+    ) -> None:
         self.syntax = syntax
         self.schema = schema
+        self.narrow = narrow
         self._handlers = handlers
         self._depth = 0
         self._today: Literal | None = None
@@ -146,6 +155,8 @@ class Scope:
         rest = union_type(
             (item.type for item, text in zip(expressions, texts, strict=True) if not text), as_text=as_text
         )
+        columns = [item.type for item in expressions if not isinstance(item, Literal)]
+        unit = (union_type(columns) if columns else rest) or NULL
         known: list[Expression] = []
         for item, text in zip(expressions, texts, strict=True):
             if text and rest is not None and is_number(rest) and not as_text:
@@ -153,7 +164,7 @@ class Scope:
             elif rest is None:
                 known.append(item)
             else:
-                known.append(_in_unit(self.read(item, rest, node), rest))
+                known.append(_in_unit(self.read(item, rest, node), unit))
         common = union_type((item.type for item in known), as_text=as_text)
         if common is None:
             types = ", ".join(dict.fromkeys(str(item.type) for item in known))

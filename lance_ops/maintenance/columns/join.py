@@ -221,6 +221,14 @@ def _joined(dataset: Dataset, data: Any, left_on: str, right_on: str) -> tuple[J
         raise UnsupportedError(
             f"{left_on!r} cannot be a key: only plain top-level columns can", field="left_on"
         )
+    kind = _plain_type(own.to_arrow().type)
+    if pat.is_nested(kind) or pat.is_null(kind) or pat.is_float16(kind):
+        raise UnsupportedError(
+            f"column {left_on!r} of type {kind} cannot be a key",
+            path=dataset.uri,
+            field="left_on",
+            hint="use a column of numbers, text, dates or times",
+        )
     source = open_source(data)
     batches = list(source.batches())
     table = pa.Table.from_batches(batches, None if batches else source.read_schemas()[0][1])
@@ -231,7 +239,6 @@ def _joined(dataset: Dataset, data: Any, left_on: str, right_on: str) -> tuple[J
             hint=f"columns are: {', '.join(table.schema.names)}",
         )
     keys = table[right_on].combine_chunks()
-    kind = _plain_type(own.to_arrow().type)
     if not fits_type(keys.type, kind):
         raise SchemaMismatchError(
             "the key of the data does not fit that of the dataset",

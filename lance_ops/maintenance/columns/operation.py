@@ -11,7 +11,7 @@ from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.file.schema.column_names import check_column_names
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import check_schema_writable
-from lance_ops.filter import parse_value
+from lance_ops.filter import computed_field, parse_value
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.columns.compute import first_free_id
 from lance_ops.maintenance.columns.job import compute_and_commit
@@ -125,10 +125,11 @@ def add_columns(
 
     Args:
         target: The dataset, see `Target`.
-        columns: An SQL expression by the name of each new column, such as `{"y": "x * 2"}`; a function over
-            batches of live rows (see `batch_udf`), which on Spark has to be one that can be pickled; a reader
-            with one row for each live row, in the order of the table, or anything else that `write_dataset`
-            takes for data; or Arrow fields of columns that are null everywhere, which writes no file.
+        columns: An SQL expression by the name of each new column, such as `{"y": "x * 2"}`, of the type
+            and the nullability that pylance gives it; a function over batches of live rows (see `batch_udf`),
+            which on Spark has to be one that can be pickled; a reader with one row for each live row, in the
+            order of the table, or anything else that `write_dataset` takes for data; or Arrow fields of
+            columns that are null everywhere, which writes no file.
         read_columns: For a function: the columns that it is given; all when None.
         output_schema: For a function: names and types of the new columns. When neither this nor the function
             declares it, it is asked with the first row.
@@ -149,12 +150,12 @@ def add_columns(
     found = call.find_job()
     if found is not None and not dry_run:
         return AddColumnsResult(**found)
-    values = values_of(call.dataset, columns, read_columns, output_schema, batch_size)
+    values = values_of(call.dataset, columns, read_columns, output_schema, batch_size, narrow=True)
 
     def plan(dataset: Dataset) -> AddColumnsPlan:
         found = values
         if isinstance(columns, Mapping) and dataset.lance_schema != call.dataset.lance_schema:
-            found = values_of(dataset, columns)
+            found = values_of(dataset, columns, narrow=True)
         return plan_columns(*found, dataset)
 
     if dry_run:
@@ -170,14 +171,17 @@ def values_of(
     read_columns: Sequence[str] | None = None,
     output_schema: pa.Schema | None = None,
     batch_size: int | None = None,
+    *,
+    narrow: bool = False,
 ) -> tuple[Transform | None, pa.Schema]:
-    """Where values come from, and the columns."""
+    """Where values come from, and the columns; for `narrow` see `parse_value`."""
     if isinstance(columns, Mapping):
         for name, text in columns.items():
             check_type(text, str, f"the SQL of column {name!r}", field="columns")
-        expressions = tuple(parse_value(text, dataset.schema) for text in columns.values())
+        schema = dataset.schema
+        expressions = tuple(parse_value(text, schema, narrow=narrow) for text in columns.values())
         pairs = zip(columns, expressions, strict=True)
-        return SqlValues(expressions), pa.schema([pa.field(name, item.type) for name, item in pairs])
+        return SqlValues(expressions), pa.schema([computed_field(name, item, schema) for name, item in pairs])
     if isinstance(columns, pa.Field):
         return None, pa.schema([columns])
     if isinstance(columns, pa.Schema):
@@ -217,7 +221,8 @@ def plan_columns(transform: Transform | None, arrow: pa.Schema, dataset: Dataset
         InvalidArgumentError: See `add_columns`.
     """
     taken = set(dataset.lance_schema.names).intersection(arrow.names)
-    required = [field.name for field in arrow if not field.nullable]
+    computed = isinstance(transform, SqlValues)
+    required = [field.name for field in arrow if not field.nullable and not computed]
     if not len(arrow) or taken or required or len(set(arrow.names)) != len(arrow):
         raise InvalidArgumentError(
             f"cannot add the columns {arrow.names} beside {list(dataset.lance_schema.names)}",
@@ -246,7 +251,8 @@ def commit_columns(work: ColumnWork | None, attempt: Attempt, plan: AddColumnsPl
         )
         return AddColumnsResult(**attempt.common(done), columns=names)
     work.transform = plan.transform
-    done, size = work.commit(attempt, plan.schema, whole, preserves_nullability=True)
+    optional = all(field.nullable for field in plan.schema.fields)
+    done, size = work.commit(attempt, plan.schema, whole, preserves_nullability=optional)
     if done.already_committed:
         return AddColumnsResult(**attempt.common(done), columns=names)
     return AddColumnsResult(

@@ -7,6 +7,7 @@ from typing import Unpack
 from lance_ops.errors import FormatError, InvalidArgumentError, NotFoundError, check_type
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Common, Run
+from lance_ops.maintenance.metadata.dropped import schema_without
 from lance_ops.maintenance.metadata.result import MetadataResult
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target, store_of
@@ -115,28 +116,29 @@ def update_config(
 
 @cleans_up
 def drop_columns(target: Target, columns: Iterable[str], **run: Unpack[RunOptions]) -> MetadataResult:
-    """Drop top-level columns from the schema, and the indices on them. Data files stay as they are.
+    """Drop columns, or members of them, and the indices on these. Data files stay as they are.
 
     Args:
         target: Dataset, or where it lies.
-        columns: Their names.
+        columns: Names of columns, or paths of members such as `a.b` (`a.item.b` in a list). A struct
+            or a list whose last member goes is dropped as well.
         **run: See `RunOptions`.
 
     Raises:
-        InvalidArgumentError: There is no such column, or none would be left.
+        InvalidArgumentError: There is no such column or member, or none would be left.
+        UnsupportedError: A member of a map, a fixed-size list, an extension type, or a packed struct of
+            version 2.0: what is left could not be read.
     """
-    dropped = set(columns)
+    if isinstance(columns, str):
+        raise InvalidArgumentError(
+            f"columns must be a list of names, got the text {columns!r}",
+            field="columns",
+            hint=f"write [{columns!r}]",
+        )
+    dropped = tuple(columns)
 
     def plan(dataset: Dataset) -> Operation:
-        missing = dropped.difference(dataset.lance_schema.names)
-        kept = [top for top in dataset.lance_schema.fields if top.name not in dropped]
-        if missing or not kept or not dropped:
-            raise InvalidArgumentError(
-                f"cannot drop the columns {sorted(dropped)} of {list(dataset.lance_schema.names)}",
-                path=dataset.uri,
-                field="columns",
-            )
-        schema = dataset.lance_schema.project_ids({node.id for top in kept for node in top.walk()})
+        schema = schema_without(dataset.lance_schema, dropped, dataset.data_storage_version, dataset.uri)
         # What remains is as required as it was, so rows written meanwhile stay valid.
         return Project(schema, preserves_nullability=True)
 

@@ -96,6 +96,21 @@ def rows_without_columns(count: int, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([pa.nulls(count)], schema=marked).select([])
 
 
+def check_columns(columns: object) -> None:
+    """Refuse columns that are no list of names.
+
+    Raises:
+        InvalidArgumentError: Names what to write.
+    """
+    if isinstance(columns, str):
+        raise InvalidArgumentError(
+            f"columns must be a list of names, got the text {columns!r}",
+            field="columns",
+            hint=f"write columns=[{columns!r}]",
+        )
+    check_type(columns, Iterable, "a list of names", field="columns")
+
+
 def build_projection(
     schema: Schema,
     columns: Iterable[str] | None,
@@ -119,7 +134,7 @@ def build_projection(
         if not with_row_id and not with_row_address:
             return _project_everything(schema)
         return _build(schema, None, with_row_id, with_row_address)
-    check_type(columns, Iterable, "a list of names", field="columns")
+    check_columns(columns)
     names = tuple(columns)
     if len(names) > _FEW_COLUMNS or any(type(name) is not str for name in names):
         return _build(schema, names, with_row_id, with_row_address)
@@ -204,6 +219,7 @@ def build_take_projection(
     """
     if columns is None:
         return build_projection(schema, None, with_row_id=with_row_id, with_row_address=with_row_address)
+    check_columns(columns)
     names = list(columns)
     for wanted, name in ((with_row_id, ROW_ID), (with_row_address, ROW_ADDRESS)):
         if wanted and name not in names:

@@ -11,7 +11,7 @@ from lance_ops.filter import Expression, select
 from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan.kept_rows import KeptRows
 from lance_ops.table.scan.plan import check_limits
-from lance_ops.table.scan.projection import Projection, build_projection, build_take_projection
+from lance_ops.table.scan.projection import Projection, build_projection, build_take_projection, check_columns
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID
 from lance_ops.table.scan.run import Scan
 from lance_ops.table.scan.search import Scored, SearchPlan
@@ -47,6 +47,8 @@ def build_output(
     Scores come behind them, unless they are named among them; row columns that a flag adds come last even
     then: as with the peer.
     """
+    if columns is not None:
+        check_columns(columns)
     asked = None if columns is None else list(columns)
     added = (search.column, QUERY_INDEX) if search.numbers_queries else (search.column,)
     stored = build_projection(

@@ -148,3 +148,22 @@ def test_a_merge_that_fails_elsewhere_leaves_nothing(uri):
     with pytest.raises(lo.errors.TaskFailedError):
         lo.merge(uri, OTHER, "x", runner=Lost())
     assert data_files(uri) == before
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2)),
+        pa.nulls(2),
+        pa.array([1, 2], pa.float32()).cast(pa.float16()),
+        pa.array([[1], [2]]),
+        pa.array([{"a": 1}, {"a": 2}]),
+    ],
+    ids=lambda key: str(key.type),
+)
+def test_a_column_that_cannot_be_a_key_is_refused_by_name(tmp_path, key):
+    uri = str(tmp_path / "t.lance")
+    lo.append(uri, pa.table({"id": [1, 2], "k": key}))
+    with pytest.raises(UnsupportedError, match=r"'k'.*cannot be a key"):
+        lo.merge(uri, pa.table({"k": key, "w": [1, 2]}), "k")
+    assert lo.dataset(uri).version == 1
