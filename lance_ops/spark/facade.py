@@ -9,9 +9,11 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.filter import parse_filter
 from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
 from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.delete.operation import delete
+from lance_ops.maintenance.merge_insert.clauses import merge_condition
 from lance_ops.maintenance.merge_insert.result import MergeResult
 from lance_ops.maintenance.results import CompactResult, DeleteResult
 from lance_ops.maintenance.update.operation import update
@@ -20,7 +22,10 @@ from lance_ops.spark.changes import changes_dataframe
 from lance_ops.spark.merge import merge_dataframe
 from lance_ops.spark.runner import SparkRunner
 from lance_ops.spark.scan import read_dataset
+from lance_ops.spark.sql.conditions import SparkSearch, refuse_local_values, refuse_other_meaning
 from lance_ops.spark.sql.tables import Tables
+from lance_ops.spark.sql.tokens import Translated, translated
+from lance_ops.spark.types import arrow_schema
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.resolve_version import VersionSpec
 
@@ -85,16 +90,25 @@ class LanceTable:
         )
 
     def delete(self, condition: str | None = None) -> DeleteResult:
-        """Delete the rows that match, or all of them; see `lance_ops.delete`."""
+        """Delete the rows that match, or all of them; see `lance_ops.delete`.
+
+        Args:
+            condition: In Spark's SQL.
+        """
+        found = translated(condition or "true")
         return delete(
-            self.uri, condition or "true", runner=self._runner, storage_options=self.storage_options
+            self.uri,
+            str(found),
+            pruners=self._search(found),
+            runner=self._runner,
+            storage_options=self.storage_options,
         )
 
     def update(self, condition: str | None = None, set: Mapping[str, str] | None = None) -> UpdateResult:  # noqa: A002
         """Give columns of the rows that match other values; see `lance_ops.update`.
 
         Args:
-            condition: Which rows; all when None.
+            condition: Which rows, in Spark's SQL; all when None.
             set: SQL expressions by the names of columns.
 
         Raises:
@@ -102,7 +116,17 @@ class LanceTable:
         """
         if not set:
             raise InvalidArgumentError("which columns get which values?", field="set")
-        return update(self.uri, set, condition, runner=self._runner, storage_options=self.storage_options)
+        found = translated(condition or "true")
+        values = {column: translated(value) for column, value in set.items()}
+        refuse_local_values(values, self.dataset, self.spark)
+        return update(
+            self.uri,
+            {column: str(value) for column, value in values.items()},
+            None if condition is None else str(found),
+            pruners=() if condition is None else self._search(found),
+            runner=self._runner,
+            storage_options=self.storage_options,
+        )
 
     def merge(self, source: DataFrame, on: str | Sequence[str]) -> "MergeBuilder":
         """Merge rows of a DataFrame by a key; nothing happens before `execute`.
@@ -148,6 +172,9 @@ class LanceTable:
         """The rows that were inserted, updated and deleted between two versions; see `Dataset.changes`."""
         options = dict(self.storage_options or {})
         return changes_dataframe(self.spark, self.uri, since, until, storage_options=options or None)
+
+    def _search(self, condition: Translated) -> tuple[SparkSearch, ...]:
+        return (SparkSearch(self.spark, condition.original, condition.alias),)
 
     @property
     def _runner(self) -> SparkRunner:
@@ -213,7 +240,20 @@ class MergeBuilder:
         return replace(self, when_not_matched_by_source=condition or "delete")
 
     def execute(self) -> MergeResult:
-        """Do it, in one commit; see `merge_dataframe`."""
+        """Do it, in one commit; see `merge_dataframe`.
+
+        Raises:
+            UnsupportedError: A condition may select other rows than in Spark.
+        """
+        spark, target = self.table.spark, self.table.dataset.schema
+        condition, unmatched = self.condition, self.when_not_matched_by_source
+        if condition is not None:
+            parsed = merge_condition(condition, arrow_schema(self.source.schema), target)
+            refuse_other_meaning(condition, parsed, spark, hint="compute it in a column of the source")
+        if unmatched not in (None, "delete", "nothing"):
+            refuse_other_meaning(
+                unmatched, parse_filter(unmatched, target), spark, hint="delete these rows with delete()"
+            )
         return merge_dataframe(
             self.source,
             self.table.uri,

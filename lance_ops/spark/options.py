@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.table.history.resolve_version import VersionSpec
@@ -49,6 +50,7 @@ class ReadOptions:
         search: Keywords of `Dataset.scanner` for a search by score: `nearest` or `full_text_query`, and more.
         asof: The newest version made by then, in place of `version`.
         declared: Schema of Spark's catalog as JSON, for a table whose dataset comes with its first rows.
+        zone: Time zone of the session; None where Spark does not tell it, as for paths.
     """
 
     uri: str
@@ -61,6 +63,7 @@ class ReadOptions:
     search: Mapping[str, Any] = field(default_factory=dict)
     asof: datetime | None = None
     declared: str | None = None
+    zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +73,14 @@ class TableWrite:
     Attributes:
         is_new: It was made just now, by the same statement.
         declared: Schema of Spark's catalog as JSON; None when the dataset is named by its path.
+        zone: Time zone of the session; None where Spark does not tell it, as for paths.
+        properties: Those of the table that say how its dataset is made, by names in lower case.
     """
 
     is_new: bool = False
     declared: str | None = None
+    zone: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_options(given: Mapping[str, str], streams: Iterable[str] = ()) -> ReadOptions:
@@ -100,6 +107,7 @@ def read_options(given: Mapping[str, str], streams: Iterable[str] = ()) -> ReadO
         _search(options),
         asof,
         options.table.get("schema"),
+        options.table.get("zone"),
     )
     options.finish(streams)
     return found
@@ -110,10 +118,15 @@ def _version(options: "_Options", table: Mapping[str, str]) -> tuple[VersionSpec
     number = options.take("version", _positive)
     tag = options.take("tag", str)
     branch = options.take("branch", str)
-    asked = table.get("version") or options.take("versionasof", str)
+    # Spark resolves those of a table that is named, and hands them on as well.
+    given = options.take("versionasof", str)
+    asked = table.get("version") or given
     if asked is not None:
         number, tag = (int(asked), tag) if asked.isdigit() else (number, asked)
-    asof = options.take("timestampasof", _moment)
+    moment = options.take("timestampasof", str)
+    asof = None
+    if moment is not None and "microseconds" not in table:
+        asof = _moment(moment, table.get("zone"))
     if "microseconds" in table:
         asof = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(table["microseconds"]))
     if tag is not None and (number is not None or branch is not None):
@@ -157,8 +170,7 @@ def write_options(given: Mapping[str, str]) -> tuple[str, dict[str, Any], TableW
         )
     values: dict[str, Any] = {
         "data_storage_version": options.take("data_storage_version", str),
-        "max_rows_per_file": options.take("max_rows_per_file", _positive)
-        or options.take("maxrecordsperfile", _positive),
+        "max_rows_per_file": options.take_either("max_rows_per_file", "maxrecordsperfile", _positive),
         "max_bytes_per_file": options.take("max_bytes_per_file", _positive),
         "enable_stable_row_ids": options.take("enable_stable_row_ids", _flag),
         "fill_missing": options.take("fill_missing", _flag),
@@ -169,7 +181,13 @@ def write_options(given: Mapping[str, str]) -> tuple[str, dict[str, Any], TableW
     }
     options.finish()
     chosen = {name: value for name, value in values.items() if value is not None}
-    return uri, chosen, TableWrite(options.table.get("new") == "true", options.table.get("schema"))
+    table = options.table
+    said = {
+        name.removeprefix(PROPERTY_PREFIX): value
+        for name, value in table.items()
+        if name.startswith(PROPERTY_PREFIX)
+    }
+    return uri, chosen, TableWrite(table.get("new") == "true", table.get("schema"), table.get("zone"), said)
 
 
 # A table keeps the options of its making, for reading and writing.
@@ -254,6 +272,21 @@ class _Options:
         except ValueError as error:
             raise InvalidArgumentError(f"cannot read the value {text!r}: {error}", field=name) from error
 
+    def take_either(self, name: str, other: str, parse: Callable[[str], T]) -> T | None:
+        """One option that has two names.
+
+        Raises:
+            InvalidArgumentError: Both are given, with different values.
+        """
+        value, same = self.take(name, parse), self.take(other, parse)
+        if value is not None and same is not None and value != same:
+            raise InvalidArgumentError(
+                f"{name} is {value!r}, and {other}, which means the same, is {same!r}",
+                field=f"{name}, {other}",
+                hint="give one of them",
+            )
+        return same if value is None else value
+
     @property
     def known(self) -> list[str]:
         """Names that were asked for so far."""
@@ -273,10 +306,25 @@ class _Options:
         raise InvalidArgumentError(f"unknown option: {', '.join(sorted(self._left))}", hint=hint)
 
 
-def _moment(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    # As Spark does with the time zone of our sessions.
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+def _moment(text: str, zone: str | None) -> datetime:
+    """A timestamp; without a zone that of the session, which Spark tells of tables that are named only."""
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is not None:
+            return moment
+        if zone is not None:
+            return moment.replace(tzinfo=ZoneInfo(zone))
+    except (ValueError, ZoneInfoNotFoundError) as error:
+        raise InvalidArgumentError(
+            f"cannot read the timestamp {text!r}: {error}",
+            field="timestampAsOf",
+            hint="write it as in 2024-01-15T13:00:00Z",
+        ) from error
+    raise InvalidArgumentError(
+        f"the timestamp {text!r} has no time zone, and Spark does not tell the one of the session",
+        field="timestampAsOf",
+        hint=f"write the zone, as in {text}Z for UTC",
+    )
 
 
 def _positive(text: str) -> int:

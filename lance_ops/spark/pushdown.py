@@ -1,9 +1,10 @@
 """Filters that Spark hands down, as filters of a dataset.
 
-Both sides agree on nulls, on NaN (equal to itself, above all numbers), on the two zeros and on the order of
-texts, so a filter that is translated needs no second look by Spark. What Spark compares are the values that
-it reads, though: where those are rounded (`types`), the comparison moves to the bounds of what is rounded to
-the value. Whatever has no exact translation is left to Spark.
+Both sides agree on nulls, on the two zeros and on the order of text, so Spark need not evaluate a translated
+filter again. For Spark all NaN are equal and above all numbers. Filters order NaN by their bits, those with
+the sign bit below all numbers, so that translated comparisons name NaN apart. Spark compares the values that
+it reads: where those are rounded (`types`), the comparison moves to the bounds of what is rounded to the
+value. Whatever has no exact translation is left to Spark.
 """
 
 import datetime as dt
@@ -107,8 +108,12 @@ def _find_column(path: tuple[str, ...], schema: pa.Schema) -> Column:
 def _translate_in(column: Column, values: tuple[Any, ...]) -> Expression:
     known = [value for value in values if value is not None]
     if not _is_rounded(column.type):
-        literals = dict.fromkeys(_literal(value, column.type) for value in known)
-        return InList(column, tuple(literals), has_null=len(known) < len(values))
+        numbers = [value for value in known if value == value]
+        literals = dict.fromkeys(_literal(value, column.type) for value in numbers)
+        listed = InList(column, tuple(literals), has_null=len(known) < len(values))
+        if len(numbers) == len(known):
+            return listed
+        return any_of((listed, _is_nan(column))) if numbers or listed.has_null else _is_nan(column)
     if len(known) < len(values) or not known:
         raise _NoTranslationError
     return any_of(tuple(_compare(column, "=", value) for value in known))
@@ -116,7 +121,10 @@ def _translate_in(column: Column, values: tuple[Any, ...]) -> Expression:
 
 def _compare(column: Column, op: str, value: Any) -> Expression:
     if not _is_rounded(column.type):
-        return Comparison(op, column, Literal(_literal(value, column.type), column.type))
+        literal = Literal(_literal(value, column.type), column.type)
+        if pat.is_floating(column.type):
+            return _compare_floats(column, op, literal)
+        return Comparison(op, column, literal)
     ticks = _spark_ticks(value)
     # Spark reads `ticks` from every stored value from `first` up to, without, `after`.
     first, after = (_first_stored(column.type, number) for number in (ticks, ticks + 1))
@@ -127,6 +135,27 @@ def _compare(column: Column, op: str, value: Any) -> Expression:
     if op == "=":
         return all_of((low, up_to))
     return {"<": below, "<=": up_to, ">": high, ">=": low}[op]
+
+
+def _compare_floats(column: Column, op: str, literal: Literal) -> Expression:
+    """A comparison in which every NaN is equal to NaN and above all numbers."""
+    is_nan = _is_nan(column)
+    if literal.value == literal.value:
+        compared = Comparison(op, column, literal)
+        if op in ("<", "<="):
+            return all_of((compared, negated(is_nan)))
+        return any_of((compared, is_nan)) if op in (">", ">=") else compared
+    if op in ("=", ">="):
+        return is_nan
+    if op == "<":
+        return negated(is_nan)
+    # Always or never, but null for null.
+    both = (is_nan, negated(is_nan))
+    return any_of(both) if op == "<=" else all_of(both)
+
+
+def _is_nan(column: Column) -> Expression:
+    return Function("isnan", (column,), pa.bool_())
 
 
 # Values

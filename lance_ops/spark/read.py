@@ -12,6 +12,7 @@ from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter.expression import Expression
 from lance_ops.filter.junctions import all_of
+from lance_ops.spark.local_time import refuse_local_filter
 from lance_ops.spark.options import ReadOptions
 from lance_ops.spark.pushdown import push_filters
 from lance_ops.spark.shares import Share, cut_scan
@@ -40,6 +41,7 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as 
         self._filters: tuple[Expression, ...] = ()
         if options.filter is not None:
             self._filters = (dataset.parse_filter(options.filter),)
+            refuse_local_filter(options.filter, self._filters[0], options.zone, field="filter")
         # What executors need; a share brings its fragments, and the plan the columns.
         self._snapshot: Snapshot = dataset.narrowed((), Schema(()))
         self._target: pa.Schema = arrow_schema(schema)

@@ -7,7 +7,7 @@ appended to every column that Spark would read in that type, see `adapt_schema`.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -97,7 +97,8 @@ def spark_schema(schema: pa.Schema) -> StructType:
     fields = [_spark_field("", field, problems) for field in schema]
     problems.check(
         "Spark has no type for some columns",
-        "name the columns to read in the option 'columns', without these",
+        "name the columns to read in the option 'columns', without these; a table of the catalog has it from"
+        " CREATE TABLE ... USING lance OPTIONS (path '...', columns 'a, b')",
     )
     return StructType(fields)
 
@@ -136,6 +137,21 @@ def adapt_schema(data: pa.Schema, target: pa.Schema) -> pa.Schema:
 def declared_schema(text: str) -> StructType:
     """A schema that Spark's catalog keeps, from its JSON."""
     return StructType.fromJson(json.loads(text))
+
+
+def with_sizes(schema: StructType, properties: Mapping[str, str]) -> StructType:
+    """A schema whose columns of arrays have the lengths that table properties name.
+
+    Args:
+        schema: Of a table.
+        properties: By names in lower case; `<column>.arrow.fixed-size-list.size` is a length.
+    """
+    fields = []
+    for field in schema.fields:
+        size = properties.get(f"{field.name}.{FIXED_SIZE_KEY}".lower())
+        metadata = field.metadata if size is None else {**(field.metadata or {}), FIXED_SIZE_KEY: int(size)}
+        fields.append(StructField(field.name, field.dataType, field.nullable, metadata))
+    return StructType(fields)
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
@@ -234,6 +250,8 @@ def _arrow_type(path: str, kind: DataType, problems: _Problems, *, stored: bool)
         return _ARROW_LEAVES[name]
     for prefixes, found in _ARROW_KINDS:
         if name.startswith(prefixes):
+            if stored and pat.is_time(found):
+                problems.add(path, name, "no column of this table could be read by Spark then")
             return found
     problems.add(path, name, "there is no Arrow type for it that a data file can hold")
     return pa.null()

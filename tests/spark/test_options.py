@@ -1,6 +1,7 @@
 """Options of the data source, as Spark hands them over."""
 
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -107,9 +108,41 @@ def test_what_spark_adds_for_a_table_is_understood():
     assert read_options({**named, "table.version": "gold"}).version == "gold"
     moment = read_options({"path": "x", "table.microseconds": "1000000"}).asof
     assert moment == datetime.fromtimestamp(1, UTC)
-    assert read_options({"path": "x", "timestampAsOf": "1970-01-01T00:00:01"}).asof == moment
+    assert read_options({"path": "x", "timestampAsOf": "1970-01-01T00:00:01Z"}).asof == moment
     with pytest.raises(InvalidArgumentError, match="a version or a moment"):
-        read_options({"path": "x", "timestampAsOf": "1970-01-01", "version": "1"})
+        read_options({"path": "x", "timestampAsOf": "1970-01-01T00:00:00Z", "version": "1"})
+
+
+def test_a_timestamp_without_a_zone_is_one_of_the_session_or_refused():
+    given = {"path": "x", "timestampAsOf": "2024-01-01 05:30:00"}
+    for zone in ("Asia/Kolkata", "UTC"):
+        found = read_options({**given, "table.zone": zone}).asof
+        assert found == datetime(2024, 1, 1, 5, 30, tzinfo=ZoneInfo(zone))
+    for unknown in ({}, {"table.zone": "+05:30 or so"}, {"timestampAsOf": "soon"}):
+        with pytest.raises(InvalidArgumentError, match="timestampAsOf"):
+            read_options({**given, **unknown})
+
+
+def test_spark_resolves_the_version_of_a_named_table_and_hands_the_option_on():
+    named = {"path": "x", "table.name": "t", "table.version": "7", "versionAsOf": "7"}
+    assert read_options({**named, "VERSIONASOF": "7"}).version == 7
+    moment = {
+        "path": "x",
+        "table.name": "t",
+        "table.microseconds": "1000000",
+        "timestampAsOf": "1970-01-01 01:00",
+    }
+    assert read_options(moment).asof == datetime.fromtimestamp(1, UTC)
+
+
+def test_an_option_of_two_names_has_one_value():
+    both = {"path": "x", "max_rows_per_file": "5", "maxRecordsPerFile": "5"}
+    assert write_options(both)[1]["max_rows_per_file"] == 5
+    with pytest.raises(InvalidArgumentError, match="means the same"):
+        write_options({**both, "maxRecordsPerFile": "6"})
+    with pytest.raises(InvalidArgumentError, match="means the same"):
+        sink_options({"path": "x", "mergeKeys": "a", "on": "b"})
+    assert sink_options({"path": "x", "mergeKeys": "a", "on": "a"}).merge_keys == ("a",)
 
 
 def test_what_spark_adds_for_a_write_is_understood():

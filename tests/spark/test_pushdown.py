@@ -27,6 +27,16 @@ OPERATORS = {
 }
 
 
+def nans(kind: type, data_type: pa.DataType) -> list:
+    """NaN with the sign bit, as x86 makes it of 0/0, and NaN with other bits than the usual ones."""
+    bits = {
+        np.float32: (np.uint32, 0xFFC00000, 0x7FC00001),
+        np.float64: (np.uint64, 0xFFF8 << 48, (0x7FF8 << 48) + 1),
+    }
+    word, *patterns = bits[kind]
+    return [pa.array(np.array([pattern], word).view(kind), data_type)[0] for pattern in patterns]
+
+
 def column(values: list, data_type: pa.DataType) -> pa.Array:
     """The values over and over, always the same number of rows."""
     return pa.array([values[row % len(values)] for row in range(60)], data_type)
@@ -38,8 +48,12 @@ DATA = pa.record_batch(
         "small": column([0, 1, 255, None], pa.uint8()),
         "big": column([2**64 - 1, 0, 7, None], pa.uint64()),
         "number": column([-5, 0, 5, None, 2**40], pa.int64()),
-        "single": column([0.1, -0.0, 0.0, NAN, float("inf"), None, -3.5], pa.float32()),
-        "double": column([0.1, -0.0, 0.0, NAN, float("-inf"), None, 1e300], pa.float64()),
+        "single": column(
+            [0.1, -0.0, 0.0, NAN, float("inf"), None, -3.5, *nans(np.float32, pa.float32())], pa.float32()
+        ),
+        "double": column(
+            [0.1, -0.0, 0.0, NAN, float("-inf"), None, 1e300, *nans(np.float64, pa.float64())], pa.float64()
+        ),
         "price": column([Decimal("1.10"), Decimal("-2.00"), None], pa.decimal128(10, 2)),
         "text": column(["", "a", "ab", "b%_\\'", "é", "日本", None], pa.large_string()),
         "word": pa.array(column(["x", "yy", None], pa.string())).dictionary_encode(),

@@ -10,7 +10,6 @@ import pytest
 import lance_ops as lo
 import lance_ops.spark.sql.run as sql_run
 from lance_ops.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, VersionNotFoundError
-from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.spark.sql import results
 from lance_ops.spark.sql.parse import parse_statement
 from lance_ops.spark.sql.statements import (
@@ -541,31 +540,6 @@ def test_double_quotes_are_no_texts_where_spark_reads_names_in_them(tmp_path):
     with pytest.raises(UnsupportedError, match="double quotes"):
         sql_run.sql("""DELETE FROM t WHERE "a" <> 'x'""", Session(), tables={"t": uri})
     assert lo.dataset(uri).count_rows() == 2
-
-
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC"])
-@pytest.mark.parametrize("moment", ["2024-01-15 13:00:00", "2024-01-15", "2024-01-15 13:00+01:00"])
-def test_moments_without_a_zone_are_refused_where_the_session_has_one(tmp_path, zone, moment):
-    class Session:
-        class conf:  # noqa: N801 - as the session has it
-            @staticmethod
-            def get(name, default=None):
-                return zone if name.endswith("timeZone") else default
-
-        @staticmethod
-        def createDataFrame(rows, schema):  # noqa: N802 - as the session has it
-            return rows
-
-    uri = str(tmp_path / "t.lance")
-    noon = pa.array([1705320000], pa.timestamp("s", "UTC"))
-    lo.write_dataset(pa.table({"at": noon}), uri)
-    statement = f"DELETE FROM t WHERE at = TIMESTAMP '{moment}'"
-    if zone == "UTC" or "+" in moment:
-        done = sql_run.sql(statement, Session(), tables={"t": uri}, runner=LocalRunner())
-        assert done == [(int("+" in moment),)]
-        return
-    with pytest.raises(UnsupportedError, match="write the zone"):
-        sql_run.sql(statement, Session(), tables={"t": uri})
 
 
 @pytest.mark.parametrize("divisor", ["2", "0.0", "0D", "id", "(2.0)", "2L"])

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import lance
 import pyarrow as pa
@@ -246,6 +247,90 @@ def test_time_travel_by_version_tag_and_moment(spark, names, tmp_path):
     read = spark.read.format("lance")
     assert read.option("versionAsOf", 1).load(uri).count() == 1
     assert spark.read.format("lance").option("timestampAsOf", between.isoformat()).load(uri).count() == 1
+
+
+PROPERTIES = {
+    "v.arrow.fixed-size-list.size": "2",
+    "enable_stable_row_ids": "true",
+    "file_format_version": "2.1",
+    "owner.team": "x",
+}
+
+
+@pytest.mark.parametrize("way", ["columns", "query", "writer"])
+def test_table_properties_say_how_a_dataset_is_made(spark, names, tmp_path, way):
+    table, uri = names(), str(tmp_path / "t.lance")
+    rows = spark.createDataFrame([(1, [0.5, 1.5])], "id long, v array<float>")
+    rows.createOrReplaceTempView("rows_of_vectors")
+    said = ", ".join(f"'{key}' = '{value}'" for key, value in PROPERTIES.items())
+    if way == "writer":
+        writer = rows.writeTo(table).using("lance").tableProperty("location", uri)
+        for key, value in PROPERTIES.items():
+            writer = writer.tableProperty(key, value)
+        writer.create()
+    else:
+        columns, query = (
+            ("(id BIGINT, v ARRAY<FLOAT>)", "") if way == "columns" else ("", "AS TABLE rows_of_vectors")
+        )
+        spark.sql(
+            f"CREATE TABLE {table} {columns} USING lance LOCATION '{uri}' TBLPROPERTIES ({said}) {query}"
+        )
+    if way == "columns":
+        rows.write.insertInto(table)
+    rows.write.insertInto(table)
+    made = lo.dataset(uri)
+    assert made.schema.field("v").type == pa.list_(pa.float32(), 2)
+    assert made.uses_stable_row_ids
+    assert made.manifest.storage_version == "2.1"
+    assert lance.dataset(uri).to_table()["v"].to_pylist() == [[0.5, 1.5]] * made.count_rows()
+    rows.write.mode("overwrite").insertInto(table)
+    assert lo.dataset(uri).schema.field("v").type == pa.list_(pa.float32(), 2)
+    with pytest.raises(UnsupportedOperationException, match="for CREATE TABLE"):
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('v.arrow.fixed-size-list.size' = '3')")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "'v.lance.compression' = 'zstd'",
+        "'v.lance.compression-level' = '3'",
+        "'v.lance.encoding' = 'blob'",
+        "'v.lance-encoding:blob' = 'true'",
+        "'v.arrow.float16' = 'true'",
+        "'s.arrow.large_var_char' = 'true'",
+        "'lance.anything' = '1'",
+        "'v.arrow.fixed-size-list.size' = '0'",
+        "'v.arrow.fixed-size-list.size' = 'many'",
+        "'s.arrow.fixed-size-list.size' = '2'",
+        "'missing.arrow.fixed-size-list.size' = '2'",
+        "'enable_stable_row_ids' = 'yes'",
+        "'file_format_version' = 'newest'",
+    ],
+)
+def test_table_properties_that_are_not_honoured_are_refused_at_create(spark, names, said):
+    table = names()
+    create = f"CREATE TABLE {table} (id BIGINT, s STRING, v ARRAY<FLOAT>) USING lance TBLPROPERTIES ({said})"
+    with pytest.raises((PySparkException, Py4JJavaError), match="the table property"):
+        spark.sql(create)
+    assert not spark.catalog.tableExists(table)
+    spark.sql(create.replace("USING lance", "USING parquet"))
+
+
+def test_a_version_of_a_named_table_is_an_option_too(spark, names, tmp_path):
+    table, uri = names(), str(tmp_path / "t.lance")
+    lo.append(uri, pa.table({"id": [1]}))
+    between = datetime.now(UTC)
+    lo.append(uri, pa.table({"id": [2]}))
+    spark.sql(f"CREATE TABLE {table} USING lance LOCATION '{uri}'")
+    for name, value in (("versionAsOf", "1"), ("VERSIONASOF", "1"), ("timestampAsOf", between.isoformat())):
+        assert spark.read.option(name, value).table(table).count() == 1
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    try:
+        local = between.astimezone(ZoneInfo("Asia/Kolkata")).strftime("%Y-%m-%d %H:%M:%S.%f")
+        assert spark.read.option("timestampAsOf", local).table(table).count() == 1
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
 
 
 def test_views_and_replace_where(spark, names, tmp_path):

@@ -268,3 +268,14 @@ def test_columns_without_a_type_hold_nulls_whatever_spark_says():
     assert found.field("n").nullable
     with pytest.raises(UnsupportedTypeError, match=r"bad \(map<void,void>\)"):
         arrow_schema(StructType([StructField("bad", MapType(nothing, nothing))]))
+
+
+def test_a_type_that_spark_cannot_read_back_makes_no_column():
+    """One column of TIME would make all columns of the table unreadable."""
+    schema = StructType.fromJson(
+        {"type": "struct", "fields": [{"name": "at", "type": "time(6)", "nullable": True, "metadata": {}}]}
+    )
+    with pytest.raises(UnsupportedTypeError, match=r"at \(time\(6\)\)"):
+        arrow_schema(schema, stored=True)
+    # Datasets of other writers have such columns, which rows may still be appended to.
+    assert arrow_schema(schema).field("at").type == pa.time64("ns")

@@ -79,15 +79,7 @@ class Clauses:
 
     def parse_condition(self, source: pa.Schema, target: pa.Schema) -> Expression | None:
         """The condition of an update, which names columns as `source.x` and `target.x`."""
-        if self.condition is None:
-            return None
-        sides = [pa.field(SOURCE, pa.struct(list(source))), pa.field(TARGET, pa.struct(list(target)))]
-        expression = parse_filter(self.condition, pa.schema(sides))
-        if any(isinstance(node, Column) and len(node.path) < 2 for node in expression.walk()):
-            raise PredicateError(
-                "a condition names columns of source and target, not these themselves", field="condition"
-            )
-        return expression
+        return None if self.condition is None else merge_condition(self.condition, source, target)
 
     def parse_unmatched(self, target: pa.Schema) -> Expression | None:
         """Which of the rows go of which the source does not have the key; None for all, or where none do."""
@@ -105,6 +97,21 @@ class Clauses:
             sql = self.when_not_matched_by_source
             parts.append(f"not in the source: delete{'' if sql == DELETE else f' where {sql}'}")
         return "; ".join(parts)
+
+
+def merge_condition(sql: str, source: pa.Schema, target: pa.Schema) -> Expression:
+    """A condition on rows of both sides, which names columns as `source.x` and `target.x`.
+
+    Raises:
+        PredicateError: It does not parse, or names a side without a column.
+    """
+    sides = [pa.field(SOURCE, pa.struct(list(source))), pa.field(TARGET, pa.struct(list(target)))]
+    expression = parse_filter(sql, pa.schema(sides))
+    if any(isinstance(node, Column) and len(node.path) < 2 for node in expression.walk()):
+        raise PredicateError(
+            "a condition names columns of source and target, not these themselves", field="condition"
+        )
+    return expression
 
 
 def named_columns(condition: Expression, side: str) -> set[str]:

@@ -56,6 +56,9 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public class LanceSessionCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
     private static final String FORMAT = "lance";
+    private static final String STABLE_ROW_IDS = "enable_stable_row_ids";
+    private static final String FILE_VERSION = "file_format_version";
+    private static final String FIXED_SIZE = ".arrow.fixed-size-list.size";
 
     public Table loadTable(Identifier name) throws NoSuchTableException {
         return resolve(super.loadTable(name), null, null);
@@ -76,6 +79,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
     public Table createTable(Identifier name, Column[] columns, Transform[] partitions, Map properties)
             throws TableAlreadyExistsException, NoSuchNamespaceException {
         refusePartitions(partitions, properties);
+        checkProperties(CatalogV2Util.v2ColumnsToStructType(columns), properties);
         super.createTable(name, columns, partitions, properties);
         return created(name);
     }
@@ -83,6 +87,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
     public Table createTable(Identifier name, StructType schema, Transform[] partitions, Map properties)
             throws TableAlreadyExistsException, NoSuchNamespaceException {
         refusePartitions(partitions, properties);
+        checkProperties(schema, properties);
         super.createTable(name, schema, partitions, properties);
         return created(name);
     }
@@ -95,6 +100,13 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
                 throw new UnsupportedOperationException(
                     "Spark cannot change the columns of a dataset: use lance_ops.sql(...) with the same"
                     + " statement, or lance_ops.add_columns, alter_columns, drop_columns");
+            }
+            if (changes[i] instanceof TableChange.SetProperty && isLance(table)) {
+                String key = ((TableChange.SetProperty) changes[i]).property();
+                if (isOurs(key)) {
+                    throw new UnsupportedOperationException(
+                        "the table property " + key + " is for CREATE TABLE; it does not change a dataset");
+                }
             }
         }
         super.alterTable(name, changes);
@@ -260,6 +272,58 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         }
     }
 
+    /** Refuses properties of the connector for the JVM that nothing here honours. */
+    private static void checkProperties(StructType schema, Map properties) {
+        Object provider = properties.get("provider");
+        if (provider == null || !FORMAT.equalsIgnoreCase(provider.toString())) {
+            return;
+        }
+        Object[] keys = properties.keySet().toArray();
+        for (int i = 0; i < keys.length; i++) {
+            String key = keys[i].toString();
+            // Options come twice, and the source checks them.
+            if (isOurs(key) && !key.startsWith("option.") && !properties.containsKey("option." + key)) {
+                checkProperty(schema, key, properties.get(key).toString());
+            }
+        }
+    }
+
+    private static void checkProperty(StructType schema, String key, String value) {
+        boolean valid = false;
+        if (key.equals(STABLE_ROW_IDS)) {
+            valid = value.equalsIgnoreCase("true") || value.equalsIgnoreCase("false");
+        } else if (key.equals(FILE_VERSION)) {
+            valid = value.matches("2\\.[0-9]");
+        } else if (key.endsWith(FIXED_SIZE)) {
+            String column = key.substring(0, key.length() - FIXED_SIZE.length());
+            StructField[] fields = schema.fields();
+            for (int i = 0; i < fields.length; i++) {
+                valid = valid || (fields[i].name().equals(column) && fields[i].dataType() instanceof ArrayType);
+            }
+            valid = valid && value.matches("[1-9][0-9]{0,8}");
+        } else {
+            throw new UnsupportedOperationException(
+                "the table property " + key + " is not supported here: leave it out, or create the dataset with"
+                + " lance_ops.write_dataset or append_dataframe(schema=...) first");
+        }
+        if (!valid) {
+            throw new IllegalArgumentException(
+                "the table property " + key + " cannot be " + value + ": sizes are whole numbers, for columns"
+                + " of arrays of this name; " + STABLE_ROW_IDS + " is true or false; " + FILE_VERSION
+                + " is 2.0 to 2.2");
+        }
+    }
+
+    /** Whether a table property would say how a dataset is made. */
+    private static boolean isOurs(String key) {
+        return key.equals(STABLE_ROW_IDS)
+            || key.equals(FILE_VERSION)
+            || key.startsWith("lance.")
+            || key.contains(".lance.")
+            || key.contains(".lance-")
+            || key.contains(".arrow.");
+    }
+
     private Table created(Identifier name) {
         try {
             // Only a table that is made from a query is written to through what this returns.
@@ -306,6 +370,14 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         if (option != null) {
             options.put(option, value);
         }
+        Map said = CollectionConverters.asJava(table.properties());
+        Object[] keys = said.keySet().toArray();
+        for (int i = 0; i < keys.length; i++) {
+            if (isOurs(keys[i].toString())) {
+                options.put("table.property." + keys[i], said.get(keys[i]));
+            }
+        }
+        options.put("table.zone", SQLConf.get().sessionLocalTimeZone());
         options.put("table.name", table.identifier().unquotedString());
         if (loaded.schema().length() > 0) {
             options.put("table.schema", loaded.schema().json());

@@ -36,6 +36,8 @@ def install_catalog(spark: "SparkSession") -> bool:
     jar = catalog_jar(spark)
     spark.sql(f"ADD JAR '{jar.as_uri()}'")
     spark.conf.set(CATALOG_SETTING, CATALOG_CLASS)
+    # The jar reaches the class loader of this thread only: another one could not load the catalog later.
+    spark.catalog.currentCatalog()
     return True
 
 

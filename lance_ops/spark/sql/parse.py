@@ -224,7 +224,7 @@ def _prefixes(table: Name, alias: str | None) -> dict[str, str]:
 def _delete(reader: Reader) -> Delete:
     table = reader.name()
     alias = reader.alias("WHERE")
-    condition = reader.expression(prefixes=_prefixes(table, alias)) if reader.takes("WHERE") else None
+    condition = reader.translated(prefixes=_prefixes(table, alias)) if reader.takes("WHERE") else None
     return Delete(table, condition)
 
 
@@ -239,10 +239,10 @@ def _update(reader: Reader) -> Update:
         reader.expect_sign("=")
         if ".".join(path).lower() in (known.lower() for known in columns):
             raise InvalidArgumentError(f"column {'.'.join(path)!r} gets two values", field="statement")
-        columns[".".join(path)] = reader.expression(("WHERE",), comma=True, prefixes=prefixes)
+        columns[".".join(path)] = reader.translated(("WHERE",), comma=True, prefixes=prefixes)
         if not reader.takes_sign(","):
             break
-    condition = reader.expression(prefixes=prefixes) if reader.takes("WHERE") else None
+    condition = reader.translated(prefixes=prefixes) if reader.takes("WHERE") else None
     return Update(table, columns, condition)
 
 
@@ -250,6 +250,6 @@ def _replace(reader: Reader) -> Replace:
     table = reader.name()
     prefixes = _prefixes(table, reader.alias("WHERE"))
     reader.expect("WHERE")
-    condition = reader.expression(("AS",), prefixes=prefixes)
+    condition = reader.translated(("AS",), prefixes=prefixes)
     reader.expect("AS")
     return Replace(table, condition, reader.rest())

@@ -122,7 +122,7 @@ class _Clauses:
         )
 
     def _and(self, reader: Reader, prefixes: dict[str, str]) -> str | None:
-        return reader.expression(("THEN",), prefixes=prefixes) if reader.takes("AND") else None
+        return reader.translated(("THEN",), prefixes=prefixes) if reader.takes("AND") else None
 
     def _once(self, is_first: bool, clause: str) -> None:
         if not is_first:

@@ -11,7 +11,6 @@ from lance_ops.errors import (
     AlreadyExistsError,
     DatasetNotFoundError,
     InvalidArgumentError,
-    UnsupportedError,
     VersionNotFoundError,
 )
 from lance_ops.file.schema.field_path import format_field_path
@@ -21,7 +20,6 @@ from lance_ops.maintenance.columns.operation import add_columns
 from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.delete.operation import delete
 from lance_ops.maintenance.index.names import drop_index
-from lance_ops.maintenance.merge_insert.operation import merge_insert
 from lance_ops.maintenance.metadata.actions import create_tag, delete_tag, drop_columns, update_config
 from lance_ops.maintenance.metadata.branches import create_branch, delete_branch
 from lance_ops.maintenance.runner import Runner
@@ -32,11 +30,12 @@ from lance_ops.spark.sql.indices import create_named_index, maintain_index, show
 from lance_ops.spark.sql.names import check_new, own_names, refuse_padded
 from lance_ops.spark.sql.option_values import COMPACTION, NOT_OURS, check_names, epoch_seconds, typed
 from lance_ops.spark.sql.parse import parse_statement
+from lance_ops.spark.sql.rows import check_values, merge_rows, replace_rows, searches
 from lance_ops.spark.sql.schema_changes import declare_primary_key
-from lance_ops.spark.sql.sources import source_frame, source_rows
+from lance_ops.spark.sql.sources import source_rows
 from lance_ops.spark.sql.statements import Name, Options, Source, Statement
 from lance_ops.spark.sql.tables import TableRef, Tables
-from lance_ops.spark.sql.tokens import refuse_local_moments, refuse_names_in_quotes
+from lance_ops.spark.sql.tokens import refuse_names_in_quotes
 from lance_ops.table.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -85,7 +84,6 @@ def sql(
         )
     if spark is not None:
         refuse_names_in_quotes(statement, spark)
-        refuse_local_moments(statement, spark)
     if runner is None and spark is not None:
         from lance_ops.spark.runner import SparkRunner
 
@@ -170,17 +168,23 @@ class _Run:
                 gone = [key for key, value in properties.items() if value is None]
                 update_config(self._uri, upsert, gone, **self._options)
             case statements.Delete(condition=condition):
-                deleted = delete(self._uri, condition or "true", **self._tasks)
+                search = searches(self._tables.spark, condition)
+                deleted = delete(self._uri, str(condition or "true"), pruners=search, **self._tasks)
                 return results.one_row(results.AFFECTED, deleted.rows_deleted)
             case statements.Update(columns=columns, condition=condition):
                 own = self._own_names(columns)
                 values = {own[name]: value for name, value in columns.items()}
-                updated = update(self._uri, values, condition, **self._tasks)
+                check_values(self._tables.spark, values, self._open())
+                search = searches(self._tables.spark, condition)
+                texts = {name: str(value) for name, value in values.items()}
+                updated = update(
+                    self._uri, texts, condition and str(condition), pruners=search, **self._tasks
+                )
                 return results.one_row(results.AFFECTED, updated.rows_updated)
             case statements.Replace() as replace:
-                return self._replace(replace)
+                return replace_rows(replace, self._tables, self._open(), self._tasks)
             case statements.Merge() as merge:
-                return self._merge(merge)
+                return merge_rows(merge, self._tables, self._open(), self._tasks)
         return results.rows(results.NOTHING, [])
 
     def _open(self) -> Dataset:
@@ -351,47 +355,3 @@ class _Run:
         new = given.select(list(columns)).take(places)
         add_columns(dataset, pa.RecordBatchReader.from_batches(new.schema, new.to_batches()), **self._options)
         return results.rows(results.NOTHING, [])
-
-    # Rows
-
-    def _replace(self, replace: statements.Replace) -> pa.Table:
-        """Rows come from a query; those that do not meet the condition are refused."""
-        if self._tables.spark is None:
-            raise UnsupportedError("REPLACE runs a query", field="statement", hint="give spark=...")
-        from lance_ops.spark.writing.dataframe import append_dataframe
-
-        rows = self._tables.spark.sql(replace.query)
-        append_dataframe(
-            rows,
-            self._uri,
-            mode="replace_where",
-            predicate=replace.condition,
-            allow_empty=True,
-            **self._tasks,
-        )
-        return results.rows(results.NOTHING, [])
-
-    def _merge(self, merge: statements.Merge) -> pa.Table:
-        clauses: dict[str, Any] = {
-            "when_matched": {"update": "update_all", "delete": "delete", None: None}[merge.matched],
-            "when_not_matched": "insert_all" if merge.not_matched else None,
-            "when_not_matched_by_source": "delete"
-            if merge.not_matched_by_source == "true"
-            else merge.not_matched_by_source,
-        }
-        if merge.condition is not None:
-            clauses.update(when_matched="update_if", condition=merge.condition)
-        columns = None if merge.columns is None else list(merge.columns)
-        on = list(self._own_names(merge.on).values())
-        if self._tables.spark is not None:
-            from lance_ops.spark.merge import merge_dataframe
-
-            df = source_frame(self._tables, merge.source, columns)
-            df = df.toDF(*self._own_names(df.columns).values())
-            done = merge_dataframe(df, self._uri, on, **clauses, **self._tasks)
-        else:
-            rows = source_rows(self._tables, merge.source, columns)
-            rows = rows.rename_columns(list(self._own_names(rows.schema.names).values()))
-            done = merge_insert(self._uri, rows, on, **clauses, **self._tasks)
-        counts = (done.rows_updated, done.rows_deleted, done.rows_inserted)
-        return results.one_row(results.MERGED, sum(counts), *counts)

@@ -6,8 +6,7 @@ filters and updates of this package as they were written, so that a statement is
 
 import re
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.spark.sql import functions
@@ -46,6 +45,24 @@ class Token:
     def is_sign(self, *signs: str) -> bool:
         """Whether it is one of these signs."""
         return self.kind == "sign" and self.text in signs
+
+
+class Translated(str):  # noqa: SLOT000 - text has no slots
+    """An expression in the SQL of filters.
+
+    Attributes:
+        original: The same as Spark reads it.
+        alias: Of the table in it.
+    """
+
+    original: str
+    alias: str
+
+    def __new__(cls, text: str, original: str, alias: str = "target") -> Self:
+        """An expression in both dialects."""
+        made = super().__new__(cls, text)
+        made.original, made.alias = original, alias
+        return made
 
 
 def tokens_of(sql: str) -> list[Token]:
@@ -229,6 +246,15 @@ class Reader:
             self.fail("an expression")
         return text
 
+    def translated(
+        self, *stops: tuple[str, ...], comma: bool = False, prefixes: dict[str, str]
+    ) -> Translated:
+        """An expression, with its original; see `expression`."""
+        start = self._at
+        text = self.expression(*stops, comma=comma, prefixes=prefixes)
+        original = self._sql[self._tokens[start].start : self._tokens[self._at - 1].stop]
+        return Translated(text, original, next((name for name, to in prefixes.items() if not to), "target"))
+
     def _call(self, token: Token, prefixes: dict[str, str]) -> str | None:
         """A call of a function, or the position in an array, that filters know otherwise, taken whole."""
         name = token.text.lower()
@@ -291,6 +317,19 @@ class Reader:
         return self._sql[start : self._tokens[self._at - 1].start].strip()
 
 
+def translated(sql: str) -> Translated:
+    """An expression of Spark's SQL in the SQL of filters, with its original.
+
+    Raises:
+        InvalidArgumentError: More stands behind it.
+        UnsupportedError: Filters have no way to write it.
+    """
+    reader = Reader(sql)
+    found = reader.translated(prefixes={})
+    reader.expect_end()
+    return found
+
+
 def refuse_names_in_quotes(statement: str, spark: "SparkSession") -> None:
     """Where Spark is told to read double quotes as names, a condition of theirs would mean something else."""
     setting = "spark.sql.ansi.doubleQuotedIdentifiers"
@@ -302,23 +341,3 @@ def refuse_names_in_quotes(statement: str, spark: "SparkSession") -> None:
             field="statement",
             hint="write names in backticks, and texts in single quotes",
         )
-
-
-_UTC = frozenset({"UTC", "ETC/UTC", "GMT", "Z", "+00:00", "ETC/GMT", "ZULU", "ETC/ZULU"})
-_ZONED = re.compile(r":.*(?:Z|UTC|[+-]\d{1,2}(?::?\d{2})?)$", re.IGNORECASE)
-
-
-def refuse_local_moments(statement: str, spark: "SparkSession") -> None:
-    """Spark reads a moment without a zone in the zone of the session, and filters read it in UTC."""
-    zone = str(spark.conf.get("spark.sql.session.timeZone", "UTC"))
-    if zone.upper() in _UTC:
-        return
-    tokens = tokens_of(statement)
-    for word, text in pairwise(tokens):
-        is_moment = word.is_word("TIMESTAMP", "TIMESTAMP_LTZ") and text.kind == "text"
-        if is_moment and not _ZONED.search(text.text.strip()):
-            raise UnsupportedError(
-                f"the moment {text.text!r} is one of the zone {zone} in Spark, and of UTC here",
-                field="statement",
-                hint="write the zone, as in TIMESTAMP '2024-01-15 13:00Z', or set the session's zone to UTC",
-            )

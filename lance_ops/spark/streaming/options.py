@@ -118,7 +118,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         "properties": options.prefixed(PROPERTY_PREFIX) or None,
         "storage_options": storage,
     }
-    keys = options.take("mergeKeys", _names) or options.take("on", _names)
+    keys = options.take_either("mergeKeys", "on", _names)
     duplicates = options.take("onDuplicates", _one_of(get_args(OnDuplicates)))
     if duplicates is not None and keys is None:
         raise InvalidArgumentError("only a merge has keys that stand twice", field="onDuplicates")
@@ -129,7 +129,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         )
     found = SinkOptions(
         uri,
-        options.take("queryId", _text) or options.take("streamingQueryId", _text),
+        options.take_either("queryId", "streamingQueryId", _text),
         options.take("firstEpoch", _not_negative) or 0,
         keys,
         duplicates or "fail",  # type: ignore[arg-type]  # one of them

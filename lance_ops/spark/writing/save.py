@@ -40,11 +40,37 @@ def plan_save(
     if "predicate" in options:
         if not overwrite:
             raise InvalidArgumentError("it is for mode 'overwrite'", field="replaceWhere")
+        _check_predicate(uri, options, table)
         mode = "replace_where"
     elif table.is_new and not overwrite:
         mode = "create"
-    chosen = WriteOptions(mode=mode, **options)
+    chosen = WriteOptions(mode=mode, **_with_properties(uri, options, table))
     return LanceWriter(*plan_dataframe_write(data, uri, chosen, _schema_of_table(uri, chosen, table)))
+
+
+def _with_properties(uri: str, options: Mapping[str, Any], table: TableWrite) -> dict[str, Any]:
+    """Options with what the properties of a table say of a dataset that is made."""
+    from lance_ops.maintenance.target import open_latest_if_any
+
+    names = {"enable_stable_row_ids": "enable_stable_row_ids", "file_format_version": "data_storage_version"}
+    said: dict[str, Any] = {
+        own: table.properties[name] for name, own in names.items() if name in table.properties
+    }
+    if not said or open_latest_if_any(uri, options.get("storage_options")) is not None:
+        return dict(options)
+    if "enable_stable_row_ids" in said:
+        said["enable_stable_row_ids"] = said["enable_stable_row_ids"].lower() == "true"
+    return {**said, **options}
+
+
+def _check_predicate(uri: str, options: Mapping[str, Any], table: TableWrite) -> None:
+    from lance_ops.maintenance.target import open_latest_if_any
+    from lance_ops.spark.local_time import refuse_local_filter
+
+    dataset = open_latest_if_any(uri, options.get("storage_options"))
+    if dataset is not None:
+        predicate = str(options["predicate"])
+        refuse_local_filter(predicate, dataset.parse_filter(predicate), table.zone, field="replaceWhere")
 
 
 def _schema_of_table(uri: str, options: "WriteOptions", table: TableWrite) -> pa.Schema | None:
@@ -52,12 +78,12 @@ def _schema_of_table(uri: str, options: "WriteOptions", table: TableWrite) -> pa
     if table.declared is None:
         return None
     from lance_ops.maintenance.target import open_latest_if_any
-    from lance_ops.spark.types import arrow_schema, declared_schema
+    from lance_ops.spark.types import arrow_schema, declared_schema, with_sizes
 
     dataset = None if table.is_new else open_latest_if_any(uri, options.storage_options)
     if dataset is not None:
         return dataset.schema
-    return arrow_schema(declared_schema(table.declared), stored=True)
+    return arrow_schema(with_sizes(declared_schema(table.declared), table.properties), stored=True)
 
 
 @dataclass(frozen=True)
@@ -78,8 +104,8 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark count
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a partition, on an executor."""
-        # An error is sent like a result: when a task fails, Spark kills the others, and nobody would know
-        # which files these have written.
+        # A final error is sent like a result: when a task fails, Spark kills the others, and nobody would
+        # know which files these have written.
         return _Written(partition_id(), capture(lambda: self._writer.write_or_send(iterator)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
