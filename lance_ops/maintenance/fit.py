@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from lance_ops.encoding.values.dictionary import recode_dictionary
 from lance_ops.filter.types.casting import can_cast
 from lance_ops.filter.types.coercion import JSON, is_list, is_text, plain_type
 
@@ -43,6 +44,11 @@ def fit(values: pa.Array, target: pa.DataType) -> pa.Array:
     if pat.is_null(values.type):
         return pa.nulls(len(values), target)
     if pat.is_dictionary(target):
+        # Entries that no row uses need not fit another type.
+        if pat.is_dictionary(values.type) and values.type.value_type == target.value_type:
+            recoded = recode_dictionary(values, values.dictionary, target)
+            if recoded is not None:
+                return recoded
         coded = fit(values, target.value_type).dictionary_encode()
         return pa.DictionaryArray.from_arrays(
             coded.indices.cast(target.index_type), coded.dictionary, ordered=target.ordered

@@ -65,7 +65,7 @@ def iter_live_rows(snapshot: Snapshot, schema: Schema, *, batch_rows: int) -> It
     def stream(group: Sequence[Fragment]) -> Iterator[pa.RecordBatch]:
         if len(group) > 1:
             rows = FragmentGroup(snapshot, group, [0] * len(group), ahead=schema)
-            yield from rows.fetch(schema, rows.live_rows()).combine_chunks().to_batches()
+            yield from _joined(rows.fetch(schema, rows.live_rows())).to_batches()
             return
         (fragment,) = group
         yield from _live_batches(snapshot, fragment, schema, batch_rows)
@@ -84,6 +84,14 @@ def iter_live_rows(snapshot: Snapshot, schema: Schema, *, batch_rows: int) -> It
         else:
             for group in some:
                 yield from stream(group)
+
+
+def _joined(table: pa.Table) -> pa.Table:
+    try:
+        return table.combine_chunks()
+    except pa.ArrowInvalid:
+        # The dictionaries of all chunks together have more values than the index type can number.
+        return table
 
 
 def _groups_at_once(group: Sequence[Fragment]) -> int:

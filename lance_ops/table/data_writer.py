@@ -9,6 +9,7 @@ from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.file.io.pending_rows import gather_batches
 from lance_ops.file.io.side_files import delete_with_side_files
 from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import FileWriter, WrittenFile
 from lance_ops.storage import Durability, Store
@@ -16,6 +17,7 @@ from lance_ops.table.conform import conform
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.narrow_dictionaries import NarrowDictionaries
 from lance_ops.table.transaction.transaction import job_uuid
 
 MAX_ROWS_PER_FILE = 1 << 20
@@ -37,6 +39,8 @@ def write_data_files(
     described: Schema | None = None,
 ) -> tuple[Fragment, ...]:
     """Write batches to as many data files as the limits ask for, one fragment each.
+
+    A new file begins as well where narrow dictionaries do not fit together (see `NarrowDictionaries`).
 
     Args:
         store: Root of the dataset.
@@ -68,6 +72,7 @@ def write_data_files(
     fragments: list[Fragment] = []
     try:
         rows = _Rows(gather_batches(batches), None if conformed else schema)
+        arrow = prepare_schema(schema).arrow
         while rows.pending():
             path = f"{DATA_DIRECTORY}/{job_uuid(job_key)}.lance"
             paths.append(path)
@@ -81,7 +86,7 @@ def write_data_files(
                 described=described,
             ) as writer:
                 written = 0
-                for batch in rows.take(max_rows_per_file):
+                for batch in rows.take(max_rows_per_file, NarrowDictionaries(arrow, version)):
                     writer.write(batch)
                     written += batch.num_rows
                     if writer.tell() >= max_bytes_per_file:
@@ -129,10 +134,12 @@ class _Rows:
             self._rest = batch if self._schema is None else conform(batch, self._schema)
         return True
 
-    def take(self, count: int) -> Iterator[pa.RecordBatch]:
-        """The next rows, at most `count`; those not consumed stay."""
+    def take(self, count: int, dictionaries: NarrowDictionaries) -> Iterator[pa.RecordBatch]:
+        """The next rows, at most `count`, while their dictionaries fit; those not consumed stay."""
         while count > 0 and self.pending():
             assert self._rest is not None
+            if not dictionaries.add(self._rest):
+                return
             batch = self._rest.slice(0, count)
             self._rest = self._rest.slice(batch.num_rows)
             count -= batch.num_rows

@@ -19,6 +19,8 @@ STRING_DICTIONARY_LIMIT = 100
 
 # The first tells of most columns of long values, which take long to compare.
 _SAMPLE_ROWS = (STRING_DICTIONARY_LIMIT + 20, 1000)
+# Entries that a page keeps although it has fewer rows.
+_KEPT_ENTRIES = 1024
 
 
 def decode_string_dictionary(numbers: pa.Array, items: pa.Array) -> pa.Array:
@@ -92,7 +94,7 @@ def encode_dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:
     """Numbers and entries of an Arrow dictionary array, null rows pointing at a null entry at the end.
 
     Args:
-        array: A dictionary array; entries that no row uses are dropped when they outnumber the rows.
+        array: A dictionary array; entries that no row uses are dropped if they are many.
 
     Returns:
         Indices without nulls and the dictionary, or None when the null entry does not fit the index type:
@@ -101,7 +103,7 @@ def encode_dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:
     if array.null_count == len(array):
         zeros = np.zeros(len(array), dtype=array.type.index_type.to_pandas_dtype())
         return pa.array(zeros), pa.nulls(1, array.type.value_type)
-    if array.dictionary.null_count or len(array.dictionary) > len(array):
+    if array.dictionary.null_count or has_many_unused(array):
         array = compact_dictionary(array)
     items = array.dictionary
     if array.null_count == 0:
@@ -115,11 +117,43 @@ def encode_dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:
     return numbers, pa.concat_arrays([items, pa.nulls(1, items.type)])
 
 
-def compact_dictionary(array: pa.Array) -> pa.Array:
-    """The same values over a dictionary of only those that occur, without null entries."""
+def has_many_unused(array: pa.DictionaryArray) -> bool:
+    """Return whether a dictionary has so many entries beside the rows that a page should not keep all.
+
+    The unused categories of an ordinary column are kept, with their order.
+    """
+    return len(array.dictionary) > max(len(array), _KEPT_ENTRIES)
+
+
+def compact_dictionary(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same values over a dictionary of only those that occur, in their order, without null entries."""
     dense = array.dictionary_decode().dictionary_encode()
-    indices = dense.indices.cast(array.type.index_type)
-    return pa.DictionaryArray.from_arrays(indices, dense.dictionary, ordered=array.type.ordered)
+    places = pc.index_in(dense.dictionary, array.dictionary).to_numpy(zero_copy_only=False)
+    order = np.argsort(places, kind="stable")
+    moved = np.empty(len(order), dtype=np.int64)
+    moved[order] = np.arange(len(order))
+    indices = pa.array(moved).take(dense.indices).cast(array.type.index_type)
+    items = dense.dictionary.take(pa.array(order))
+    return pa.DictionaryArray.from_arrays(indices, items, ordered=array.type.ordered)
+
+
+def recode_dictionary(
+    array: pa.DictionaryArray, items: pa.Array, data_type: pa.DictionaryType
+) -> pa.DictionaryArray | None:
+    """The same rows over entries of another type, in the same order, with those that no row uses.
+
+    Args:
+        array: A dictionary array; may be a slice.
+        items: Its dictionary in the value type of `data_type`.
+        data_type: The dictionary type to return.
+
+    Returns:
+        None when there are more entries than the index type can number.
+    """
+    if len(items) - 1 > np.iinfo(data_type.index_type.to_pandas_dtype()).max:
+        return None
+    indices = array.indices.cast(data_type.index_type)
+    return pa.DictionaryArray.from_arrays(indices, items, ordered=data_type.ordered)
 
 
 def _check_range(values: npt.NDArray[np.integer], size: int) -> None:

@@ -8,18 +8,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import CorruptFileError, SchemaMismatchError
+from lance_ops.errors import CorruptFileError, SchemaMismatchError, UnsupportedError
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.maintenance.columns.transform import Transform
 from lance_ops.maintenance.fit import first_misfit, fit, fits_type
 from lance_ops.maintenance.ingest.views import without_views
+from lance_ops.maintenance.tasks import remove_files
 from lance_ops.table.assemble import null_column
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.field_ids import highest_given
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.narrow_dictionaries import narrow_columns
 from lance_ops.table.scan.fragment_rows import FragmentRows
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.snapshot import Snapshot
@@ -65,6 +68,7 @@ def compute_columns(task: ComputeTask) -> DataFile:
     Raises:
         PredicateError: An expression cannot be computed for a row. The file is removed.
         SchemaMismatchError: A value does not fit its column. Likewise.
+        UnsupportedError: The values of a dictionary column are more than its index type can number. Likewise.
     """
     fragment = task.fragment
     written = write_data_files(
@@ -75,6 +79,14 @@ def compute_columns(task: ComputeTask) -> DataFile:
         max_rows_per_file=fragment.physical_rows,
         job_key=task.job_key,
     )
+    if len(written) > 1:
+        remove_files(task.snapshot.store, [f"{DATA_DIRECTORY}/{item.files[0].path}" for item in written])
+        raise UnsupportedError(
+            f"fragment {fragment.id} gets more values than the indices of the dictionary can number",
+            path=task.snapshot.uri,
+            field=", ".join(narrow_columns(prepare_schema(task.schema).arrow)),
+            hint="give the column a wider index type, or plain values",
+        )
     if len(written) != 1 or written[0].physical_rows != fragment.physical_rows:
         raise CorruptFileError(
             f"fragment {fragment.id} has {fragment.physical_rows} rows, and its new columns have not",

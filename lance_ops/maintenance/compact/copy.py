@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lance_ops.errors import LanceOpsError, UnsupportedError
 from lance_ops.file.page_copy import CopySource, Wanted, copy_pages
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.file.writer import WrittenFile
 from lance_ops.maintenance.compact.columns import Place, find_places
 from lance_ops.maintenance.live_rows import even_cuts
@@ -23,6 +24,7 @@ from lance_ops.table.manifest.base_paths import DATA_DIRECTORY, Bases
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.narrow_dictionaries import NarrowDictionaries, narrow_columns
 from lance_ops.table.scan.fragment_reader import FragmentReader
 from lance_ops.table.snapshot import Snapshot
 from lance_ops.table.transaction.transaction import job_uuid
@@ -30,6 +32,7 @@ from lance_ops.table.transaction.transaction import job_uuid
 SAMPLED_FRAGMENTS = 4
 SAMPLED_ROWS = 32
 """Rows of each sampled fragment that are compared after a copy."""
+_DICTIONARY_ROWS = 1 << 17
 
 
 class CopyDoubtError(Exception):
@@ -71,6 +74,7 @@ def copy_fragments(
     try:
         for part in cut_live(live, even_cuts(sum(map(_kept, live)), files)):
             rows = sum(map(_kept, part))
+            _check_dictionaries(snapshot, part)
             first = len(copied)
             for place in places:
                 # One by one: a failure of a later file has to know of those before.
@@ -81,6 +85,20 @@ def copy_fragments(
         _discard(snapshot.store, copied)
         raise
     return new
+
+
+def _check_dictionaries(snapshot: Snapshot, live: Sequence[_Live]) -> None:
+    """Refuse pages whose dictionaries pylance could not join if they were in one file."""
+    schema = snapshot.lance_schema
+    names = narrow_columns(prepare_schema(schema).arrow)
+    if not names:
+        return
+    schema = schema.select(names)
+    dictionaries = NarrowDictionaries(prepare_schema(schema).arrow, snapshot.manifest.storage_version)
+    for fragment, _ in live:
+        for batch in FragmentReader(snapshot, fragment).iter_batches(schema, batch_rows=_DICTIONARY_ROWS):
+            if not dictionaries.add(batch):
+                raise CopyDoubtError(f"the dictionaries of {', '.join(names)} do not fit into one file")
 
 
 def cut_live(live: Sequence[_Live], counts: Sequence[int]) -> list[list[_Live]]:

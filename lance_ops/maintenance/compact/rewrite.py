@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.errors import CorruptFileError
+from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.schema.json_values import stored_documents
 from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.index.watch import Noted, Watch
 from lance_ops.maintenance.compact.copy import CopyDoubtError, copy_fragments
 from lance_ops.maintenance.compact.groups import CompactionGroup
@@ -30,6 +31,7 @@ from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, write_data_files
 from lance_ops.table.manifest.data_file import UNASSIGNED
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import SEQUENCES, Fragment
+from lance_ops.table.narrow_dictionaries import narrow_columns
 from lance_ops.table.row_lineage.read import read_sequences
 from lance_ops.table.row_lineage.write import store_sequences
 from lance_ops.table.snapshot import Snapshot
@@ -110,6 +112,7 @@ def rewrite_group(task: RewriteTask) -> RewriteResult:
     Raises:
         CorruptFileError: a file is damaged, or other rows were read than the manifest and the deletion files
             say. Files written by then are removed.
+        UnsupportedError: Narrow dictionaries keep all fragments of the group apart. Likewise.
     """
     started = time.perf_counter()
     task = replace(task, snapshot=fetched(task.snapshot))
@@ -129,6 +132,8 @@ def rewrite_group(task: RewriteTask) -> RewriteResult:
                 copied, doubt = False, str(error)
         if not copied:
             noted = _write_rows(task, rows, new)
+            if not purged:
+                _check_fewer(task, new)
         if snapshot.uses_stable_row_ids:
             _add_row_sequences(task, deletions, new)
     except BaseException:
@@ -176,6 +181,21 @@ def _check_count(task: RewriteTask, survivors: int, new: Sequence[Fragment], row
             f"fragments {ids_text(task.group.fragment_ids)} have {survivors} live rows, "
             f"but their files gave {'more' if written == survivors else written}",
             path=task.snapshot.uri,
+        )
+
+
+def _check_fewer(task: RewriteTask, new: Sequence[Fragment]) -> None:
+    """Refuse a rewrite that would be due again at once, because dictionaries kept its fragments apart."""
+    if len(new) < len(task.group.fragments) or len(new) <= task.group.files:
+        return
+    names = narrow_columns(prepare_schema(task.snapshot.lance_schema).arrow)
+    if names:
+        raise UnsupportedError(
+            f"fragments {ids_text(task.group.fragment_ids)} cannot become fewer: their dictionaries "
+            "together have more values than the indices can number",
+            path=task.snapshot.uri,
+            field=", ".join(names),
+            hint="write the column with a wider index type, or as plain values",
         )
 
 

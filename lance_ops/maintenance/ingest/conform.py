@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from lance_ops.encoding.values.dictionary import recode_dictionary
 from lance_ops.errors import SchemaMismatchError
 from lance_ops.table.assemble import as_it_is, forbidden_nulls, is_flat, list_items, null_column
 
@@ -194,6 +195,10 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if array.type.equals(kind):
         return array
     if pt.is_dictionary(array.type):
+        if pt.is_dictionary(kind):
+            recoded = recode_dictionary(array, _cast(array.dictionary, kind.value_type), kind)
+            if recoded is not None:
+                return recoded
         return _cast(array.dictionary_decode(), kind)
     if pt.is_dictionary(kind):
         encoded = _cast(array, kind.value_type).dictionary_encode()

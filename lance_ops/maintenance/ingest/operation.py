@@ -47,8 +47,9 @@ def write_dataset(
     written.
 
     Args:
-        data: An Arrow table, batch, reader, dataset or iterable of batches; a pandas DataFrame; anything that
-            exports an Arrow stream; or paths, directories or globs of Parquet, CSV, TSV or Arrow IPC files.
+        data: An Arrow table, batch, reader, dataset or iterable of batches; a pandas DataFrame, of which the
+            named levels of the index become columns; anything that exports an Arrow stream; or paths,
+            directories or globs of Parquet, CSV, TSV or Arrow IPC files.
             Read as a stream.
         uri: Where the dataset is or shall be, see `Target`.
         mode: "create" wants no dataset there; "append" adds rows, and creates the dataset if there is none;

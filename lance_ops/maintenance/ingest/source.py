@@ -15,7 +15,7 @@ from lance_ops.maintenance.ingest.views import plain_batches, schema_without_vie
 
 # It imports pandas where that is installed, which costs more than most appends: imported where it is needed.
 
-_FOREIGN_METADATA = (b"pandas", b"PARQUET:field_id", b"org.apache.spark.version")
+_FOREIGN_METADATA = (b"PARQUET:field_id", b"org.apache.spark.version")
 
 
 class Source(Protocol):
@@ -54,8 +54,9 @@ def open_source(data: Any) -> Source:
 
     Args:
         data: A pyarrow Table, RecordBatch, RecordBatchReader or Dataset; an iterable of record batches (at
-            least one); a pandas DataFrame; any object that exports an Arrow stream (Polars, DuckDB); or one
-            or several paths, directories or globs of Parquet, CSV, TSV or Arrow IPC files.
+            least one); a pandas DataFrame, of whose index the named levels become columns; any object that
+            exports an Arrow stream (Polars, DuckDB); or one or several paths, directories or globs of
+            Parquet, CSV, TSV or Arrow IPC files.
 
     Raises:
         InvalidArgumentError: it is none of these.
@@ -80,12 +81,23 @@ def open_source(data: Any) -> Source:
             hint="use lance_ops.spark.append_dataframe or merge_dataframe, or df.write.format('lance')",
         )
     if library == "pandas":
-        return open_source(pa.Table.from_pandas(data, preserve_index=False))
+        return open_source(_table_of_frame(data))
     if hasattr(data, "__arrow_c_stream__"):
         return open_source(pa.RecordBatchReader.from_stream(data))
     if isinstance(data, Iterable) and not isinstance(data, Mapping):
         return _open_iterable(iter(data))
     raise _not_data(data)
+
+
+def _table_of_frame(frame: Any) -> pa.Table:
+    names = list(frame.index.names)
+    if not any(name is not None for name in names):
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    # Levels without a name count rows as a rule.
+    unnamed = [number for number, name in enumerate(names) if name is None]
+    if unnamed:
+        frame = frame.reset_index(level=unnamed, drop=True)
+    return pa.Table.from_pandas(frame, preserve_index=True)
 
 
 def unify_schemas(parts: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:

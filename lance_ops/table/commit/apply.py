@@ -10,6 +10,7 @@ from functools import cache
 from lance_ops._version import __version__
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.file.schema.column_names import check_column_names
+from lance_ops.file.schema.pandas_metadata import without_replaced_columns
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
 from lance_ops.table.manifest.feature_flags import Feature, contradictions, flags_for
 from lance_ops.table.manifest.field_ids import record_given
@@ -72,9 +73,11 @@ def build_manifest(
         )
     operation.check(current, schema=options.base_schema)
     changed = _with_data_format(operation.apply(current, options))
-    if not isinstance(operation, Restore):
-        # All that an overwrite brings is new.
-        check_column_names(changed.schema, () if isinstance(operation, Overwrite) else current.schema.names)
+    if isinstance(operation, Overwrite):
+        check_column_names(changed.schema)
+    elif not isinstance(operation, Restore) and changed.schema is not current.schema:
+        check_column_names(changed.schema, current.schema.names)
+        changed = changed.replace(schema=without_replaced_columns(changed.schema, current.schema))
     changed = record_given(current, changed, options.highest_field_id)
     fragments = in_id_order(changed.fragments)
     highest = next_fragment_id(changed) - 1

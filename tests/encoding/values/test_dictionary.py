@@ -65,11 +65,15 @@ def test_dictionaries_of_nothing_but_nulls() -> None:
     assert decode_dictionary(*encoded, array.type).to_pylist() == [None, None]
 
 
-def test_unused_entries_are_dropped_when_they_outnumber_the_rows() -> None:
-    array = pa.DictionaryArray.from_arrays(pa.array([500, 7]), pa.array([str(n) for n in range(1000)]))
+def test_many_unused_entries_are_dropped_and_few_are_kept() -> None:
+    few = pa.DictionaryArray.from_arrays(pa.array([2]), pa.array(["low", "middle", "high"]))
+    kept = encode_dictionary(few)
+    assert kept is not None
+    assert kept[1].to_pylist() == ["low", "middle", "high"]
+    array = pa.DictionaryArray.from_arrays(pa.array([500, 7]), pa.array([str(n) for n in range(2000)]))
     encoded = encode_dictionary(array)
     assert encoded is not None
-    assert encoded[1].to_pylist() == ["500", "7"]
+    assert encoded[1].to_pylist() == ["7", "500"]
     assert compact_dictionary(array).to_pylist() == array.to_pylist()
 
 

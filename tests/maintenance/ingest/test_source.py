@@ -1,6 +1,5 @@
 from itertools import chain
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.dataset as pads
@@ -119,10 +118,11 @@ def test_files_that_contradict_each_other_are_refused(tmp_path):
         unify_schemas(open_source(tmp_path).read_schemas())
 
 
-def test_metadata_of_pandas_and_parquet_do_not_enter_the_dataset(tmp_path):
-    pq.write_table(pa.Table.from_pandas(pd.DataFrame({"x": [1]})), tmp_path / "a.parquet")
+def test_metadata_of_parquet_do_not_enter_the_dataset(tmp_path):
+    rows = pa.table({"x": [1]}).replace_schema_metadata({"org.apache.spark.version": "4", "own": "kept"})
+    pq.write_table(rows, tmp_path / "a.parquet")
     schema = unify_schemas(open_source(tmp_path / "a.parquet").read_schemas())
-    assert not schema.metadata
+    assert schema.metadata == {b"own": b"kept"}
     assert not schema.field("x").metadata
 
 

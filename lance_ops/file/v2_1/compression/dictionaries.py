@@ -9,7 +9,7 @@ import pyarrow as pa
 from lance_ops.encoding.general.compression import NONE, compress
 from lance_ops.encoding.values.array_values import from_arrow
 from lance_ops.encoding.values.binary import is_large
-from lance_ops.encoding.values.dictionary import compact_dictionary
+from lance_ops.encoding.values.dictionary import compact_dictionary, has_many_unused
 from lance_ops.encoding.values.numbering import number_distinct, pick_values
 from lance_ops.encoding.values.values import Fixed, Values, Variable, as_bits, as_bytes
 from lance_ops.encoding.values.variable import encode_variable_block, gather_values
@@ -105,7 +105,7 @@ def dictionary_of_arrow(
     Returns:
         The positions of the values, as wide as the indices of the array, and the dictionary.
     """
-    if len(array.dictionary) > len(array) or array.dictionary.null_count:
+    if has_many_unused(array) or array.dictionary.null_count:
         array = compact_dictionary(array)
     indices = array.indices.to_numpy(zero_copy_only=True)
     positions = indices.view(f"u{indices.dtype.itemsize}")

@@ -160,7 +160,7 @@ def test_slices_of_dictionaries(items: pa.Array) -> None:
 
 
 def test_entries_that_outnumber_the_rows_are_dropped() -> None:
-    array = pa.DictionaryArray.from_arrays(pa.array([900, 7]), pa.array([str(n) for n in range(1000)]))
+    array = pa.DictionaryArray.from_arrays(pa.array([900, 7]), pa.array([str(n) for n in range(2000)]))
     positions, block = dictionary_of_arrow(array, PLAIN, "2.2")
     assert block.count == 2
     assert decode(positions, block, pa.string()).to_pylist() == ["900", "7"]

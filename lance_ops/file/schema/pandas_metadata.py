@@ -1,0 +1,44 @@
+"""Pandas metadata of a schema: which pandas type each column had, in JSON under the key `pandas`.
+
+`pyarrow.Table.to_pandas` goes by it, and fails where the Arrow type of a column has changed since: the
+entries of columns that were replaced have to go. Source: pandas, "Storing pandas DataFrame objects in Apache
+Parquet format".
+"""
+
+import json
+from collections.abc import Collection
+from dataclasses import replace
+
+from lance_ops.file.schema.model import Schema
+
+PANDAS_KEY = "pandas"
+
+
+def without_replaced_columns(schema: Schema, before: Schema) -> Schema:
+    """Drop the pandas types of the columns that have their name from another column before.
+
+    Args:
+        schema: What a table becomes.
+        before: What it was.
+    """
+    if schema is before or PANDAS_KEY not in schema.metadata:
+        return schema
+    old = {field.name: field.id for field in before.fields}
+    replaced = {field.name for field in schema.fields if old.get(field.name) != field.id}
+    if not replaced:
+        return schema
+    kept = _without(schema.metadata[PANDAS_KEY], replaced)
+    return replace(schema, metadata={**schema.metadata, PANDAS_KEY: kept})
+
+
+def _without(metadata: bytes, names: Collection[str]) -> bytes:
+    try:
+        found = json.loads(metadata)
+        columns = [
+            column for column in found["columns"] if column.get("field_name", column["name"]) not in names
+        ]
+        index = [level for level in found["index_columns"] if isinstance(level, dict) or level not in names]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        # Whatever it is, pyarrow does not find types in it.
+        return metadata
+    return json.dumps({**found, "columns": columns, "index_columns": index}).encode()

@@ -1,0 +1,116 @@
+"""DataFrames: index levels, nullable types and categories come back as pylance brings them back."""
+
+from pathlib import Path
+
+import lance
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import lance_ops as lo
+
+pytestmark = pytest.mark.peer
+
+NULLABLE = pd.DataFrame(
+    {
+        "id": pd.array([2**53 + 1, None, 3], "Int64"),
+        "flag": pd.array([True, None, False], "boolean"),
+        "text": pd.array(["a", None, "c"], "string"),
+        "small": pd.array([1, None, 3], "UInt8"),
+        "real": pd.array([1.5, None, 2.5], "Float32"),
+    }
+)
+LEVELS = ["low", "middle", "high"]
+
+
+def by_peer(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    uri = str(folder / "peer")
+    lance.write_dataset(frame, uri)
+    return lance.dataset(uri).to_table().to_pandas()
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.DatetimeIndex(["2024-05-01", "2024-05-02", "2024-05-03"], name="day"),
+        pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)], names=["kind", "number"]),
+    ],
+    ids=["named", "several levels"],
+)
+def test_named_levels_of_an_index_are_columns(tmp_path: Path, index: pd.Index) -> None:
+    frame = pd.DataFrame({"v": [1.5, 2.5, 3.5]}, index=index)
+    uri = str(tmp_path / "t")
+    lo.append(uri, frame)
+    expected = by_peer(frame, tmp_path)
+    assert lo.dataset(uri).schema.names == lance.dataset(str(tmp_path / "peer")).schema.names
+    for found in (lo.dataset(uri).to_pandas(), lance.dataset(uri).to_table().to_pandas()):
+        pd.testing.assert_frame_equal(found, expected)
+    lo.append(uri, frame)
+    assert lo.dataset(uri).to_pandas().index.tolist() == [*index, *index]
+
+
+def test_a_named_range_is_a_column_and_levels_without_names_are_none(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"v": [1.5, 2.5]}, index=pd.RangeIndex(5, 7, name="row"))
+    lo.append(str(tmp_path / "a"), frame)
+    assert lo.dataset(str(tmp_path / "a")).to_table().to_pydict() == {"v": [1.5, 2.5], "row": [5, 6]}
+    half = pd.DataFrame({"v": [1.5]}, index=pd.MultiIndex.from_tuples([("a", 1)], names=["kind", None]))
+    for number, unnamed in enumerate((frame.rename_axis(None), frame[frame["v"] > 2].rename_axis(None))):
+        lo.append(str(tmp_path / f"b{number}"), unnamed)
+        assert lo.dataset(str(tmp_path / f"b{number}")).schema.names == ["v"]
+    lo.append(str(tmp_path / "c"), half)
+    assert lo.dataset(str(tmp_path / "c")).schema.names == ["v", "kind"]
+
+
+def test_nullable_types_come_back(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lo.append(uri, NULLABLE)
+    lo.append(uri, NULLABLE)
+    lo.compact(uri)
+    expected = pd.concat([NULLABLE, NULLABLE], ignore_index=True)
+    pd.testing.assert_frame_equal(by_peer(NULLABLE, tmp_path), NULLABLE)
+    for found in (lo.dataset(uri).to_pandas(), lance.dataset(uri).to_table().to_pandas()):
+        pd.testing.assert_frame_equal(found, expected)
+    pd.testing.assert_frame_equal(lo.dataset(uri).to_pandas(["flag", "id"]), expected[["flag", "id"]])
+
+
+def test_replaced_columns_do_not_keep_the_pandas_type_of_others(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lo.append(uri, NULLABLE)
+    lo.alter_columns(uri, {"path": "id", "data_type": pa.string()})
+    lo.drop_columns(uri, ["flag"])
+    lo.add_columns(uri, {"flag": "text"})
+    lo.alter_columns(uri, {"path": "small", "name": "narrow"})
+    lo.drop_columns(uri, ["real"])
+    lo.alter_columns(uri, {"path": "text", "name": "real"})
+    found = lo.dataset(uri).to_pandas()
+    assert found["id"].tolist() == ["9007199254740993", None, "3"]
+    assert found["flag"].tolist() == found["real"].tolist() == ["a", None, "c"]
+    assert lance.dataset(uri).to_table().to_pandas().equals(found)
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("rows", [[], ["high"], ["high", "low", None, "high"]], ids=len)
+def test_ordered_categories_keep_their_order(tmp_path: Path, rows: list[str | None], version: str) -> None:
+    """The format keeps the order of the values; that they are ordered is not kept by pylance, either."""
+    frame = pd.DataFrame(
+        {"id": range(len(rows) + 1), "c": pd.Categorical(["low", *rows], LEVELS, ordered=True)}
+    )
+    uri, theirs = str(tmp_path / "t"), str(tmp_path / "peer")
+    lo.write_dataset(frame, uri, data_storage_version=version)
+    lance.write_dataset(frame, theirs, data_storage_version=version)
+
+    def entries(dataset: lo.Dataset) -> list[list[str]]:
+        return [chunk.dictionary.to_pylist() for chunk in dataset.to_table()["c"].chunks]
+
+    assert lo.dataset(uri).to_table() == lo.dataset(theirs).to_table()
+    assert entries(lo.dataset(uri)) == entries(lo.dataset(theirs)) == [LEVELS]
+    lo.append(uri, frame)
+    lo.compact(uri)
+    assert entries(lo.dataset(uri)) == [LEVELS]
+    lo.update(uri, {"id": "id + 1"})
+    lo.merge_insert(uri, frame, "id", when_matched="update_all", when_not_matched="insert_all")
+    assert all(found == LEVELS for found in entries(lo.dataset(uri)))
+    found = lance.dataset(uri).to_table()
+    if version != "2.0":
+        assert found.to_pandas()["c"].cat.categories.tolist() == LEVELS
+    assert sorted(found["id"].to_pylist()) == sorted(lo.dataset(uri).to_table()["id"].to_pylist())
