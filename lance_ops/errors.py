@@ -18,6 +18,16 @@ def hide_credentials(text: str) -> str:
     return _CREDENTIALS.sub("***@", text)
 
 
+def shown(text: str) -> str:
+    """Return a text fit for messages: without credentials, and such that any stream can write it."""
+    return encodable(hide_credentials(text))
+
+
+def encodable(text: str) -> str:
+    """Return a text with the bytes of paths that are not UTF-8 as escapes, so that any file can hold it."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 class LanceOpsError(Exception):
     """Base of all errors of this package.
 
@@ -32,9 +42,10 @@ class LanceOpsError(Exception):
         self, message: str, *, path: str | None = None, field: str | None = None, hint: str | None = None
     ) -> None:
         # Here and not where errors are made: every one of them may carry the URI that the user gave.
-        message = hide_credentials(message)
-        path = hide_credentials(path) if path is not None else None
-        hint = hide_credentials(hint) if hint is not None else None
+        message = shown(message)
+        path = shown(path) if path is not None else None
+        field = encodable(field) if field is not None else None
+        hint = shown(hint) if hint is not None else None
         self.message = message
         self.path = path
         self.field = field
