@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 
+LARGEST_OFFSET = (1 << 63) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class MergedRead:
@@ -84,3 +86,19 @@ def check_not_negative(where: str, offset: int, length: int | None) -> None:
     """
     if offset < 0 or (length is not None and length < 0):
         raise InvalidArgumentError(f"a range cannot start at {offset} with length {length}", path=where)
+
+
+def check_possible(where: str, offset: int, length: int | None) -> None:
+    """Reject ranges that no object can have, also those that no request can name.
+
+    Raises:
+        InvalidArgumentError: A negative offset or length.
+        CorruptFileError: The range ends beyond 2^63.
+    """
+    check_not_negative(where, offset, length)
+    if offset + (length or 0) > LARGEST_OFFSET:
+        raise CorruptFileError(
+            f"bytes from {offset} on were asked for, which no file can have",
+            path=where,
+            hint="whatever recorded the size or the layout of the file is damaged",
+        )
