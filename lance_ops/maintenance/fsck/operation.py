@@ -25,8 +25,9 @@ from lance_ops.maintenance.fsck.manifest import describe_damage, location_of, sc
 from lance_ops.maintenance.fsck.race_probe import probe_races
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.target import Target, store_of
+from lance_ops.table.commit.validate import check_no_staged
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.listing import list_versions
+from lance_ops.table.manifest.listing import latest, list_versions
 
 
 def fsck(
@@ -167,6 +168,11 @@ def check_index_rows(dataset: Dataset, *, deep: bool = False) -> Iterator[Findin
 def check_history(dataset: Dataset) -> Iterator[Finding]:
     """Versions follow one another without gaps but at the old end; a gap in the middle hides commits."""
     versions = [location.version for location in list_versions(dataset.store)]
+    try:
+        newest = latest(dataset.store)
+        check_no_staged(newest.staged, newest.version, dataset.uri)
+    except UnsupportedError as error:
+        yield Finding("history_contiguous", Severity.WARNING, error.message, error.path)
     tagged = {tag.version for tag in dataset.tags.values()}
     for before, after in pairwise(versions):
         if after != before + 1 and before not in tagged:
