@@ -10,12 +10,36 @@ from dataclasses import dataclass
 
 # What stands between the slashes of a URI and its host: "user:password@", and in web addresses "token@" too.
 # (The container in "abfss://container@account" is no secret.)
-_CREDENTIALS = re.compile(r"(?<=://)[^/@:\s]*:[^/@\s]*@|(?<=http://)[^/@\s]+@|(?<=https://)[^/@\s]+@")
+# A password may hold a slash; a port is none.
+_CREDENTIALS = re.compile(
+    r"(?<=://)[^/@:\s]*:[^/\s]*@"
+    r"|(?<=://)[^/@:\s]*:(?![0-9]{1,5}/)[^/@\s]*/[^@\s]*@"
+    r"|(?<=http://)[^/\s]+@|(?<=https://)[^/\s]+@"
+)
+# Signatures and tokens of signed URLs; a URI ends at white space, a quote or a bracket.
+_URI_QUERY = re.compile(r"(://[^\s?\"'<>]*)\?[^\s\"'<>]*=[^\s\"'<>]*")
 
 
 def hide_credentials(text: str) -> str:
-    """Blank out `user:password@` in the URIs of a text, for error messages and `repr`."""
+    """Blank out `user:password@` and queries in the URIs of a text, for error messages and `repr`."""
+    if "://" not in text:
+        return text
+    return _URI_QUERY.sub(r"\1?***", hide_users(text))
+
+
+def hide_users(text: str) -> str:
+    """Blank out `user:password@` in the URIs of a text."""
     return _CREDENTIALS.sub("***@", text)
+
+
+def shown(text: str) -> str:
+    """Return a text fit for messages: without credentials, and such that any stream can write it."""
+    return encodable(hide_credentials(text))
+
+
+def encodable(text: str) -> str:
+    """Return a text with the bytes of paths that are not UTF-8 as escapes, so that any file can hold it."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 class LanceOpsError(Exception):
@@ -32,9 +56,10 @@ class LanceOpsError(Exception):
         self, message: str, *, path: str | None = None, field: str | None = None, hint: str | None = None
     ) -> None:
         # Here and not where errors are made: every one of them may carry the URI that the user gave.
-        message = hide_credentials(message)
-        path = hide_credentials(path) if path is not None else None
-        hint = hide_credentials(hint) if hint is not None else None
+        message = shown(message)
+        path = shown(path) if path is not None else None
+        field = encodable(field) if field is not None else None
+        hint = shown(hint) if hint is not None else None
         self.message = message
         self.path = path
         self.field = field

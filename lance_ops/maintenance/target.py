@@ -7,7 +7,7 @@ from typing import cast
 from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, check_type
 from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, is_old_blob
 from lance_ops.storage import Store, is_store, open_store
-from lance_ops.table.commit.validate import check_age
+from lance_ops.table.commit.validate import check_age, check_no_staged
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.feature_flags import check_writable
 
@@ -54,11 +54,12 @@ def check_changeable(dataset: Dataset) -> None:
 
     Raises:
         UnsupportedFeatureError: It uses features that are not implemented.
-        UnsupportedError: It is too old, see `check_age`.
+        UnsupportedError: It is too old, see `check_age`, or a later version is staged.
     """
     path = f"{dataset.uri}/{dataset.location.path}"
     check_writable(dataset.manifest, path=path)
     check_age(dataset.manifest, path=path)
+    check_no_staged(dataset.location.staged, dataset.version, dataset.uri)
 
 
 def _open(target: Target, storage_options: Mapping[str, str] | None) -> Dataset:

@@ -33,7 +33,7 @@ from lance_ops.storage.paths import (
     validate_folder,
     validate_relative_path,
 )
-from lance_ops.storage.ranges import check_not_negative, plan_merged_reads, resolve_range
+from lance_ops.storage.ranges import check_possible, plan_merged_reads, resolve_range
 from lance_ops.storage.spooled_writer import SpooledWriter
 from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store, StoreWriter
 
@@ -150,7 +150,7 @@ class FsspecStore:
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         """See `Store.read`."""
-        check_not_negative(self._where(path), offset, length)
+        check_possible(self._where(path), offset, length)
         if not length:
             length = resolve_range(self._where(path), offset, length, self.size(path))
         return self._read_ranges(path, [(offset, length)])[0]
@@ -158,7 +158,7 @@ class FsspecStore:
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
         """See `Store.read_ranges`."""
         for offset, length in ranges:
-            check_not_negative(self._where(path), offset, length)
+            check_possible(self._where(path), offset, length)
         return self._read_ranges(path, ranges)
 
     def _read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
@@ -199,7 +199,7 @@ class FsspecStore:
 
     def read_tail(self, path: str, length: int) -> tuple[pa.Buffer, int]:
         """See `Store.read_tail`."""
-        check_not_negative(self._where(path), 0, length)
+        check_possible(self._where(path), 0, length)
         size = self.size(path)
         length = min(length, size)
         return self._read_ranges(path, [(size - length, length)])[0], size

@@ -1,19 +1,41 @@
 """Storage options: text keys and values, some of them secret."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from typing import Any
 
 from lance_ops.errors import InvalidArgumentError, check_type, hide_credentials
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
-_SECRET_WORDS = ("key", "secret", "token", "password", "credential", "sas", "signature", "authorization")
+_PREFIX = re.compile(r"^(aws|azure_storage|azure|google|gcs|s3|client|proxy)_")
+_HARMLESS_NAMES = """
+    account_name allow_http allow_invalid_certificates anon auto_mkdir bucket bucket_name cache_storage
+    checksum_algorithm conditional_put connect_timeout container_name copy_if_not_exists default_block_size
+    default_region disable_tagging download_retry_count endpoint endpoint_url excludes expires_at_millis fsync
+    host http1_only http2_only imdsv1_fallback listings_expiry_time max_retries memory_map metadata_endpoint
+    mode pool_idle_timeout pool_max_idle_per_host port profile project project_id protocol proxy_excludes
+    randomize_addresses read_timeout region region_name request_payer requester_pays retry_timeout
+    s3_credentials_refresh_offset_seconds server_side_encryption skip_instance_cache skip_signature
+    target_protocol timeout unsigned_payload use_emulator use_fabric_endpoint use_listings_cache use_opendal
+    use_ssl user_agent verify virtual_hosted_style_request
+"""
+_HARMLESS = frozenset(_HARMLESS_NAMES.split())
+"""Options that hold no secret, without their prefixes; all others may."""
+# Words in the names of options that say who asks, and not which store is meant.
+_WHO = re.compile(
+    "key|secret|token|pass|credential|sas|signature|auth|ticket|user|login|cookie|header|connection_string"
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 # Documents may have several lines: service accounts in JSON, keys in PEM.
 _DOCUMENTS = ("{", "-----BEGIN")
 # Shorter ones would blank out half of any text, and are no secrets.
 _LEAST_SECRET = 4
+# Parts of a secret that a library may quote alone, such as the key of a connection string.
+_LEAST_PART = 8
+_PART = re.compile(r"[\s;,&=:@/?]+")
+_NUMBER = re.compile(r"[0-9]{1,4}|[0-9]+\.[0-9]+")
 _LONGEST = 600
 
 
@@ -75,18 +97,78 @@ def conditional_put_disabled(options: Mapping[str, str]) -> bool:
 
 
 def plain_options(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return what the options say about the store, without who asks: the secret ones are left out."""
-    return tuple(sorted((name, str(value)) for name, value in options.items() if not _is_secret(name)))
+    """Return what the options say about the store, without who asks.
+
+    Equal for two sets of options that name the same store. Values that may be secret are digests; those of
+    credentials are left out, since they change while the store does not.
+    """
+    return tuple(
+        sorted(
+            (name, _digest(str(value)) if is_secret(name, value) else str(value))
+            for name, value in options.items()
+            if not (is_secret(name, value) and _WHO.search(name.lower()))
+        )
+    )
 
 
-def _is_secret(name: str) -> bool:
-    return any(word in name.lower() for word in _SECRET_WORDS)
+def is_secret(name: str, value: object) -> bool:
+    """Return whether an option must not be shown.
+
+    All are secret that are not known to be harmless, and texts with a user or a query in them; what holds
+    further options is looked into by `redact`, and secret as a whole.
+    """
+    if isinstance(value, Mapping | list | tuple):
+        return True
+    text = str(value)
+    return not _is_harmless(name) or "@" in text or "?" in text
+
+
+def _is_harmless(name: str) -> bool:
+    return _PREFIX.sub("", name.lower()) in _HARMLESS
 
 
 def redact(text: str, options: Mapping[str, Any]) -> str:
-    """Make the text of a library fit for an error message: one line, not too long, without secrets."""
-    for key, value in options.items():
-        if _is_secret(key) and isinstance(value, str) and len(value) >= _LEAST_SECRET:
-            text = text.replace(value, "***")
+    """Return the text of a library as an error message shows it: one line, not too long, without secrets."""
+    for secret in sorted(set(_secrets(options)), key=len, reverse=True):
+        text = text.replace(secret, "***")
     text = hide_credentials(" ".join(text.split()))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _secrets(options: Mapping[str, Any]) -> Iterator[str]:
+    """Texts that must not be shown: secret values, those nested in them, and their longer parts."""
+    for name, value in options.items():
+        for key, text in _texts(name, value):
+            if not is_secret(key, text) or not _is_hidden(text):
+                continue
+            if _is_harmless(key) and "://" in text:
+                # The host may be told, and helps.
+                address, _, query = text.partition("://")[2].partition("?")
+                text = f"{address.rpartition('@')[0]} {query}"
+            else:
+                yield text
+            yield from (part for part in _PART.split(text) if len(part) >= _LEAST_PART)
+
+
+def _texts(name: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(str(key), item)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from _texts(name, item)
+    elif isinstance(value, bytes):
+        yield name, value.decode("utf-8", "replace")
+    elif isinstance(value, str):
+        yield name, value
+
+
+def _is_hidden(text: str) -> bool:
+    """Whether to blank a text out: not words and numbers that stand in any message."""
+    if len(text) < _LEAST_SECRET or text.lower() in _TRUE | _FALSE:
+        return False
+    return _NUMBER.fullmatch(text) is None
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()

@@ -12,6 +12,7 @@ from lance_ops.errors import (
     UnsupportedError,
     check_type,
     hide_credentials,
+    hide_users,
 )
 
 TEMPORARY_PREFIX = ".tmp_"
@@ -37,6 +38,14 @@ BUCKET_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs", "az", "adl", "abfs", "abfs
 # Whose URIs may name the account after the container: "abfss://container@account...".
 _CONTAINER_SCHEMES = frozenset({"az", "adl", "abfs", "abfss"})
 _DYNAMODB = "s3+ddb"
+DYNAMODB_REFUSED = (
+    "tables whose versions are decided by DynamoDB (s3+ddb://) are not supported: without asking it "
+    "the newest version may be missed, and another writer's replaced"
+)
+DYNAMODB_HINT = (
+    "stop all writers, open the table once with pylance through s3+ddb:// so that every version "
+    "gets its final name, and from then on use s3:// everywhere, on a store with conditional writes"
+)
 _LOCAL_SCHEMES = frozenset({"file", "local", "file-object-store"})
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasb": "abfs", "wasbs": "abfss"}
 _BLOB_HOST, _LAKE_HOST = ".blob.core.windows.net", ".dfs.core.windows.net"
@@ -106,8 +115,11 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
         raise InvalidArgumentError(f"not a URI or path: {text!r}", field="uri")
     text = canonical_scheme(_with_two_slashes(text))
     match = _SCHEME.match(text)
-    if "://" in text and hide_credentials(text) != text:
+    if "://" in text and hide_users(text) != text:
         raise _credentials_in_uri(text)
+    scheme = text.partition("://")[0].lower()
+    if "://" in text and scheme not in BUCKET_SCHEMES | _LOCAL_SCHEMES | {_DYNAMODB}:
+        _refuse_query(text)
     if _CHAINED.match(text):
         return Location(scheme=text.split("::", 1)[0].lower(), uri=text.rstrip("/"))
     if match is None:
@@ -129,13 +141,11 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
         if "\0" in decoded:
             raise InvalidArgumentError("the URI holds a NUL byte", path=text, field="uri")
         return Location(scheme="file", uri=_absolute("/" + decoded))
-    if scheme == _DYNAMODB:
+    if scheme == _DYNAMODB or (scheme == "s3" and "ddbtablename=" in rest.partition("?")[2].lower()):
         raise UnsupportedError(
-            "tables whose versions are decided by DynamoDB (s3+ddb://) are not supported: without asking it "
-            "the newest version may be missed, and another writer's replaced",
+            DYNAMODB_REFUSED,
             path=f"{scheme}://{_QUERY.split(rest, maxsplit=1)[0]}",
-            hint="stop all writers, open the table once with pylance through s3+ddb:// so that every version "
-            "gets its final name, and from then on use s3:// everywhere, on a store with conditional writes",
+            hint=DYNAMODB_HINT,
         )
     if scheme in BUCKET_SCHEMES:
         if rest.startswith("/"):
@@ -186,6 +196,17 @@ def _refuse_credentials(scheme: str, rest: str) -> None:
     # A key may hold a slash, so that what looks like the bucket ends in the middle of it.
     if ":" in bucket or ("@" in bucket and scheme not in _CONTAINER_SCHEMES):
         raise _credentials_in_uri(scheme)
+
+
+def _refuse_query(uri: str) -> None:
+    """Refuse a query, which may be a signature or a token, and would stand before the paths of files."""
+    if "=" in uri.partition("?")[2]:
+        raise InvalidArgumentError(
+            "this URI has a query, which may hold a secret, and URIs are written to logs",
+            path=uri,
+            field="uri",
+            hint="leave the query out, and pass tokens and signatures as storage options",
+        )
 
 
 def _credentials_in_uri(uri: str) -> InvalidArgumentError:

@@ -7,6 +7,8 @@ import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 
+LARGEST_OFFSET = (1 << 63) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class MergedRead:
@@ -106,3 +108,19 @@ def cut_ranges(pieces: Iterable[bytes], ranges: Sequence[tuple[int, int]]) -> li
             data += view[max(0, offset - position) : max(0, offset + length - position)]
         position += len(view)
     return [pa.py_buffer(data) for data in found]
+
+
+def check_possible(where: str, offset: int, length: int | None) -> None:
+    """Reject ranges that no object can have, also those that no request can name.
+
+    Raises:
+        InvalidArgumentError: A negative offset or length.
+        CorruptFileError: The range ends beyond 2^63.
+    """
+    check_not_negative(where, offset, length)
+    if offset + (length or 0) > LARGEST_OFFSET:
+        raise CorruptFileError(
+            f"bytes from {offset} on were asked for, which no file can have",
+            path=where,
+            hint="whatever recorded the size or the layout of the file is damaged",
+        )

@@ -4,10 +4,15 @@ import importlib.util
 import os
 from collections.abc import Mapping
 
+from lance_ops.errors import UnsupportedError
 from lance_ops.storage.local.store import LocalStore
 from lance_ops.storage.memory import MemoryStore
-from lance_ops.storage.paths import BUCKET_SCHEMES, parse_location
+from lance_ops.storage.paths import BUCKET_SCHEMES, DYNAMODB_HINT, DYNAMODB_REFUSED, parse_location
 from lance_ops.storage.store import Store
+
+_OF_DYNAMODB = frozenset(
+    {"ddbtablename", "ddbtable", "dynamodbendpoint", "dynamodbtable", "dynamodbtablename"}
+)
 
 
 def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Store:
@@ -22,8 +27,11 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
 
     Raises:
         InvalidArgumentError: The URI or an option makes no sense.
+        UnsupportedError: URI or options name a table of DynamoDB that decides which version is the newest.
     """
     location = parse_location(uri)
+    if location.scheme == "s3":
+        _refuse_dynamodb(location.uri, storage_options or {})
     if location.is_local:
         return LocalStore(location.uri, storage_options)
     if location.scheme == "memory":
@@ -36,3 +44,10 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
     from lance_ops.storage.fsspec_store import FsspecStore
 
     return FsspecStore(location.uri, storage_options)
+
+
+def _refuse_dynamodb(uri: str, options: Mapping[str, str]) -> None:
+    """Refuse options that say that the versions of the table are kept in DynamoDB."""
+    for name, value in options.items():
+        if value and name.lower().replace("_", "") in _OF_DYNAMODB:
+            raise UnsupportedError(DYNAMODB_REFUSED, path=uri, field=name, hint=DYNAMODB_HINT)

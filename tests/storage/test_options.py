@@ -3,7 +3,7 @@
 import pytest
 
 from lance_ops.errors import InvalidArgumentError, StorageError
-from lance_ops.storage.options import clean_options, redact, text_options
+from lance_ops.storage.options import clean_options, plain_options, redact, text_options
 
 
 def test_what_is_not_set_is_left_out_and_white_space_around_a_value_too():
@@ -50,6 +50,50 @@ def test_the_text_of_a_library_becomes_one_short_line_without_secrets():
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("passphrase", "HUNTER22"),
+        ("passwd", "HUNTER22"),
+        ("auth", "HUNTER22"),
+        ("kerb_ticket", "HUNTER22"),
+        ("user", "HUNTER22"),
+        ("an_option_of_tomorrow", "HUNTER22"),
+        ("connection_string", "AccountName=a;AccountKey=HUNTER22"),
+        ("endpoint", "https://h/?sig=HUNTER22"),
+        ("proxy_url", "http://me:HUNTER22@h"),
+        ("client_kwargs", {"headers": {"Authorization": "Bearer HUNTER22"}}),
+        ("headers", [("Authorization", "Bearer HUNTER22")]),
+        ("config", {"region": "eu", "deep": [{"more": ["HUNTER22"]}]}),
+        ("data", b"HUNTER22"),
+    ],
+)
+def test_an_option_that_is_not_known_to_be_harmless_is_shown_nowhere(name, value):
+    for text in (f"library says: {value}", f"{{'{name}': {value!r}}}", "no key HUNTER22 in store"):
+        assert "HUNTER22" not in redact(text, {name: value})
+    assert "HUNTER22" not in str(plain_options({name: value}))
+
+
+def test_ordinary_words_and_harmless_options_stay_in_a_text():
+    options = {
+        "passive": "true",
+        "retries": "12",
+        "wait": "1.5",
+        "region": "eu-central-1",
+        "host": "h.example",
+    }
+    text = "true: 12 tries in 1.5 s at h.example in eu-central-1"
+    assert redact(text, options) == text
+
+
+def test_equal_stores_have_equal_plain_options_and_other_stores_others():
+    store = {"endpoint": "http://a", "aws_secret_access_key": "one", "tenant_number": "7", "passwd": "x"}
+    assert plain_options(store) == plain_options({**store, "aws_secret_access_key": "two", "passwd": "y"})
+    assert plain_options(store) != plain_options({**store, "tenant_number": "8"})
+    assert plain_options(store) != plain_options({**store, "endpoint": "http://b"})
+    assert plain_options(store) != plain_options({**store, "client_kwargs": {"endpoint_url": "http://b"}})
+
+
+@pytest.mark.parametrize(
     ("uri", "shown"),
     [
         ("http://me:topsecret@host/x", "http://***@host/x"),
@@ -58,6 +102,12 @@ def test_the_text_of_a_library_becomes_one_short_line_without_secrets():
         ("simplecache::ftp://me:topsecret@host/x", "simplecache::ftp://***@host/x"),
         ("abfss://box@account.dfs.core.windows.net/x", "abfss://box@account.dfs.core.windows.net/x"),
         ("http://host:80/a@b", "http://host:80/a@b"),
+        ("sftp://me:top/secret@host/x", "sftp://***@host/x"),
+        ("sftp://me:topsecret@a@host/x", "sftp://***@host/x"),
+        ("https://host/x?sig=topsecret&a=b", "https://host/x?***"),
+        ("simplecache::https://host/x?token=topsecret#f", "simplecache::https://host/x?***"),
+        ("s3://bucket/x?X-Amz-Signature=topsecret", "s3://bucket/x?***"),
+        ("webhdfs://host:50070/x?delegation=topsecret", "webhdfs://host:50070/x?***"),
     ],
 )
 def test_no_error_shows_the_credentials_of_a_uri_wherever_it_stands(uri, shown):

@@ -63,7 +63,7 @@ def test_symbolic_links_are_kept_as_typed(tmp_path):
         ("gs://bucket/a#x", "gs", "gs://bucket/a"),
         ("memory://", "memory", "memory://"),
         ("memory://a/", "memory", "memory://a"),
-        ("https://host/a?token=1", "https", "https://host/a?token=1"),
+        ("https://host/a?b", "https", "https://host/a?b"),
         ("simplecache::s3://bucket/a", "simplecache", "simplecache::s3://bucket/a"),
         ("abfss://box@account.dfs.core.windows.net/x", "abfss", "abfss://box@account.dfs.core.windows.net/x"),
     ],
@@ -229,6 +229,44 @@ def test_credentials_in_a_uri_are_refused_and_not_repeated(uri):
     with pytest.raises(InvalidArgumentError, match="storage options") as caught:
         parse_location(uri)
     assert "secret" not in str(caught.value).replace("a secret", "").replace("aws_secret_access_key", "")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://h.invalid/x?sig=topsecret",
+        "https://h.invalid/x?a=b&X-Amz-Signature=topsecret#f",
+        "webhdfs://h.invalid/x?delegation=topsecret",
+        "simplecache::https://h.invalid/x?token=topsecret",
+        "sftp://user:top/secret@h.invalid/x",
+        "sftp://user:topsecret@more@h.invalid/x",
+        "sftp://user:to?p=/secret@h.invalid/x",
+        "s3://bucket:topsecret/x?sig=topsecret",
+        "s3:/bucket/x?sig=topsecret",
+        "s3:///bucket?sig=topsecret",
+        "memory://x?token=topsecret",
+    ],
+)
+def test_signed_uris_are_refused_and_not_repeated(uri):
+    with pytest.raises(InvalidArgumentError) as caught:
+        parse_location(uri)
+    for part in ("topsecret", "top/sec", "/secret", "more@"):
+        assert part not in str(caught.value)
+
+
+def test_a_signature_behind_the_uri_of_a_bucket_is_dropped_and_shown_nowhere():
+    assert parse_location("s3://bucket/x?X-Amz-Signature=topsecret").uri == "s3://bucket/x"
+
+
+@pytest.mark.parametrize("name", ["ddbTableName", "ddbtablename", "dynamodb_endpoint", "DYNAMODB_ENDPOINT"])
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_options_that_leave_versions_to_dynamodb_are_refused(name, scheme):
+    with pytest.raises(UnsupportedError, match="decided by DynamoDB") as caught:
+        open_store(f"{scheme}://bucket/t.lance", {name: "versions", "region": "eu-central-1"})
+    assert caught.value.field == name
+    assert "s3+ddb://" in caught.value.hint
+    with pytest.raises(UnsupportedError, match="decided by DynamoDB"):
+        parse_location(f"{scheme}://bucket/t.lance?x=1&ddbTableName=versions")
 
 
 def test_the_container_of_an_account_is_no_secret():

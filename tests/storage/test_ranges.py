@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
-from lance_ops.storage.ranges import MergedRead, plan_merged_reads, resolve_range
+from lance_ops.storage import open_store
+from lance_ops.storage.fsspec_store import FsspecStore
+from lance_ops.storage.ranges import MergedRead, check_possible, plan_merged_reads, resolve_range
 
 RANGES = st.lists(st.tuples(st.integers(0, 500), st.integers(0, 60)), max_size=30)
 
@@ -66,6 +68,16 @@ def test_no_more_than_the_gap_is_fetched_in_vain(ranges, gap):
         for byte in range(read.offset, read.offset + read.length):
             vain = 0 if byte in wanted else vain + 1
             assert vain <= gap
+
+
+@pytest.mark.parametrize(("offset", "length"), [(1 << 63, None), ((1 << 64) - 1, 8), (8, (1 << 63) - 1)])
+def test_ranges_that_no_request_can_name_are_damage(offset, length, tmp_path):
+    with pytest.raises(CorruptFileError, match="no file can have"):
+        check_possible("x", offset, length)
+    (tmp_path / "x").write_bytes(b"abc")
+    for store in (open_store(tmp_path), FsspecStore(f"file://{tmp_path}")):
+        with pytest.raises(CorruptFileError):
+            store.read("x", offset, length)
 
 
 def test_ranges_are_checked_against_the_size():

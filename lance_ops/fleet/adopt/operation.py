@@ -13,11 +13,11 @@ from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import Look
 from lance_ops.fleet.policy.load import parse_policy
 from lance_ops.fleet.policy.model import FleetPolicy
-from lance_ops.fleet.policy.secrets import is_secret
 from lance_ops.fleet.stores.opened import FleetStores
 from lance_ops.fleet.survey.operation import Survey, SurveyOptions, survey_fleet
 from lance_ops.maintenance.progress import Progress
 from lance_ops.storage import open_store
+from lance_ops.storage.options import is_secret
 from lance_ops.storage.paths import parse_location
 
 _TEXT = """\

@@ -79,8 +79,11 @@ def unusable(path: str) -> str | None:
     try:
         if path:
             validate_relative_path(path)
+        path.encode()
     except PathEscapeError as error:
         return error.message
+    except UnicodeEncodeError:
+        return "its name is not UTF-8, so no table can hold it"
     return None
 
 

@@ -7,6 +7,8 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 import pyarrow as pa
 
+from lance_ops.errors import encodable
+
 T = TypeVar("T")
 
 GONE = "gone"
@@ -363,7 +365,10 @@ def _field(name: str, hint: Any) -> pa.Field:
 
 
 def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    """A value as a column of a table or JSON holds it; texts may quote paths that are not UTF-8."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return encodable(value) if isinstance(value, str) else value
 
 
 def _own(value: Any) -> Any:

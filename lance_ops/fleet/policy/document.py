@@ -24,14 +24,48 @@ class Document:
     problems: tuple[PolicyProblem, ...] = ()
 
 
+_MOST_VALUES = 100_000
+"""Aliases repeat what they name: a file of 500 bytes can stand for 10^9 values."""
+
+
+_DEEPEST = 50
+"""Levels of lists and mappings; the parser takes time that grows with the square of them."""
+
+
+class _TooDeepError(Exception):
+    """Lists and mappings are nested in each other too often."""
+
+
+class _Loader(yaml.SafeLoader):
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise _TooDeepError
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
+
+
+class _TooManyValuesError(Exception):
+    """The aliases of a file multiply."""
+
+
 @dataclass(slots=True)
 class _Reader:
+    most: int
     lines: dict[str, int] = field(default_factory=dict)
     problems: list[PolicyProblem] = field(default_factory=list)
     within: set[int] = field(default_factory=set)
+    values: int = 0
 
     def read(self, loader: yaml.SafeLoader, node: yaml.Node, path: str) -> Any:
         self.lines[path] = node.start_mark.line + 1
+        self.values += 1
+        if self.values > self.most:
+            raise _TooManyValuesError
         if id(node) in self.within:
             return self._wrong(node, path, "it is a part of itself")
         self.within.add(id(node))
@@ -78,19 +112,25 @@ def read_document(text: str, source: str) -> Document:
         source: Its name, for messages.
 
     Raises:
-        PolicyError: It is no YAML.
+        PolicyError: It is no YAML, its aliases stand for too many values, or it is nested too deeply.
     """
-    loader = yaml.SafeLoader(text)
+    loader = _Loader(text)
     try:
         node = loader.get_single_node()
         if node is None:
             return Document({}, {"": 1})
-        reader = _Reader()
+        reader = _Reader(most=_MOST_VALUES + len(text))
         value = reader.read(loader, node, "")
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
         said = error.problem or error.context or "it cannot be parsed"
         raise PolicyError([PolicyProblem(line, "", f"this is no YAML: {said}")], path=source) from error
+    except _TooManyValuesError as error:
+        message = f"the aliases of this file stand for more than {_MOST_VALUES:,} values: write them out"
+        raise PolicyError([PolicyProblem(1, "", message)], path=source) from error
+    except (_TooDeepError, RecursionError) as error:
+        message = "this is nested too deeply for a policy"
+        raise PolicyError([PolicyProblem(1, "", message)], path=source) from error
     except (yaml.YAMLError, ValueError) as error:
         raise PolicyError([PolicyProblem(1, "", f"this is no YAML: {error}")], path=source) from error
     finally:

@@ -5,19 +5,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.storage.options import is_secret
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_PREFIX = re.compile(r"^(aws|azure_storage|azure|google|gcs|s3)_")
-_HARMLESS_NAMES = """
-    account_name allow_http allow_invalid_certificates bucket bucket_name checksum_algorithm conditional_put
-    connect_timeout container_name copy_if_not_exists default_region disable_tagging download_retry_count
-    endpoint endpoint_url expires_at_millis fsync http1_only http2_only imdsv1_fallback max_retries memory_map
-    metadata_endpoint pool_idle_timeout pool_max_idle_per_host profile project_id proxy_excludes
-    randomize_addresses read_timeout region request_payer retry_timeout server_side_encryption skip_signature
-    timeout unsigned_payload use_emulator use_fabric_endpoint user_agent virtual_hosted_style_request
-"""
-_HARMLESS = frozenset(_HARMLESS_NAMES.split())
-"""Options that hold no secret, without their prefixes; all others may."""
 
 HIDDEN = "***"
 
@@ -46,11 +36,6 @@ def expand(text: str, environment: Mapping[str, str] | None = None) -> str:
         return found
 
     return _VARIABLE.sub(value, text)
-
-
-def is_secret(name: str, text: str) -> bool:
-    """Whether an option must not be shown: all not known to be harmless, and URLs with a user or a query."""
-    return _PREFIX.sub("", name.lower()) not in _HARMLESS or "@" in text or "?" in text
 
 
 def _masked(text: str) -> str:

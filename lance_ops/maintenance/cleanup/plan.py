@@ -25,11 +25,12 @@ from lance_ops.maintenance.persistence import persistently
 from lance_ops.maintenance.text import bytes_text, count_text, table_text
 from lance_ops.storage import ObjectInfo, Store
 from lance_ops.storage.prefetch import side_by_side
+from lance_ops.table.commit.validate import check_no_staged
 from lance_ops.table.history.branches import MAIN
 from lance_ops.table.history.pins import Removal, list_removals
 from lance_ops.table.manifest.feature_flags import unknown_bits
 from lance_ops.table.manifest.file.summary import ManifestSummary
-from lance_ops.table.manifest.listing import ManifestLocation, manifests_among
+from lance_ops.table.manifest.listing import ManifestLocation, manifests_among, newest_staged
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
 
@@ -196,6 +197,7 @@ def _plan(
     newest = next((location.version for location in locations if not is_detached(location.version)), None)
     if newest is None:
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
+    check_no_staged(newest_staged((info.path for info in version_infos), newest), newest, store.uri)
     written = {info.path: info.modified for info in version_infos}
     judge = VersionJudge(options, now, written, named, newest_before)
     jobs, links = FinishedJobs(store), LinkedFolders.of(line)

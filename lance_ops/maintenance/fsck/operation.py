@@ -32,8 +32,9 @@ from lance_ops.maintenance.target import Target, store_of
 from lance_ops.storage import Store
 from lance_ops.storage.absence import unless_gone
 from lance_ops.storage.prefetch import prefetch, requests_at_once
+from lance_ops.table.commit.validate import check_no_staged
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.listing import ManifestLocation, list_versions
+from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions
 
 
 def fsck(
@@ -202,6 +203,11 @@ def check_history(dataset: Dataset) -> Iterator[Finding]:
     store, locations = dataset.store, list_versions(dataset.store)
     yield from _unfound_manifests(store, locations)
     versions = [location.version for location in locations]
+    try:
+        newest = latest(dataset.store)
+        check_no_staged(newest.staged, newest.version, dataset.uri)
+    except UnsupportedError as error:
+        yield Finding("history_contiguous", Severity.WARNING, error.message, error.path)
     tagged = {tag.version for tag in dataset.tags.values()}
     for before, after in pairwise(versions):
         if after != before + 1 and before not in tagged:

@@ -119,7 +119,9 @@ def _end(
     closed = job.read(CLOSED, CLOSED) if CLOSED in records else None
     if closed is not None:
         since = int(closed["since"])
-        segments = set(closed.get("segments", ()))
+        # Only those that are named for this job: the record may say anything.
+        lead = job.segment_lead
+        segments = {path for path in closed.get("segments", ()) if path.startswith(lead)}
     known = {path for paths in committed.values() for path in paths}
     written = {info.path for info in job.files(unfinished=True)}
     unused = {path for path in written if _belongs(path) not in known}

@@ -172,12 +172,17 @@ class JobFolder:
             found = self.store.list("data", start_after=lead)
             yield from takewhile(lambda info, lead=lead: info.path.startswith(lead), found)  # type: ignore[misc]
 
+    @property
+    def segment_lead(self) -> str:
+        """What the paths of its index segments begin with."""
+        return f"{INDICES_DIRECTORY}/{job_uuid_prefix(work_key(self.mark))}"
+
     def segments(self) -> set[str]:
         """Directories of the index segments of this and earlier incarnations, each with a slash at its end.
 
         Their names do not tell incarnations apart: the next one may write some as soon as the header is gone.
         """
-        lead = f"{INDICES_DIRECTORY}/{job_uuid_prefix(work_key(self.mark))}"
+        lead = self.segment_lead
         found = self.store.list(INDICES_DIRECTORY, start_after=lead)
         own = takewhile(lambda info: info.path.startswith(lead), found)
         return {"/".join(info.path.split("/")[:2]) + "/" for info in own}
@@ -258,7 +263,7 @@ def open_job(
 def _refuse_newer(data: bytes, path: str) -> None:
     if is_of_other_form(HEADER, data):
         raise UnsupportedError(
-            "the record of this job is of a form that another release of lance_ops writes",
+            "the record of this job is of a form that this release of lance_ops does not write",
             path=path,
-            hint="run the job with that release, or give another job key",
+            hint="run the job with the release that wrote it, or give another job key",
         )

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
+from lance_ops.maintenance.jobs.forms import has_form
 from lance_ops.storage import BytesLike
 
 FORM = 1
@@ -20,7 +21,7 @@ def seal(kind: str, values: Mapping[str, object]) -> bytes:
 
 
 def unseal(kind: str, data: BytesLike) -> dict[str, Any] | None:
-    """The values of a record; None for what is torn, of another kind or of another form.
+    """The values of a record; None for what is torn, of another kind or of another form (see `forms`).
 
     Nobody has to stop at such a record: what it said is done once more.
     """
@@ -31,7 +32,7 @@ def unseal(kind: str, data: BytesLike) -> dict[str, Any] | None:
         values = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    return values if isinstance(values, dict) else None
+    return values if isinstance(values, dict) and has_form(kind, values) else None
 
 
 def is_of_other_form(kind: str, data: BytesLike) -> bool:

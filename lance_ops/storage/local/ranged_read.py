@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_ops.errors import CorruptFileError
 from lance_ops.storage.failures import missing, translate_os_error
 from lance_ops.storage.local.mapping import map_ranges
-from lance_ops.storage.ranges import plan_merged_reads
+from lance_ops.storage.ranges import LARGEST_OFFSET, plan_merged_reads
 
 # Larger ones would be fresh memory from the system each time.
 _BYTES_UP_TO = 128 << 10
@@ -45,7 +45,7 @@ def read_at_once(full: str, offset: int, length: int) -> pa.Buffer | None:
         offset: First byte.
         length: Number of bytes.
     """
-    if offset < 0 or not 0 < length <= _BYTES_UP_TO:
+    if not 0 <= offset <= LARGEST_OFFSET - length or not 0 < length <= _BYTES_UP_TO:
         return None
     try:
         descriptor = os.open(full, _SMALL)

@@ -39,9 +39,7 @@ _DURATIONS = frozenset({"connect_timeout", "pool_idle_timeout", "read_timeout", 
 _IGNORED = frozenset(
     {
         PROFILE_OPTION,
-        "ddbtablename",
         "download_retry_count",
-        "dynamodb_endpoint",
         "expires_at_millis",
         "fsync",
         "memory_map",

@@ -32,7 +32,7 @@ from lance_ops.storage.paths import (
     validate_folder,
     validate_relative_path,
 )
-from lance_ops.storage.ranges import check_not_negative, cut_ranges, plan_merged_reads, resolve_range
+from lance_ops.storage.ranges import check_possible, cut_ranges, plan_merged_reads, resolve_range
 from lance_ops.storage.spooled_writer import SpooledWriter
 from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store, StoreWriter
 
@@ -132,7 +132,7 @@ class ObjectStore:
     def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         """See `Store.read`."""
         where = self._where(path)
-        check_not_negative(where, offset, length)
+        check_possible(where, offset, length)
         key = self._key(path)
         if length is None and offset == 0:
             with self._translated(path):
@@ -175,7 +175,7 @@ class ObjectStore:
         """See `Store.read_ranges`."""
         # Not obstore.get_ranges: it panics on ranges beyond the end, which damaged metadata ask for.
         for offset, length in ranges:
-            check_not_negative(self._where(path), offset, length)
+            check_possible(self._where(path), offset, length)
         results = [pa.py_buffer(b"")] * len(ranges)
         reads = plan_merged_reads(ranges, gap=_GAP, max_length=_MAX_MERGED)
         buffers = self._read_parts(path, [(read.offset, read.length) for read in reads])
@@ -187,7 +187,7 @@ class ObjectStore:
 
     def read_tail(self, path: str, length: int) -> tuple[pa.Buffer, int]:
         """See `Store.read_tail`."""
-        check_not_negative(self._where(path), 0, length)
+        check_possible(self._where(path), 0, length)
         key = self._key(path)
         if length == 0:
             return pa.py_buffer(b""), self.size(path)

@@ -7,7 +7,7 @@ from lance_ops.errors import FormatError, PathEscapeError, VersionNotFoundError
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import has_latency
 from lance_ops.table.commit.concurrent_commits import base_conflict
-from lance_ops.table.commit.validate import check_age
+from lance_ops.table.commit.validate import check_age, check_no_staged
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.feature_flags import check_writable
 from lance_ops.table.manifest.file.read import read_latest
@@ -71,8 +71,10 @@ def find_head(
     Raises:
         RetryableCommitConflictError: It is another dataset than the one that was read.
         UnsupportedFeatureError: The newest version uses features that are not implemented.
+        UnsupportedError: A later version is staged.
     """
     head, manifest = read_latest(store, base.manifest)
+    check_no_staged(head.staged, head.version, store.uri)
     if head.version < base.version:
         raise base_conflict(ours, f"the read version {base.version} is newer than the head", head.version)
     if check_base:

@@ -8,11 +8,35 @@ from lance_ops.file.schema.prepared import SchemaCache
 from lance_ops.file.versions import is_legacy
 from lance_ops.table.manifest.fragments.totals import file_numbers
 from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, staged_version
 
 # Wide tables have thousands of fields, and each commit asks.
 _coded: SchemaCache[tuple[str, ...]] = SchemaCache(
     lambda schema: tuple([node.name for node in schema.walk() if node.logical_type.startswith("dict:")]), 64
 )
+
+
+def check_no_staged(staged: str | None, newest: int, uri: str) -> None:
+    """Refuse to write beside a staged manifest of a later version: it may be the newest version by now.
+
+    Args:
+        staged: Its name, if there is one.
+        newest: The newest version that is listed.
+        uri: Of the dataset.
+
+    Raises:
+        UnsupportedError: There is one.
+    """
+    if staged is not None:
+        path = f"{VERSIONS_DIRECTORY}/{staged}"
+        raise UnsupportedError(
+            f"a manifest of version {staged_version(staged)} is staged: a writer that keeps its "
+            "versions in an external manifest store (DynamoDB) may have committed it, and version "
+            f"{newest} may not be the newest",
+            path=f"{uri}/{path}",
+            hint="open the table once with pylance through s3+ddb://, which gives the version its final "
+            "name; if no such writer exists any more, remove this file",
+        )
 
 
 def check_age(manifest: Manifest, *, path: str) -> None:

@@ -23,8 +23,9 @@ from lance_ops.table.manifest.naming import (
     manifest_name,
     manifest_path,
     parse_manifest_name,
+    staged_version,
 )
-from lance_ops.table.manifest.newest_watched import newest_version
+from lance_ops.table.manifest.newest_watched import NewestVersion, newest_version
 
 HINT_PATH = f"{VERSIONS_DIRECTORY}/latest_version_hint.json"
 _LAST_V2_PATH = manifest_path(0, NamingScheme.V2)
@@ -53,6 +54,7 @@ class ManifestLocation:
         newest_at: When this was the newest version, by a listing or by our own commit, on the monotonic clock
             of this process; None when that is not known.
         mark: `ObjectInfo.mark` of the listing; None when no listing showed it.
+        staged: Name of a staged manifest of a later version that the listing showed; see `staged_version`.
     """
 
     version: int
@@ -61,6 +63,7 @@ class ManifestLocation:
     scheme: NamingScheme = NamingScheme.V2
     newest_at: float | None = field(default=None, compare=False)
     mark: str | None = field(default=None, compare=False)
+    staged: str | None = field(default=None, compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Another process has another clock.
@@ -122,8 +125,8 @@ def latest(store: Store) -> ManifestLocation:
     # Before the listing: it may be out of date from then on.
     now = time.monotonic()
     if lists_names(store):
-        version, scheme = newest_version(store, partial(_latest_of_names, store))
-        found = ManifestLocation(version, manifest_path(version, scheme), scheme=scheme)
+        version, scheme, staged = newest_version(store, partial(_latest_of_names, store))
+        found = ManifestLocation(version, manifest_path(version, scheme), scheme=scheme, staged=staged)
     else:
         found = _latest_of_listing(store)
     return replace(found, newest_at=now)
@@ -157,9 +160,35 @@ def is_still_newest(store: Store, location: ManifestLocation) -> bool:
     )
 
 
+def newest_staged(names: Iterable[str], above: int) -> str | None:
+    """Return the name of the newest staged manifest of a version above another; None when there is none.
+
+    Args:
+        names: Of files in the folder of manifests, or their paths.
+        above: The version.
+    """
+    found = (name.removeprefix(f"{VERSIONS_DIRECTORY}/") for name in names)
+    staged = [(version, name) for name in found if (version := staged_version(name)) is not None]
+    version, name = max(staged, default=(0, None))
+    return name if version > above else None
+
+
 def _latest_of_listing(store: Store) -> ManifestLocation:
+    """The newest version; staged manifests of later ones are listed before it, or with V1 names anywhere."""
+    names: list[str] = []
+
+    def seen(infos: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
+        for info in infos:
+            names.append(info.path)
+            yield info
+
+    location = _latest_of_infos(store, seen(store.list(VERSIONS_DIRECTORY)))
+    return replace(location, staged=newest_staged(names, location.version))
+
+
+def _latest_of_infos(store: Store, infos: Iterable[ObjectInfo]) -> ManifestLocation:
     newest: ManifestLocation | None = None
-    found = _scan(store, None)
+    found = _parse(infos)
     for location, scheme in found:
         if scheme is NamingScheme.V2:
             if newest is not None:
@@ -189,9 +218,10 @@ def _names_after(
             return
 
 
-def _latest_of_names(store: Store, names: list[str]) -> tuple[int, NamingScheme]:
+def _latest_of_names(store: Store, names: list[str]) -> NewestVersion:
     """The newest of all names; V2 names, which most of them are, are not looked at one by one."""
-    others = [parse_manifest_name(name) for name in names if len(name) != _V2_LENGTH]
+    rest = [name for name in names if len(name) != _V2_LENGTH]
+    others = [parse_manifest_name(name) for name in rest]
     old = [found[0] for found in others if found is not None and found[1] is NamingScheme.V1]
     candidates = [name for name in names if len(name) == _V2_LENGTH]
     while candidates:
@@ -201,11 +231,11 @@ def _latest_of_names(store: Store, names: list[str]) -> tuple[int, NamingScheme]
         if found is not None and found[1] is NamingScheme.V2:
             if old:
                 raise _mixture(store)
-            return found[0], NamingScheme.V2
+            return found[0], NamingScheme.V2, newest_staged(rest, found[0])
         candidates.remove(least)
     if not old:
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
-    return max(old), NamingScheme.V1
+    return max(old), NamingScheme.V1, newest_staged(names, max(old))
 
 
 def _remember_v2(uri: str) -> None:

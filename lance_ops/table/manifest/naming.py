@@ -11,7 +11,19 @@ DETACHED_BIT = 1 << 63
 """Set in the number of a version that belongs to no history; such versions are never listed."""
 
 _MAX_VERSION = (1 << 64) - 1
+_STAGED = re.compile(r"([0-9]{1,20}\.manifest)-.+", re.ASCII)
 _NAME = re.compile(r"(d?)([0-9]{1,20})\.manifest", re.ASCII)
+
+
+def staged_version(name: str) -> int | None:
+    """Return the version of a staged manifest, `N.manifest-UUID`; None for any other file.
+
+    Writers that commit through an external manifest store (DynamoDB) write it before they ask the store, and
+    rename it once the store has decided.
+    """
+    match = _STAGED.fullmatch(name)
+    found = None if match is None else parse_manifest_name(match[1])
+    return None if found is None else found[0]
 
 
 class NamingScheme(Enum):

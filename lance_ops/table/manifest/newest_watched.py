@@ -15,7 +15,12 @@ from dataclasses import dataclass, field
 
 from lance_ops.storage.folder_watch import Change, FolderWatch
 from lance_ops.storage.store import ListsNames
-from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, NamingScheme, parse_manifest_name
+from lance_ops.table.manifest.naming import (
+    VERSIONS_DIRECTORY,
+    NamingScheme,
+    parse_manifest_name,
+    staged_version,
+)
 
 _MOST_WATCHED = 64
 
@@ -27,17 +32,21 @@ class _WatchedVersions:
     Attributes:
         watch: Of their folder.
         newest: The newest one; None when it has to be looked for.
+        staged: Name of the staged manifest of a later version, if there is one.
         lock: Held while changes are taken in.
     """
 
     watch: FolderWatch
     newest: int | None = None
+    staged: str | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take_in(self, changes: Iterable[Change]) -> None:
         """Follow the changes since the newest version was looked for."""
         for name, appeared in changes:
             parsed = parse_manifest_name(name)
+            if staged_version(name) is not None:
+                self.newest = None
             if parsed is None or parsed[1] is None or self.newest is None:
                 continue
             version, scheme = parsed
@@ -50,14 +59,15 @@ class _WatchedVersions:
                 self.newest = None
 
 
+NewestVersion = tuple[int, NamingScheme, str | None]
+"""Version, naming scheme, and name of the staged manifest of a later version."""
+
 _lock = threading.Lock()
 _watched: OrderedDict[str, _WatchedVersions] = OrderedDict()
 
 
-def newest_version(
-    store: ListsNames, find: Callable[[list[str]], tuple[int, NamingScheme]]
-) -> tuple[int, NamingScheme]:
-    """The newest version of a dataset.
+def newest_version(store: ListsNames, find: Callable[[list[str]], NewestVersion]) -> NewestVersion:
+    """The newest version of a dataset, its naming scheme, and the staged manifest of a later one, if any.
 
     Args:
         store: Root of the dataset.
@@ -80,11 +90,12 @@ def newest_version(
             return find(store.list_names(VERSIONS_DIRECTORY))
         watched.take_in(changes)
         if watched.newest is not None:
-            return watched.newest, NamingScheme.V2
-        found, scheme = find(store.list_names(VERSIONS_DIRECTORY))
+            return watched.newest, NamingScheme.V2, watched.staged
+        found, scheme, staged = find(store.list_names(VERSIONS_DIRECTORY))
         # V1 names are few and old: each look lists them.
         watched.newest = found if scheme is NamingScheme.V2 else None
-        return found, scheme
+        watched.staged = staged
+        return found, scheme, staged
 
 
 def _look_up(uri: str) -> _WatchedVersions | None:

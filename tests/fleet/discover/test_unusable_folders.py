@@ -1,12 +1,14 @@
 """A folder that cannot be looked into is named and left out, all others are maintained; so is no ledger."""
 
 import os
+from dataclasses import dataclass
 
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import PermissionDeniedError, PolicyError
+from lance_ops.errors import LanceOpsError, PermissionDeniedError, PolicyError
 from lance_ops.fleet.discover.operation import discover_datasets
+from lance_ops.fleet.ledger.rows import to_json, to_table
 from lance_ops.fleet.policy.load import parse_policy
 from lance_ops.fleet.report.operation import write_report
 from lance_ops.fleet.run.operation import run_fleet
@@ -29,6 +31,43 @@ def test_a_name_that_no_store_takes_is_left_out_and_the_others_are_maintained(tm
         assert repr(name.partition("/")[0]) in done.errors[0]
         assert done.errors[0] in str(done)
         assert done.to_dict()["errors"] == list(done.errors)
+
+
+NOT_UTF8 = os.fsdecode(b"caf\xe9.lance")
+
+
+@pytest.mark.parametrize("name", [NOT_UTF8, os.fsdecode(b"\xff/deep.lance")])
+@pytest.mark.parametrize("kind", ["folder", "lancedb", "glob"])
+def test_a_name_that_is_not_utf8_is_left_out_and_the_others_are_maintained(tmp_path, name, kind):
+    write(tmp_path, "a.lance", 5)
+    write(tmp_path, "b.lance", 1)
+    os.rename(tmp_path / "b.lance", tmp_path / "c")
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    os.rename(tmp_path / "c", tmp_path / name)
+    rules = policy(tmp_path, more=f"discover: [{{store: s, kind: {kind}}}]")
+    done = run_fleet(rules)
+    assert (done.row.done, done.row.failed) == (1, 0)
+    write_report(rules, tmp_path / "report.html")
+    if kind != "lancedb" or "/" not in name:
+        assert "not UTF-8" in done.errors[0]
+    str(done).encode()
+
+
+@dataclass(frozen=True)
+class Incident:
+    """A row of a ledger."""
+
+    text: str
+    texts: tuple[str, ...]
+
+
+def test_a_text_of_a_row_may_name_a_path_that_is_not_utf8():
+    row = Incident(f"lost: {NOT_UTF8}", (NOT_UTF8, "é.lance"))
+    shown = {"text": "lost: caf\\udce9.lance", "texts": ["caf\\udce9.lance", "é.lance"]}
+    assert to_table(Incident, [row]).to_pylist() == [shown]
+    assert to_json(row) == shown
+    error = LanceOpsError(f"no {NOT_UTF8}", path=f"/lake/{NOT_UTF8}", field=NOT_UTF8, hint=NOT_UTF8)
+    assert str(error).encode().count(rb"caf\udce9") == 4
 
 
 def test_a_folder_that_may_not_be_read_is_left_out_and_what_was_known_in_it_is_kept(tmp_path, monkeypatch):

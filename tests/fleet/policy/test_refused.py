@@ -52,3 +52,24 @@ def test_a_blackout_that_ends_in_an_hour_that_is_left_out_holds_until_the_clock_
     at = datetime(2026, 3, 29, 1, 15, tzinfo=UTC)
     assert open_until(at, [], [Window("all", "01-02:30", BERLIN)]) is None
     assert open_until(at, [], [Blackout(date(2026, 3, 29), date(2026, 3, 29), BERLIN)]) is None
+
+
+@pytest.mark.parametrize("wide", [2, 9])
+def test_aliases_that_multiply_are_refused_at_once(wide):
+    lines = ["version: 1", f"a0: &a0 [{', '.join('x' * wide)}]"]
+    depth = 9 if wide == 9 else 40
+    for at in range(1, depth):
+        lines.append(f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * wide)}]")
+    with pytest.raises(PolicyError, match="stand for more than 100,000 values"):
+        parse_policy("\n".join(lines))
+
+
+def test_aliases_that_repeat_a_value_are_taken():
+    text = "version: 1\nstores: {s: /lake}\nclasses:\n  default: &base {older_than: 3d}\n  hot: *base\n"
+    assert parse_policy(text).store("s").root == "/lake"
+
+
+@pytest.mark.parametrize("sign", ["[", "{a: ", "- "])
+def test_a_policy_that_is_nested_too_deeply_is_refused(sign):
+    with pytest.raises(PolicyError):
+        parse_policy("version: 1\nx: " + sign * 5000 if sign != "- " else sign * 5000)

@@ -222,7 +222,6 @@ def test_options_of_the_peer_and_of_local_files_are_taken(s3):
         "client_retry_timeout": "30",
         "download_retry_count": "3",
         "fsync": "false",
-        "ddbTableName": "x",
     }
     store = open_store("s3://bucket/x", options)
     store.put("a", b"1")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import CorruptManifestError, LanceOpsError
+from lance_ops.errors import CorruptFileError, CorruptManifestError, LanceOpsError
 from lance_ops.maintenance.health.measure import measure_health
 from lance_ops.pb import table_pb2
 from lance_ops.storage import open_store
@@ -101,6 +101,24 @@ def test_every_way_ends_in_rows_or_in_an_error_of_ours(start, what):
             uri = put(start, lambda manifest, number=number: CHANGES[what](manifest, number))
             with suppress(LanceOpsError):
                 ways(uri)[way]()
+
+
+@pytest.mark.parametrize("number", [1 << 63, (1 << 64) - 1])
+def test_a_file_size_that_no_file_can_have_is_damage_on_disk_and_fsck_names_it(start, number, tmp_path):
+    """Files are read by calls of the system there, which take 63 bits."""
+    made = open_store(put(start, lambda manifest: CHANGES["file size"](manifest, number)))
+    for info in made.list(""):
+        open_store(tmp_path).put(info.path, bytes(made.read(info.path)))
+    uri = str(tmp_path)
+    for name, way in ways(uri).items():
+        with suppress(LanceOpsError):
+            way()
+        assert name != "fsck" or not lo.fsck(uri, deep=True).ok
+    (name,) = {file.path for file in lo.dataset(uri).fragments[0].files if file.size_bytes == number}
+    found = [item for item in lo.fsck(uri, deep=True).findings if name in str(item.path)]
+    assert found
+    with pytest.raises(CorruptFileError, match="truncated"):
+        lo.dataset(uri).to_table()
 
 
 @pytest.mark.parametrize("number", NUMBERS)
