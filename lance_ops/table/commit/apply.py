@@ -14,6 +14,7 @@ from lance_ops.table.manifest.feature_flags import Feature, contradictions, flag
 from lance_ops.table.manifest.fragments.totals import in_id_order
 from lance_ops.table.manifest.model import Manifest, WriterVersion
 from lance_ops.table.transaction.apply_fragments import check_fragment_id, next_fragment_id
+from lance_ops.table.transaction.mem_wal import drop_stale_catchup
 from lance_ops.table.transaction.operations import CommittedOperation, ManifestOptions, Overwrite
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction
 
@@ -69,6 +70,7 @@ def build_manifest(
         )
     operation.check(current, schema=options.base_schema)
     changed = _with_data_format(operation.apply(current, options))
+    changed = changed.replace(indices=drop_stale_catchup(current.indices, changed.indices))
     fragments = in_id_order(changed.fragments)
     highest = next_fragment_id(changed) - 1
     check_fragment_id(highest)
