@@ -13,7 +13,7 @@ from typing import Any
 
 from lance_ops.errors import CleanupRefusedError, DatasetNotFoundError
 from lance_ops.file.io.side_files import data_file_of
-from lance_ops.maintenance.cleanup.clones import CloneMarks, lies_below, mark_clones
+from lance_ops.maintenance.cleanup.clones import CloneMarks, mark_clones, may_share_files, note_of
 from lance_ops.maintenance.cleanup.head import check_head
 from lance_ops.maintenance.cleanup.jobs import FinishedJobs
 from lance_ops.maintenance.cleanup.line import Line
@@ -35,12 +35,6 @@ from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
 
 UNVERIFIED_GRACE = timedelta(days=7)
 """How long a file that no version uses may belong to a commit under way; the peer's number."""
-
-CLONES_NOTE = (
-    "shallow clones of this dataset cannot be seen from here: their files stay only where a tag keeps the "
-    "version they were made of (as lance_ops sets it) or where the clone is named with clones"
-)
-"""What a plan says about clones, for nobody can know that there is none."""
 
 _STAGED_MANIFEST = re.compile(r"\.manifest-[0-9a-f-]{32,36}$")
 _LISTINGS = 5
@@ -114,6 +108,11 @@ class CleanupPlan:
         """Size of all victims."""
         return sum(verdict.size for verdict in self.victims)
 
+    @property
+    def note(self) -> str:
+        """What a cleanup does not see or touch."""
+        return note_of(self.manifest)
+
     def to_dict(self) -> dict[str, object]:
         """Every verdict as JSON values."""
         return {
@@ -124,7 +123,7 @@ class CleanupPlan:
             "versions_expired": len(self.expired),
             "files_expired": len(self.victims),
             "bytes_removed": self.bytes_removed,
-            "note": CLONES_NOTE,
+            "note": self.note,
             "versions": [
                 {
                     "version": verdict.version,
@@ -159,7 +158,7 @@ class CleanupPlan:
                     for verdict in verdicts
                 ]
                 lines.append(table_text((title, "kind", "size", "because"), rows, limit))
-        lines.append(CLONES_NOTE)
+        lines.append(self.note)
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -294,10 +293,8 @@ def _refuse_unknown(line: Line, location: ManifestLocation, summary: ManifestSum
         reason = f"uses feature flags that are not implemented: {', '.join(map(str, bits))}"
     elif summary.branch != line.branch:
         reason = f"belongs to branch {summary.branch or MAIN!r}"
-    elif summary.base_paths and line.branch is None:
-        reason = "shares files with other datasets (it is a shallow clone, or has files in other places)"
-    elif any(lies_below(base, line.store.uri) for base in summary.base_paths):
-        reason = "has a base among its own files"
+    elif any(may_share_files(base, line.store.uri) for base in summary.base_paths):
+        reason = "has a base among its own files, or one that holds them"
     elif summary.has_fragment_tree:
         reason = "keeps its fragments outside the manifest"
     if reason is not None:
