@@ -37,6 +37,7 @@ class WrittenFile:
         column_indices: Physical column of each of them.
         major: Major version number for the table's metadata.
         minor: Minor version number for the table's metadata.
+        side_bytes: Size of all files beside it.
     """
 
     path: str
@@ -46,6 +47,7 @@ class WrittenFile:
     column_indices: tuple[int, ...]
     major: int
     minor: int
+    side_bytes: int = 0
 
 
 def check_writable(schema: pa.Schema, version: str) -> None:
@@ -238,6 +240,7 @@ class FileWriter:
             path=self._path,
             num_rows=self._num_rows,
             size_bytes=self._container.tell(),
+            side_bytes=self._side_files.size_bytes,
             field_ids=tuple(self._columns),
             column_indices=tuple(self._columns.values()),
             major=self._version.manifest[0],

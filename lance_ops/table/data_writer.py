@@ -114,6 +114,7 @@ def data_file_of(file: WrittenFile) -> DataFile:
         major=file.major,
         minor=file.minor,
         size_bytes=file.size_bytes,
+        side_bytes=file.side_bytes,
     )
 
 

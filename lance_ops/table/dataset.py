@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lance_ops.deprecation import warn_renamed
 from lance_ops.errors import InvalidArgumentError, NotFoundError
+from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.storage import Store, is_store, open_store
 from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.changed_rows import read_changes
@@ -33,10 +34,12 @@ from lance_ops.table.history.tags import Tag, list_tags
 from lance_ops.table.manifest.feature_flags import check_readable
 from lance_ops.table.manifest.file.read import read_latest, read_manifest
 from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
+from lance_ops.table.manifest.fragments.fragment_tuple import FragmentTuple
 from lance_ops.table.manifest.listing import ManifestLocation, latest, locate
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.readable import Readable
 from lance_ops.table.scan.pruner import Pruner
+from lance_ops.table.side_sizes import with_side_sizes
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
 
 if TYPE_CHECKING:
@@ -146,6 +149,27 @@ class Dataset(Readable):
         """32 hexadecimal digits that change when rows or columns do, and stay when only their layout does."""
         return data_version(self.store, self.manifest)
 
+    def with_side_sizes(self) -> "Dataset":
+        """This version with the sizes of side files of blobs in its fragments; itself when there are none.
+
+        No manifest records these sizes: the data files' folders are listed, once for this object.
+        """
+        return self._with_side_sizes
+
+    @cached_property
+    def _with_side_sizes(self) -> "Dataset":
+        fragments = with_side_sizes(self.bases, self.lance_schema, self.fragments)
+        if fragments is self.fragments:
+            return self
+        return Dataset(
+            self.store,
+            self.location,
+            self.counted_manifest.replace(fragments=FragmentTuple(fragments)),
+            storage_options=self.storage_options,
+            root=self._root,
+            pruners=self._pruners,
+        )
+
     # Versions
 
     def checkout_version(self, version: VersionSpec) -> "Dataset":
@@ -202,7 +226,7 @@ class Dataset(Readable):
         Args:
             limit: How many; all when None.
         """
-        return read_history(self.store, limit)
+        return read_history(self.store, limit, has_blobs=has_blob_v2(self.lance_schema))
 
     def detached_versions(self) -> list[VersionInfo]:
         """Versions that belong to no history, the oldest first; `commit` with `detached` makes them."""

@@ -4,14 +4,15 @@ A manifest records the size of a data file and knows nothing of the files beside
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from lance_ops.file.io.side_files import data_file_of, list_side_files
 from lance_ops.file.schema.blob_fields import is_blob_v2
 from lance_ops.file.schema.model import Schema
 from lance_ops.storage import Store
-from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.base_paths import DATA_DIRECTORY, Bases
 from lance_ops.table.manifest.data_file import DataFile
+from lance_ops.table.manifest.fragment import Fragment
 
 FileKey = tuple[int | None, str]
 """A data file by its base and its path."""
@@ -38,6 +39,45 @@ def may_have_side_files(file: DataFile, blob_fields: frozenset[int]) -> bool:
 def blob_field_ids(schema: Schema) -> frozenset[int]:
     """Ids of the fields that are blobs of 2.2."""
     return frozenset(node.id for node in schema.walk() if is_blob_v2(node))
+
+
+def with_side_sizes(bases: Bases, schema: Schema, fragments: Sequence[Fragment]) -> Sequence[Fragment]:
+    """Fragments whose data files know how many bytes lie beside them, see `DataFile.side_bytes`.
+
+    Args:
+        bases: Where files lie.
+        schema: Of the table; without blobs of 2.2 nothing is listed.
+        fragments: Fragments of the table.
+
+    Returns:
+        As many, in the same order; the same object when nothing was to be found out.
+    """
+    blobs = blob_field_ids(schema)
+    unknown = (
+        [
+            file
+            for fragment in fragments
+            for file in fragment.all_files
+            if file.side_bytes is None and may_have_side_files(file, blobs)
+        ]
+        if blobs
+        else []
+    )
+    if not unknown:
+        return fragments
+    found = list_side_sizes(bases, unknown)
+    sizes = {key: sum(found.get(key, {}).values()) for key in map(file_key, unknown)}
+    return tuple(fragment.with_side_bytes(sizes) for fragment in fragments)
+
+
+def list_side_bytes(root: Store) -> dict[str, int]:
+    """Bytes beside each data file of a root that has side files, by the path as in manifests."""
+    found: dict[str, int] = defaultdict(int)
+    for info in root.list(DATA_DIRECTORY):
+        owner = data_file_of(info.path)
+        if owner is not None:
+            found[owner.removeprefix(f"{DATA_DIRECTORY}/")] += info.size
+    return found
 
 
 def list_side_sizes(bases: Bases, files: Iterable[DataFile]) -> dict[FileKey, dict[str, int]]:

@@ -24,6 +24,10 @@ class Layout:
         self.fragment_reuse = None
         self.data_storage_version = self.manifest.storage_version
 
+    def with_side_sizes(self) -> "Layout":
+        """There are no side files."""
+        return self
+
 
 def sized(number: int, rows: int, *, deleted: int = 0, size: int | None = None) -> Fragment:
     """A fragment whose file has eight bytes a row, or as many as are said."""

@@ -105,6 +105,11 @@ class SideFiles:
         """All that were begun."""
         return tuple(self._paths)
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that were written to all of them."""
+        return sum(output.tell() for output in self._open)
+
     def create(self) -> tuple[int, StoreWriter]:
         """Begin the next side file.
 

@@ -197,7 +197,7 @@ class _Maintenance:
             error=done.error,
             version=after.version,
             fragments_after=len(after.fragments),
-            bytes_after=sum(fragment.data_bytes for fragment in after.fragments),
+            bytes_after=sum(fragment.data_bytes for fragment in after.with_side_sizes().fragments),
             versions_after=done.versions_after,
             rows_deleted=done.rows_deleted,
             bytes_read=done.bytes_read,
@@ -225,7 +225,7 @@ class _Maintenance:
         return replace(
             self._intent(operation, dataset),
             fragments_before=len(dataset.fragments),
-            bytes_before=sum(fragment.data_bytes for fragment in dataset.fragments),
+            bytes_before=sum(fragment.data_bytes for fragment in dataset.with_side_sizes().fragments),
             seconds_planned=planned.seconds,
             bytes_planned=planned.bytes,
             seconds_raw=raw.seconds,

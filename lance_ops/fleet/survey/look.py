@@ -20,6 +20,7 @@ from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.listing import list_versions
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
+from lance_ops.table.side_sizes import with_side_sizes
 
 _DAY = 86400.0
 _RATES = ("versions_per_day", "fragments_per_day", "rows_per_day", "deleted_per_day", "bytes_per_day")
@@ -265,12 +266,12 @@ def _rates(dataset: Dataset, before: Look | None, *, keep: bool) -> dict[str, An
     if len(locations) < 2:
         return {}
     old = read_manifest(dataset.store, locations[-min(len(locations), _RATE_VERSIONS)])
-    new = dataset.manifest
+    new = dataset.with_side_sizes().manifest
     span = (new.timestamp - old.timestamp).total_seconds()
     if span < _LEAST_SPAN:
         return {}
     days = span / _DAY
-    (rows, deleted, size), (rows_now, deleted_now, size_now) = _sizes(old), _sizes(new)
+    (rows, deleted, size), (rows_now, deleted_now, size_now) = _sizes(dataset, old), _sizes(dataset, new)
     # Ids are never given twice, so they count new fragments over any compaction.
     given = (new.max_fragment_id or 0) - (old.max_fragment_id or 0)
     return {
@@ -282,9 +283,10 @@ def _rates(dataset: Dataset, before: Look | None, *, keep: bool) -> dict[str, An
     }
 
 
-def _sizes(manifest: Manifest) -> tuple[int, int, int]:
+def _sizes(dataset: Dataset, manifest: Manifest) -> tuple[int, int, int]:
+    fragments = with_side_sizes(dataset.bases, manifest.schema, manifest.fragments)
     return (
         sum(fragment.physical_rows for fragment in manifest.fragments),
         sum(fragment.num_deleted_rows for fragment in manifest.fragments),
-        sum(fragment.data_bytes for fragment in manifest.fragments),
+        sum(fragment.data_bytes for fragment in fragments),
     )

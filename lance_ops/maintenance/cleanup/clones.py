@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lance_ops.errors import DatasetNotFoundError, PathEscapeError
-from lance_ops.maintenance.cleanup.marks import Marks
+from lance_ops.maintenance.cleanup.marks import DELETIONS, INDICES, Marks
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.storage.paths import is_address, parse_location
@@ -18,8 +18,14 @@ from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.listing import all_manifests
-from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.model import BasePath, Manifest
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
+
+_CLONES_NOTE = (
+    "shallow clones of this dataset cannot be seen from here: their files stay only where a tag keeps the "
+    "version they were made of (as lance_ops sets it) or where the clone is named with clones"
+)
+_BASES_NOTE = "; files in other base paths stay, for other datasets may use them: {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +111,40 @@ def _below(path: str, source: str) -> str | None:
     base, root = (_resolved(uri) for uri in (path, source))
     if base == root:
         return ""
-    return base.removeprefix(f"{root}/") + "/" if base.startswith(f"{root}/") else None
+    lead = f"{root.rstrip('/')}/"
+    return base.removeprefix(lead) + "/" if base.startswith(lead) else None
 
 
-def lies_below(base: str, root: str) -> bool:
-    """Whether a base is the root of a dataset, or lies below it; so does one that cannot be told."""
+def may_share_files(base: BasePath, root: str) -> bool:
+    """Whether a file that lies in a base may be one of a dataset's own files, under another name.
+
+    If none may, the files below the root of the dataset are its own: only clones of it can name them. What a
+    version names in a base lies outside and stays. A base whose place is not absolute may.
+
+    Args:
+        base: Of a version of the dataset.
+        root: Root URI of the dataset or of one of its branches.
+    """
     try:
-        return _below(base, root) is not None
+        if _below(base.path, root) is not None:
+            return True
+        inside = _below(root, base.path)
     except PathEscapeError:
         return True
+    if inside is None:
+        return False
+    # A dataset root has its files in folders of fixed names; a branch lies beside these.
+    return not base.is_dataset_root or inside.partition("/")[0] in (DATA_DIRECTORY, DELETIONS, INDICES)
+
+
+def note_of(manifest: Manifest | None) -> str:
+    """What a plan says about files that it does not see, and those that it does not touch.
+
+    Args:
+        manifest: The newest version, where it is known.
+    """
+    places = () if manifest is None else manifest.base_paths
+    return _CLONES_NOTE + (_BASES_NOTE.format(", ".join(base.path for base in places)) if places else "")
 
 
 def _resolved(uri: str) -> str:

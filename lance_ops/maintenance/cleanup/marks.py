@@ -46,7 +46,9 @@ class Marks:
                 self.mark(_fragment_files(serialised), version.version)
             self._before = fragments
             segments = version.indices(path=path)
-            self.mark((segment.directory for segment in segments if segment.base_id is None), version.version)
+            # Of whatever base: pylance compacts a clone and writes the remapped segment here, and names it in
+            # the base of the segment before. Names are unique, so no file of another base is meant.
+            self.mark((segment.directory for segment in segments), version.version)
             if version.transaction_file:
                 name = validate_relative_path(version.transaction_file)
                 self.mark((f"{TRANSACTIONS}/{name}",), version.version)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from lance_ops.errors import CleanupRefusedError, DatasetNotFoundError
-from lance_ops.maintenance.cleanup.clones import lies_below, mark_clones
+from lance_ops.maintenance.cleanup.clones import mark_clones, may_share_files, note_of
 from lance_ops.maintenance.cleanup.files import FileJudge, FileVerdict
 from lance_ops.maintenance.cleanup.head import check_head
 from lance_ops.maintenance.cleanup.jobs import FinishedJobs
@@ -33,12 +33,6 @@ from lance_ops.table.manifest.file.summary import ManifestSummary
 from lance_ops.table.manifest.listing import ManifestLocation, manifests_among, newest_staged
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
-
-CLONES_NOTE = (
-    "shallow clones of this dataset cannot be seen from here: their files stay only where a tag keeps the "
-    "version they were made of (as lance_ops sets it) or where the clone is named with clones"
-)
-"""What a plan says about clones, for nobody can know that there is none."""
 
 _LISTINGS = 5
 
@@ -89,6 +83,11 @@ class CleanupPlan:
         """Size of all victims."""
         return sum(verdict.size for verdict in self.victims)
 
+    @property
+    def note(self) -> str:
+        """What a cleanup does not see or touch."""
+        return note_of(self.manifest)
+
     def to_dict(self) -> dict[str, object]:
         """Every verdict as JSON values."""
         return {
@@ -99,7 +98,7 @@ class CleanupPlan:
             "versions_expired": len(self.expired),
             "files_expired": len(self.victims),
             "bytes_removed": self.bytes_removed,
-            "note": CLONES_NOTE,
+            "note": self.note,
             "notes": list(self.notes),
             "versions": [
                 {
@@ -135,7 +134,7 @@ class CleanupPlan:
                     for verdict in verdicts
                 ]
                 lines.append(table_text((title, "kind", "size", "because"), rows, limit))
-        lines += [*self.notes, CLONES_NOTE]
+        lines += [*self.notes, self.note]
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -274,10 +273,8 @@ def _refuse_unknown(line: Line, location: ManifestLocation, summary: ManifestSum
         reason = f"uses feature flags that are not implemented: {', '.join(map(str, bits))}"
     elif summary.branch != line.branch:
         reason = f"belongs to branch {summary.branch or MAIN!r}"
-    elif summary.base_paths and line.branch is None:
-        reason = "shares files with other datasets (it is a shallow clone, or has files in other places)"
-    elif any(lies_below(base, line.store.uri) for base in summary.base_paths):
-        reason = "has a base among its own files"
+    elif any(may_share_files(base, line.store.uri) for base in summary.base_paths):
+        reason = "has a base among its own files, or one that holds them"
     elif summary.has_fragment_tree:
         reason = "keeps its fragments outside the manifest"
     if reason is not None:

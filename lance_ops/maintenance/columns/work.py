@@ -269,7 +269,7 @@ class ColumnWork:
 
 
 def _size(made: Iterable[ColumnFile]) -> int:
-    return sum(item.file.size_bytes for item in made)
+    return sum(item.file.stored_bytes for item in made)
 
 
 def _covers(dataset: Dataset, fragment: Fragment, made: ColumnFile) -> bool:

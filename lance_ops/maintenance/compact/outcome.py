@@ -44,7 +44,7 @@ class Outcome:
     ) -> None:
         self.accuracy = accuracy
         self.run = run
-        self.head = run.dataset
+        self._head = run.dataset.with_side_sizes()
         self.options = options
         self.warnings = warnings
         self.driver = driver
@@ -111,6 +111,15 @@ class Outcome:
                 for group, error in self.failures
             ),
         )
+
+    @property
+    def head(self) -> Dataset:
+        """The newest version that is known, with the sizes of side files."""
+        return self._head
+
+    @head.setter
+    def head(self, dataset: Dataset) -> None:
+        self._head = dataset.with_side_sizes()
 
     @property
     def _version(self) -> int:

@@ -226,7 +226,7 @@ def plan_compaction(
             or files of the version asked for cannot lie beside those of the dataset.
         UnsupportedTypeError: files of that version cannot hold a column.
     """
-    options = options or CompactionOptions()
+    options, dataset = options or CompactionOptions(), dataset.with_side_sizes()
     _check_version(dataset, options)
     routes = routes_of(dataset, options)
     pinned, notes = _pinned_fragments(dataset, routes)

@@ -165,6 +165,6 @@ class RoundPlanner:
 def _version_of(head: Dataset, version: int) -> Dataset | None:
     """An older version of a dataset; None when a cleanup removed it."""
     try:
-        return head.checkout_version(version)
+        return head.checkout_version(version).with_side_sizes()
     except (NotFoundError, CorruptFileError):
         return None

@@ -72,6 +72,12 @@ def encode_result(name: TaskName, result: RewriteResult) -> TaskRecord:
         "sources": len(result.group.fragments),
         "rows": result.group.live_rows,
         "bytes": result.group.data_bytes,
+        "side_bytes": {
+            file.path: file.side_bytes
+            for fragment in result.new_fragments
+            for file in fragment.files
+            if file.side_bytes
+        },
     }
     return TaskRecord(name, files, values)
 
@@ -79,9 +85,14 @@ def encode_result(name: TaskName, result: RewriteResult) -> TaskRecord:
 def decode_result(record: TaskRecord, group: CompactionGroup) -> RewriteResult:
     """The result that a record tells of."""
     values = record.values
+    fragments = (Fragment.from_bytes(base64.b64decode(item)) for item in values["fragments"])
+    # Records of earlier releases have none.
+    beside: dict[tuple[int | None, str], int] = {
+        (None, path): size for path, size in values.get("side_bytes", {}).items()
+    }
     return RewriteResult(
         group,
-        tuple(Fragment.from_bytes(base64.b64decode(item)) for item in values["fragments"]),
+        tuple(fragment.with_side_bytes(beside) for fragment in fragments),
         purged_rows=values["purged"],
         copied=values["copied"],
         doubt=values["doubt"],

@@ -35,6 +35,7 @@ from lance_ops.table.manifest.deletion_file import write_deletion_file
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.pruner import Pruner
+from lance_ops.table.side_sizes import with_side_sizes
 from lance_ops.table.transaction.operations import Delete
 from lance_ops.table.transaction.transaction import job_mark
 
@@ -173,8 +174,13 @@ def commit_delete(attempt: Attempt, plan: DeletePlan) -> DeleteResult:
         fragments_updated=len(updated),
         fragments_removed=len(emptied),
         bytes_written=sum(item.size for item in written),
-        bytes_removed=sum(fragment.data_bytes for fragment in emptied),
+        bytes_removed=_stored_bytes(attempt.dataset, emptied),
     )
+
+
+def _stored_bytes(dataset: Dataset, fragments: Sequence[Fragment]) -> int:
+    sized = with_side_sizes(dataset.bases, dataset.lance_schema, fragments)
+    return sum(fragment.data_bytes for fragment in sized)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,7 @@ def measure_health(
         limits: Sample the indices (`measure_wear`), and judge them by these. None leaves the numbers of their
             wear open.
     """
+    dataset = dataset.with_side_sizes()
     fragments = dataset.fragments
     physical = sum(fragment.physical_rows for fragment in fragments)
     deleted = sum(fragment.num_deleted_rows for fragment in fragments)

@@ -177,7 +177,7 @@ def update_in_place(
         offsets=rows,
         sees_new_rows=False,
     )
-    return operation, sum(file.size_bytes for file in files)
+    return operation, sum(file.stored_bytes for file in files)
 
 
 def _changed_schema(dataset: Dataset, assignments: Sequence[Assignment]) -> Schema:

@@ -17,6 +17,7 @@ from lance_ops.table.manifest.field_ids import record_given
 from lance_ops.table.manifest.fragments.totals import in_id_order
 from lance_ops.table.manifest.model import Manifest, WriterVersion
 from lance_ops.table.transaction.apply_fragments import check_fragment_id, next_fragment_id
+from lance_ops.table.transaction.mem_wal import drop_stale_catchup
 from lance_ops.table.transaction.operations import CommittedOperation, ManifestOptions, Overwrite, Restore
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction
 
@@ -79,6 +80,7 @@ def build_manifest(
         check_column_names(changed.schema, current.schema.names)
         changed = changed.replace(schema=without_replaced_columns(changed.schema, current.schema))
     changed = record_given(current, changed, options.highest_field_id)
+    changed = changed.replace(indices=drop_stale_catchup(current.indices, changed.indices))
     fragments = in_id_order(changed.fragments)
     highest = next_fragment_id(changed) - 1
     check_fragment_id(highest)

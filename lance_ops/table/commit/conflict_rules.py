@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX, IndexMetadata
 from lance_ops.table.manifest.index_versions import holds_stable_row_ids
+from lance_ops.table.transaction.mem_wal import MEM_WAL_INDEX
 from lance_ops.table.transaction.operations import (
     Append,
     CreateIndex,
@@ -25,8 +26,6 @@ from lance_ops.table.transaction.operations import (
     Update,
     UpdateConfig,
 )
-
-MEM_WAL_INDEX = "__lance_mem_wal"
 
 
 class Outcome(Enum):

@@ -25,6 +25,7 @@ from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.listing import ManifestLocation, list_detached, list_versions
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 from lance_ops.table.manifest.row_counts import count_rows
+from lance_ops.table.side_sizes import list_side_bytes
 from lance_ops.table.transaction.operations import CreateIndex, Operation, Rewrite
 from lance_ops.table.transaction.transaction import JOB_KEY, Transaction, read_transaction
 
@@ -60,7 +61,7 @@ class VersionSize:
         files: Number of data files.
         rows: Live rows; None when the version does not say, and the files that could are gone.
         deleted_rows: Rows that are deleted and still stored; None likewise.
-        data_bytes: Bytes of the data files as recorded.
+        data_bytes: Bytes of the data files as recorded, and of side files of blobs below the same root.
     """
 
     fragments: int = 0
@@ -142,18 +143,19 @@ def _version(
     )
 
 
-def read_history(store: Store, limit: int | None = None) -> list[HistoryEntry]:
+def read_history(store: Store, limit: int | None = None, *, has_blobs: bool = False) -> list[HistoryEntry]:
     """What the newest commits did, newest first.
 
     Args:
         store: Root of the dataset.
         limit: How many; all when None.
+        has_blobs: There may be side files of blobs, whose sizes no manifest has: they are listed.
 
     Returns:
         An entry for each version. One that is damaged says so, and hides none of the others.
     """
     locations = list_versions(store)[::-1][:limit]
-    measure, written = _Measure(Bases(store)), _Written(store)
+    measure, written = _Measure(Bases(store), has_blobs=has_blobs), _Written(store)
     return [
         _entry_of(store, location, read, measure, written) for location, read in _summaries(store, locations)
     ]
@@ -292,10 +294,12 @@ class _Measure:
 
     Args:
         bases: Where the files lie that are asked when a legacy manifest does not know.
+        has_blobs: Count the side files of blobs, too.
     """
 
-    def __init__(self, bases: Bases) -> None:
+    def __init__(self, bases: Bases, *, has_blobs: bool) -> None:
         self._bases = bases
+        self._side_bytes = list_side_bytes(bases.root) if has_blobs else {}
         self._known: dict[tuple[bytes, bool], _Numbers] = {}
         self._last: tuple[tuple[bytes, ...], bool, _Numbers] = ((), False, _NOTHING)
 
@@ -331,6 +335,9 @@ class _Measure:
         except DecodeError as error:
             raise CorruptManifestError(f"a fragment cannot be read: {error}", field="fragments") from error
         size = sum(file.file_size_bytes for file in view.files)
+        if self._side_bytes:
+            files = Fragment.from_bytes(data).all_files
+            size += sum(self._side_bytes.get(file.path, 0) for file in files if file.base_id is None)
         deleted = view.deletion_file.num_deleted_rows
         lacking = not view.physical_rows or (view.HasField("deletion_file") and not deleted)
         if view.files and (doubtful or lacking):

@@ -7,7 +7,7 @@ DataOverlayFile and FieldCoverage.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
@@ -52,6 +52,7 @@ class DataFile:
         size_bytes: Size on disk; 0 when the writer did not record it.
         base_id: Key into the manifest's base paths; None for the dataset's own root.
         unknown: Serialised fields that this version of lance_ops does not know.
+        side_bytes: Bytes of the side files with its blobs; None when nobody looked, for no manifest has them.
     """
 
     path: str
@@ -62,6 +63,12 @@ class DataFile:
     size_bytes: int = 0
     base_id: int | None = None
     unknown: bytes = b""
+    side_bytes: int | None = field(default=None, compare=False)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Size on disk with the side files, as far as it is known."""
+        return self.size_bytes + (self.side_bytes or 0)
 
     @property
     def storage_version(self) -> str:

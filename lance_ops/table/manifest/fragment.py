@@ -177,10 +177,30 @@ class Fragment:
 
     @property
     def data_bytes(self) -> int:
-        """Bytes of the data files and overlays as recorded; files of unknown size count 0."""
+        """Bytes of the data files and overlays, and of their side files; unknown sizes count 0."""
         files = self.all_files
         # Nearly all have one, and a table may have 100,000 of them.
-        return files[0].size_bytes if len(files) == 1 else sum(file.size_bytes for file in files)
+        return files[0].stored_bytes if len(files) == 1 else sum(file.stored_bytes for file in files)
+
+    def with_side_bytes(self, sizes: Mapping[tuple[int | None, str], int]) -> "Fragment":
+        """The fragment with known sizes of side files; the same object when it has none of these files.
+
+        Args:
+            sizes: Bytes of all side files of a data file, by its base and path.
+        """
+        if not any((file.base_id, file.path) in sizes for file in self.all_files):
+            return self
+
+        def sized(file: DataFile) -> DataFile:
+            size = sizes.get((file.base_id, file.path))
+            return file if size is None else replace(file, side_bytes=size)
+
+        # The message stays what it was: it has no place for them.
+        return replace(
+            self,
+            files=tuple(map(sized, self.files)),
+            overlays=tuple(replace(item, file=sized(item.file)) for item in self.overlays),
+        )
 
     def replace(self, **changes: object) -> "Fragment":
         """A copy with some attributes changed."""

@@ -11,7 +11,6 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import (
-    CleanupRefusedError,
     CorruptManifestError,
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -191,15 +190,6 @@ def test_versions_that_branches_of_the_peer_started_at_stay(tmp_path: Path) -> N
     assert lo.cleanup(path, retain_versions=1, older_than=timedelta(0)).versions_removed == 2
     assert versions(path) == [2, 4]
     assert lance.dataset(str(path)).checkout_version(("side", None)).to_table().num_rows == 20
-
-
-@pytest.mark.peer
-def test_a_shallow_clone_makes_it_refuse(tmp_path: Path) -> None:
-    path = tmp_path / "t.lance"
-    our_dataset(path, [10, 10])
-    lance.dataset(str(path)).shallow_clone(str(tmp_path / "clone.lance"), 2)
-    with pytest.raises(CleanupRefusedError, match="shares files"):
-        lo.cleanup(tmp_path / "clone.lance", retain_versions=1)
 
 
 def test_an_unreadable_version_stops_it_before_anything_is_removed(tmp_path: Path) -> None:

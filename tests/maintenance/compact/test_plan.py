@@ -27,6 +27,9 @@ class Snapshot:
         self.fragment_reuse = reuse
         self.data_storage_version = self.manifest.storage_version
 
+    def with_side_sizes(self) -> "Snapshot":
+        return self
+
 
 def sizes(*rows, deleted=None) -> list[Fragment]:
     gone = deleted or {}

@@ -19,7 +19,7 @@ from lance_ops.table.manifest.file.sections import (
 )
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.listing import ManifestLocation
-from lance_ops.table.manifest.model import WriterVersion
+from lance_ops.table.manifest.model import BasePath, WriterVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ManifestSummary:
         branch: Branch name; None for main.
         fragments: Serialised DataFragment messages.
         index_section: The serialised IndexSection; None when there is no index.
-        base_paths: Where the other bases lie that the version declares.
+        base_paths: The other bases that the version declares.
         has_fragment_tree: The fragments are kept outside the manifest, so that `fragments` is not all.
         may_miscount: See `Manifest.may_miscount`.
         writer: The serialised WriterVersion; empty when it is not recorded.
@@ -51,7 +51,7 @@ class ManifestSummary:
     branch: str | None
     fragments: tuple[bytes, ...]
     index_section: bytes | None = None
-    base_paths: tuple[str, ...] = ()
+    base_paths: tuple[BasePath, ...] = ()
     has_fragment_tree: bool = False
     may_miscount: bool = False
     writer: bytes = b""
@@ -90,8 +90,8 @@ def decode_summary(data: bytes | pa.Buffer, *, path: str) -> ManifestSummary:
     )
 
 
-def _base_path(serialised: bytes, path: str) -> str:
-    return parse_message(table_pb2.BasePath, serialised, path, "base_paths").path
+def _base_path(serialised: bytes, path: str) -> BasePath:
+    return BasePath.from_proto(parse_message(table_pb2.BasePath, serialised, path, "base_paths"))
 
 
 def _miscounts(view: summary_pb2.ManifestView, path: str) -> bool:
