@@ -94,8 +94,12 @@ class Schema:
         """
         return self.ancestry(path)[-1]
 
-    def ancestry(self, path: str) -> tuple[Field, ...]:
+    def ancestry(self, path: str, *, any_case: bool = False) -> tuple[Field, ...]:
         """The fields on the way to a path, the top-level one first.
+
+        Args:
+            path: See `field`.
+            any_case: Take the first field of a name in another case where none has it exactly.
 
         Raises:
             InvalidArgumentError: There is no such field.
@@ -104,6 +108,9 @@ class Schema:
         level = self.fields
         for segment in parse_field_path(path):
             node = next((candidate for candidate in level if candidate.name == segment), None)
+            if node is None and any_case:
+                lower = segment.lower()
+                node = next((candidate for candidate in level if candidate.name.lower() == lower), None)
             if node is None:
                 raise InvalidArgumentError(
                     f"no column {path!r}", field=path, hint=f"columns are: {', '.join(self.names)}"

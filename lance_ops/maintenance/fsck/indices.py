@@ -5,10 +5,12 @@ may fail every filter on its column, and nothing but building it anew makes it w
 what it claims is worse: every reader believes it.
 """
 
+import shlex
 from collections.abc import Iterator
 
 from lance_ops.errors import LanceOpsError, UnreadableIndexError
 from lance_ops.index.coverage import effective_fragments
+from lance_ops.index.default_name import default_index_name
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading
 from lance_ops.index.registry import kind_of
@@ -114,6 +116,8 @@ def _rebuild(dataset: Dataset, segment: IndexMetadata) -> str:
     try:
         column = dataset.lance_schema.path(segment.fields[0])
     except (LanceOpsError, LookupError):
-        return f"drop it: lance-ops index URI --drop --name {segment.name}"
-    named = "" if segment.name == f"{column}_idx" else f" --name {segment.name}"
-    return f"build it anew: lance-ops index URI {column} --replace{named}"
+        return f"drop it: lance-ops index URI --drop --name {shlex.quote(segment.name)}"
+    named = (
+        "" if segment.name == default_index_name(dataset, column) else f" --name {shlex.quote(segment.name)}"
+    )
+    return f"build it anew: lance-ops index URI {shlex.quote(column)} --replace{named}"

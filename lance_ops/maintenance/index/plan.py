@@ -9,6 +9,7 @@ from uuid import UUID
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError, check_type
 from lance_ops.index.coverage import coverage
+from lance_ops.index.default_name import default_index_name, indexed_field
 from lance_ops.index.kind import Parameters
 from lance_ops.index.registry import kind_by_name
 from lance_ops.index.upkeep.wear import IndexWear
@@ -220,7 +221,7 @@ def plan_create_index(
         UnsupportedError: The kind learns from rows, and is to be made without.
     """
     chosen = kind_by_name(kind)
-    indexed = dataset.lance_schema.field(column)
+    indexed = indexed_field(dataset, column)
     chosen.check_new(indexed)
     if parameters is not None:
         check_type(parameters, Mapping, "parameters by name", field="parameters")
@@ -234,7 +235,8 @@ def plan_create_index(
         )
     if name is not None:
         check_type(name, str, "the name of an index", field="name")
-    name = name or f"{column}_idx"
+    name = name or default_index_name(dataset, column)
+    column = dataset.lance_schema.path(indexed.id)
     check_index_name(name)
     old = tuple(segment for segment in dataset.indices if segment.name == name)
     if old and not replace:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.index.default_name import default_index_name
 from lance_ops.index.registry import kind_by_name, kind_of
 from lance_ops.maintenance.index.operation import create_index, optimize_indices
 from lance_ops.maintenance.index.result import IndexResult
@@ -50,13 +51,13 @@ def build_indices(
     Returns:
         What was done in all commits together, or the plans as text.
     """
-    names = [spec.name or f"{spec.column}_idx" for spec in wanted]
+    dataset = Dataset.open(uri, storage_options=options.get("storage_options"))
+    names = [spec.name or default_index_name(dataset, spec.column) for spec in wanted]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidArgumentError(
             f"several of the indices are named {', '.join(twice)}", field="indices", hint="name each of them"
         )
-    dataset = Dataset.open(uri, storage_options=options.get("storage_options"))
     present = {segment.name for segment in dataset.indices}
     done: list[object] = []
     kept: list[str] = []
