@@ -15,6 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FUZZ ?= 5m
 FUZZ_ARGS ?=
 SIMULATE ?= 20
+NESTED ?= 10000
 STORM ?= 50
 STREAMS ?=
 FAULTS ?=
@@ -22,7 +23,7 @@ RUN_EXTRAS := dagster,demo,java,objectstore,spark,text
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,docs,ui
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui test check simulate storm streams faults lint docs bench protos constraints old-peers shadow fuzz clean env env-dev
+.PHONY: help demo ui test check simulate storm streams faults lint docs bench protos constraints old-peers shadow fuzz nested clean env env-dev
 
 help: ## List the targets
 	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
@@ -63,6 +64,9 @@ shadow: env-dev ## Answer each read of tests and scripts for the peer twice and 
 
 fuzz: env-dev ## Damage data files and indices at random for longer than the tests do (FUZZ=30m or FUZZ=1000000)
 	@$(PY) -m tests.fuzz --for $(FUZZ) $(FUZZ_ARGS)
+
+nested: env-dev ## Exchange random nested types with the official library, by scan and take (NESTED=10000 cases)
+	@RUST_LOG=off $(PY) -W ignore -m tests.file.matrix.nested_campaign --cases $(NESTED)
 
 lint: env-dev ## Check style, types, the floors, and that lance_ops/pb fits protos/
 	@$(PY) -m ruff check .

@@ -89,9 +89,11 @@ class PredicateError(InvalidArgumentError):
 class SchemaMismatchError(LanceOpsError):
     """The data do not fit the dataset; `mismatches` lists every difference found, not only the first."""
 
-    def __init__(self, message: str, mismatches: Sequence[str], *, path: str | None = None) -> None:
+    def __init__(
+        self, message: str, mismatches: Sequence[str], *, path: str | None = None, hint: str | None = None
+    ) -> None:
         self.mismatches = tuple(mismatches)
-        super().__init__("\n  - ".join([message, *self.mismatches]), path=path)
+        super().__init__("\n  - ".join([message, *self.mismatches]), path=path, hint=hint)
 
 
 class UnsupportedError(LanceOpsError):
@@ -180,6 +182,10 @@ class StorageFullError(StorageError):
 
 class NotFlushedError(StorageError):
     """Files written before could not be brought to the disk, so that nothing that needs them was named."""
+
+
+class InconsistentStoreError(StorageError):
+    """A listing names an object that reads do not find; a later attempt may find it."""
 
 
 class CommitError(LanceOpsError):
@@ -328,3 +334,7 @@ class LeaseHeldError(LanceOpsError):
 
 class UnreadableIndexWarning(UserWarning):
     """An index could not be read, so that the query that wanted it scans the rows: slower, never wrong."""
+
+
+class SuspiciousInputWarning(UserWarning):
+    """An input file was read in a way that is possible and probably not meant."""

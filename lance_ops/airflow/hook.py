@@ -9,6 +9,7 @@ from lance_ops.airflow.provider import CONNECTION_TYPE
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
 from lance_ops.storage import open_store
+from lance_ops.storage.paths import is_address
 from lance_ops.table.dataset import Dataset
 
 
@@ -74,7 +75,7 @@ class LanceHook(BaseHook):  # type: ignore[misc]  # Airflow is no dependency of 
     def uri(self, dataset: str) -> str:
         """Where a dataset lies: below the root, unless it is a URI or an absolute path itself."""
         root, _ = self.get_conn()
-        if "://" in dataset or dataset.startswith("/") or not root:
+        if is_address(dataset) or dataset.startswith("/") or not root:
             return dataset
         return f"{root.rstrip('/')}/{dataset}"
 

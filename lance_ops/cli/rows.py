@@ -172,7 +172,7 @@ def add_columns_command(
     is gone on with by the next one.
     """
     from lance_ops.maintenance.columns.operation import add_columns
-    from lance_ops.maintenance.ingest.source import open_files
+    from lance_ops.maintenance.ingest.file_source import open_files
 
     if sum(map(bool, (values, function, source))) != 1:
         raise click.UsageError("one of --set, --function and --from says what is added")

@@ -11,9 +11,9 @@ import dagster as dg
 from lance_ops.dagster.lineage import ColumnSources, check_sources
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.health.policy import MaintenancePolicy
+from lance_ops.storage.paths import is_address, parse_location
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -65,7 +65,10 @@ class LanceDatasetRef:
             )
         if not self.uri:
             raise InvalidArgumentError(f"dataset {self.name!r} has no URI", field="uri")
-        if not _SCHEME.match(self.uri) and not PurePath(self.uri).is_absolute():
+        if is_address(self.uri):
+            if "://" not in self.uri:
+                parse_location(self.uri)
+        elif not PurePath(self.uri).is_absolute():
             # Sensors, runs and the UI are processes of their own, and so is a shell.
             raise InvalidArgumentError(
                 f"the path {self.uri!r} of dataset {self.name!r} is relative: it would be another place for "

@@ -46,6 +46,15 @@ def coverage(dataset: Snapshot) -> tuple[IndexCoverage, ...]:
     return _coverage(dataset.manifest, dataset.indices)
 
 
+def listed_coverage(dataset: Snapshot) -> tuple[IndexCoverage, ...]:
+    """Coverage of every ordinary index in the order of the manifest.
+
+    Of several text or vector indices on a column, pylance uses the first one.
+    """
+    names = list(dict.fromkeys(segment.name for segment in dataset.indices))
+    return tuple(sorted(coverage(dataset), key=lambda item: names.index(item.name)))
+
+
 def coverage_by(manifest: Manifest, indices: Iterable[IndexMetadata]) -> tuple[IndexCoverage, ...]:
     """Coverage of every ordinary index by segments, with the fragments that they cover now."""
     by_name: dict[str, list[IndexMetadata]] = {}

@@ -1,12 +1,12 @@
 """Row bounds: how many rows there can be, so that a damaged bitmap neither lies nor fills the memory."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from lance_ops.errors import CorruptFileError
+from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
 

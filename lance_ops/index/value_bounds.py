@@ -1,7 +1,6 @@
 """Value bounds: the least and the greatest value of each page or zone, compared with what is asked for."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +8,7 @@ import pyarrow as pa
 
 from lance_ops.filter.functions.compare import compare
 from lance_ops.index.sargable import Interval
+from lance_ops.storage.fork_safe import cached_property
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.integer]

@@ -4,13 +4,20 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from lance_ops.errors import AlreadyExistsError, PermissionDeniedError, StorageError, StorageFullError
+from lance_ops.errors import (
+    AlreadyExistsError,
+    InconsistentStoreError,
+    PermissionDeniedError,
+    StorageError,
+    StorageFullError,
+)
 
 T = TypeVar("T")
 
 ATTEMPTS = 3
 _PAUSE = 0.1
-_DEFINITE = (AlreadyExistsError, PermissionDeniedError, StorageFullError)
+# An inconsistent store was asked several times already.
+_DEFINITE = (AlreadyExistsError, InconsistentStoreError, PermissionDeniedError, StorageFullError)
 
 
 def persistently(call: Callable[[], T]) -> T:

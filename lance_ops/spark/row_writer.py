@@ -12,8 +12,9 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from lance_ops.errors import DatasetExistsError
+from lance_ops.maintenance.ingest.file_source import FileSource, check_types_known
 from lance_ops.maintenance.ingest.operation import write_dataset
-from lance_ops.maintenance.ingest.source import FileSource, open_source
+from lance_ops.maintenance.ingest.source import open_source, unify_schemas
 from lance_ops.maintenance.merge_insert.operation import merge_insert
 from lance_ops.maintenance.progress import Progress
 from lance_ops.maintenance.results import AppendResult
@@ -89,7 +90,9 @@ def _create(write: RowWrite, data: Any, common: Mapping[str, Any]) -> Any:
         schema = arrow_schema(data.schema)
     else:
         source = open_source(data)
-        ((_, schema), *_) = source.read_schemas()
+        parts = source.read_schemas()
+        schema = unify_schemas(parts) if len(parts) > 1 else parts[0][1]
+        check_types_known(schema, parts)
         if not isinstance(source, FileSource):
             data = pa.RecordBatchReader.from_batches(schema, source.batches())
     chosen: dict[str, Any] = {

@@ -13,6 +13,7 @@ from lance_ops.storage.store import (
     Store,
     StoreWriter,
     is_store,
+    leads_out,
     lists_names,
     maps_files,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "StoreWriter",
     "is_store",
     "is_temporary",
+    "leads_out",
     "lists_names",
     "maps_files",
     "open_store",

@@ -22,6 +22,12 @@ _NAME_KEPT = 24
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://")
 _CHAINED = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+::")
+# What a URI turns into when pathlib or os.path.join treats it as a path, or a user types it wrong.
+_ADDRESS = re.compile(
+    r"\s*((?:s3|s3a|s3n|gs|gcs|az|adl|abfss?|wasbs?|memory|hdfs|dbfs|file|https?)(?=:)|"
+    r"[A-Za-z][A-Za-z0-9+.\-]*(?=:[/\\:])):",
+    re.IGNORECASE,
+)
 _QUERY = re.compile(r"[?#]")
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -32,6 +38,8 @@ BUCKET_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs", "az", "adl", "abfs", "abfs
 _CONTAINER_SCHEMES = frozenset({"az", "adl", "abfs", "abfss"})
 _DYNAMODB = "s3+ddb"
 _LOCAL_SCHEMES = frozenset({"file", "local", "file-object-store"})
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasb": "abfs", "wasbs": "abfss"}
+_BLOB_HOST, _LAKE_HOST = ".blob.core.windows.net", ".dfs.core.windows.net"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +60,51 @@ class Location:
         return self.scheme == "file"
 
 
+def is_address(text: str) -> bool:
+    """Return whether a text starts with a scheme, so that it must not be joined to a folder.
+
+    True for `s3://bucket/x`, `file:/x`, `simplecache::s3://bucket/x` and for misspelt addresses that
+    `parse_location` refuses, such as `s3:/bucket/x` and `C:/x`.
+    """
+    return _ADDRESS.match(text) is not None
+
+
+def canonical_scheme(uri: str) -> str:
+    """Return a URI with the scheme that object stores are known by: `s3` for `s3a` and `s3n`, `gs` for `gcs`.
+
+    Hadoop's older names of Azure storage (`wasb`, `wasbs`) become `abfs` and `abfss`.
+    """
+    scheme, mark, rest = uri.partition("://")
+    known = _ALIASES.get(scheme.lower())
+    if not mark or known is None:
+        return uri
+    if known.startswith("abfs"):
+        bucket, slash, path = rest.partition("/")
+        if bucket.lower().endswith(_BLOB_HOST):
+            bucket = bucket[: -len(_BLOB_HOST)] + _LAKE_HOST
+        rest = f"{bucket}{slash}{path}"
+    return f"{known}://{rest}"
+
+
 def parse_location(uri: str | os.PathLike[str]) -> Location:
     """Normalise what a person types as the address of a dataset.
 
     Plain paths are taken literally (a "%20" in them is three characters), `~` is the home folder, and
     relative paths start at the working directory. In `file://` URIs percent escapes are decoded, as the peer
-    does. Symbolic links are kept as typed.
+    does; `file:/x` is `file:///x`. Symbolic links are kept as typed. Other names of object stores become the
+    ones that pylance knows (`canonical_scheme`). Every other `scheme:/` with one slash is refused: it is what
+    `pathlib` makes of a URI, and as a path it would be a folder below the working directory. A folder that
+    has such a name is reached as `./s3:/...`.
 
     Raises:
-        InvalidArgumentError: The URI is empty, has no path, or names another host.
+        InvalidArgumentError: The URI is empty, has no path, has one slash after its scheme, or names another
+            host.
     """
     check_type(uri, (str, os.PathLike), "a URI or path", field="uri")
     text = os.fspath(uri)
     if not text or "\0" in text:
         raise InvalidArgumentError(f"not a URI or path: {text!r}", field="uri")
+    text = canonical_scheme(_with_two_slashes(text))
     match = _SCHEME.match(text)
     if "://" in text and hide_credentials(text) != text:
         raise _credentials_in_uri(text)
@@ -99,6 +138,13 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
             "gets its final name, and from then on use s3:// everywhere, on a store with conditional writes",
         )
     if scheme in BUCKET_SCHEMES:
+        if rest.startswith("/"):
+            raise InvalidArgumentError(
+                f"the URI names no bucket: {scheme}:// is followed by a slash",
+                path=text,
+                field="uri",
+                hint=f"write {scheme}://bucket/path, with two slashes",
+            )
         # The peer drops query and fragment, too.
         rest = _QUERY.split(rest, maxsplit=1)[0]
         _refuse_credentials(scheme, rest)
@@ -106,6 +152,33 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
     if not stripped and scheme != "memory":
         raise InvalidArgumentError("the URI names no bucket or folder", path=text, field="uri")
     return Location(scheme=scheme, uri=f"{scheme}://{stripped}")
+
+
+def _with_two_slashes(text: str) -> str:
+    """Return a local address as `file://`, other texts unchanged; refuse misspelt addresses."""
+    match = _ADDRESS.match(text)
+    if match is None or _SCHEME.match(text) or _CHAINED.match(text):
+        return text
+    scheme, rest = match[1], text[match.end(1) + 1 :]
+    if scheme.lower() in _LOCAL_SCHEMES and rest.startswith("/") and text.startswith(scheme):
+        return f"{scheme}://{rest}"
+    if len(scheme) == 1:
+        if os.name == "nt":
+            return text
+        wrong = f"the path starts with the drive letter {scheme}:"
+        hint = "paths with a drive letter work on Windows only"
+    else:
+        meant = _QUERY.split(rest)[0].lstrip(" /\\")
+        wrong = f"the address starts with {scheme}: and not with {scheme}://"
+        hint = (
+            f"write {hide_credentials(f'{scheme}://{meant}')} as a string: pathlib.Path and os.path.join "
+            "drop one slash of a URI"
+        )
+    raise InvalidArgumentError(
+        f"{wrong}; as a path it would be a folder below the working directory",
+        field="uri",
+        hint=f"{hint}; for a local folder of this name write ./{scheme}:...",
+    )
 
 
 def _refuse_credentials(scheme: str, rest: str) -> None:

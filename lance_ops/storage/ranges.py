@@ -1,7 +1,9 @@
 """Plans which bytes to fetch for a set of ranges, so that neighbours share one request."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 
@@ -84,3 +86,23 @@ def check_not_negative(where: str, offset: int, length: int | None) -> None:
     """
     if offset < 0 or (length is not None and length < 0):
         raise InvalidArgumentError(f"a range cannot start at {offset} with length {length}", path=where)
+
+
+def cut_ranges(pieces: Iterable[bytes], ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+    """Cut ranges out of an object that arrives in pieces; only their bytes are kept.
+
+    Args:
+        pieces: The whole object, in order.
+        ranges: `(offset, length)` in bytes, in any order, overlaps allowed; none ends beyond the object.
+
+    Returns:
+        One buffer per range, in the order of `ranges`.
+    """
+    found = [bytearray() for _ in ranges]
+    position = 0
+    for piece in pieces:
+        view = memoryview(piece)
+        for (offset, length), data in zip(ranges, found, strict=True):
+            data += view[max(0, offset - position) : max(0, offset + length - position)]
+        position += len(view)
+    return [pa.py_buffer(data) for data in found]

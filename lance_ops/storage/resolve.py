@@ -9,16 +9,14 @@ from lance_ops.storage.memory import MemoryStore
 from lance_ops.storage.paths import BUCKET_SCHEMES, parse_location
 from lance_ops.storage.store import Store
 
-# The alias "gcs" is fsspec's own.
-_OBSTORE_SCHEMES = BUCKET_SCHEMES - {"gcs"}
-
 
 def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Store:
     """Bind a store to a root URI; nothing is read, written or created yet.
 
     Args:
         uri: A path, `file://`, `memory://` (shared within the process), an object store (`s3://`, `gs://`,
-            `az://`, `abfss://`; through obstore where it is installed), or any URL that fsspec knows.
+            `az://`, `abfss://`, or an alias: `s3a://`, `s3n://`, `gcs://`, `wasbs://`; through obstore where
+            it is installed), or any URL that fsspec knows.
         storage_options: As for the peer; for local files see `LocalStore`, for object stores `ObjectStore`;
             for other URLs they are the keyword arguments of the fsspec filesystem.
 
@@ -31,7 +29,7 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
     if location.scheme == "memory":
         return MemoryStore(location.uri)
     # Imported on demand: local tables should neither wait for these libraries nor need them.
-    if location.scheme in _OBSTORE_SCHEMES and importlib.util.find_spec("obstore") is not None:
+    if location.scheme in BUCKET_SCHEMES and importlib.util.find_spec("obstore") is not None:
         from lance_ops.storage.objects.store import ObjectStore
 
         return ObjectStore(location.uri, storage_options)

@@ -250,6 +250,17 @@ def maps_files(store: Store) -> TypeGuard[MapsFiles]:
     return hasattr(store, "map_file")
 
 
+def leads_out(store: Store, folder: str) -> bool:
+    """Return whether a folder lies behind a symbolic link that leads out of the root; local stores have such.
+
+    Args:
+        store: The store.
+        folder: Relative to its root.
+    """
+    ask = getattr(store, "leads_out", None)
+    return ask is not None and bool(ask(folder))
+
+
 def lists_names(store: Store) -> TypeGuard[ListsNames]:
     """Whether a store is a `ListsNames`."""
     return hasattr(store, "list_names")

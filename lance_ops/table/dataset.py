@@ -3,7 +3,6 @@
 import os
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow as pa
 from lance_ops.deprecation import warn_renamed
 from lance_ops.errors import InvalidArgumentError, NotFoundError
 from lance_ops.storage import Store, is_store, open_store
+from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.changed_rows import read_changes
 from lance_ops.table.changes import Changes, find_changes
 from lance_ops.table.history.branches import Branch, list_branches

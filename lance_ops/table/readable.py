@@ -1,7 +1,7 @@
 """Readable version: its rows, by scans, searches and single ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from lance_ops.file.schema.prepared import SchemaCache, prepare_schema
 from lance_ops.filter import Expression
 from lance_ops.filter.kept_filters import KeptFilters
 from lance_ops.storage import Store
+from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import total_rows
 from lance_ops.table.manifest.model import Manifest
@@ -24,7 +25,7 @@ from lance_ops.table.scan.kept_rows import KeptRows
 from lance_ops.table.scan.options import ScanOptions
 from lance_ops.table.scan.plan import plan_scan
 from lance_ops.table.scan.projection import build_projection, build_take_projection
-from lance_ops.table.scan.pruner import Pruner
+from lance_ops.table.scan.pruner import Pruner, indexed_fragments
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_COLUMNS, row_column_field
 from lance_ops.table.scan.run import BATCH_ROWS, Scan
 from lance_ops.table.scan.scored_scan import PostFilter, ScoredScan, build_output
@@ -150,7 +151,7 @@ class Readable(Snapshot):
             full_text_query: Search for words; see `ScanOptions`.
             prefilter: Let a search find rows that meet the filter only, instead of leaving those out
                 afterwards that do not.
-            fast_search: Let a search find indexed rows only.
+            fast_search: Find indexed rows only: by a search, and by the indices that serve the filter.
             use_scalar_index: Let indices narrow the scan of the filter.
             pruners: What narrows the scan; those of the dataset, its indices as a rule, when None.
             threads: Threads that read ahead, each holding some 32 MB of files and what is unpacked of them;
@@ -173,7 +174,9 @@ class Readable(Snapshot):
         if nearest is not None or full_text_query is not None:
             search = self._plan_search(nearest, full_text_query, fast=fast_search, limit=limit)
             among = filter if prefilter else None
-            rows = self.scanner([ROW_ADDRESS], among, fragments=fragments, pruners=pruners)
+            rows = self.scanner(
+                [ROW_ADDRESS], among, fragments=fragments, pruners=pruners, fast_search=fast_search
+            )
             post = None if prefilter else filter
             if isinstance(post, str):
                 post = self.parse_filter(post, search.column)
@@ -207,6 +210,9 @@ class Readable(Snapshot):
             asked = self.pruners if pruners is None else pruners
             found = (pruner.prune(self, expression) for pruner in asked)
             prunings = [pruning for pruning in found if pruning is not None]
+        chosen = None if fragments is None else [self._fragment(item) for item in fragments]
+        if fast_search:
+            chosen = indexed_fragments(self.fragments if chosen is None else chosen, prunings)
         projection = build_projection(
             self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
         )
@@ -217,11 +223,11 @@ class Readable(Snapshot):
             projection,
             filter=expression,
             prunings=prunings,
-            fragments=None if fragments is None else [self._fragment(item) for item in fragments],
+            fragments=chosen,
             offset=offset or 0,
             limit=limit,
         )
-        if fragments is not None or offset or limit is not None:
+        if chosen is not None or offset or limit is not None:
             plan = make()
         else:
             plan = self._kept_plans.get((projection, expression, *prunings), make)

@@ -475,6 +475,8 @@ def test_a_connection_names_root_and_options(monkeypatch, tmp_path):
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(connection))
     hook = LanceHook("lake")
     assert hook.uri("a/t.lance") == f"{tmp_path}/a/t.lance"
+    # An address is never joined to the root; one with a single slash is refused where it is opened.
+    assert hook.uri("s3:/bucket/t.lance") == "s3:/bucket/t.lance"
     assert hook.storage_options == {"fsync": "false", "azure_storage_account_key": "s"}
     assert "'s'" not in repr(hook)
 

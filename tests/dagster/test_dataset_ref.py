@@ -52,6 +52,14 @@ def test_a_relative_path_is_refused_for_each_process_would_look_elsewhere(uri):
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("uri", ["/lake/x", "s3://bucket/x", "file:///lake/x", "memory://x", "s3+ddb://b/x"])
+@pytest.mark.parametrize("uri", ["s3:/bucket/x", "gs:/bucket/x", "C:/lake/x"])
+def test_a_misspelt_scheme_is_refused_where_the_dataset_is_declared(uri):
+    with pytest.raises(InvalidArgumentError, match="folder below the working directory"):
+        LanceDatasetRef("events", uri)
+
+
+@pytest.mark.parametrize(
+    "uri", ["/lake/x", "s3://bucket/x", "file:/lake/x", "file:///lake/x", "memory://x", "s3+ddb://b/x"]
+)
 def test_an_absolute_path_or_a_uri_is_kept_as_it_is(uri):
     assert LanceDatasetRef("events", uri).uri == uri

@@ -240,6 +240,7 @@ def test_external_row_ids_that_are_there_are_sound_until_the_file_is_cut(uri):
     lo.write_dataset(rows(0, 20), uri, enable_stable_row_ids=True)
     ids = encode_row_ids(range(100, 120))
     edit_manifest(uri, external_ids(len(ids)))
+    edit_manifest(uri, lambda manifest: setattr(manifest, "next_row_id", 120))
     Path(uri, "gone.bin").write_bytes(ids)
     assert lo.fsck(uri, deep=True).ok
     assert lo.dataset(uri).to_table(["_rowid"])["_rowid"].to_pylist() == list(range(100, 120))

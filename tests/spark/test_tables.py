@@ -6,6 +6,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -145,6 +146,62 @@ def test_a_table_that_is_overwritten_by_name_is_never_dropped(spark, names, tmp_
     assert stored(uri) == [{"id": 7, "twice": 14}]
     assert lo.dataset(uri).version == 3
     assert lo.dataset(uri, version=1).count_rows() == 5
+
+
+REPLACEMENTS = {
+    "reads itself": ("CREATE OR REPLACE TABLE {t} USING lance AS SELECT id + 1 AS id FROM {t}", [1, 2, 3]),
+    "replace": ("REPLACE TABLE {t} USING lance AS SELECT id + 1 AS id FROM {t}", [1, 2, 3]),
+    "elsewhere": ("CREATE OR REPLACE TABLE {t} USING lance LOCATION '{new}' AS SELECT * FROM {t}", [0, 1, 2]),
+    "columns": ("CREATE OR REPLACE TABLE {t} (id BIGINT) USING lance", []),
+    "fails": ("CREATE OR REPLACE TABLE {t} USING lance AS SELECT raise_error('no') AS id FROM {t}", None),
+    "same folder": ("CREATE OR REPLACE TABLE {t} USING lance LOCATION '{old}' AS SELECT 7L AS id", None),
+    "folder below": ("CREATE OR REPLACE TABLE {t} USING lance LOCATION '{old}/x' AS SELECT 7L AS id", None),
+    "partitions": ("CREATE OR REPLACE TABLE {t} USING lance PARTITIONED BY (id) AS SELECT 7L AS id", None),
+    "no type": ("CREATE OR REPLACE TABLE {t} USING lance AS SELECT 7L AS id, map() AS x", None),
+}
+
+
+@pytest.mark.parametrize(
+    ("replacement", "old"),
+    [
+        *((replacement, "USING parquet") for replacement in REPLACEMENTS),
+        ("reads itself", "USING csv LOCATION '{}'"),
+        ("fails", "USING csv LOCATION '{}'"),
+    ],
+)
+def test_a_table_of_another_format_stays_until_the_new_one_is_committed(
+    spark, names, tmp_path, old, replacement
+):
+    table, (statement, rows) = names(), REPLACEMENTS[replacement]
+    spark.sql(f"CREATE TABLE {table} {old.format(tmp_path / 'old')} AS SELECT id FROM range(0, 3, 1, 1)")
+    found = {r.col_name: r.data_type for r in spark.sql(f"DESCRIBE TABLE EXTENDED {table}").collect()}
+    folder = Path(found["Location"].removeprefix("file:"))
+    files = sorted(folder.iterdir())
+    before = {row.tableName for row in spark.sql("SHOW TABLES").collect()}
+    statement = statement.format(t=table, old=folder, new=tmp_path / "new")
+    if rows is None:
+        with pytest.raises((PySparkException, Py4JJavaError)):
+            spark.sql(statement)
+        assert sorted(folder.iterdir()) == files
+        assert values(spark, f"SELECT id FROM {table}") == [(0,), (1,), (2,)]
+    else:
+        spark.sql(statement)
+        assert "USING lance" in spark.sql(f"SHOW CREATE TABLE {table}").first()[0]
+        assert values(spark, f"SELECT id FROM {table}") == [(row,) for row in rows]
+        spark.sql(f"INSERT INTO {table} SELECT 9L")
+        assert values(spark, f"SELECT max(id) FROM {table}") == [(9,)]
+    assert {row.tableName for row in spark.sql("SHOW TABLES").collect()} == before
+
+
+def test_a_view_is_not_replaced_by_a_table(spark, names):
+    view = names()
+    spark.sql(f"CREATE VIEW v_{view} AS SELECT 1 AS a")
+    try:
+        with pytest.raises(PySparkException, match="view"):
+            spark.sql(f"CREATE OR REPLACE TABLE v_{view} USING lance AS SELECT 2 AS a")
+        assert values(spark, f"SELECT * FROM v_{view}") == [(1,)]
+    finally:
+        spark.sql(f"DROP VIEW v_{view}")
 
 
 def test_a_table_is_not_there_when_the_query_that_makes_it_fails(spark, names):

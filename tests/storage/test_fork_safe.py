@@ -1,8 +1,13 @@
 """What the threads of a process held when it forked, nobody waits for in the child."""
 
+import contextlib
 import multiprocessing
 import os
+import re
+import signal
+import threading
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow as pa
 from botocore.credentials import RefreshableCredentials
@@ -53,6 +58,117 @@ def test_a_fork_searches_while_a_thread_of_its_parent_looks_for_an_open_index(tm
     finally:
         child.kill()
         child.join()
+
+
+def _forks(count, in_child):
+    """How many of so many forked children end well; one that does not within its time hangs."""
+    good = 0
+    for _ in range(count):
+        child = os.fork()
+        if not child:
+            signal.alarm(20)
+            try:
+                in_child()
+            except BaseException:  # noqa: BLE001 - the child must not go on as the test
+                os._exit(1)
+            os._exit(0)
+        good += os.waitpid(child, 0)[1] == 0
+    return good
+
+
+@contextlib.contextmanager
+def _busy(work, threads=4):
+    stop = threading.Event()
+
+    def run():
+        while not stop.is_set():
+            work()
+
+    running = [threading.Thread(target=run) for _ in range(threads)]
+    for thread in running:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in running:
+            thread.join()
+
+
+def test_a_lock_that_threads_contend_for_is_open_in_every_fork():
+    """Also where a thread has acquired it and does not know it yet."""
+    lock = fork_safe.new_lock()
+
+    def work():
+        with lock:
+            sum(range(50))
+
+    def in_child():
+        assert lock.acquire(timeout=5)
+        assert lock.locked()
+        lock.release()
+        assert not lock.locked()
+
+    with _busy(work):
+        assert _forks(40, in_child) == 40
+
+
+class _Slow:
+    computing = threading.Event()
+    go_on = threading.Event()
+
+    @fork_safe.cached_property
+    def value(self):
+        self.computing.set()
+        self.go_on.wait()
+        return 1
+
+
+def test_a_property_that_a_thread_computes_is_computed_anew_in_a_fork():
+    thread = threading.Thread(target=lambda: _Slow().value)
+    thread.start()
+    _Slow.computing.wait()
+
+    def in_child():
+        _Slow.go_on.set()
+        assert _Slow().value == 1
+
+    try:
+        assert _forks(1, in_child) == 1
+    finally:
+        _Slow.go_on.set()
+        thread.join()
+
+
+def test_a_fork_reads_and_writes_while_threads_of_its_parent_scan(tmp_path):
+    uri = tmp_path / "t.lance"
+    lo.write_dataset(pa.table({"id": range(400)}), uri, max_rows_per_file=100)
+    lo.create_index(uri, "id")
+    dataset = lo.dataset(uri)
+    dataset.to_table(filter="id = 5")
+
+    def in_child():
+        assert dataset.to_table(filter="id = 7")["id"].to_pylist() == [7]
+        lo.append(uri, pa.table({"id": [1000]}))
+
+    with _busy(lambda: dataset.to_table(filter="id < 100")):
+        assert _forks(6, in_child) == 6
+    assert lo.dataset(uri).count_rows("id = 1000") == 6
+
+
+def test_each_lock_of_the_package_is_open_in_a_fork():
+    """Locks come from `new_lock`, or their module has a hook of its own."""
+    package = Path(lo.__file__).parent
+    unsafe = re.compile(
+        r"threading\.(R?Lock|Condition|Semaphore)\(|default_factory=threading\.(R?Lock|Condition)|"
+        r"functools import .*\bcached_property"
+    )
+    found = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if (text := path.read_text("utf-8")) and "register_at_fork" not in text and unsafe.search(text)
+    }
+    assert found == set()
 
 
 def test_a_lock_that_nobody_holds_stays_open_in_a_fork():

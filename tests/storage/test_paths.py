@@ -1,13 +1,16 @@
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, PathEscapeError, UnsupportedError, hide_credentials
 from lance_ops.storage import is_temporary, open_store, validate_relative_path
 from lance_ops.storage.paths import (
     Location,
+    is_address,
     join_bucket,
     join_uri,
     just_before,
@@ -75,6 +78,69 @@ def test_remote_addresses_keep_their_scheme(typed, scheme, uri):
 def test_addresses_without_sense_are_refused(typed):
     with pytest.raises(InvalidArgumentError):
         parse_location(typed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "uri"),
+    [
+        ("s3a://bucket/a%20b?x=1", "s3://bucket/a%20b"),
+        ("S3N://bucket/a", "s3://bucket/a"),
+        ("gcs://bucket/a", "gs://bucket/a"),
+        ("wasbs://box@account.blob.core.windows.net/x", "abfss://box@account.dfs.core.windows.net/x"),
+        ("wasb://box@account.blob.core.windows.net", "abfs://box@account.dfs.core.windows.net"),
+    ],
+)
+def test_aliases_of_object_stores_become_the_schemes_that_pylance_knows(typed, uri):
+    assert parse_location(typed) == Location(uri.partition(":")[0], uri)
+
+
+@pytest.mark.parametrize(
+    ("typed", "path"),
+    [("file:/a/b%20c.lance", "/a/b c.lance"), ("FILE:/a/", "/a"), (Path("file:///a/b"), "/a/b")],
+)
+def test_a_local_uri_with_one_slash_is_the_local_path(typed, path):
+    assert parse_location(typed) == Location("file", path)
+    assert is_address(str(typed))
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        *((f"{scheme}:/bucket/x.lance", f"{scheme}://bucket/x.lance") for scheme in
+          ("s3", "s3a", "s3n", "gs", "gcs", "az", "abfss", "dbfs", "hdfs", "memory", "foo", "s3+ddb")),
+        (Path("s3://bucket/x.lance"), "s3://bucket/x.lance"),
+        (Path("s3://"), "s3://"),
+        ("S3:/bucket", "S3://bucket"),
+        ("s3:bucket/x", "s3://bucket/x"),
+        ("s3:\\bucket", "s3://bucket"),
+        (" s3://bucket/x", "s3://bucket/x"),
+        ("\ts3:/bucket/x", "s3://bucket/x"),
+        ("s3:/bucket/x?sig=topsecret", "s3://bucket/x"),
+        ("sftp:/me:topsecret@host/x", "sftp://***@host/x"),
+        ("s3:///bucket/x", "s3://bucket/path"),
+        ("file:a/b", "file://a/b"),
+        ("C:/x", "Windows"),
+        ("c:\\x", "Windows"),
+        ("x://y", "Windows"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_scheme_is_refused_with_the_spelling_that_works(typed, meant, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidArgumentError) as caught:
+        lo.append(typed, pa.table({"a": [1]}))
+    assert meant in caught.value.hint
+    assert "topsecret" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+    assert str(typed).startswith("s3:///") or is_address(str(typed))
+
+
+def test_a_local_folder_that_is_named_like_a_scheme_is_reached_from_a_dot(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lo.append("./s3:/bucket/x.lance", pa.table({"a": [1]}))
+    assert lo.dataset(tmp_path / "s3:" / "bucket" / "x.lance").count_rows() == 1
+    for path in ("a:b.lance", "./c:/x", "12:30/t.lance", "day=2024-05-01T10:00/x"):
+        assert parse_location(path).uri == f"{tmp_path}/{path.removeprefix('./')}"
+        assert not is_address(path)
 
 
 def test_a_prefix_is_decoded_once_and_children_are_encoded():

@@ -131,22 +131,28 @@ class _Nulls:
         share: Of the values, 0 for none and 1 for all.
         structs: Whether structs are null, too.
         depth: The only level with nulls, counted from the rows; None for all.
+        empty: Share of the lists that are empty; None for a quarter.
+        required: Whether the current level has no nulls, whatever the share.
     """
 
     share: float
     structs: bool
     depth: int | None
+    empty: float | None = None
+    required: bool = False
 
     @property
     def here(self) -> float:
         """Share of the values at this level."""
-        return self.share if not self.depth else 0.0
+        return self.share if not self.depth and not self.required else 0.0
 
     @property
     def inside(self) -> "_Nulls":
         """The same for the next level."""
+        if self.depth is None:
+            return replace(self, required=False) if self.required else self
         # Below the only level with nulls there are none: a level that is never reached.
-        return self if self.depth is None else replace(self, depth=self.depth - 1 if self.depth else 1 << 10)
+        return replace(self, depth=self.depth - 1 if self.depth else 1 << 10, required=False)
 
 
 def random_array(
@@ -157,6 +163,7 @@ def random_array(
     seed: int = 0,
     null_structs: bool = False,
     null_depth: int | None = None,
+    empty_lists: float | None = None,
 ) -> pa.Array:
     """Random values.
 
@@ -167,8 +174,10 @@ def random_array(
         seed: The same seed gives the same array.
         null_structs: Whether structs are null as often as everything else, which 2.0 cannot hold.
         null_depth: The only level that has nulls, 0 for the rows.
+        empty_lists: Share of the lists and maps that are empty, a quarter by default.
     """
-    return _random(data_type, length, _Nulls(nulls, null_structs, null_depth), np.random.default_rng(seed))
+    pattern = _Nulls(nulls, null_structs, null_depth, empty_lists)
+    return _random(data_type, length, pattern, np.random.default_rng(seed))
 
 
 def nesting_depth(data_type: pa.DataType) -> int:
@@ -197,7 +206,7 @@ def _random(data_type: pa.DataType, length: int, nulls: _Nulls, rng: np.random.G
     if types.is_map(data_type):
         return _random_maps(data_type, mask, nulls, rng)
     if types.is_list(data_type) or types.is_large_list(data_type):
-        offsets = _random_offsets(mask, rng)
+        offsets = _random_offsets(mask, nulls, rng)
         items = _random_member(data_type.value_field, int(offsets[-1]), nulls, rng)
         large = types.is_large_list(data_type)
         kind = pa.LargeListArray if large else pa.ListArray
@@ -226,18 +235,22 @@ def _random(data_type: pa.DataType, length: int, nulls: _Nulls, rng: np.random.G
 
 
 def _random_member(field: pa.Field, length: int, nulls: _Nulls, rng: np.random.Generator) -> pa.Array:
-    return _random(field.type, length, nulls.inside if field.nullable else _NO_NULLS, rng)
+    return _random(field.type, length, replace(nulls.inside, required=not field.nullable), rng)
 
 
-def _random_offsets(mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    lengths = np.where(mask, 0, rng.integers(0, 4, len(mask)))
+def _random_offsets(mask: np.ndarray, nulls: _Nulls, rng: np.random.Generator) -> np.ndarray:
+    if nulls.empty is None:
+        lengths = np.where(mask, 0, rng.integers(0, 4, len(mask)))
+    else:
+        empty = mask | (rng.random(len(mask)) < nulls.empty)
+        lengths = np.where(empty, 0, rng.integers(1, 4, len(mask)))
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def _random_maps(
     data_type: pa.MapType, mask: np.ndarray, nulls: _Nulls, rng: np.random.Generator
 ) -> pa.Array:
-    offsets = _random_offsets(mask, rng)
+    offsets = _random_offsets(mask, nulls, rng)
     keys = _random(data_type.key_type, int(offsets[-1]), _NO_NULLS, rng)
     items = _random_member(data_type.item_field, len(keys), nulls, rng)
     entries = pa.StructArray.from_arrays([keys, items], fields=[data_type.key_field, data_type.item_field])

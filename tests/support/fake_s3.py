@@ -22,7 +22,8 @@ class FakeS3:
 
     `signed_by` are the access keys of `requests`, None for anonymous ones. `fail_with`, when set, is the
     status of every answer; `buckets` those that exist, when set; `cut_listings` the numbers of the listings,
-    counted from when it is set, of which only half is sent.
+    counted from when it is set, of which only half is sent. While `ignores_ranges` is set, a GET of a range
+    is answered with 200 and the whole object, as HTTP allows.
 
     Args:
         conditional: Honour `If-None-Match` on writes; servers that do not overwrite silently.
@@ -37,6 +38,7 @@ class FakeS3:
         self.conditional = conditional
         self.page = page
         self.fail_with: int | None = None
+        self.ignores_ranges = False
         self.buckets: set[str] | None = None
         self._cut_listings: Sequence[int] = ()
         self.listings = 0
@@ -177,7 +179,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             "last_modified": format_datetime(modified, usegmt=True),
             "accept_ranges": "bytes",
         }
-        wanted = self.headers.get("range")
+        wanted = None if self.fake.ignores_ranges else self.headers.get("range")
         if wanted is None:
             if self.command == "HEAD":
                 self.send_response(200)

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 
 from lance_ops.errors import AlertNotDeliveredError
+from lance_ops.storage.fork_safe import new_lock
 
 SECONDS = 10.0
 """How long an alert may take by default: three in a row fit in a tick."""
@@ -28,7 +29,7 @@ class InTime:
         self._what = what
         self._seconds = seconds
         self._hanging: list[threading.Thread] = []
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def call(self, work: Callable[[], object]) -> None:
         """Do something, and give up on it after some seconds.

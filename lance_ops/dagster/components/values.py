@@ -6,11 +6,12 @@ import dagster as dg
 from dagster.components import ResolutionContext
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.storage.paths import is_address
 
 
 def _beside(context: ResolutionContext, value: str) -> str:
     """A path as the YAML file says it, from the folder of that file on."""
-    if "://" in value:
+    if is_address(value):
         return value
     return str(context.resolve_source_relative_path(value))
 

@@ -27,6 +27,7 @@ from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.sensor.cursor import DatasetCursor
 from lance_ops.errors import FormatError, NotFoundError, UnsupportedError
 from lance_ops.storage import Store
+from lance_ops.storage.fork_safe import new_lock
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import latest, locate, mark_of
@@ -90,7 +91,7 @@ class Room:
 
     events: int | None = None
     characters: int | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=new_lock)
 
     @property
     def is_used_up(self) -> bool:

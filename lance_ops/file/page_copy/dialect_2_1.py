@@ -28,7 +28,7 @@ from lance_ops.file.schema.model import Field
 from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL, is_leaf, parse_layers
 from lance_ops.file.v2_1.compression.encoded import EncodedPage
 from lance_ops.file.v2_1.leaves import leaf_paths
-from lance_ops.file.v2_1.peer_workarounds import always_nullable_layers
+from lance_ops.file.v2_1.peer_workarounds import always_nullable_layers, is_misread
 from lance_ops.file.versions import StorageVersion
 from lance_ops.pb import encodings21_pb2 as pb
 
@@ -128,27 +128,33 @@ def _find_shape(layout: pb.PageLayout) -> Shape:
         return _mini_block_shape(symbols, recodes, *mini_block.layers)
     if kind == "full_zip_layout":
         full_zip = layout.full_zip_layout
-        nullable = _nullable(full_zip.layers)
+        nullable, misread = _levels(full_zip.layers)
         width = entry_format(full_zip).stride
         if not width:
-            return Shape(has_symbols=_has_symbols(full_zip.value_compression), nullable=nullable)
+            symbols = _has_symbols(full_zip.value_compression)
+            return Shape(has_symbols=symbols, nullable=nullable, is_misread=misread)
         same = pb.PageLayout()
         same.CopyFrom(layout)
         same.full_zip_layout.ClearField("num_items")
         same.full_zip_layout.ClearField("num_visible_items")
-        return Shape(key=same.SerializeToString(deterministic=True), row_bytes=width, nullable=nullable)
+        key = same.SerializeToString(deterministic=True)
+        return Shape(key=key, row_bytes=width, nullable=nullable, is_misread=misread)
     if kind == "constant_layout":
-        return Shape(repeats=True, nullable=_nullable(layout.constant_layout.layers))
+        nullable, misread = _levels(layout.constant_layout.layers)
+        return Shape(repeats=True, nullable=nullable, is_misread=misread)
     return Shape(can_merge=False, repeats=True)
 
 
 @lru_cache(maxsize=256)
 def _mini_block_shape(symbols: bool, recodes: bool, *layers: "pb.RepDefLayer.ValueType") -> Shape:
-    return Shape(has_symbols=symbols, recodes=recodes, nullable=_nullable(layers))
+    nullable, misread = _levels(layers)
+    return Shape(has_symbols=symbols, recodes=recodes, nullable=nullable, is_misread=misread)
 
 
-def _nullable(layers: "Sequence[pb.RepDefLayer.ValueType]") -> tuple[bool, ...]:
-    return tuple(layer.nullable for layer in parse_layers(layers))
+def _levels(codes: "Sequence[pb.RepDefLayer.ValueType]") -> tuple[tuple[bool, ...], bool]:
+    """Which layers can be null, and whether pylance misreads them."""
+    layers = parse_layers(codes)
+    return tuple(layer.nullable for layer in layers), is_misread(layers)
 
 
 def _has_symbols(encoding: pb.CompressiveEncoding) -> bool:

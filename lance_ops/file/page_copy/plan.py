@@ -61,6 +61,7 @@ class Shape:
         can_merge: Whether the page can be decoded and written anew.
         repeats: Whether one value stands for all rows.
         nullable: Which layers can be null, from the innermost outwards.
+        is_misread: Whether pylance misreads the levels of the page.
     """
 
     key: bytes = b""
@@ -70,6 +71,7 @@ class Shape:
     can_merge: bool = True
     repeats: bool = False
     nullable: tuple[bool, ...] = ()
+    is_misread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,15 +189,15 @@ def _agree(parts: Sequence[Part], shapes: Sequence[Shape], always_nullable: Sequ
     return [replace(part, always_nullable=wanted) for part in parts]
 
 
-def _is_unlike(part: Part, shape: Shape) -> bool:
-    """Whether readers would mix up the layers of the page with those of other pages."""
-    return bool(part.always_nullable) and any(
-        a and not b for a, b in zip(part.always_nullable, shape.nullable, strict=True)
-    )
+def _needs_other_levels(part: Part, shape: Shape) -> bool:
+    """Whether readers would misread the levels of the page, alone or among the other pages."""
+    if shape.is_misread or not part.always_nullable:
+        return shape.is_misread
+    return any(a and not b for a, b in zip(part.always_nullable, shape.nullable, strict=True))
 
 
 def _is_small(part: Part, shape: Shape, rule: MergeRule) -> bool:
-    if _is_unlike(part, shape):
+    if _needs_other_levels(part, shape):
         return True
     bound = rule.small_text_bytes if shape.has_symbols else rule.small_bytes
     if shape.recodes:
@@ -238,7 +240,7 @@ def _column_steps(
             while (
                 stop < len(column)
                 and shapes[stop].key == shape.key
-                and not _is_unlike(column[stop], shapes[stop])
+                and not _needs_other_levels(column[stop], shapes[stop])
                 and total + column[stop].kept * shape.row_bytes <= rule.join_bytes
             ):
                 total += column[stop].kept * shape.row_bytes
@@ -258,7 +260,7 @@ def _column_steps(
                 total += _run_bytes(column[stop], shapes[stop])
                 stop += 1
             parts = tuple(column[index:stop])
-            if len(parts) > 1 or _is_unlike(first, shape):
+            if len(parts) > 1 or _needs_other_levels(first, shape):
                 yield Merge(parts, waves[first.source])
             else:
                 yield Copy(first) if first.is_whole else Keep(first)
@@ -273,4 +275,4 @@ def _run_bytes(part: Part, shape: Shape) -> int:
 
 
 def _is_plain(part: Part, shape: Shape) -> bool:
-    return bool(shape.row_bytes) and not _is_unlike(part, shape)
+    return bool(shape.row_bytes) and not _needs_other_levels(part, shape)

@@ -52,6 +52,11 @@ def is_old_blob(field: Field) -> bool:
     return BLOB_KEY in field.metadata and field.logical_type != "struct"
 
 
+def is_descriptors(field: Field) -> bool:
+    """Whether a field stands for the descriptors of blobs of 2.2, see `show_descriptors`."""
+    return field.logical_type == "struct" and BLOB_KEY in field.metadata
+
+
 def has_blob_v2(schema: Schema) -> bool:
     """Whether a schema has blobs of the kind of 2.2 at any depth."""
     return any(is_blob_v2(node) for node in schema.walk())
@@ -183,7 +188,7 @@ def _upgrade_values(array: pa.Array, given: pa.Field, wanted: pa.Field) -> tuple
 
 def show_logical_blobs(field: Field) -> Field:
     """A field of a file's own schema with logical blobs in the place of descriptors."""
-    if field.logical_type == "struct" and BLOB_KEY in field.metadata:
+    if is_descriptors(field):
         return _logical_blob(field)
     if not field.children:
         return field
@@ -205,6 +210,20 @@ def show_descriptors(field: Field) -> Field:
     if not field.children:
         return field
     return replace(field, children=tuple(show_descriptors(child) for child in field.children))
+
+
+def only_descriptors(schema: Schema) -> Schema:
+    """The blobs of 2.2 of a schema, shown as descriptors, and what leads to them; no other fields."""
+    fields = (_only_descriptors(field) for field in schema.fields)
+    return Schema(tuple(field for field in fields if field is not None), schema.metadata)
+
+
+def _only_descriptors(field: Field) -> Field | None:
+    if is_blob_v2(field):
+        return show_descriptors(field)
+    children = tuple(found for child in field.children if (found := _only_descriptors(child)) is not None)
+    # Maps hold none: without the key they would be no maps.
+    return replace(field, children=children, source=b"") if children else None
 
 
 def _logical_blob(field: Field) -> Field:

@@ -1,12 +1,14 @@
-"""Workarounds for the peer: layers that need a level of their own although nothing there is null or empty.
+"""Workarounds for pylance: layers that need a level of their own although nothing there is null or empty.
 
-In principle a page declares only what occurs in it. The peer reads two cases wrongly, without an error:
+In principle a page declares only what occurs in it. Pylance reads two cases wrongly:
 
-- A struct that is never null in one page but is in another, with lists below it: the peer takes the number of
+- A struct that is never null in one page but is in another, with lists below it: pylance takes the number of
   the page's values for that of its structs, and moves the nulls of the pages behind it. Such a struct is
-  nullable in each page if the schema says so.
-- A list that is never null or empty, in a struct that can be null, over values that can be null: the peer
-  takes a null at the start of such a list for a null list. Such a list is declared to be possibly empty.
+  nullable in each page if the schema allows nulls there, or in a struct around it.
+- A list without a level, at any depth below a struct that can be null. To find the entries that are structs,
+  pylance compares the number of lists below the struct with the number of lists that have levels: null and
+  empty lists around the struct are then counted as structs ("Incorrect number of nulls for StructArray"), or
+  a null at the start of a list is taken for a null list. Such a list is declared to be possibly empty.
 """
 
 from collections.abc import Sequence
@@ -30,14 +32,26 @@ def always_nullable_layers(fields: Sequence[Field]) -> tuple[bool, ...]:
         One for each layer, from the innermost outwards.
     """
     found = []
-    repeated = False
-    for field in reversed(fields):
-        is_list = field.logical_type in LIST_TYPES or field.logical_type == "map"
-        repeats = is_list or field.logical_type.startswith("fixed_size_list:struct:")
-        # The number of fixed-size lists is one that the peer mistakes as well.
-        found.append(field.nullable and not is_list and (repeated or repeats))
-        repeated |= repeats
+    inside_nullable = False
+    for number, field in enumerate(fields):
+        if _is_list(field):
+            inside_nullable = False
+            found.append(False)
+            continue
+        # A member of a null struct is null as well, even one that must not be.
+        inside_nullable |= field.nullable
+        # Pylance mistakes the number of fixed-size lists of structs as well.
+        found.append(inside_nullable and any(map(_repeats, fields[number:])))
+    found.reverse()
     return tuple(found)
+
+
+def _is_list(field: Field) -> bool:
+    return field.logical_type in LIST_TYPES or field.logical_type == "map"
+
+
+def _repeats(field: Field) -> bool:
+    return _is_list(field) or field.logical_type.startswith("fixed_size_list:struct:")
 
 
 def declare_layers(raveled: Raveled, always_nullable: Sequence[bool]) -> Raveled:
@@ -52,7 +66,7 @@ def declare_layers(raveled: Raveled, always_nullable: Sequence[bool]) -> Raveled
         for layer, wanted in zip(raveled.layers, always_nullable, strict=True)
     ]
     for number, layer in enumerate(layers):
-        if layer.is_list and not layer.nullable and _is_in_nullable(layers[number + 1 :]):
+        if layer.is_list and not layer.nullable and _below_nullable(layers[number + 1 :]):
             layers[number] = replace(layer, emptyable=True)
     if tuple(layers) == raveled.layers:
         return raveled
@@ -63,13 +77,28 @@ def declare_layers(raveled: Raveled, always_nullable: Sequence[bool]) -> Raveled
     return replace(raveled, layers=tuple(layers), definition=definition)
 
 
-def _is_in_nullable(above: Sequence[Layer]) -> bool:
-    for layer in above:
-        if layer.is_list:
-            return False
-        if layer.nullable:
-            return True
+def is_misread(layers: Sequence[Layer]) -> bool:
+    """Return whether pylance counts null or empty lists of a page as structs.
+
+    Pages of pylance itself can be such, and those of earlier versions of lance_ops.
+
+    Args:
+        layers: Of the page, from the innermost outwards.
+    """
+    has_undeclared = struct_is_miscounted = False
+    for layer in layers:
+        if not layer.is_list:
+            struct_is_miscounted |= has_undeclared and layer.nullable
+        elif layer.nullable or layer.emptyable:
+            if struct_is_miscounted:
+                return True
+        else:
+            has_undeclared = True
     return False
+
+
+def _below_nullable(outer: Sequence[Layer]) -> bool:
+    return any(layer.nullable and not layer.is_list for layer in outer)
 
 
 def _moved_levels(

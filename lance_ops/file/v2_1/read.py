@@ -12,7 +12,7 @@ from lance_ops.file.io.page_errors import page_errors
 from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.layout import ColumnSource
 from lance_ops.file.packed_members import pick_members, whole_struct
-from lance_ops.file.schema.blob_fields import DESCRIPTOR, is_blob_v2
+from lance_ops.file.schema.blob_fields import DESCRIPTOR, is_blob_v2, is_descriptors
 from lance_ops.file.schema.extension_types import wrap_extension
 from lance_ops.file.schema.logical_types import JSON_TYPE, LIST_TYPES
 from lance_ops.file.schema.model import Field
@@ -111,7 +111,7 @@ def _find_columns(
             return []
         column = source.column(columns[field.id])
         assert isinstance(column, LayoutColumn)
-        if is_blob_v2(field):
+        if is_blob_v2(field) or is_descriptors(field):
             data_type = DESCRIPTOR
         elif is_packed(field):
             data_type = whole_struct(source, field).file_type
@@ -144,6 +144,8 @@ def _read_column(source: ColumnSource, stored: _Stored, rows: RowSelection) -> S
     heads = source.heads
     if is_blob_v2(stored.field):
         read = _read_blobs
+    elif is_descriptors(stored.field):
+        read = _read_descriptors
     elif stored.field.logical_type == JSON_TYPE:
         read = _read_json
     elif is_packed(stored.field):
@@ -182,3 +184,9 @@ def _read_blobs(
         data_type = stored.field.storage_type
         values = yield from read_blobs_v2(piece.values, data_type, page.file_size, source.base_uris)
         return ColumnRows(piece.nests, values)
+
+
+def _read_descriptors(
+    source: ColumnSource, stored: _Stored, page: LayoutPage, rows: RowSelection
+) -> Steps[ColumnRows]:
+    return (yield from read_descriptors(page, stored.leaf, rows, source.heads))

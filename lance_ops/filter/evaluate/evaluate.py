@@ -31,7 +31,7 @@ from lance_ops.filter.functions.text import match_like
 from lance_ops.filter.literals import from_scalar, to_scalar
 from lance_ops.filter.predicates import And, Comparison, InList, IsNull, IsTruth, Like, Not, Or
 from lance_ops.filter.types.casting import cast_can_fail, cast_values
-from lance_ops.filter.types.coercion import JSON, is_text, physical_type, plain_type
+from lance_ops.filter.types.coercion import INT64, JSON, is_text, physical_type, plain_type
 
 _ARROW_ERRORS = (pa.ArrowException, OverflowError, ValueError)
 
@@ -275,7 +275,9 @@ def _on(node: Expression, rows: _Rows, mask: pa.Array) -> Datum:
         return _value(node, rows)
     chosen = rows.where(mask)
     found = as_array(_value(node, chosen), chosen.count)
-    return pc.replace_with_mask(pa.nulls(rows.count, found.type), mask, found)
+    places = pc.subtract(pc.cumulative_sum(mask.cast(INT64)), 1)
+    # Arrow's replace_with_mask knows neither durations nor lists.
+    return found.take(pc.if_else(mask, places, pa.scalar(None, INT64)))
 
 
 def _junction(operands: Iterable[Expression], rows: _Rows, *, stop: bool) -> Datum:

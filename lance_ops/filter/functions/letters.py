@@ -17,11 +17,21 @@ _CODE_POINTS = 0x110000
 def alphanumeric() -> npt.NDArray[np.bool_]:
     """Whether each code point is a letter or a digit."""
     found = np.zeros(_CODE_POINTS, np.bool_)
-    text = (resources.files(__package__) / "data" / "alphanumeric.txt").read_text("utf-8")
-    for line in text.split("\n")[:-1]:
+    for line in _lines("alphanumeric.txt"):
         first, last = line.split()
         found[int(first, 16) : int(last, 16) + 1] = True
     return found
+
+
+@cache
+def newer_lower_case() -> dict[int, str]:
+    """Lower case of characters that the Unicode of some Python does not know, for `str.translate`."""
+    pairs = (line.split() for line in _lines("lower_case.txt"))
+    return {int(upper, 16): chr(int(lower, 16)) for upper, lower in pairs}
+
+
+def _lines(name: str) -> list[str]:
+    return (resources.files(__package__) / "data" / name).read_text("utf-8").split("\n")[:-1]
 
 
 def words_of(text: str) -> list[str]:

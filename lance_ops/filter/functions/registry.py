@@ -62,6 +62,11 @@ UNSTABLE = frozenset(
 TODAY = frozenset({"current_date", "today"})
 """Functions that are the date in UTC at which the filter is parsed."""
 
+STAMPS = frozenset(
+    spec.name for spec in TIME_FUNCTIONS if spec.name.startswith(("to_timestamp", "from_", "to_date"))
+)
+"""Functions that make a date or a timestamp of a number."""
+
 AGGREGATES = frozenset(
     {
         *("count", "sum", "avg", "mean", "min", "max", "median", "stddev", "var", "variance", "array_agg"),

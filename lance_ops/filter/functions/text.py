@@ -10,6 +10,7 @@ import pyarrow.types as pat
 
 from lance_ops.errors import PredicateError
 from lance_ops.filter.expression import Expression
+from lance_ops.filter.functions.cases import initcap, lower_case, upper_case
 from lance_ops.filter.functions.letters import words_of
 from lance_ops.filter.functions.signature import (
     TRUTH,
@@ -107,14 +108,6 @@ def _rpad(text: str, length: int, fill: str = " ") -> str:
 def _repeat(text: str, count: int) -> str:
     _limited(len(text) * max(count, 0))
     return text * count
-
-
-def _initcap(text: str) -> str:
-    letters, inside = [], False
-    for letter in text:
-        letters.append(letter.lower() if inside else letter.upper())
-        inside = letter.isalnum()
-    return "".join(letters)
 
 
 def _split_part(text: str, separator: str, number: int) -> str:
@@ -264,8 +257,8 @@ def _spec(
 
 
 TEXT_FUNCTIONS = (
-    _spec("lower", ("text",), like_first, pc.utf8_lower),
-    _spec("upper", ("text",), like_first, pc.utf8_upper),
+    _spec("lower", ("text",), like_first, lower_case),
+    _spec("upper", ("text",), like_first, upper_case),
     _spec("length", ("printable",), _count, pc.utf8_length),
     _spec("octet_length", ("text",), _count, pc.binary_length),
     _spec("bit_length", ("text",), _count, lambda texts: pc.multiply(pc.binary_length(texts), 8)),
@@ -285,7 +278,7 @@ TEXT_FUNCTIONS = (
     _spec("lpad", ("text", "int", "text?"), like_first, by_value(_lpad), can_fail=True),
     _spec("rpad", ("text", "int", "text?"), like_first, by_value(_rpad), can_fail=True),
     _spec("repeat", ("text", "int"), like_first, by_value(_repeat), can_fail=True),
-    _spec("initcap", ("text",), like_first, by_value(_initcap)),
+    _spec("initcap", ("text",), like_first, by_value(initcap)),
     _spec("ascii", ("text",), always(pa.int32()), by_value(lambda text: ord(text[0]) if text else 0)),
     _spec("chr", ("int",), always(UTF8), by_value(_character), can_fail=True),
     _spec("split_part", ("text", "text", "int"), like_first, by_value(_split_part), can_fail=True),

@@ -11,6 +11,7 @@ from lance_ops.filter.expression import Case, Cast, Coalesce, Column, Expression
 from lance_ops.filter.functions.registry import (
     AGGREGATES,
     ALIASES,
+    STAMPS,
     TODAY,
     UNSTABLE,
     find_function,
@@ -22,7 +23,7 @@ from lance_ops.filter.parse.scope import Scope
 from lance_ops.filter.predicates import IsNull
 from lance_ops.filter.types.arrow_names import EXAMPLES, type_of_name
 from lance_ops.filter.types.casting import can_cast
-from lance_ops.filter.types.coercion import INT64, UTF8, is_bytes
+from lance_ops.filter.types.coercion import INT64, UTF8, is_bytes, is_list, plain_type
 
 
 def resolve_call(scope: Scope, node: exp.Anonymous, _hint: pa.DataType | None) -> Expression:
@@ -37,6 +38,7 @@ def resolve_call(scope: Scope, node: exp.Anonymous, _hint: pa.DataType | None) -
     if is_regexp_match(node):
         scope.fail("regexp_match() stands only as a condition or before IS NULL", node, "use regexp_like()")
     arguments = [scope.expression(argument) for argument in node.expressions]
+    _refuse_bare_dates(scope, name, node)
     if ALIASES.get(name, name) == "make_array":
         return list_of(scope, arguments, node)
     if name not in _SPECIAL:
@@ -56,6 +58,11 @@ def called(scope: Scope, name: str, arguments: Sequence[Expression], node: exp.E
         scope.fail(f"there is no function {name}()", node, hint)
     if spec.kinds[:1] == ("word",) and arguments:
         arguments = [_lowered(arguments[0]), *arguments[1:]]
+    if "same" in spec.kinds:
+        arguments, _ = scope.together(arguments, node)
+    if spec.name == "array_has" and len(arguments) == 2 and is_list(arguments[0].type):
+        listed = plain_type(arguments[0].type.value_type)
+        arguments = [arguments[0], scope.read(arguments[1], listed, node)]
     try:
         targets, result = spec.bind(arguments)
     except PredicateError as error:
@@ -63,6 +70,13 @@ def called(scope: Scope, name: str, arguments: Sequence[Expression], node: exp.E
     pairs = zip(arguments, targets, strict=True)
     coerced = tuple(scope.coerced(argument, target, node) for argument, target in pairs)
     return scope.folded(Function(spec.name, coerced, result), node)
+
+
+def _refuse_bare_dates(scope: Scope, name: str, node: exp.Anonymous) -> None:
+    """Refuse dates without quotes where a function makes a date or a timestamp of a number."""
+    spec = find_function(name)
+    for argument in node.expressions if spec is not None and spec.name in STAMPS else ():
+        scope.refuse_bare_date(argument, pa.date32())
 
 
 def _lowered(word: Expression) -> Expression:
@@ -94,16 +108,14 @@ def resolve_regexp_like(scope: Scope, node: exp.Expr) -> Expression:
 
 
 def _coalesce(scope: Scope, arguments: Sequence[Expression], node: exp.Expr) -> Expression:
-    common = scope.union(arguments, node)
-    operands = tuple(scope.coerced(argument, common, node) for argument in arguments)
-    return operands[0] if len(operands) == 1 else scope.folded(Coalesce(operands, common), node)
+    operands, common = scope.together(arguments, node)
+    return operands[0] if len(operands) == 1 else scope.folded(Coalesce(tuple(operands), common), node)
 
 
 def _nvl2(scope: Scope, arguments: Sequence[Expression], node: exp.Expr) -> Expression:
     tested, present, absent = arguments
-    common = scope.union([present, absent], node)
+    values, common = scope.together([present, absent], node, as_text=True)
     condition = negated(scope.folded(IsNull(tested), node))
-    values = [scope.coerced(value, common, node) for value in (present, absent)]
     return scope.folded(Case(((condition, values[0]),), values[1], common), node)
 
 
@@ -125,6 +137,7 @@ def _arrow_cast(scope: Scope, arguments: Sequence[Expression], node: exp.Expr) -
     target = type_of_name(name.value)
     if target is None:
         scope.fail(f"a filter cannot cast to {name.value!r}", node, f"types are {EXAMPLES} ...")
+    scope.refuse_bare_date(node.expressions[0], target)
     if not can_cast(operand.type, target):
         scope.fail(f"a value of type {operand.type} cannot be cast to {target}", node)
     return operand if operand.type == target else scope.folded(Cast(operand, target), node)

@@ -11,6 +11,7 @@ from lance_ops.filter.junctions import all_of, any_of, negated
 from lance_ops.filter.literals import narrowed
 from lance_ops.filter.parse.calls import is_regexp_match, resolve_regexp_like
 from lance_ops.filter.parse.constants import is_untyped, resolve_constant
+from lance_ops.filter.parse.mismatch import remedy, unfit
 from lance_ops.filter.parse.scope import Scope
 from lance_ops.filter.predicates import Comparison, InList, IsNull, IsTruth, Like
 from lance_ops.filter.types.coercion import BOOL, NULL, UTF8, comparison_type, is_bytes, is_text
@@ -137,13 +138,17 @@ def meeting(
 ) -> tuple[Expression, Expression]:
     """Both sides in one type."""
     left, right = _narrowed(left, right), _narrowed(right, left)
+    left, right = scope.read(left, right.type, at), scope.read(right, left.type, at)
     common = comparison_type(left.type, right.type)
-    if common is None:
-        hint = (
-            "lists and structs have no comparisons" if pat.is_nested(left.type) else "convert one with CAST"
-        )
-        scope.fail(f"a value of type {left.type} cannot be compared with one of type {right.type}", at, hint)
+    if common is None or _mixes_bytes(left, right):
+        scope.fail(unfit(left, right), at, remedy(left, right))
     return scope.coerced(left, common, at), scope.coerced(right, common, at)
+
+
+def _mixes_bytes(left: Expression, right: Expression) -> bool:
+    """Whether a text constant stands beside bytes, or bytes in digits beside text."""
+    constant = isinstance(left, Literal) != isinstance(right, Literal)
+    return constant and is_bytes(left.type) != is_bytes(right.type) and NULL not in (left.type, right.type)
 
 
 def _narrowed(expression: Expression, neighbour: Expression) -> Expression:
@@ -197,11 +202,12 @@ def in_list(scope: Scope, operand: Expression, items: Sequence[Literal], at: exp
     if common is None:
         scope.fail(f"a value of type {operand.type} cannot be compared", at)
     if any(item.type != common for item in known):
-        known = [item for item in (_narrowed(item, operand) for item in known) if isinstance(item, Literal)]
-    for data_type in dict.fromkeys(item.type for item in known):
-        both = comparison_type(common, data_type)
-        if both is None:
-            scope.fail(f"a value of type {common} cannot be compared with one of type {data_type}", at)
+        fitted = (scope.read(_narrowed(item, operand), operand.type, at) for item in known)
+        known = [item for item in fitted if isinstance(item, Literal)]
+    for item in {item.type: item for item in known}.values():
+        both = comparison_type(common, item.type)
+        if both is None or _mixes_bytes(operand, item):
+            scope.fail(unfit(operand, item), at, remedy(operand, item))
         common = both
     coerced = [item if item.type == common else scope.coerced(item, common, at) for item in known]
     operand = scope.coerced(operand, common, at)

@@ -18,7 +18,7 @@ from lance_ops.filter.literals import exact_decimal, number_as, number_literal
 from lance_ops.filter.parse.chains import Constant, TokenType
 from lance_ops.filter.parse.scope import Scope
 from lance_ops.filter.types.casting import can_cast
-from lance_ops.filter.types.coercion import BOOL, INTERVAL, NULL, UTF8
+from lance_ops.filter.types.coercion import BOOL, INTERVAL, NULL, UTF8, reads_as
 from lance_ops.filter.types.texts import read_interval
 
 
@@ -65,15 +65,29 @@ def _text(scope: Scope, text: str, hint: pa.DataType | None, start: int | None) 
             f"write `{text}` for the column, '{text}' for the text",
         )
     literal = Literal(text, UTF8)
-    if hint is None or hint in (UTF8, NULL) or not can_cast(UTF8, hint):
-        return literal
-    if pat.is_integer(hint) or pat.is_decimal(hint):
-        # As if it stood without quotes: nothing is rounded.
-        return number(scope, text, hint, start)
+    return literal if hint is None or not reads_as(hint) else _read(scope, literal, hint, start)
+
+
+def _read(scope: Scope, literal: Literal, target: pa.DataType, start: int | None) -> Literal:
     try:
-        return constant(Coerce(literal, hint))
+        return constant(Coerce(literal, target))
     except PredicateError:
-        scope.fail(f"{text!r} does not read as {hint}", start)
+        scope.fail(f"{literal.value!r} does not read as {target}", start)
+
+
+def resolve_assigned(scope: Scope, node: exp.Expr, target: pa.DataType) -> Expression:
+    """A constant that a column of type `target` is set to; text is read as a value of any type."""
+    inner = node.unnest()
+    if not isinstance(inner, exp.Literal) or not inner.is_string:
+        return scope.expression(node, target)
+    text, start = inner.name, inner.meta.get("start")
+    literal = scope.expression(node)
+    if not isinstance(literal, Literal) or target in (UTF8, NULL) or not can_cast(UTF8, target):
+        return literal
+    if pat.is_integer(target) or pat.is_decimal(target):
+        # As if it stood without quotes: nothing is rounded.
+        return number(scope, text, target, start)
+    return _read(scope, literal, target, start)
 
 
 def resolve_hex(scope: Scope, node: exp.HexString, _hint: pa.DataType | None) -> Expression:
@@ -115,9 +129,8 @@ def resolve_list(scope: Scope, node: exp.Array, _hint: pa.DataType | None) -> Ex
 
 def list_of(scope: Scope, items: Sequence[Expression], node: exp.Expr) -> Expression:
     """A list of values that have a type in common: a constant, where they are constants."""
-    common = scope.union(items, node)
-    coerced = tuple(scope.coerced(item, common, node) for item in items)
+    coerced, common = scope.together(items, node)
     values = tuple(item.value for item in coerced if isinstance(item, Literal))
     if len(values) < len(coerced):
-        return Function("make_array", coerced, pa.list_(common))
+        return Function("make_array", tuple(coerced), pa.list_(common))
     return Literal(values, pa.list_(common))

@@ -25,7 +25,11 @@ def resolve_value(sql: str, schema: pa.Schema, hint: pa.DataType | None) -> Expr
     try:
         root = scope.syntax.root
         # Inside of an expression a number is what it is anywhere: 7 / 2 is 3, whatever becomes of it.
-        return scope.expression(root, hint if constants.is_untyped(root) else None)
+        if hint is not None:
+            scope.refuse_bare_date(root, hint)
+        if hint is not None and constants.is_untyped(root):
+            return constants.resolve_assigned(scope, root, hint)
+        return scope.expression(root)
     except RecursionError:
         raise PredicateError("the expression is nested too deeply") from None
 

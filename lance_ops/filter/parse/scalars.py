@@ -130,6 +130,7 @@ def resolve_cast(scope: Scope, node: exp.Cast, _hint: pa.DataType | None) -> Exp
     scope.only(node, "this", "to", "safe")
     target = _target_type(scope, node.args["to"], node)
     operand = scope.expression(node.this)
+    scope.refuse_bare_date(node.this, target)
     if not can_cast(operand.type, target):
         scope.fail(f"a value of type {operand.type} cannot be cast to {target}", node)
     if operand.type == target:
@@ -164,6 +165,5 @@ def resolve_case(scope: Scope, node: exp.Case, _hint: pa.DataType | None) -> Exp
         results.append(scope.expression(branch.args["true"]))
     default = node.args.get("default")
     results.append(Literal(None, NULL) if default is None else scope.expression(default))
-    common = scope.union(results, node)
-    *values, otherwise = (scope.coerced(result, common, node) for result in results)
+    (*values, otherwise), common = scope.together(results, node, as_text=True)
     return scope.folded(Case(tuple(zip(conditions, values, strict=True)), otherwise, common), node)

@@ -1,6 +1,7 @@
 """What the resolution of one filter carries from node to node."""
 
 import datetime as dt
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -12,10 +13,12 @@ from lance_ops.errors import PredicateError
 from lance_ops.filter.evaluate.evaluate import constant
 from lance_ops.filter.expression import Cast, Coerce, Column, Expression, Function, Literal
 from lance_ops.filter.functions.registry import FUNCTIONS
+from lance_ops.filter.literals import narrowed
 from lance_ops.filter.parse.columns import find_column
+from lance_ops.filter.parse.mismatch import bare_date, remedy
 from lance_ops.filter.parse.syntax import Syntax
 from lance_ops.filter.types.casting import can_cast
-from lance_ops.filter.types.coercion import is_number, union_type
+from lance_ops.filter.types.coercion import is_number, is_text, reads_as, union_type
 from lance_ops.filter.types.sql_names import sql_type
 
 MAX_DEPTH = 100
@@ -100,6 +103,12 @@ class Scope:
             return expression
         return expression if stays else value
 
+    def refuse_bare_date(self, node: exp.Expr, target: pa.DataType) -> None:
+        """Refuse `CAST(2024-05-01 AS DATE)`, which is day 2018 after 1970-01-01."""
+        date = bare_date(node)
+        if date is not None and (reads_as(target) or is_text(target)):
+            self.fail("a date without quotes is a subtraction of numbers", node, f"write '{date}'")
+
     def coerced(self, expression: Expression, target: pa.DataType, at: exp.Expr | int) -> Expression:
         """The expression in another type."""
         if expression.type == target:
@@ -115,13 +124,52 @@ class Scope:
         dated = pat.is_date(expression.type) and pat.is_timestamp(target)
         return converted if unnamed or dated else self.folded(converted, at)
 
-    def union(self, expressions: Sequence[Expression], node: exp.Expr) -> pa.DataType:
-        """The type that several values share."""
-        common = union_type([expression.type for expression in expressions])
+    def read(self, expression: Expression, target: pa.DataType, at: exp.Expr | int) -> Expression:
+        """A text constant beside a value of type `target`: read as one, if it is a date or a time."""
+        text = isinstance(expression, Literal) and is_text(expression.type) and expression.value is not None
+        return self.coerced(expression, target, at) if text and reads_as(target) else expression
+
+    def together(
+        self, expressions: Sequence[Expression], node: exp.Expr, *, as_text: bool = False
+    ) -> tuple[list[Expression], pa.DataType]:
+        """Several values in the type that they share.
+
+        Args:
+            expressions: The values.
+            node: Where they stand.
+            as_text: Numbers beside text become text; else a text constant beside numbers is read as one.
+
+        Raises:
+            PredicateError: They have no type in common, or a constant does not fit it.
+        """
+        texts = [isinstance(item, Literal) and is_text(item.type) for item in expressions]
+        rest = union_type(
+            (item.type for item, text in zip(expressions, texts, strict=True) if not text), as_text=as_text
+        )
+        known: list[Expression] = []
+        for item, text in zip(expressions, texts, strict=True):
+            if text and rest is not None and is_number(rest) and not as_text:
+                known.append(self.coerced(item, rest, node))
+            elif rest is None:
+                known.append(item)
+            else:
+                known.append(_in_unit(self.read(item, rest, node), rest))
+        common = union_type((item.type for item in known), as_text=as_text)
         if common is None:
-            types = ", ".join(dict.fromkeys(str(expression.type) for expression in expressions))
-            self.fail(f"the values have no common type: {types}", node)
-        return common
+            types = ", ".join(dict.fromkeys(str(item.type) for item in known))
+            self.fail(f"the values have no common type: {types}", node, self._remedy(known))
+        return [self.coerced(item, common, node) for item in known], common
+
+    def _remedy(self, expressions: Sequence[Expression]) -> str | None:
+        pairs = itertools.combinations(expressions, 2)
+        return next((remedy(a, b) for a, b in pairs if union_type((a.type, b.type)) is None), None)
+
+
+def _in_unit(expression: Expression, target: pa.DataType) -> Expression:
+    """A date or a timestamp that is a constant in the unit of the values beside it, if that is exact."""
+    if not isinstance(expression, Literal) or not pat.is_timestamp(target):
+        return expression
+    return narrowed(expression, target) or expression
 
 
 def described(node: exp.Expr) -> str:

@@ -5,7 +5,7 @@ select the same rows in both. A `None` result means that the operands have no co
 the error.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -140,14 +140,14 @@ def _common_integer(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     return next(candidate for candidate in _SIGNED if candidate.bit_width == width)
 
 
-def _coarser_unit(left: str, right: str) -> str:
-    return min(left, right, key=_UNITS.index)
+def _finer_unit(*units: str) -> str:
+    return max(units, key=_UNITS.index)
 
 
 def _common_time(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Two temporal types; timestamps meet in the coarser unit, as they do in the peer."""
+    """Two temporal types; timestamps are compared in the coarser unit, as they are in the peer."""
     if pat.is_timestamp(left) and pat.is_timestamp(right):
-        return pa.timestamp(_coarser_unit(left.unit, right.unit), left.tz or right.tz)
+        return pa.timestamp(min(left.unit, right.unit, key=_UNITS.index), left.tz or right.tz)
     if pat.is_timestamp(left) and pat.is_date(right):
         return pa.timestamp(left.unit)
     if pat.is_date(left) and pat.is_timestamp(right):
@@ -155,10 +155,10 @@ def _common_time(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if pat.is_date(left) and pat.is_date(right):
         return pa.date64()
     if pat.is_time(left) and pat.is_time(right):
-        return pa.time64(max(left.unit, right.unit, "us", key=_UNITS.index))
+        return pa.time64(_finer_unit(left.unit, right.unit, "us"))
     durations = (pat.is_duration(left), pat.is_duration(right))
     if all(durations):
-        return pa.duration(max(left.unit, right.unit, key=_UNITS.index))
+        return pa.duration(_finer_unit(left.unit, right.unit))
     if any(durations) and INTERVAL in (left, right):
         return left if durations[0] else right
     return None
@@ -189,30 +189,45 @@ def comparison_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None
             return common(left, right)
     if (is_bytes(left) or is_bytes(right)) and all(is_bytes(side) or is_text(side) for side in (left, right)):
         return _common_bytes(left, right)
-    for one, other in ((left, right), (right, left)):
-        if is_text(one) and (is_number(other) or (_is_temporal(other) and not pat.is_interval(other))):
-            return other
-        if pat.is_date(one) and pat.is_integer(other):
-            return one
     return None
+
+
+def reads_as(data_type: pa.DataType) -> bool:
+    """Whether a text constant beside a value of this type is read as one: dates, timestamps and times."""
+    return bool(pat.is_date(data_type) or pat.is_timestamp(data_type) or pat.is_time(data_type))
 
 
 def _is_temporal(data_type: pa.DataType) -> bool:
     return bool(pat.is_temporal(data_type) or pat.is_interval(data_type))
 
 
-def union_type(types: list[pa.DataType]) -> pa.DataType | None:
-    """The type that the branches of CASE, COALESCE and the like share."""
+def union_type(types: Iterable[pa.DataType], *, as_text: bool = False) -> pa.DataType | None:
+    """The type that the branches of CASE, COALESCE and the like share; it holds the values of all of them.
+
+    Args:
+        types: Of the branches.
+        as_text: Numbers beside text become text.
+    """
     result = NULL
     for data_type in types:
         if result == NULL:
             result = data_type
         elif data_type not in (NULL, result):
-            common = comparison_type(result, data_type)
+            common = _common_value(result, data_type, as_text=as_text)
             if common is None:
                 return None
             result = common
     return result
+
+
+def _common_value(left: pa.DataType, right: pa.DataType, *, as_text: bool) -> pa.DataType | None:
+    if pat.is_timestamp(left) and pat.is_timestamp(right):
+        # The peer cuts the values to the coarser unit.
+        return pa.timestamp(_finer_unit(left.unit, right.unit), left.tz or right.tz)
+    for one, other in ((left, right), (right, left)):
+        if as_text and is_text(one) and is_number(other):
+            return one
+    return comparison_type(left, right)
 
 
 def arithmetic_types(

@@ -10,6 +10,8 @@ import threading
 from types import TracebackType
 from typing import Self
 
+from lance_ops.storage.fork_safe import new_lock
+
 
 class Deadline:
     """Shuts connections down after some seconds; a context manager.
@@ -24,7 +26,7 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         self.passed = False
         self._connections: list[socket.socket] = []
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._timer = threading.Timer(seconds, self._end)
         self._timer.daemon = True
 

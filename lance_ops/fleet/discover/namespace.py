@@ -11,6 +11,7 @@ from posixpath import join, normpath
 from lance_ops.errors import DatasetNotFoundError
 from lance_ops.fleet.discover.folders import SUFFIX, list_folders
 from lance_ops.storage import Store
+from lance_ops.storage.paths import is_address
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 
@@ -49,7 +50,7 @@ def _told(store: Store, root: str) -> Iterator[str]:
         return
     for location in table["location"].to_pylist():
         # A location elsewhere belongs to another store.
-        if not location or "://" in location or location.startswith("/"):
+        if not location or is_address(location) or location.startswith("/"):
             continue
         found = normpath(join(root, location) if root else location)
         # A table that was declared and has no data yet has no manifest either.

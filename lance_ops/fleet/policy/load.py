@@ -29,7 +29,7 @@ from lance_ops.fleet.policy.quantities import (
 from lance_ops.fleet.policy.secrets import Options, expand
 from lance_ops.fleet.policy.settings import MODES, SETTINGS
 from lance_ops.fleet.policy.windows import Blackout, Window
-from lance_ops.storage.paths import parse_location
+from lance_ops.storage.paths import is_address, parse_location
 
 T = TypeVar("T")
 
@@ -148,7 +148,7 @@ class _Loader:
         except InvalidArgumentError as error:
             self._say(path, error.message)
             return text
-        if self.base is not None and "://" not in text and not text.startswith("~"):
+        if self.base is not None and not is_address(text) and not text.startswith("~"):
             text = str(self.base / text)
         try:
             parse_location(text)

@@ -20,6 +20,7 @@ from typing import Self
 
 from lance_ops.errors import AlreadyExistsError, FileMissingError, LanceOpsError, LeaseHeldError
 from lance_ops.storage import ObjectInfo, Store
+from lance_ops.storage.fork_safe import new_lock
 
 FOLDER = "_lance_ops/fleet"
 LEASE = timedelta(minutes=2)
@@ -48,7 +49,7 @@ class Lease:
     _number: int = 0
     _renewed: float = 0.0
     _ended: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=new_lock)
 
     def __enter__(self) -> Self:
         passed: dict[int, ObjectInfo] = {}
@@ -171,7 +172,7 @@ class _Keeper:
 
     def __init__(self) -> None:
         self._held: dict[int, Lease] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._thread: threading.Thread | None = None
 
     def keep(self, lease: Lease) -> None:

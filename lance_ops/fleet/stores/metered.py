@@ -12,8 +12,18 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lance_ops.errors import FileMissingError
-from lance_ops.storage import BytesLike, Durability, ObjectInfo, Store, StoreWriter, lists_names, maps_files
+from lance_ops.storage import (
+    BytesLike,
+    Durability,
+    ObjectInfo,
+    Store,
+    StoreWriter,
+    leads_out,
+    lists_names,
+    maps_files,
+)
 from lance_ops.storage.folder_watch import FolderWatch
+from lance_ops.storage.fork_safe import new_lock
 
 _PAGE = 1000
 """Objects that a store lists, or deletes, with one request."""
@@ -30,7 +40,7 @@ class Rate:
 
     per_second: float | None = None
     _next: float = 0.0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=new_lock)
 
     def wait(self, count: int = 1) -> None:
         """Wait for the turn of some requests."""
@@ -61,7 +71,7 @@ class MeteredStore:
         self.inner = inner
         self.requests = 0
         self._rate = rate or Rate()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._listed: dict[str, list[ObjectInfo]] | None = {} if once else None
 
     def once(self) -> "MeteredStore":
@@ -200,6 +210,10 @@ class _MappedStore(MeteredStore):
         """See `ListsNames.info`; not counted: other stores tell it with the names."""
         assert lists_names(self.inner)
         return self.inner.info(path)
+
+    def leads_out(self, folder: str) -> bool:
+        """See `leads_out`."""
+        return leads_out(self.inner, folder)
 
     def watch_folder(self, folder: str) -> FolderWatch | None:
         """See `ListsNames.watch_folder`."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from lance_ops.index.sargable import Range
 from lance_ops.index.small_files import read_small
 from lance_ops.index.value_bounds import ValueBounds, as_numbers, known
 from lance_ops.storage import Store
+from lance_ops.storage.fork_safe import cached_property
 
 Addresses = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int64] | range

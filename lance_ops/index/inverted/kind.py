@@ -6,7 +6,6 @@ from typing import Any
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.file.schema.model import Field
 from lance_ops.filter.expression import Column, Function, Literal
 from lance_ops.index.column import column_values
@@ -26,6 +25,7 @@ from lance_ops.index.inverted.partition import open_partitions
 from lance_ops.index.inverted.partition_writer import WrittenPartition
 from lance_ops.index.inverted.remap import remap
 from lance_ops.index.inverted.search import rows_with_words
+from lance_ops.index.inverted.tokenizers.lists import holds_texts
 from lance_ops.index.kind import (
     BuildTask,
     BuiltSegment,
@@ -81,12 +81,11 @@ class InvertedKind(IndexKind):
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""
-        texts = pa.types.is_string(field.storage_type) or pa.types.is_large_string(field.storage_type)
-        if field.children or not texts or field.logical_type == JSON_TYPE:
+        if pa.types.is_dictionary(field.file_type) or not holds_texts(field):
             raise InvalidArgumentError(
                 f"column {field.name!r} is {field.storage_type}, which INVERTED cannot index",
                 field="column",
-                hint="it takes texts; index a leaf of a struct",
+                hint="it takes texts and lists of texts; index a leaf of a struct",
             )
 
     def build_share(self, task: BuildTask, path: str) -> Share:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from lance_ops.index.inverted.positions import ListedPositions, StreamedPosition
 from lance_ops.index.inverted.postings import Postings
 from lance_ops.index.inverted.token_set import TokenSet, read_token_set
 from lance_ops.storage import Store
+from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.manifest.row_set import Addresses
 
 POSTING = "_posting"

@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from lance_ops.errors import UnreadableIndexError, UnsupportedError
-from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.index.column import value_type
-from lance_ops.index.coverage import coverage, effective_fragments
+from lance_ops.index.coverage import effective_fragments, listed_coverage
 from lance_ops.index.inverted.column_search import UNINDEXED
 from lance_ops.index.inverted.layout import read_text_parameters
 from lance_ops.index.inverted.query import TextQuery, columns_of, parse_text_query
 from lance_ops.index.inverted.search import TextSource, search_text
+from lance_ops.index.inverted.tokenizers.lists import holds_texts
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading, warn_unreadable
@@ -127,9 +127,9 @@ def plan_full_text(dataset: Dataset, given: Any, *, fast: bool) -> FullTextPlan:
 
 
 def _indexed_columns(dataset: Dataset) -> dict[str, tuple[IndexMetadata, ...]]:
-    """Segments of the full-text index on each column that has one; of several the one that covers most."""
+    """Segments of the full-text index on each column that has one: of several, the first of the manifest."""
     found: dict[str, tuple[IndexMetadata, ...]] = {}
-    for index in sorted(coverage(dataset), key=lambda item: (-len(item.covered), item.name)):
+    for index in listed_coverage(dataset):
         if index.kind == TEXT_KIND and len(index.fields) == 1:
             found.setdefault(dataset.lance_schema.path(index.fields[0]), index.segments)
     return found
@@ -152,10 +152,11 @@ def _readable(segments: Sequence[IndexMetadata]) -> tuple[tuple[IndexMetadata, I
 
 def _check_texts(dataset: Dataset, column: str) -> None:
     field = dataset.lance_schema.field(column)
-    kind = value_type(field)
-    if field.logical_type == JSON_TYPE or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if not holds_texts(field):
         raise UnsupportedError(
-            f"column {column!r} is {kind}, and no text", field="full_text_query", hint="search a text column"
+            f"column {column!r} is {field.storage_type}, and no text",
+            field="full_text_query",
+            hint="search a column of texts or of lists of texts",
         )
 
 

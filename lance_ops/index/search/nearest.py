@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import LanceOpsError
-from lance_ops.index.coverage import coverage, effective_fragments
+from lance_ops.index.coverage import effective_fragments, listed_coverage
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading, warn_unreadable
 from lance_ops.index.registry import kind_of
@@ -20,6 +20,7 @@ from lance_ops.index.search.nearest_query import default_metric, nearest_queries
 from lance_ops.index.search.scanned import fragments_text, scanned_rows
 from lance_ops.index.vector.metric import flat_distances
 from lance_ops.index.vector.search import metric_of, search_segment
+from lance_ops.index.vector.vectors import stored_lists
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import RowSet
@@ -177,19 +178,15 @@ def plan_nearest(dataset: Dataset, given: Mapping[str, Any], *, fast: bool, limi
 
 
 def _segments(dataset: Dataset, query: NearestQuery) -> list[tuple[IndexMetadata, IndexKind]]:
-    """Segments of the vector index on a column that covers most."""
+    """Segments of the vector index on a column: of several, the first of the manifest."""
     field = dataset.lance_schema.field(query.column)
-    fitting = []
-    for index in coverage(dataset):
+    for index in listed_coverage(dataset):
         known = [(segment, kind_of(segment)) for segment in index.segments if segment.kind == VECTOR_KIND]
-        usable = [
-            (segment, kind)
-            for segment, kind in known
-            if kind is not None and effective_fragments(dataset.manifest, segment)
-        ]
-        if index.fields == (field.id,) and usable:
-            fitting.append((-len(index.covered), index.name, usable))
-    return min(fitting, key=lambda item: item[:2])[2] if fitting else []
+        readable = [(segment, kind) for segment, kind in known if kind is not None]
+        if index.fields == (field.id,) and readable:
+            # One that covers nothing any more is not passed over, either: all rows are compared then.
+            return [item for item in readable if effective_fragments(dataset.manifest, item[0])]
+    return []
 
 
 def _most(found: Sequence[Scored], count: int) -> Scored:
@@ -250,6 +247,7 @@ class _Best:
 
 def vectors_of(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """The vectors that are there, as a matrix, and of which rows they are; a null in one is NaN."""
+    column = stored_lists(column)
     width = column.type.list_size
     known = pc.is_valid(column).to_numpy(zero_copy_only=False)
     values = (column if known.all() else column.filter(pa.array(known))).flatten()

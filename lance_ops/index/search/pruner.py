@@ -1,9 +1,11 @@
 """Narrowing scans with the indices of a dataset: the questions of a filter plan, asked."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from weakref import WeakKeyDictionary
+
+import pyarrow as pa
 
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.schema.field_path import format_field_path
@@ -51,7 +53,7 @@ class IndexPruner:
         plan = known.plan(expression)
         found = None if plan is None else search.answer(plan)
         uses = tuple(search.uses)
-        pruning = None if found is None else Pruning(found.covered, found.rows, found.exact, uses)
+        pruning = None if found is None else found.pruning(uses)
         if search.all_readable:
             keep_answer(dataset, expression, pruning)
         return pruning
@@ -64,22 +66,28 @@ class _Found:
     covered: frozenset[int] = frozenset()
     rows: RowSet = field(default_factory=RowSet)
     exact: frozenset[int] = frozenset()
+    indexed: frozenset[int] = frozenset()
 
     def meet(self, other: "_Found") -> "_Found":
         """Rows that both allow; what only one of them knows of a fragment stands. None of it is exact."""
         alone = (self.covered | other.covered) - (self.covered & other.covered)
         rows = (self.rows & other.rows) | self.rows.restrict(alone) | other.rows.restrict(alone)
-        return _Found(self.covered | other.covered, rows)
+        return _Found(self.covered | other.covered, rows, indexed=self.indexed & other.indexed)
 
     def without(self, fragments: frozenset[int]) -> "_Found":
         """What is known of other fragments."""
         covered = self.covered - fragments
-        return _Found(covered, self.rows.restrict(covered), self.exact - fragments)
+        return replace(self, covered=covered, rows=self.rows.restrict(covered), exact=self.exact - fragments)
 
     def join(self, other: "_Found") -> "_Found":
         """Rows that one of them allows, where both know."""
         covered = self.covered & other.covered
-        return _Found(covered, (self.rows | other.rows).restrict(covered), self.exact & other.exact)
+        rows = (self.rows | other.rows).restrict(covered)
+        return _Found(covered, rows, self.exact & other.exact, self.indexed & other.indexed)
+
+    def pruning(self, uses: tuple[IndexUse, ...]) -> Pruning:
+        """As the result of a search."""
+        return Pruning(self.covered, self.rows, self.exact, uses, self.indexed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +138,9 @@ class _Known:
             # No file holds these, and no index is on them.
             return ()
         column = self._schema.field(format_field_path(path))
+        if pa.types.is_null(column.file_type):
+            # Zone maps of pylance count no nulls there: IS NULL would find no row.
+            return ()
         documents = column.logical_type == JSON_TYPE
         found = []
         for index in self.indices:
@@ -208,17 +219,20 @@ class _Search:
             found = self._ask_index(index, query, result.exact)
             if result.exact:
                 found = found.without(result.exact)
+            indexed = result.indexed | found.indexed
             if not result.covered:
                 result = found
             elif found.covered:
                 # Both are about one condition, so that what one knows exactly is exact.
                 met = result.meet(found)
                 result = _Found(met.covered, met.rows, result.exact | found.exact)
+            result = replace(result, indexed=indexed)
         return result if result.covered else None
 
     def _ask_index(self, index: _Index, query: ColumnQuery, answered: frozenset[int]) -> _Found:
         self._questions += 1
         rows, covered, inexact = RowSet(), frozenset[int](), frozenset[int]()
+        indexed = frozenset[int]()
         answering: list[IndexKind] = []
         for segment in index.segments:
             kind, fragments = segment.kind, segment.fragments
@@ -234,10 +248,12 @@ class _Search:
             except LanceOpsError as error:
                 # Each time: whoever asks again is told again.
                 self.all_readable = False
+                indexed |= fragments
                 warn_unreadable(error)
                 continue
             answering.append(kind)
             covered |= fragments
+            indexed |= fragments
             inexact |= frozenset() if match.exact else fragments
         if covered:
             self.uses.append(
@@ -251,7 +267,7 @@ class _Search:
                     exact=not inexact,
                 )
             )
-        return _Found(covered, rows, covered - inexact)
+        return _Found(covered, rows, covered - inexact, indexed)
 
 
 def _all_of(answers: Sequence[_Found], *, complete: bool) -> _Found | None:
@@ -259,4 +275,4 @@ def _all_of(answers: Sequence[_Found], *, complete: bool) -> _Found | None:
         return None
     met = reduce(_Found.meet, answers)
     exact = frozenset[int].intersection(*(found.exact for found in answers)) if complete else frozenset()
-    return _Found(met.covered, met.rows, exact)
+    return replace(met, exact=exact)

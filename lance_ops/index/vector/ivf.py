@@ -53,8 +53,12 @@ class Partitions:
         return message.SerializeToString()
 
 
-def read_partitions(reader: FileReader) -> Partitions:
+def read_partitions(reader: FileReader, *, rows: int | None = None) -> Partitions:
     """The partitions of a file.
+
+    Args:
+        reader: The file.
+        rows: Rows that the partitions are of; those of the file when None.
 
     Raises:
         CorruptFileError: they cannot be read, or are not those of its rows.
@@ -68,18 +72,19 @@ def read_partitions(reader: FileReader) -> Partitions:
         ) from error
     offsets = np.array(message.offsets, np.uint64)
     lengths = np.array(message.lengths, np.uint64)
-    rows = np.uint64(reader.num_rows)
+    expected = reader.num_rows if rows is None else rows
+    stop = np.uint64(expected)
     if (
         len(offsets) != len(lengths)
-        or (offsets > rows).any()
-        or (lengths > rows - offsets).any()
-        or int(lengths.sum()) != reader.num_rows
+        or (offsets > stop).any()
+        or (lengths > stop - offsets).any()
+        or int(lengths.sum()) != expected
     ):
         raise CorruptFileError(
-            f"its partitions are not those of {reader.num_rows:,} rows", path=reader.path, field=IVF_METADATA
+            f"its partitions are not those of {expected:,} rows", path=reader.path, field=IVF_METADATA
         )
     order = np.argsort(offsets, kind="stable")
-    if (offsets[order] + lengths[order] > np.append(offsets[order][1:], rows)).any():
+    if (offsets[order] + lengths[order] > np.append(offsets[order][1:], stop)).any():
         raise CorruptFileError("its partitions overlap", path=reader.path, field=IVF_METADATA)
     centroids = None
     if message.HasField("centroids_tensor"):

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 
 from lance_ops.encoding.arrays import number_dtype
 from lance_ops.errors import InvalidArgumentError, LanceOpsError, UnsupportedError
+from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Field
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import effective_fragments
@@ -194,7 +195,7 @@ class VectorKind(IndexKind):
         with reading(segment):
             opened = VectorSegment.open(*dataset.bases.index_directory(segment))
             _check_column(dataset, segment, opened.model())
-            if opened.graph is not None:
+            if opened.graph is not None and isinstance(opened.index, FileReader):
                 check_graphs(
                     opened.index, read_partitions(opened.index), opened.partitions.lengths, deep=deep
                 )

@@ -24,6 +24,7 @@ from lance_ops.index.vector.graph.build import build_graph
 from lance_ops.index.vector.graph.model import GRAPH_SCHEMA, Graph
 from lance_ops.index.vector.ivf import Partitions
 from lance_ops.index.vector.model import Model
+from lance_ops.index.vector.quantizer.base import Quantizer
 from lance_ops.index.vector.segment.read import ROW_ID, STORAGE_FILE, VectorSegment, row_ids
 from lance_ops.index.vector.segment.share import (
     Runs,
@@ -101,8 +102,9 @@ def merge(build: SegmentBuild, model: Model, *, addresses: bool) -> tuple[IndexF
             continue
         with reading(segment):
             opened = VectorSegment.open(*build.dataset.bases.index_directory(segment))
-            if opened.model().equals(model):
-                alike.append(_Alike(build.dataset, segment, opened, addresses))
+            own = opened.model()
+            if own.equals(model):
+                alike.append(_Alike(build.dataset, segment, opened, own.quantizer, addresses))
             else:
                 others.append(segment)
     shares: list[Runs] = [share.detail for share in build.shares]
@@ -152,6 +154,7 @@ class _Alike:
     dataset: Snapshot
     segment: IndexMetadata
     opened: VectorSegment
+    quantizer: Quantizer
     addresses: bool
 
     def rows(self, model: Model, number: int) -> pa.Table:
@@ -162,7 +165,7 @@ class _Alike:
                 # Graphs are made anew, so that null vectors have no number to keep under them either.
                 stored = stored.drop_null()
             names = row_ids(stored, self.opened.storage.path)
-            rows = model.quantizer.unpack(stored.drop_columns([ROW_ID]))
+            rows = self.quantizer.unpack(stored.drop_columns([ROW_ID]))
             names, kept = self._current(names)
         moved = rows.add_column(0, storage_schema(model).field(0), pa.array(names, pa.uint64()))
         return moved if kept.all() else moved.filter(pa.array(kept))

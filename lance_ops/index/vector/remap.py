@@ -37,15 +37,18 @@ def remap(move: SegmentMove) -> BuiltSegment:
     dataset, segment = move.dataset, move.segment
     with reading(segment):
         opened = VectorSegment.open(*dataset.bases.index_directory(segment))
+        source, index = opened.storage, opened.index
         lost = any(not _moved(move, names, opened)[1].all() for names in opened.addresses())
-        if lost:
+        if lost or not isinstance(source, FileReader) or not isinstance(index, FileReader):
             return BuiltSegment(_without_lost_rows(move, opened), segment.details)
-        return BuiltSegment(_renamed(move, opened), segment.details)
+        return BuiltSegment(_renamed(move, opened, source, index), segment.details)
 
 
-def _renamed(move: SegmentMove, opened: VectorSegment) -> tuple[IndexFile, ...]:
+def _renamed(
+    move: SegmentMove, opened: VectorSegment, source: FileReader, index: FileReader
+) -> tuple[IndexFile, ...]:
     """A copy with other names for its rows."""
-    source, target = opened.storage, move.dataset.store
+    target = move.dataset.store
     # The encodings of a field are those of its storage version.
     with FileWriter(
         target, f"{move.directory}/{STORAGE_FILE}", Schema(source.schema.fields), version=source.version
@@ -60,16 +63,20 @@ def _renamed(move: SegmentMove, opened: VectorSegment) -> tuple[IndexFile, ...]:
             column = pa.array(np.where(kept, names, old), pa.uint64())
             writer.write(rows.set_column(0, rows.schema.field(0), column))
         written = writer.finish()
-    return IndexFile(STORAGE_FILE, written.size_bytes), _copy_index(move, opened.index)
+    return IndexFile(STORAGE_FILE, written.size_bytes), _copy_index(move, index)
 
 
 def _without_lost_rows(move: SegmentMove, opened: VectorSegment) -> tuple[IndexFile, ...]:
     store, model = move.dataset.store, opened.model()
     version = index_file_version(move.dataset)
     storage, _ = write_storage(store, move.directory, model, _kept_rows(move, opened, model), version)
+    index = opened.index
+    if not isinstance(index, FileReader):
+        return storage, write_index(store, move.directory, model, (), version)
     if model.graph is None:
-        return storage, _copy_index(move, opened.index)
-    return storage, write_index(store, move.directory, model, _kept_graphs(move, opened, model), version)
+        return storage, _copy_index(move, index)
+    graphs = _kept_graphs(move, opened, index, model)
+    return storage, write_index(store, move.directory, model, graphs, version)
 
 
 def _kept_rows(move: SegmentMove, opened: VectorSegment, model: Model) -> Iterator[pa.Table]:
@@ -79,14 +86,16 @@ def _kept_rows(move: SegmentMove, opened: VectorSegment, model: Model) -> Iterat
         yield moved if kept.all() else moved.filter(pa.array(kept))
 
 
-def _kept_graphs(move: SegmentMove, opened: VectorSegment, model: Model) -> Iterator[Graph]:
-    graphs = read_graphs(opened.index, read_partitions(opened.index))
+def _kept_graphs(
+    move: SegmentMove, opened: VectorSegment, index: FileReader, model: Model
+) -> Iterator[Graph]:
+    graphs = read_graphs(index, read_partitions(index))
     for number, graph in enumerate(graphs):
         _, kept, rows = _partition(move, opened, model, number)
         if kept.all():
             yield graph
         else:
-            yield without_rows(graph, kept, model.decode(rows, number), model.metric, opened.index.path)
+            yield without_rows(graph, kept, model.decode(rows, number), model.metric, index.path)
 
 
 def _partition(

@@ -75,6 +75,7 @@ def finite_vectors(column: pa.ChunkedArray) -> tuple[Vectors, npt.NDArray[np.boo
     lists = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(lists, pa.ChunkedArray):
         lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
+    lists = stored_lists(lists)
     kept = np.asarray(lists.is_valid().to_numpy(zero_copy_only=False), np.bool_)
     present = lists if kept.all() else lists.filter(pa.array(kept))
     values = present.flatten()
@@ -91,6 +92,11 @@ def finite_vectors(column: pa.ChunkedArray) -> tuple[Vectors, npt.NDArray[np.boo
         whole &= finite_rows(vectors)
     kept[np.flatnonzero(kept)[~whole]] = False
     return only(vectors, whole), kept
+
+
+def stored_lists(column: pa.Array) -> pa.Array:
+    """The lists of a fixed number of values in a column, be it of tensors or of another extension type."""
+    return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
 def sample_vectors(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from operator import or_
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from lance_ops.file.writer import FileWriter
 from lance_ops.index.small_files import read_small
 from lance_ops.index.zones.layout import ZONE_FIELDS, ZoneLayout, rows_of
 from lance_ops.storage import Store
+from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.manifest.index_metadata import IndexFile
 from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.snapshot import Snapshot

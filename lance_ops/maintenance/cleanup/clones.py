@@ -12,7 +12,7 @@ from lance_ops.errors import DatasetNotFoundError, PathEscapeError
 from lance_ops.maintenance.cleanup.marks import Marks
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
-from lance_ops.storage.paths import parse_location
+from lance_ops.storage.paths import is_address, parse_location
 from lance_ops.table.history.branches import BRANCH_TREES
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.file.read import read_manifest
@@ -97,7 +97,7 @@ def _fragment_files(fragment: Fragment) -> Iterator[tuple[int | None, str, str]]
 
 def _below(path: str, source: str) -> str | None:
     """Path of a base relative to the source, with "/" at the end unless it is the source; None if outside."""
-    if not path.startswith("/") and "://" not in path:
+    if not path.startswith("/") and not is_address(path):
         raise PathEscapeError(
             f"a base is at {path!r}, which is not an absolute path or URI", field="base_paths"
         )

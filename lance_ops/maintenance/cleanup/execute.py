@@ -26,9 +26,10 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from lance_ops.errors import LanceOpsError, VersionNotFoundError
+from lance_ops.maintenance.cleanup.files import FileVerdict
 from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.marks import Marks
-from lance_ops.maintenance.cleanup.plan import CleanupPlan, FileVerdict
+from lance_ops.maintenance.cleanup.plan import CleanupPlan
 from lance_ops.maintenance.cleanup.versions import VersionVerdict
 from lance_ops.maintenance.persistence import ATTEMPTS, pause, persistently
 from lance_ops.maintenance.progress import Reporter
@@ -233,8 +234,8 @@ class _Execution:
     def _look_for_newer(self) -> bool:
         """Mark what versions use that appeared since the plan was made."""
         for path, version, size in self._manifests():
-            fresh = version > self.plan.head or is_detached(version)
-            if fresh and path not in self.seen:
+            # Also an older one, which the listing of the plan left out.
+            if path not in self.seen:
                 location = ManifestLocation(version, path, size)
                 self.in_use.add(persistently(lambda: read_summary(self.store, location)), path=path)  # noqa: B023
                 self.seen.add(path)

@@ -5,12 +5,13 @@ line. So whoever keeps these versions, and looks at the files below the root of 
 away from another. Source: format, branches.
 """
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lance_ops.errors import CleanupRefusedError
+from lance_ops.errors import CleanupRefusedError, InconsistentStoreError, VersionNotFoundError
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import side_by_side
@@ -19,7 +20,7 @@ from lance_ops.table.history.pins import PIN_LIFETIME, list_pins
 from lance_ops.table.history.resolve_version import root_of_branch
 from lance_ops.table.history.tags import list_tags
 from lance_ops.table.manifest.file.summary import read_summary
-from lance_ops.table.manifest.listing import latest
+from lance_ops.table.manifest.listing import latest, locate
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 
 
@@ -115,6 +116,24 @@ class Named:
                 hint="somebody is making them, or that or their removal was broken off: then remove each by "
                 "delete_branch",
             )
+
+    def check_listed(self, versions: Collection[int]) -> None:
+        """See that the listing of the manifests left out no version that a tag, a branch or a pin names.
+
+        Args:
+            versions: Those of the line that the listing named.
+
+        Raises:
+            InconsistentStoreError: It left one out.
+        """
+        for version in sorted({*self.names, *self.pinned}.difference(versions)):
+            with contextlib.suppress(VersionNotFoundError):
+                path = locate(self.line.store, version).path
+                raise InconsistentStoreError(
+                    "the listing of the manifests left this one out, and it is there",
+                    path=f"{self.line.store.uri}/{path}",
+                    hint="nothing was deleted; try again, and check the store or gateway if it happens again",
+                )
 
     def check_forks(self, versions: Collection[int]) -> None:
         """See that the versions are there that branches started at.

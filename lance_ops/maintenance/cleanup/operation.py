@@ -7,8 +7,9 @@ from datetime import timedelta
 from typing import ClassVar, Literal, TypedDict, Unpack, overload
 
 from lance_ops.errors import check_type
-from lance_ops.maintenance.cleanup.execute import execute_cleanup
+from lance_ops.maintenance.cleanup.execute import Outcome, execute_cleanup
 from lance_ops.maintenance.cleanup.line import Line
+from lance_ops.maintenance.cleanup.links import LinkedFolders
 from lance_ops.maintenance.cleanup.plan import CleanupPlan, plan_cleanup
 from lance_ops.maintenance.cleanup.versions import CleanupOptions
 from lance_ops.maintenance.engine import Run
@@ -41,6 +42,7 @@ class CleanupResult(OperationResult):
         files_failed: Files that should have gone and could not be removed, or not be proven to be of no use.
             The next cleanup finishes them.
         errors: Why, for the first of them.
+        notes: Folders behind which nothing was removed, and why.
     """
 
     operation: ClassVar[str] = "cleanup"
@@ -57,6 +59,7 @@ class CleanupResult(OperationResult):
     files_spared: int = 0
     files_failed: int = 0
     errors: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -89,6 +92,7 @@ class CleanupResult(OperationResult):
         lines = [OperationResult.__str__(self)]
         if self.files_failed:
             lines.append(f"  {count_text(self.files_failed, 'file')} failed; run it again to finish")
+        lines += [f"  note: {note}" for note in self.notes]
         return "\n".join([*lines, *(f"  error: {error}" for error in self.errors)])
 
 
@@ -157,6 +161,7 @@ def cleanup(
     Raises:
         CleanupRefusedError: See `plan_cleanup`; nothing was removed.
         CorruptManifestError: See `plan_cleanup`; nothing was removed.
+        InconsistentStoreError: See `plan_cleanup`; nothing was removed.
         DatasetNotFoundError: There is no dataset.
     """
     store = store_of(target, storage_options)
@@ -167,12 +172,13 @@ def cleanup(
     check_type(clones, Iterable, "a list of datasets", field="clones")
     # Where there is no dataset, nothing may be written either.
     newest_before = persistently(lambda: latest(store)).version
-    # A dry run writes nothing, so it must do with the clock of this machine.
-    now = None if dry_run else store_now(store)
+    line = Line.of(store, storage_options)
+    holds_all = LinkedFolders.of(line).holds_all
+    # What writes nothing must do with the clock of this machine.
+    now = None if dry_run or holds_all else store_now(store)
     if now is not None:
         # What they wrote is of no use to anybody, and needs no version to be looked at.
         persistently(lambda: sweep_jobs(store, now))
-    line = Line.of(store, storage_options)
     plan = plan_cleanup(
         line,
         options,
@@ -182,18 +188,21 @@ def cleanup(
     )
     if dry_run:
         return plan
-    # Before anything goes: when this fails, nothing does.
-    persistently(
-        lambda: keep_job_keys(
-            store,
-            [verdict.location for verdict in plan.versions if not verdict.given_up],
-            [verdict.path for verdict in plan.files if verdict.kind == "transaction"],
-            keep=job_key_age,
-            in_use=plan.has_jobs,
-            manifest=plan.manifest,
+    if holds_all:
+        outcome = Outcome((), 0, 0, ())
+    else:
+        # Before anything goes: when this fails, nothing does.
+        persistently(
+            lambda: keep_job_keys(
+                store,
+                [verdict.location for verdict in plan.versions if not verdict.given_up],
+                [verdict.path for verdict in plan.files if verdict.kind == "transaction"],
+                keep=job_key_age,
+                in_use=plan.has_jobs,
+                manifest=plan.manifest,
+            )
         )
-    )
-    outcome = execute_cleanup(line, plan, call.report)
+        outcome = execute_cleanup(line, plan, call.report)
     counts = Counter(verdict.kind for verdict in outcome.removed)
     return CleanupResult(
         **call.common(plan.head, read_version=plan.head),
@@ -209,4 +218,5 @@ def cleanup(
         files_spared=len(plan.victims) - len(outcome.removed) - outcome.failed,
         files_failed=outcome.failed,
         errors=outcome.errors,
+        notes=plan.notes,
     )

@@ -4,26 +4,26 @@ A file may go when no kept version uses it, and either an expired version did us
 too old to belong to a commit under way. Whatever is not understood is kept, or makes cleanup refuse.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from lance_ops.errors import CleanupRefusedError, DatasetNotFoundError
-from lance_ops.file.io.side_files import data_file_of
-from lance_ops.maintenance.cleanup.clones import CloneMarks, lies_below, mark_clones
+from lance_ops.maintenance.cleanup.clones import lies_below, mark_clones
+from lance_ops.maintenance.cleanup.files import FileJudge, FileVerdict
 from lance_ops.maintenance.cleanup.head import check_head
 from lance_ops.maintenance.cleanup.jobs import FinishedJobs
 from lance_ops.maintenance.cleanup.line import Line
+from lance_ops.maintenance.cleanup.links import LinkedFolders
 from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, TRANSACTIONS, Marks
 from lance_ops.maintenance.cleanup.read import read_summaries
-from lance_ops.maintenance.cleanup.versions import CleanupOptions, VersionJudge, VersionVerdict, age_text
-from lance_ops.maintenance.jobs.listing import job_prefix_of, job_prefixes
+from lance_ops.maintenance.cleanup.versions import CleanupOptions, VersionJudge, VersionVerdict
+from lance_ops.maintenance.jobs.listing import job_prefixes
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.maintenance.text import bytes_text, count_text, table_text
-from lance_ops.storage import ObjectInfo, Store, is_temporary
+from lance_ops.storage import ObjectInfo, Store
 from lance_ops.storage.prefetch import side_by_side
 from lance_ops.table.history.branches import MAIN
 from lance_ops.table.history.pins import Removal, list_removals
@@ -33,41 +33,13 @@ from lance_ops.table.manifest.listing import ManifestLocation, manifests_among
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
 
-UNVERIFIED_GRACE = timedelta(days=7)
-"""How long a file that no version uses may belong to a commit under way; the peer's number."""
-
 CLONES_NOTE = (
     "shallow clones of this dataset cannot be seen from here: their files stay only where a tag keeps the "
     "version they were made of (as lance_ops sets it) or where the clone is named with clones"
 )
 """What a plan says about clones, for nobody can know that there is none."""
 
-_STAGED_MANIFEST = re.compile(r"\.manifest-[0-9a-f-]{32,36}$")
 _LISTINGS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class FileVerdict:
-    """Whether a file stays, and why.
-
-    Attributes:
-        path: Relative to the root of the dataset.
-        size: In bytes.
-        kind: data, blob, deletion, index, transaction, manifest, temporary or other.
-        victim: Whether it goes.
-        reason: Why it goes or stays.
-        last_user: The newest of the expired versions that use a victim; None when none does.
-        left_over: It goes only while the newest version is the one that the plan was made for, see
-            `jobs`.
-    """
-
-    path: str
-    size: int
-    kind: str
-    victim: bool
-    reason: str
-    last_user: int | None = None
-    left_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +55,7 @@ class CleanupPlan:
         removals: What cleanups that were broken off, or run at the same time, had announced to remove.
         has_jobs: Commits of jobs are among the versions.
         manifest: Of the newest version.
+        notes: Folders behind which nothing is removed, and why.
     """
 
     uri: str
@@ -93,6 +66,7 @@ class CleanupPlan:
     removals: tuple[Removal, ...] = ()
     has_jobs: bool = False
     manifest: Manifest | None = field(default=None, repr=False, compare=False)
+    notes: tuple[str, ...] = ()
 
     @property
     def expired(self) -> tuple[VersionVerdict, ...]:
@@ -125,6 +99,7 @@ class CleanupPlan:
             "files_expired": len(self.victims),
             "bytes_removed": self.bytes_removed,
             "note": CLONES_NOTE,
+            "notes": list(self.notes),
             "versions": [
                 {
                     "version": verdict.version,
@@ -159,7 +134,7 @@ class CleanupPlan:
                     for verdict in verdicts
                 ]
                 lines.append(table_text((title, "kind", "size", "because"), rows, limit))
-        lines.append(CLONES_NOTE)
+        lines += [*self.notes, CLONES_NOTE]
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -187,6 +162,7 @@ def plan_cleanup(
         CleanupRefusedError: Branches, other bases or features are in use whose files this cannot tell apart,
             or the newest version does not open.
         CorruptManifestError: A version cannot be read, so what it uses is not known.
+        InconsistentStoreError: The same of a version whose manifest is listed and is not found.
         DatasetNotFoundError: There is no dataset.
     """
     now = now or datetime.now(UTC)
@@ -222,7 +198,7 @@ def _plan(
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
     written = {info.path: info.modified for info in version_infos}
     judge = VersionJudge(options, now, written, named, newest_before)
-    jobs = FinishedJobs(store)
+    jobs, links = FinishedJobs(store), LinkedFolders.of(line)
     kept, expired = Marks(), Marks()
     verdicts: list[VersionVerdict] = []
     head: Manifest | None = None
@@ -238,14 +214,15 @@ def _plan(
         _refuse_unknown(line, location, summary)
         if not is_detached(summary.version):
             jobs.add(summary)
-        verdict = judge(location, summary, given_up=given_up)
+        verdict = links.judge_version(judge(location, summary, given_up=given_up))
         (expired if verdict.expired else kept).add(summary, path=f"{store.uri}/{location.path}")
         verdicts.append(verdict)
     if newest not in {verdict.version for verdict in verdicts}:
         return None
+    named.check_listed({verdict.version for verdict in verdicts})
     named.check_forks({verdict.version for verdict in verdicts})
     verdicts.reverse()
-    files_judge = _FileJudge(
+    files_judge = FileJudge(
         kept,
         expired,
         mark_clones(store.uri, clones),
@@ -261,11 +238,12 @@ def _plan(
         store.uri,
         newest,
         tuple(verdicts),
-        tuple(files),
+        tuple(links.judge_files(files)),
         now,
         tuple(removals),
         has_jobs=jobs.any_found,
         manifest=head,
+        notes=links.notes,
     )
 
 
@@ -306,92 +284,3 @@ def _refuse_unknown(line: Line, location: ManifestLocation, summary: ManifestSum
             path=f"{line.store.uri}/{location.path}",
             hint="clean up with a tool that knows about it",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _FileJudge:
-    kept: Marks
-    expired: Marks
-    clones: Sequence[CloneMarks]
-    proven: frozenset[str]
-    jobs: FinishedJobs
-    open_jobs: frozenset[str]
-    now: datetime
-    delete_unverified: bool
-
-    def managed(self, info: ObjectInfo) -> FileVerdict:
-        """A file of the folders that hold data, deletions, indices and transactions."""
-        kind = _kind(info.path)
-        user = self.kept.user_of(info.path)
-        former = self.expired.user_of(info.path)
-        if user is not None:
-            return FileVerdict(info.path, info.size, kind, victim=False, reason=f"version {user} uses it")
-        for clone in self.clones:
-            if info.path in clone:
-                reason = f"the clone {clone.uri} uses it"
-                return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
-        if kind == "other":
-            return FileVerdict(
-                info.path, info.size, kind, victim=False, reason="it is not a file of the format"
-            )
-        if former is not None:
-            reason = f"only expired versions use it, version {former} the last"
-            return FileVerdict(info.path, info.size, kind, victim=True, reason=reason, last_user=former)
-        if info.path in self.proven:
-            # It belonged to a version once, so no commit under way brings it.
-            reason = "only versions that a cleanup removed before it was broken off used it"
-            return FileVerdict(info.path, info.size, kind, victim=True, reason=reason)
-        if job_prefix_of(info.path) in self.open_jobs:
-            reason = "a job that is under way, or can be resumed, wrote it (see the command jobs)"
-            return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
-        if self.jobs.wrote(info.path, kind) and not self._is_old(info):
-            reason = "no version uses it, and another run of the job that wrote it was committed"
-            return FileVerdict(info.path, info.size, kind, victim=True, reason=reason, left_over=True)
-        return self._unverified(info, kind)
-
-    def manifests(self, infos: Sequence[ObjectInfo], verdicts: Sequence[VersionVerdict]) -> list[FileVerdict]:
-        """Files of the folder of manifests."""
-        by_path = {verdict.location.path: verdict for verdict in verdicts}
-        files: list[FileVerdict] = []
-        for info in infos:
-            verdict = by_path.get(info.path)
-            if verdict is not None:
-                reason = f"version {verdict.version}: {verdict.reason}"
-                files.append(
-                    FileVerdict(info.path, info.size, "manifest", victim=verdict.expired, reason=reason)
-                )
-            elif is_temporary(info.path) or _STAGED_MANIFEST.search(info.path):
-                files.append(self._unverified(info, "temporary"))
-            else:
-                reason = "it is no manifest, or one that appeared just now"
-                files.append(FileVerdict(info.path, info.size, "other", victim=False, reason=reason))
-        return files
-
-    def _is_old(self, info: ObjectInfo) -> bool:
-        return self.now - info.modified >= UNVERIFIED_GRACE
-
-    def _unverified(self, info: ObjectInfo, kind: str) -> FileVerdict:
-        if self.delete_unverified:
-            return FileVerdict(info.path, info.size, kind, victim=True, reason="no version uses it")
-        if self._is_old(info):
-            reason = f"no version uses it, and it is older than {age_text(UNVERIFIED_GRACE)}"
-            return FileVerdict(info.path, info.size, kind, victim=True, reason=reason)
-        reason = f"no version uses it yet, and it is younger than {age_text(UNVERIFIED_GRACE)}"
-        return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
-
-
-def _kind(path: str) -> str:
-    folder, _, name = path.partition("/")
-    if is_temporary(path):
-        return "temporary"
-    if folder == DATA and name.endswith(".lance"):
-        return "data"
-    if folder == DATA and data_file_of(path) is not None:
-        return "blob"
-    if folder == DELETIONS and name.endswith((".arrow", ".bin")):
-        return "deletion"
-    if folder == INDICES and "/" in name:
-        return "index"
-    if folder == TRANSACTIONS and name.endswith(".txn"):
-        return "transaction"
-    return "other"

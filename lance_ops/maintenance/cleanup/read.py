@@ -32,13 +32,14 @@ def read_summaries(
     Raises:
         CleanupRefusedError: The newest version cannot be read.
         CorruptManifestError: Another one cannot be read.
+        InconsistentStoreError: A manifest is listed and is not found.
     """
 
     def read(location: ManifestLocation) -> ManifestSummary | FormatError | None:
         try:
             return persistently(lambda: read_summary(store, location))
         except VersionNotFoundError:
-            # Another cleanup was faster.
+            # A fresh listing confirmed it: another cleanup was faster.
             return None
         except FormatError as error:
             return error

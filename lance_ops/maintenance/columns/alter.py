@@ -13,6 +13,7 @@ from typing import Literal, TypedDict, Unpack, overload
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.file.schema.column_names import check_column_names
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.filter import Column, Expression, column_sql
 from lance_ops.maintenance.columns.compute import first_free_id
@@ -157,6 +158,7 @@ def _plan(alterations: Sequence[Alteration], dataset: Dataset) -> AlterColumnsPl
     schema = replace(own, fields=fields)
     # Names that are taken, or that no column may have.
     Schema.from_arrow(schema.to_arrow())
+    check_column_names(schema, own.names, path=dataset.uri)
     changes = tuple(_changes(own, wanted))
     if not changes:
         raise _refused(dataset, "there is nothing to change")

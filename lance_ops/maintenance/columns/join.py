@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Literal, Unpack, overload
 from uuid import uuid4
@@ -29,7 +28,7 @@ from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.storage import Store
-from lance_ops.storage.fork_safe import new_lock
+from lance_ops.storage.fork_safe import cached_property, new_lock
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 

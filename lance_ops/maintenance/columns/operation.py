@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, Unpack, overload
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.file.schema.column_names import check_column_names
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import check_schema_writable
 from lance_ops.filter import parse_value
@@ -25,6 +26,7 @@ from lance_ops.maintenance.columns.transform import (
 )
 from lance_ops.maintenance.columns.work import ColumnWork
 from lance_ops.maintenance.engine import Attempt, Run
+from lance_ops.maintenance.ingest.file_source import check_types_known
 from lance_ops.maintenance.ingest.source import open_source, unify_schemas
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
@@ -190,6 +192,7 @@ def values_of(
     source = open_source(columns)
     schemas = source.read_schemas()
     schema = schemas[0][1] if len(schemas) == 1 else unify_schemas(schemas)
+    check_types_known(schema, schemas)
     return ReaderValues(schema, (batch.select(schema.names) for batch in source.batches())), schema
 
 
@@ -227,6 +230,7 @@ def plan_columns(transform: Transform | None, arrow: pa.Schema, dataset: Dataset
         transform.columns(dataset.lance_schema)
     fragments = 0 if transform is None else len(dataset.fragments)
     schema = Schema.from_arrow(arrow, first_id=first_free_id(dataset))
+    check_column_names(schema, path=dataset.uri)
     check_schema_writable(schema, dataset.data_storage_version)
     return AddColumnsPlan(dataset.uri, dataset.version, schema, transform, fragments)
 

@@ -18,7 +18,6 @@ members.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -29,6 +28,7 @@ from lance_ops.maintenance.compact.method import GroupMethod, choose_method
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.compact.targets import Targets, full_parts, total
 from lance_ops.maintenance.compact.tiers import tiered_runs
+from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.numbers import kinds_of, numbers_of

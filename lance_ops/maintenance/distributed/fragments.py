@@ -6,7 +6,8 @@ from typing import Any, Literal, overload
 import pyarrow as pa
 
 from lance_ops.maintenance.ingest.conform import check_schema, conform
-from lance_ops.maintenance.ingest.options import Mode, WriteOptions
+from lance_ops.maintenance.ingest.file_source import FileSource
+from lance_ops.maintenance.ingest.options import KEEPS_SCHEMA, Mode, WriteOptions
 from lance_ops.maintenance.ingest.plan import WritePlan, plan_write_on
 from lance_ops.maintenance.ingest.source import open_source
 from lance_ops.maintenance.ingest.task import write_task
@@ -105,6 +106,8 @@ def write_fragments(
     )
     source = open_source(data if schema is None else _cast(data, schema))
     store, head = open_target(uri, storage_options)
+    if isinstance(source, FileSource) and chosen in KEEPS_SCHEMA and head is not None:
+        source = source.typed_by(head.schema)
     plan = plan_write_on(store, head, source.read_schemas(), options)
     fragments = write_task(plan.task, source.batches()).fragments
     return _transaction(plan, fragments) if return_transaction else fragments
@@ -112,6 +115,8 @@ def write_fragments(
 
 def _cast(data: Any, schema: pa.Schema) -> pa.RecordBatchReader:
     found = open_source(data)
+    if isinstance(found, FileSource):
+        found = found.typed_by(schema)
     for what, part in found.read_schemas():
         check_schema(part, schema, what=what, path="", fill_missing=False)
     batches = (conform(batch, schema, fill_missing=False) for batch in found.batches())

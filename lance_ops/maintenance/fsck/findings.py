@@ -8,7 +8,7 @@ from lance_ops.maintenance.fsck.remedy import damage_commands
 from lance_ops.maintenance.results import Result
 from lance_ops.maintenance.text import count_text
 
-_MENDED_IN_PLACE = frozenset({"indices_readable", "index_rows_match"})
+_MENDED_IN_PLACE = frozenset({"indices_readable", "index_rows_match", "column_names"})
 """Checks whose findings name the command that mends them: the rows are sound."""
 
 

@@ -1,17 +1,17 @@
 """Fragments: their columns, deletions, row counts and lineage are what the manifest and the files say."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from lance_ops.errors import LanceOpsError, UnsupportedError
 from lance_ops.file.reader import FileReader
 from lance_ops.maintenance.fsck.findings import Finding, Severity
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.data_file import UNASSIGNED
+from lance_ops.table.manifest.data_file import LINEAGE_FIELDS, UNASSIGNED, DataFile
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.fragment_tuple import lacks_row_counts
 from lance_ops.table.manifest.row_counts import count_rows
-from lance_ops.table.row_lineage.read import lineage_file, read_sequences
+from lance_ops.table.row_lineage.read import lineage_file
 
 
 def check_deletions(dataset: Dataset) -> Iterator[Finding]:
@@ -50,37 +50,74 @@ def check_fragments(dataset: Dataset) -> Iterator[Finding]:
 
 
 def check_rows(dataset: Dataset) -> Iterator[Finding]:
-    """Every data file opens and has as many rows as its fragment, and so have stable row ids and versions."""
+    """Every data file opens, and has the rows and columns that the manifest says."""
     # As recorded: where that is missing or wrong, the dataset itself asks the files.
     for fragment in dataset.manifest.fragments:
         expected = fragment.physical_rows
         for file in fragment.files:
-            path = file.path
-            try:
-                store, path = dataset.bases.data_path(file)
-                reader = FileReader.open(store, path, size=file.size_bytes or None)
-            except LanceOpsError as error:
-                # What is not understood may well be sound.
-                severity = Severity.WARNING if isinstance(error, UnsupportedError) else Severity.ERROR
-                yield Finding("rows_match", severity, error.message, path)
-                continue
-            if reader.version != file.storage_version:
-                message = (
-                    f"a file of version {reader.version}, which the manifest takes for {file.storage_version}"
-                )
-                yield Finding("rows_match", Severity.WARNING, message, path)
-            rows = reader.num_rows
+            rows = yield from _file_findings(dataset, fragment, file, expected)
             # Legacy writers recorded no number, and then all files just have the same.
             expected = expected or rows
-            if rows != expected:
-                message = f"{rows:,} rows, fragment {fragment.id} should have {expected:,}"
-                yield Finding("rows_match", Severity.ERROR, message, path)
-        if dataset.manifest.uses_stable_row_ids:
+        for overlay in fragment.overlays:
             try:
-                read_sequences(dataset.bases, fragment)
+                coverage = overlay.coverage(fragment.physical_rows)
             except LanceOpsError as error:
-                message = f"row ids and versions of fragment {fragment.id}: {error.message}"
+                message = f"an overlay of fragment {fragment.id}: {error.message}"
                 yield Finding("rows_match", Severity.ERROR, message, error.path)
+                continue
+            # A file has as many rows as its longest column.
+            length = max(map(len, coverage.values()), default=0)
+            yield from _file_findings(dataset, fragment, overlay.file, length)
+
+
+def _file_findings(
+    dataset: Dataset, fragment: Fragment, file: DataFile, expected: int
+) -> Generator[Finding, None, int]:
+    """What is wrong with an open file; its rows, 0 when it does not open.
+
+    Args:
+        dataset: The version.
+        fragment: The fragment that names the file.
+        file: A data file or the file of an overlay.
+        expected: Rows that it should have; 0 when that is not recorded.
+    """
+    path = file.path
+    try:
+        store, path = dataset.bases.data_path(file)
+        reader = FileReader.open(store, path, size=file.size_bytes or None)
+    except LanceOpsError as error:
+        # What is not understood may well be sound.
+        severity = Severity.WARNING if isinstance(error, UnsupportedError) else Severity.ERROR
+        yield Finding("rows_match", severity, error.message, path)
+        return 0
+    if reader.version != file.storage_version:
+        message = f"a file of version {reader.version}, which the manifest takes for {file.storage_version}"
+        yield Finding("rows_match", Severity.WARNING, message, path)
+    rows = reader.num_rows
+    if expected and rows != expected:
+        message = f"{rows:,} rows, fragment {fragment.id} should have {expected:,}"
+        yield Finding("rows_match", Severity.ERROR, message, path)
+    # Files of 0.1 describe their columns otherwise.
+    columns = zip(file.fields, file.column_indices, strict=False) if file.column_indices else ()
+    names = {node.id: node.name for node in dataset.lance_schema.walk()}
+    for field_id, index in columns:
+        if index < 0 or (field_id not in names and field_id not in LINEAGE_FIELDS.values()):
+            continue
+        field = f"field {names[field_id]!r} ({field_id})" if field_id in names else f"field {field_id}"
+        if index >= reader.num_columns:
+            message = (
+                f"the manifest reads {field} of fragment {fragment.id} from column {index}, and the file has "
+                f"{reader.num_columns}; restore an older version"
+            )
+            yield Finding("rows_match", Severity.ERROR, message, path)
+            continue
+        try:
+            reader.parse_column(index)
+        except LanceOpsError as error:
+            severity = Severity.WARNING if isinstance(error, UnsupportedError) else Severity.ERROR
+            message = f"column {index} with {field} of fragment {fragment.id} cannot be read: {error.message}"
+            yield Finding("rows_match", severity, message, path)
+    return rows
 
 
 def check_doubtful_counts(dataset: Dataset) -> Iterator[Finding]:

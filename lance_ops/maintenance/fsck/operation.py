@@ -1,13 +1,14 @@
 """Fsck: is everything that the manifest of a dataset promises there, and does it fit together?"""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
-from lance_ops.errors import FormatError, NotFoundError, UnsupportedError
+from lance_ops.errors import FormatError, InconsistentStoreError, NotFoundError, UnsupportedError
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.registry import why_not_indexed_here
+from lance_ops.maintenance.fsck.blobs import check_blobs
 from lance_ops.maintenance.fsck.files import check_files, promised_files
 from lance_ops.maintenance.fsck.findings import Finding, FsckResult, Severity
 from lance_ops.maintenance.fsck.fragments import (
@@ -22,11 +23,17 @@ from lance_ops.maintenance.fsck.indices import (
     unusable_moves,
 )
 from lance_ops.maintenance.fsck.manifest import describe_damage, location_of, scan_problem
+from lance_ops.maintenance.fsck.names import check_names
 from lance_ops.maintenance.fsck.race_probe import probe_races
+from lance_ops.maintenance.fsck.refs import check_refs
+from lance_ops.maintenance.fsck.row_ids import check_row_ids
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.target import Target, store_of
+from lance_ops.storage import Store
+from lance_ops.storage.absence import unless_gone
+from lance_ops.storage.prefetch import prefetch, requests_at_once
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.listing import list_versions
+from lance_ops.table.manifest.listing import ManifestLocation, list_versions
 
 
 def fsck(
@@ -58,7 +65,7 @@ def fsck(
     report = Reporter("fsck", progress)
     try:
         dataset = target if isinstance(target, Dataset) else Dataset.open(target, version, storage_options)
-    except FormatError as error:
+    except (FormatError, InconsistentStoreError) as error:
         store = store_of(target, storage_options)
         location = location_of(store, version)
         if location is None:
@@ -144,6 +151,8 @@ def check_index_files(dataset: Dataset, *, deep: bool = False) -> Iterator[Findi
         # No reader opens a segment that covers nothing any more.
         covers = effective_fragments(dataset.manifest, segment)
         unknown = why_not_indexed_here(dataset, segment)
+        if unknown is None and isinstance(error.__cause__, UnsupportedError):
+            unknown = error.__cause__.message
         if unknown is not None:
             message = f"index {segment.name!r} is kept as it is, and not checked: {unknown}"
             yield Finding("indices_readable", Severity.WARNING, message, segment.directory)
@@ -164,9 +173,35 @@ def check_index_rows(dataset: Dataset, *, deep: bool = False) -> Iterator[Findin
         yield Finding("index_rows_match", Severity.ERROR, f"{message}; {repair}", segment.directory)
 
 
+def _unfound_manifests(store: Store, locations: Sequence[ManifestLocation]) -> Iterator[Finding]:
+    """Report manifests that a listing names and reads do not find: cleanups refuse because of them."""
+
+    def look(path: str) -> InconsistentStoreError | None:
+        try:
+            # A part proves that it is found, and manifests may be large.
+            unless_gone(store, path, partial(store.read, path, 0, 1))
+        except InconsistentStoreError as error:
+            return error
+        except FormatError:
+            # It is empty.
+            return None
+        return None
+
+    looks = (partial(look, location.path) for location in locations)
+    for location, error in zip(locations, prefetch(looks, requests_at_once(store)), strict=True):
+        if error is not None:
+            message = f"version {location.version} cannot be read: {error.message}"
+            yield Finding("history_contiguous", Severity.ERROR, message, error.path)
+
+
 def check_history(dataset: Dataset) -> Iterator[Finding]:
-    """Versions follow one another without gaps but at the old end; a gap in the middle hides commits."""
-    versions = [location.version for location in list_versions(dataset.store)]
+    """Versions follow one another without gaps but at the old end; a gap in the middle hides commits.
+
+    Every manifest that the listing names can be found.
+    """
+    store, locations = dataset.store, list_versions(dataset.store)
+    yield from _unfound_manifests(store, locations)
+    versions = [location.version for location in locations]
     tagged = {tag.version for tag in dataset.tags.values()}
     for before, after in pairwise(versions):
         if after != before + 1 and before not in tagged:
@@ -176,17 +211,22 @@ def check_history(dataset: Dataset) -> Iterator[Finding]:
 
 CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
     "manifest_valid": check_manifest,
+    "column_names": check_names,
     "files_present": check_files,
     "deletion_vectors_valid": check_deletions,
+    "blobs_present": check_blobs,
     "fragments_consistent": check_fragments,
+    "row_ids_unique": check_row_ids,
     "indices_consistent": check_indices,
     "indices_readable": check_index_files,
     "index_rows_match": check_index_rows,
     "history_contiguous": check_history,
+    "refs_valid": check_refs,
 }
 """The checks that every run makes, by name: they read metadata, and indices in part."""
 
 DEEPER_CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
+    "row_ids_unique": partial(check_row_ids, deep=True),
     "indices_readable": partial(check_index_files, deep=True),
     "index_rows_match": partial(check_index_rows, deep=True),
 }

@@ -4,7 +4,15 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar, Unpack, overload
 
-from lance_ops.errors import InvalidArgumentError, TaskFailedError, UnreadableIndexError
+from lance_ops.errors import (
+    CommitError,
+    InvalidArgumentError,
+    JobCancelledError,
+    NotFoundError,
+    StorageError,
+    TaskFailedError,
+    UnreadableIndexError,
+)
 from lance_ops.index.kind import Parameters
 from lance_ops.index.registry import kind_by_name
 from lance_ops.index.upkeep.build import ROWS_PER_TASK, build_segment, catch_up, segment_directory
@@ -35,6 +43,9 @@ from lance_ops.table.transaction.transaction import job_uuid
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_OF_ALL = (CommitError, JobCancelledError, MemoryError, NotFoundError, OSError, StorageError)
+"""Errors of the store, the process or the job, which end a refresh of several indices."""
 
 
 class CreateArguments(RunOptions, total=False):
@@ -228,6 +239,7 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
     done: list[SegmentPlan] = []
     built: list[IndexMetadata] = []
     skipped = list(plan.skipped)
+    several = len({segment.name for segment in plan.segments}) > 1
     for segment in plan.segments:
         segment_id = uuid.UUID(job_uuid(attempt.run.commits.job_key))
         attempt.written.append(f"{segment_directory(segment_id)}/")
@@ -235,7 +247,7 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
             with reading(dataset, f"the build of index {segment.name!r}"):
                 built.append(_build(attempt, segment, segment_id, rows_per_task))
             done.append(segment)
-        except (InvalidArgumentError, TaskFailedError, UnreadableIndexError) as error:
+        except Exception as error:
             cause = error.__cause__ if isinstance(error, TaskFailedError) else error
             if isinstance(cause, UnreadableIndexError):
                 # Its damage lies behind what planning looks at, and is none of the other indices' affair.
@@ -243,6 +255,8 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
             elif isinstance(cause, InvalidArgumentError) and not segment.is_asked_for:
                 # Rows have come that the index cannot take. Nor are they the other indices' affair.
                 problem = f"{segment.name} is kept as it is: {cause.message}; {cause.hint}"
+            elif _is_of_one_index(cause) and several and not segment.is_asked_for:
+                problem = f"{segment.name} is kept as it is: {type(cause).__name__}: {cause}"
             else:
                 raise
             remove_files(dataset.store, [attempt.written.pop()])
@@ -284,6 +298,11 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
         compactions_caught_up=0 if trim is None else trim.dropped,
         choices=plan.choices,
     )
+
+
+def _is_of_one_index(cause: BaseException | None) -> bool:
+    """Whether an error of a build says nothing about the builds of other indices."""
+    return isinstance(cause, Exception) and not isinstance(cause, _OF_ALL)
 
 
 def _build(attempt: Attempt, plan: SegmentPlan, segment_id: uuid.UUID, rows_per_task: int) -> IndexMetadata:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
+from lance_ops.maintenance.ingest.file_source import FileSource
 from lance_ops.maintenance.ingest.options import (
     KEEPS_SCHEMA,
     WRITE_REPLANS,
@@ -15,9 +16,9 @@ from lance_ops.maintenance.ingest.options import (
     Mode,
     WriteOptions,
 )
-from lance_ops.maintenance.ingest.plan import WritePlan, plan_write, plan_write_on
+from lance_ops.maintenance.ingest.plan import WritePlan, plan_write_on
 from lance_ops.maintenance.ingest.replacement import ReplacePlan, plan_replacement
-from lance_ops.maintenance.ingest.source import FileSource, Source, open_source
+from lance_ops.maintenance.ingest.source import Source, open_source
 from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult, write_task
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.results import AppendResult
@@ -149,7 +150,11 @@ def replace_where(
     if not dry_run:
         return write_dataset(data, uri, mode=mode, predicate=predicate, allow_empty=allow_empty, **options)
     chosen = WriteOptions.of(options, mode=mode, predicate=predicate, allow_empty=allow_empty)
-    plan = plan_write(open_source(data).read_schemas(), uri, chosen)
+    source = open_source(data)
+    store, head = open_target(uri, chosen.storage_options)
+    if isinstance(source, FileSource) and head is not None:
+        source = source.typed_by(head.schema)
+    plan = plan_write_on(store, head, source.read_schemas(), chosen)
     return plan_replacement(
         plan.uri,
         plan.dataset,

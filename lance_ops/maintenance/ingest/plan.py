@@ -8,12 +8,14 @@ import pyarrow as pa
 
 from lance_ops.errors import DatasetExistsError, InvalidArgumentError
 from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, upgrade_blobs
+from lance_ops.file.schema.column_names import check_column_names
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import schema_of_arrow
 from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import check_schema_writable
 from lance_ops.filter import parse_filter, settled
 from lance_ops.maintenance.ingest.conform import check_schema
+from lance_ops.maintenance.ingest.file_source import check_types_known
 from lance_ops.maintenance.ingest.options import KEEPS_SCHEMA, Mode, WriteOptions
 from lance_ops.maintenance.ingest.source import unify_schemas
 from lance_ops.maintenance.ingest.task import WriteTask
@@ -68,7 +70,8 @@ def plan_write(
     Raises:
         DatasetExistsError: mode is "create" and there is a dataset.
         SchemaMismatchError: the data do not fit the dataset; lists every mismatch.
-        InvalidArgumentError: an overwrite would drop all columns.
+        InvalidArgumentError: an overwrite would drop all columns, or a new column has a name that none may
+            have.
         UnsupportedTypeError: the storage version cannot hold a type; lists every field.
         UnsupportedVersionError: the dataset has a storage version that cannot be written.
         PredicateError: the predicate does not parse, or names a column that is not there.
@@ -153,9 +156,12 @@ def _with_blobs(parts: Sequence[tuple[str, pa.Schema]], version: str) -> list[tu
 
 def _new_schema(parts: Sequence[tuple[str, pa.Schema]], uri: str, options: WriteOptions) -> Schema:
     unified = unify_schemas(parts)
+    check_types_known(unified, parts)
     for what, part in parts:
         check_schema(part, unified, what=what, path=uri, fill_missing=options.fill_missing)
-    return schema_of_arrow(unified)
+    schema = schema_of_arrow(unified)
+    check_column_names(schema, path=uri)
+    return schema
 
 
 def _task(store: Store, schema: Schema, version: str, options: WriteOptions) -> WriteTask:

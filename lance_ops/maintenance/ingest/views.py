@@ -4,6 +4,8 @@ Arrow has few kernels for views (it neither takes nor joins rows of them, and it
 arrays that are too short), so they end where data come in.
 """
 
+from collections.abc import Iterable, Iterator
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -93,6 +95,17 @@ def batch_without_views(batch: pa.RecordBatch, plain: pa.Schema) -> pa.RecordBat
         pyarrow.ArrowInvalid: See `without_views`.
     """
     return pa.RecordBatch.from_arrays([without_views(column) for column in batch.columns], schema=plain)
+
+
+def plain_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches without views; they are of one schema as a rule, whose types are looked at once."""
+    seen: pa.Schema | None = None
+    plain: pa.Schema | None = None
+    for batch in batches:
+        if seen is None or batch.schema != seen:
+            seen = batch.schema
+            plain = schema_without_views(seen) if any(map(has_views, seen.types)) else None
+        yield batch if plain is None else batch_without_views(batch, plain)
 
 
 def _field(field: pa.Field) -> pa.Field:

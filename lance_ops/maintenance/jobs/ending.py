@@ -25,7 +25,7 @@ it tells of, and whoever ends a job ends all of its key that has no header any m
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lance_ops.errors import NotFoundError
+from lance_ops.errors import VersionNotFoundError
 from lance_ops.file.io.side_files import data_file_of
 from lance_ops.maintenance.jobs.folder import (
     CLOSED,
@@ -41,6 +41,7 @@ from lance_ops.maintenance.jobs.folder import (
 from lance_ops.maintenance.jobs.results import TaskName, parse_name, read_intents, read_result
 from lance_ops.maintenance.versions_made import commit
 from lance_ops.storage import Store, is_temporary
+from lance_ops.storage.absence import is_named
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.listing import iter_manifests, latest
@@ -184,7 +185,7 @@ def _end_remains(store: Store, mark: str, listed: Iterable[str], *, settle: bool
     for incarnation in sorted(incarnations):
         # The listing is older: meanwhile the job may have been begun anew.
         header = read_header_at(store, header_path)
-        if header is None and store.exists(header_path):
+        if header is None and is_named(store, header_path):
             # Nobody can tell whose it is.
             return ended + Ending(complete=False)
         if header is None or header.incarnation != incarnation:
@@ -229,14 +230,15 @@ def _used(store: Store, paths: set[str], since: int) -> set[str]:
     used: set[str] = set()
     if not paths:
         return used
+    # One listing may leave out a name that another one shows.
+    listed = {location.path: location for _ in range(2) for location in iter_manifests(store)}
     # The newest first, which has most of them.
-    locations = sorted(iter_manifests(store), key=lambda location: -location.version)
-    for location in locations:
+    for location in sorted(listed.values(), key=lambda location: -location.version):
         if location.version > since or is_detached(location.version):
             try:
                 present = present_files(read_manifest(store, location))
-            except NotFoundError:
-                # Removed meanwhile: it keeps nothing alive.
+            except VersionNotFoundError:
+                # A fresh listing confirmed that it was removed meanwhile: it keeps nothing alive.
                 continue
             used.update(path for path in paths - used if _belongs(path) in present)
             if len(used) == len(paths):

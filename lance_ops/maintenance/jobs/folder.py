@@ -22,6 +22,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -33,6 +34,7 @@ from lance_ops.errors import (
 )
 from lance_ops.maintenance.jobs.sealed import is_of_other_form, seal, unseal
 from lance_ops.storage import ObjectInfo, Store
+from lance_ops.storage.absence import unless_gone
 from lance_ops.storage.paths import TEMPORARY_PREFIX
 from lance_ops.table.transaction.transaction import job_uuid_prefix, work_key
 
@@ -121,11 +123,14 @@ class JobFolder:
         return True
 
     def read(self, name: str, kind: str) -> dict[str, Any] | None:
-        """The values of a record; None where there is none that can be read."""
-        try:
-            return unseal(kind, self.store.read(f"{self.path}/{name}"))
-        except FileMissingError:
-            return None
+        """The values of a record; None where there is none that can be read.
+
+        Raises:
+            InconsistentStoreError: The record is listed and is not found.
+        """
+        path = f"{self.path}/{name}"
+        data = unless_gone(self.store, path, partial(self.store.read, path))
+        return None if data is None else unseal(kind, data)
 
     def list(self) -> dict[str, ObjectInfo]:
         """Records of this incarnation by their names."""
@@ -191,11 +196,13 @@ def find_open_job(store: Store, key: str) -> tuple[JobFolder, JobHeader] | None:
 
 
 def read_header_at(store: Store, path: str) -> JobHeader | None:
-    """The header in a file; None when it is gone or cannot be read."""
-    try:
-        values = unseal(HEADER, store.read(path))
-    except FileMissingError:
-        return None
+    """The header in a file; None when it is gone or cannot be read.
+
+    Raises:
+        InconsistentStoreError: The file is listed and is not found.
+    """
+    data = unless_gone(store, path, partial(store.read, path))
+    values = None if data is None else unseal(HEADER, data)
     if values is None:
         return None
     return JobHeader(

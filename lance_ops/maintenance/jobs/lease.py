@@ -17,6 +17,7 @@ from lance_ops.errors import LanceOpsError
 from lance_ops.maintenance.jobs.folder import DRIVER, JobFolder
 from lance_ops.maintenance.jobs.sealed import seal
 from lance_ops.storage import ObjectInfo
+from lance_ops.storage.absence import is_named
 
 BEAT_SECONDS = 15.0
 """How often a driver says that it is at work, and looks whether it is to stop."""
@@ -74,7 +75,8 @@ class Driver:
 
     def look(self) -> None:
         """Ask the store whether the job is to stop or has ended."""
-        if self.job.is_cancelled() or not self.job.store.exists(self.job.header_path):
+        store, header = self.job.store, self.job.header_path
+        if self.job.is_cancelled() or not (store.exists(header) or is_named(store, header)):
             self.cancelled.set()
 
     def others(self) -> bool:

@@ -7,7 +7,6 @@ a pair of numbers that the source does not have cannot match.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ import pyarrow.types as pat
 
 from lance_ops.encoding.distinct import distinct
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.storage.fork_safe import cached_property
 
 Places = npt.NDArray[np.int64]
 NOWHERE = -1

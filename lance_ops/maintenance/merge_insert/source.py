@@ -18,7 +18,8 @@ from lance_ops.file.schema.blob_fields import upgrade_batch
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.maintenance.ingest.conform import conform, find_mismatches
-from lance_ops.maintenance.ingest.source import FileSource, open_source, unify_schemas
+from lance_ops.maintenance.ingest.file_source import FileSource
+from lance_ops.maintenance.ingest.source import open_source, unify_schemas
 from lance_ops.maintenance.merge_insert.keys import check_key_type
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.assemble import null_column

@@ -15,16 +15,18 @@ from lance_ops.errors import (
     BranchInUseError,
     DatasetExistsError,
     InvalidArgumentError,
+    PathEscapeError,
     RetryableCommitConflictError,
     VersionNotFoundError,
 )
 from lance_ops.maintenance.metadata.clone import write_first_version
-from lance_ops.storage import Store
+from lance_ops.storage import Store, leads_out
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.branches import (
     MAIN,
     Branch,
+    branch_directory,
     branch_path,
     branch_store,
     list_branches,
@@ -36,7 +38,7 @@ from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pi
 from lance_ops.table.history.ref_file import check_ref_length
 from lance_ops.table.history.resolve_version import VersionSpec
 from lance_ops.table.history.tags import list_tags
-from lance_ops.table.manifest.listing import iter_manifests, locate
+from lance_ops.table.manifest.listing import iter_manifests, locate, manifest_size
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
 
 _FOLDERS = (
@@ -106,7 +108,7 @@ def create_branch(
             source.branch,
             source.version,
             datetime.now(UTC),
-            source.store.size(locate(source.store, source.version).path),
+            manifest_size(source.store, source.version),
             dict(metadata or {}),
             (*(parent.lineage if parent else ()), (source.version, uuid.uuid4().hex)),
         )
@@ -186,12 +188,14 @@ def delete_branch(
         BranchInUseError: Another branch forked off it, a tag names one of its versions, or something that
             needs one is being made.
         InvalidArgumentError: No branch can have this name.
+        PathEscapeError: A folder of the branch is a symbolic link that leads out of it.
     """
     dataset = target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
     root = dataset.root
     store = branch_store(root, name)
     others = {other.directory for other in list_branches(root).values() if other.name != name}
     _refuse_used(root, store, name)
+    _refuse_linked(root, store, name)
     try:
         described: Branch | None = read_branch(root, name)
     except VersionNotFoundError:
@@ -226,6 +230,19 @@ def _refuse_used(root: Store, store: Store, name: str) -> None:
             f"branch {name!r} is used by {', '.join(users)}",
             path=f"{root.uri}/{branch_path(name)}",
             hint="remove these first",
+        )
+
+
+def _refuse_linked(root: Store, store: Store, name: str) -> None:
+    folders = [name for name in (VERSIONS_DIRECTORY, *_FOLDERS) if leads_out(store, name)]
+    if leads_out(root, branch_directory(name)):
+        folders.insert(0, "its own folder")
+    if folders:
+        raise PathEscapeError(
+            f"branch {name!r} has symbolic links that lead out of it, and nothing behind such a link is "
+            f"deleted: {', '.join(folders)}",
+            path=store.uri,
+            hint="remove the links by hand first",
         )
 
 

@@ -16,13 +16,13 @@ from lance_ops.errors import (
     CommitConflictError,
     CorruptManifestError,
     DatasetNotFoundError,
-    FileMissingError,
     InvalidArgumentError,
 )
 from lance_ops.maintenance.results import Result
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import count_text
 from lance_ops.storage import Store
+from lance_ops.storage.absence import unless_gone
 from lance_ops.table.history.branches import branch_store, list_branches
 from lance_ops.table.manifest.listing import forget_naming
 from lance_ops.table.manifest.naming import (
@@ -212,15 +212,18 @@ def _migrate(store: Store, wanted: NamingScheme) -> int:
 def _copy(store: Store, version: int, wanted: NamingScheme) -> None:
     """See that a version has its new name, with the same bytes."""
     source, target = manifest_path(version, _other(wanted)), manifest_path(version, wanted)
-    try:
-        data = bytes(store.read(source))
-    except FileMissingError:
+    found = unless_gone(store, source, lambda: store.read(source))
+    if found is None:
         # Another run of the migration, or its writer, was faster; or a cleanup.
         return
+    data = bytes(found)
     try:
         store.put(target, data, if_absent=True)
     except AlreadyExistsError:
-        if bytes(store.read(target)) != data:
+        there = unless_gone(store, target, lambda: store.read(target))
+        if there is None:
+            _copy(store, version, wanted)
+        elif bytes(there) != data:
             raise CorruptManifestError(
                 f"two manifests claim version {version}, and they differ: {source} and {target}",
                 path=f"{store.uri}/{source}",

@@ -5,12 +5,14 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.UUID;
 
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
 import org.apache.spark.sql.catalyst.catalog.CatalogUtils;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
@@ -110,12 +112,99 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         if (isLance(old)) {
             return overwrite(old, columns, partitions, properties);
         }
-        super.dropTable(name);
+        return swapped(name, old, columns, partitions, properties);
+    }
+
+    /**
+     * Stage a dataset beside a table of another format, under a name of its own; the commit swaps the names.
+     *
+     * The query may fail or read the old table, which therefore stays until the dataset is committed.
+     */
+    private StagedTable swapped(
+            Identifier name, Table old, Column[] columns, Transform[] partitions, Map properties)
+            throws NoSuchNamespaceException {
+        Object provider = properties.get("provider");
+        if (provider == null || !FORMAT.equalsIgnoreCase(provider.toString()) || !(old instanceof V1Table)) {
+            throw new UnsupportedOperationException(
+                "only a table of the format lance replaces a table here: DROP TABLE it first");
+        }
+        CatalogTable before = ((V1Table) old).catalogTable();
+        if (CatalogTableType.VIEW().equals(before.tableType())) {
+            throw new UnsupportedOperationException(name + " is a view, not a table: DROP VIEW it first");
+        }
+        String unique = UUID.randomUUID().toString().replace("-", "");
+        Identifier staged = new Name(name.namespace(), name.name() + "__new_" + unique);
+        Identifier kept = new Name(name.namespace(), name.name() + "__old_" + unique);
+        Table made;
         try {
-            return stageCreate(name, columns, partitions, properties);
+            made = createTable(staged, columns, partitions, properties);
         } catch (TableAlreadyExistsException error) {
             throw new IllegalStateException(error);
         }
+        try {
+            refuseOverlap(before, ((V1Table) super.loadTable(staged)).catalogTable());
+        } catch (NoSuchTableException error) {
+            throw new IllegalStateException(error);
+        } catch (RuntimeException error) {
+            super.dropTable(staged);
+            throw error;
+        }
+        return new Swap(made, this, name, staged, kept);
+    }
+
+    /** Dropping a managed table removes its folder, and what lies in it. */
+    private static void refuseOverlap(CatalogTable old, CatalogTable made) {
+        if (old.storage().locationUri().isEmpty()) {
+            return;
+        }
+        String one = place((URI) old.storage().locationUri().get());
+        CaseInsensitiveStringMap options =
+            new CaseInsensitiveStringMap(CollectionConverters.asJava(made.storage().properties()));
+        String uri = options.get("uri");
+        if (uri == null && made.storage().locationUri().isEmpty()) {
+            return;
+        }
+        String other = place(
+            uri == null ? (URI) made.storage().locationUri().get() : CatalogUtils.stringToURI(uri));
+        if (one.startsWith(other) || other.startsWith(one)) {
+            throw new UnsupportedOperationException(
+                "the dataset would lie in the folder of the table that it replaces: name another LOCATION");
+        }
+    }
+
+    /** A folder in one spelling, with a slash at its end. */
+    private static String place(URI location) {
+        String scheme = location.getScheme() == null ? "file" : location.getScheme();
+        if (scheme.equals("s3a") || scheme.equals("s3n")) {
+            scheme = "s3";
+        }
+        String host = location.getAuthority() == null ? "" : location.getAuthority();
+        String path = new Path(location).toUri().getPath();
+        return scheme + "://" + host + (path.endsWith("/") ? path : path + "/");
+    }
+
+    private void swap(Identifier name, Identifier staged, Identifier kept) {
+        try {
+            super.renameTable(name, kept);
+        } catch (Exception error) {
+            throw new IllegalStateException(
+                "cannot rename the table " + name + ", which stays as it was", error);
+        }
+        try {
+            super.renameTable(staged, name);
+        } catch (Exception error) {
+            try {
+                super.renameTable(kept, name);
+            } catch (Exception second) {
+                error.addSuppressed(second);
+                throw new IllegalStateException(
+                    "the table " + name + " is now named " + kept + ": rename it back", error);
+            }
+            throw new IllegalStateException(
+                "cannot rename the new table to " + name + "; the old one stays as it was", error);
+        }
+        super.invalidateTable(name);
+        super.dropTable(kept);
     }
 
     public StagedTable stageCreateOrReplace(
@@ -388,6 +477,74 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
             if (created != null) {
                 catalog.dropTable(created);
             }
+        }
+    }
+
+    /** Janino cannot call the static factory of the interface. */
+    private static final class Name implements Identifier {
+        private final String[] namespace;
+        private final String name;
+
+        Name(String[] namespace, String name) {
+            this.namespace = namespace;
+            this.name = name;
+        }
+
+        public String[] namespace() {
+            return namespace;
+        }
+
+        public String name() {
+            return name;
+        }
+
+        public String toString() {
+            return String.join(".", namespace) + "." + name;
+        }
+    }
+
+    /** A dataset that takes the name of a table of another format when it is committed. */
+    private static final class Swap implements StagedTable, SupportsWrite {
+        private final Table table;
+        private final LanceSessionCatalog catalog;
+        private final Identifier name;
+        private final Identifier staged;
+        private final Identifier kept;
+
+        Swap(Table table, LanceSessionCatalog catalog, Identifier name, Identifier staged, Identifier kept) {
+            this.table = table;
+            this.catalog = catalog;
+            this.name = name;
+            this.staged = staged;
+            this.kept = kept;
+        }
+
+        public String name() {
+            return table.name();
+        }
+
+        public StructType schema() {
+            return table.schema();
+        }
+
+        public Map properties() {
+            return table.properties();
+        }
+
+        public Set capabilities() {
+            return table.capabilities();
+        }
+
+        public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+            return ((SupportsWrite) table).newWriteBuilder(info);
+        }
+
+        public void commitStagedChanges() {
+            catalog.swap(name, staged, kept);
+        }
+
+        public void abortStagedChanges() {
+            catalog.dropTable(staged);
         }
     }
 

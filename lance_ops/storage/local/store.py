@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from lance_ops.errors import FileMissingError, PermissionDeniedError
+from lance_ops.errors import FileMissingError, PathEscapeError, PermissionDeniedError
 from lance_ops.storage.failures import translate_os_error
 from lance_ops.storage.folder_watch import FolderWatch, watch_folder
 from lance_ops.storage.local.atomic_file import AtomicFile
@@ -242,6 +242,7 @@ class LocalStore:
         """See `Store.list`.
 
         Symbolic links to folders are not entered, and links to files are listed if they stay below the root.
+        The folder that is listed may itself be a link.
         """
         prefix = validate_folder(prefix)
         return self._walk(prefix, start_after or "")
@@ -276,15 +277,34 @@ class LocalStore:
         root = os.path.realpath(self._root)
         return os.path.realpath(link).startswith(root.rstrip("/") + "/")
 
+    def leads_out(self, folder: str) -> bool:
+        """Return whether a folder lies behind a symbolic link that leads out of the root."""
+        return not self._stays_inside(join_uri(self._root, validate_folder(folder)))
+
     def delete(self, path: str) -> None:
-        """See `Store.delete`. Folders that became empty go too, except those directly below the root."""
+        """See `Store.delete`. Folders that became empty go too, except those directly below the root.
+
+        Raises:
+            PathEscapeError: The object lies behind a symbolic link that leads out of the root.
+        """
         self.delete_many([path])
 
     def delete_many(self, paths: Iterable[str]) -> None:
         """See `Store.delete_many` and `delete`."""
         folders: set[str] = set()
+        inside: set[str] = {""}
         for path in paths:
             full = self._full(path)
+            folder = path.rpartition("/")[0]
+            if folder not in inside:
+                if self.leads_out(folder):
+                    raise PathEscapeError(
+                        "the folder of this file is a symbolic link that leads out of the dataset, and "
+                        "nothing behind such a link is deleted",
+                        path=full,
+                        hint="replace the link by a folder, or delete the file by hand",
+                    )
+                inside.add(folder)
             try:
                 os.unlink(full)
             except (FileNotFoundError, NotADirectoryError):
@@ -295,7 +315,7 @@ class LocalStore:
                 raise translate_os_error(error, full, reading=False) from error
             if self._unflushed is not None:
                 self._unflushed.forget(full)
-            folders.add(path.rpartition("/")[0])
+            folders.add(folder)
         for folder in folders:
             self._prune(folder)
 

@@ -23,9 +23,14 @@ _BUCKETS = re.compile(r"\b(NoSuchBucket|ContainerNotFound|The specified bucket d
 _REDIRECT = re.compile(r"\b(PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint\w*)\b")
 # An answer that began well and ended too early, or that is not whole.
 _CUT = re.compile(r"response body|invalid list response|decoding response")
+_WHOLE = "non-partial response when range requested"
 _XML = re.compile(r"(?:<\?xml|<Error\b|<html\b|<!DOCTYPE)(?:.*>|.*)", re.DOTALL | re.IGNORECASE)
 _CODE = re.compile(r"<Code>([^<]*)</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
+
+
+class IgnoredRangeError(StorageError):
+    """The server answered a request for a range with the whole object, as HTTP allows."""
 
 
 def translate(
@@ -58,6 +63,8 @@ def translate(
             path=where,
             hint='let every writer commit with a LockCommitter, and set aws_conditional_put to "disabled"',
         )
+    if _WHOLE in text:
+        return IgnoredRangeError(f"the server ignores ranges: {reason}", path=where)
     if isinstance(error, OSError):
         return translate_os_error(error, where, reading=True, reason=reason)
     return StorageError(f"the store failed: {reason}", path=where, hint=_hint(text))

@@ -22,7 +22,7 @@ from lance_ops.errors import (
     UnsupportedError,
 )
 from lance_ops.storage.objects.client import connect, is_amazon
-from lance_ops.storage.objects.failures import is_cut_off, is_panic, translate
+from lance_ops.storage.objects.failures import IgnoredRangeError, is_cut_off, is_panic, translate
 from lance_ops.storage.options import conditional_put_disabled, plain_options, text_options
 from lance_ops.storage.paths import (
     join_bucket,
@@ -32,13 +32,14 @@ from lance_ops.storage.paths import (
     validate_folder,
     validate_relative_path,
 )
-from lance_ops.storage.ranges import check_not_negative, plan_merged_reads, resolve_range
+from lance_ops.storage.ranges import check_not_negative, cut_ranges, plan_merged_reads, resolve_range
 from lance_ops.storage.spooled_writer import SpooledWriter
 from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store, StoreWriter
 
 _T = TypeVar("_T")
 _GAP = 1 << 20
 _MAX_MERGED = 16 << 20
+_PIECE = 4 << 20
 _CONCURRENCY = 64
 _DELETES = 16
 _LIST_PAGE = 1000
@@ -138,13 +139,29 @@ class ObjectStore:
                 return pa.py_buffer(obstore.get(self._store, key).bytes())
         if not length:
             length = resolve_range(where, offset, length, self.size(path))
-        return self._read_range(path, offset, length) if length else pa.py_buffer(b"")
+        return self._read_parts(path, [(offset, length)])[0] if length else pa.py_buffer(b"")
 
-    def _read_range(self, path: str, offset: int, length: int) -> pa.Buffer:
+    def _read_parts(self, path: str, parts: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        """Read ranges that are not empty."""
+        try:
+            return _map_threads(lambda part: self._read_part(path, *part), parts)
+        except IgnoredRangeError:
+            return self._again(path, lambda: self._cut_parts(path, parts))
+
+    def _cut_parts(self, path: str, parts: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        """Cut ranges out of the whole object, which is not kept in memory."""
+        whole = obstore.get(self._store, self._key(path))
+        for offset, length in parts:
+            resolve_range(self._where(path), offset, length, int(whole.meta["size"]))
+        return cut_ranges(whole.stream(min_chunk_size=_PIECE), parts)
+
+    def _read_part(self, path: str, offset: int, length: int) -> pa.Buffer:
         where = self._where(path)
         try:
             with self._translated(path):
                 data = obstore.get_range(self._store, self._key(path), start=offset, length=length)
+        except IgnoredRangeError:
+            raise
         except StorageError:
             # Stores report a range beyond the end in many ways; asking for the size costs a request only now.
             resolve_range(where, offset, length, self.size(path))
@@ -161,7 +178,7 @@ class ObjectStore:
             check_not_negative(self._where(path), offset, length)
         results = [pa.py_buffer(b"")] * len(ranges)
         reads = plan_merged_reads(ranges, gap=_GAP, max_length=_MAX_MERGED)
-        buffers = _map_threads(lambda read: self._read_range(path, read.offset, read.length), reads)
+        buffers = self._read_parts(path, [(read.offset, read.length) for read in reads])
         for read, buffer in zip(reads, buffers, strict=True):
             for index in read.parts:
                 offset, length = ranges[index]

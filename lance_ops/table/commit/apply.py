@@ -9,12 +9,13 @@ from functools import cache
 
 from lance_ops._version import __version__
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError
+from lance_ops.file.schema.column_names import check_column_names
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
 from lance_ops.table.manifest.feature_flags import Feature, contradictions, flags_for
 from lance_ops.table.manifest.fragments.totals import in_id_order
 from lance_ops.table.manifest.model import Manifest, WriterVersion
 from lance_ops.table.transaction.apply_fragments import check_fragment_id, next_fragment_id
-from lance_ops.table.transaction.operations import CommittedOperation, ManifestOptions, Overwrite
+from lance_ops.table.transaction.operations import CommittedOperation, ManifestOptions, Overwrite, Restore
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction
 
 _TICK = timedelta(microseconds=1)
@@ -55,7 +56,8 @@ def build_manifest(
         The manifest of the next version, with the transaction in it.
 
     Raises:
-        InvalidArgumentError: The operation does not fit the head.
+        InvalidArgumentError: The operation does not fit the head, or a new column has a name that
+            none may have.
         CorruptManifestError: The head is such that nobody could open its successor.
     """
     operation = transaction.operation
@@ -69,6 +71,9 @@ def build_manifest(
         )
     operation.check(current, schema=options.base_schema)
     changed = _with_data_format(operation.apply(current, options))
+    if not isinstance(operation, Restore):
+        # All that an overwrite brings is new.
+        check_column_names(changed.schema, () if isinstance(operation, Overwrite) else current.schema.names)
     fragments = in_id_order(changed.fragments)
     highest = next_fragment_id(changed) - 1
     check_fragment_id(highest)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from lance_ops.errors import AlreadyExistsError, UnsupportedError
 from lance_ops.storage import Store, require_put_if_absent
+from lance_ops.storage.absence import is_named
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 from lance_ops.table.transaction.transaction import job_mark
@@ -71,7 +72,7 @@ class LockCommitter:
     def commit(self, store: Store, location: ManifestLocation, manifest: bytes) -> None:
         """See `Committer.commit`."""
         with self.lock(location.version):
-            if store.exists(location.path):
+            if store.exists(location.path) or is_named(store, location.path):
                 raise AlreadyExistsError(f"version {location.version} exists", path=location.path)
             store.put(location.path, manifest)
 

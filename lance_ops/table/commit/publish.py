@@ -11,7 +11,6 @@ from enum import Enum
 from lance_ops.errors import (
     AlreadyExistsError,
     CommitOutcomeUnknownError,
-    FileMissingError,
     LanceOpsError,
     NotFlushedError,
     PermissionDeniedError,
@@ -19,6 +18,7 @@ from lance_ops.errors import (
     UnsupportedError,
 )
 from lance_ops.storage import Store
+from lance_ops.storage.absence import unless_gone
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.manifest.file.summary import decode_summary
 from lance_ops.table.manifest.listing import ManifestLocation
@@ -103,12 +103,12 @@ def _read_back(
         if attempt:
             time.sleep(_PAUSE * attempt)
         try:
-            data = store.read(location.path)
-        except FileMissingError:
-            return Found.ABSENT
+            data = unless_gone(store, location.path, lambda: store.read(location.path))
         except LanceOpsError as unreadable:
             error = unreadable
             continue
+        if data is None:
+            return Found.ABSENT
         if data.to_pybytes() == manifest:
             return Found.OURS
         try:

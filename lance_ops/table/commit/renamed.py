@@ -8,8 +8,9 @@ way.
 
 from dataclasses import replace
 
-from lance_ops.errors import AlreadyExistsError, FileMissingError
+from lance_ops.errors import AlreadyExistsError
 from lance_ops.storage import Store
+from lance_ops.storage.absence import unless_gone
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.naming import NamingScheme, manifest_path
 
@@ -34,11 +35,8 @@ def follow_renaming(store: Store, location: ManifestLocation, manifest: bytes) -
     try:
         store.put(path, manifest, if_absent=True)
     except AlreadyExistsError:
-        try:
-            same = bytes(store.read(path)) == manifest
-        except FileMissingError:
-            same = False
-        if not same:
+        found = unless_gone(store, path, lambda: store.read(path))
+        if found is None or bytes(found) != manifest:
             store.delete(location.path)
             return None
     store.delete(location.path)

@@ -3,17 +3,18 @@
 What a branch is called and where it forked off lies in a ref file. The files are what the peer writes.
 """
 
-import contextlib
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from urllib.parse import quote, unquote
 
-from lance_ops.errors import AlreadyExistsError, FileMissingError, InvalidArgumentError, VersionNotFoundError
+from lance_ops.errors import AlreadyExistsError, InvalidArgumentError, VersionNotFoundError
 from lance_ops.storage import Store
-from lance_ops.table.history.ref_file import SUFFIX, RefFile, load_ref, names_hint, ref_files
+from lance_ops.storage.absence import is_named, unless_gone
+from lance_ops.table.history.ref_file import SUFFIX, RefFile, listed_refs, load_ref, names_hint
 
 BRANCHES_DIRECTORY = "_refs/branches"
 BRANCH_TREES = "tree"
@@ -93,8 +94,8 @@ def list_branches(root: Store) -> dict[str, Branch]:
         CorruptManifestError: A branch file is damaged.
     """
     return {
-        unquote(name): _decode_branch(unquote(name), load_ref(root, path))
-        for name, path in ref_files(root, BRANCHES_DIRECTORY)
+        unquote(name): _decode_branch(unquote(name), record)
+        for name, record in listed_refs(root, BRANCHES_DIRECTORY)
     }
 
 
@@ -107,11 +108,11 @@ def read_branch(root: Store, name: str) -> Branch:
         CorruptManifestError: The file that describes it is damaged.
     """
     path = branch_path(name)
-    try:
-        return _decode_branch(name, load_ref(root, path))
-    except FileMissingError as error:
+    record = unless_gone(root, path, partial(load_ref, root, path))
+    if record is None:
         known = names_hint(root, BRANCHES_DIRECTORY, "branch")
-        raise VersionNotFoundError(f"there is no branch {name!r}", path=root.uri, hint=known) from error
+        raise VersionNotFoundError(f"there is no branch {name!r}", path=root.uri, hint=known)
+    return _decode_branch(name, record)
 
 
 def put_branch(root: Store, branch: Branch) -> None:
@@ -122,7 +123,7 @@ def put_branch(root: Store, branch: Branch) -> None:
     """
     path = branch_path(branch.name)
     taken = AlreadyExistsError(f"the branch {branch.name!r} exists", path=root.uri)
-    if not root.supports_put_if_absent and root.exists(path):
+    if not root.supports_put_if_absent and (root.exists(path) or is_named(root, path)):
         raise taken
     try:
         root.put(path, _encode_branch(branch), if_absent=root.supports_put_if_absent)
@@ -132,11 +133,10 @@ def put_branch(root: Store, branch: Branch) -> None:
 
 def remove_branch(root: Store, name: str) -> bool:
     """Remove the description of a branch, so that nobody finds it any more; whether there was one."""
-    with contextlib.suppress(FileMissingError):
-        if root.exists(branch_path(name)):
-            root.delete(branch_path(name))
-            return True
-    return False
+    path = branch_path(name)
+    was_there = root.exists(path) or is_named(root, path)
+    root.delete(path)
+    return was_there
 
 
 def branch_path(name: str) -> str:

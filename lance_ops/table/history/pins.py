@@ -25,15 +25,16 @@ import uuid
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from lance_ops.errors import (
     CommitOutcomeUnknownError,
     CorruptManifestError,
-    FileMissingError,
     LanceOpsError,
     RetryableCommitConflictError,
 )
 from lance_ops.storage import Store, is_temporary
+from lance_ops.storage.absence import unless_gone
 from lance_ops.table.manifest.listing import locate
 
 PINS_DIRECTORY = "_lance_ops/pins"
@@ -144,14 +145,16 @@ def list_removals(store: Store) -> list[Removal]:
 
     Raises:
         CorruptManifestError: An announcement cannot be read.
+        InconsistentStoreError: An announcement is listed and is not found.
     """
     removals: list[Removal] = []
     for info in store.list(REMOVALS_DIRECTORY):
         if not info.path.endswith(_SUFFIX) or is_temporary(info.path):
             continue
+        data = unless_gone(store, info.path, partial(store.read, info.path))
         # One that is gone by now belongs to a cleanup that has finished meanwhile.
-        with contextlib.suppress(FileMissingError):
-            versions, files, left_over = _decode(bytes(store.read(info.path)), f"{store.uri}/{info.path}")
+        if data is not None:
+            versions, files, left_over = _decode(bytes(data), f"{store.uri}/{info.path}")
             removals.append(Removal(info.path, versions, files, info.modified, left_over))
     return removals
 

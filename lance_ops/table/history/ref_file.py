@@ -4,10 +4,12 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from urllib.parse import unquote
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError, LanceOpsError
 from lance_ops.storage import Store, is_temporary
+from lance_ops.storage.absence import unless_gone
 
 SUFFIX = ".json"
 
@@ -114,6 +116,21 @@ def load_ref(root: Store, path: str) -> RefFile:
     if not isinstance(values, dict):
         raise CorruptManifestError("not a JSON object", path=full)
     return RefFile(full, values)
+
+
+def listed_refs(root: Store, directory: str) -> Iterator[tuple[str, RefFile]]:
+    """Read the refs in a folder: each name as its file spells it, and its content.
+
+    A ref that is removed after the listing is left out.
+
+    Raises:
+        CorruptManifestError: A ref is not a JSON object.
+        InconsistentStoreError: A ref is listed and is not found.
+    """
+    for name, path in ref_files(root, directory):
+        found = unless_gone(root, path, partial(load_ref, root, path))
+        if found is not None:
+            yield name, found
 
 
 def ref_files(root: Store, directory: str) -> Iterator[tuple[str, str]]:

@@ -5,28 +5,29 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 from lance_ops.errors import (
     AlreadyExistsError,
-    FileMissingError,
     InvalidArgumentError,
     LanceOpsError,
     VersionNotFoundError,
     check_type,
 )
 from lance_ops.storage import Store
+from lance_ops.storage.absence import is_named, unless_gone
 from lance_ops.table.history.branches import branch_store
 from lance_ops.table.history.pins import pinned
 from lance_ops.table.history.ref_file import (
     SUFFIX,
     RefFile,
     check_ref_length,
+    listed_refs,
     load_ref,
     names_hint,
-    ref_files,
     time_text,
 )
-from lance_ops.table.manifest.listing import locate
+from lance_ops.table.manifest.listing import locate, manifest_size
 
 TAGS_DIRECTORY = "_refs/tags"
 
@@ -85,7 +86,7 @@ def list_tags(root: Store) -> dict[str, Tag]:
     Raises:
         CorruptManifestError: A tag file is damaged.
     """
-    return {name: _decode_tag(name, load_ref(root, path)) for name, path in ref_files(root, TAGS_DIRECTORY)}
+    return {name: _decode_tag(name, record) for name, record in listed_refs(root, TAGS_DIRECTORY)}
 
 
 def read_tag(root: Store, name: str) -> Tag:
@@ -97,10 +98,10 @@ def read_tag(root: Store, name: str) -> Tag:
         CorruptManifestError: The tag file is damaged.
     """
     path = _tag_path(name)
-    try:
-        return _decode_tag(name, load_ref(root, path))
-    except FileMissingError as error:
-        raise _no_tag(root, name) from error
+    record = unless_gone(root, path, partial(load_ref, root, path))
+    if record is None:
+        raise _no_tag(root, name)
+    return _decode_tag(name, record)
 
 
 def create_tag(
@@ -132,8 +133,8 @@ def create_tag(
     taken = AlreadyExistsError(f"the tag {name!r} exists", path=root.uri, hint="update the tag to move it")
     with pinned(store, version, f"tag {name}"):
         now = datetime.now(UTC)
-        tag = Tag(name, version, branch, now, now, _manifest_size(store, version), dict(metadata or {}))
-        if not root.supports_put_if_absent and root.exists(path):
+        tag = Tag(name, version, branch, now, now, manifest_size(store, version), dict(metadata or {}))
+        if not root.supports_put_if_absent and (root.exists(path) or is_named(root, path)):
             raise taken
         try:
             root.put(path, _encode_tag(tag), if_absent=root.supports_put_if_absent)
@@ -153,7 +154,7 @@ def update_tag(root: Store, name: str, version: int, *, branch: str | None = Non
     old = read_tag(root, name)
     store = branch_store(root, branch)
     with pinned(store, version, f"tag {name}"):
-        size = _manifest_size(store, version)
+        size = manifest_size(store, version)
         tag = Tag(name, version, branch, old.created_at, datetime.now(UTC), size, old.metadata)
         root.put(_tag_path(name), _encode_tag(tag))
         _confirm(root, store, tag, before=old)
@@ -186,7 +187,7 @@ def delete_tag(root: Store, name: str) -> None:
         VersionNotFoundError: There is no such tag.
     """
     path = _tag_path(name)
-    if not root.exists(path):
+    if not (root.exists(path) or is_named(root, path)):
         raise _no_tag(root, name)
     root.delete(path)
 
@@ -198,10 +199,6 @@ def _no_tag(root: Store, name: str) -> VersionNotFoundError:
 
 def _tag_path(name: str) -> str:
     return f"{TAGS_DIRECTORY}/{check_tag_name(name)}{SUFFIX}"
-
-
-def _manifest_size(store: Store, version: int) -> int:
-    return store.size(locate(store, version).path)
 
 
 def _decode_tag(name: str, record: RefFile) -> Tag:

@@ -4,17 +4,20 @@ Shallow clones and branches refer to the files of their source through bases. Pa
 somebody else may have written, so each is checked before any I/O (architecture, invariant 8).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError, PathEscapeError
 from lance_ops.storage import Store, open_store, validate_relative_path
+from lance_ops.storage.paths import is_address
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import DeletionFile, ExternalFile
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import BasePath
 
 DATA_DIRECTORY = "data"
+_ONE_SLASH = re.compile("file:/(?!/)")
 
 
 class Bases:
@@ -59,10 +62,7 @@ class Bases:
     @property
     def uris(self) -> dict[int, str]:
         """Absolute URI of each base that has one."""
-        absolute = {base.id: base.path for base in self._bases.values()}
-        uris = {
-            key: f"file://{quote(path)}" if path.startswith("/") else path for key, path in absolute.items()
-        }
+        uris = {base.id: _absolute_uri(base.path) for base in self._bases.values()}
         return {key: uri for key, uri in uris.items() if "://" in uri}
 
     @property
@@ -93,6 +93,11 @@ class Bases:
         """
         return self._resolve(file.base_id, DATA_DIRECTORY, file.path)
 
+    def data_folder(self, base_id: int | None) -> str:
+        """Folder of the data files of a base, within its store; "" where they lie in the base itself."""
+        base = self.base(base_id)
+        return DATA_DIRECTORY if base is None or base.is_dataset_root else ""
+
     def deletion_path(self, fragment_id: int, deletion_file: DeletionFile) -> tuple[Store, str]:
         """Store and path of a deletion file."""
         folder, _, name = deletion_file.path(fragment_id).partition("/")
@@ -120,13 +125,19 @@ class Bases:
 
 
 def _absolute(base: BasePath, root: str) -> str:
-    if not base.path.startswith("/") and "://" not in base.path:
+    if not base.path.startswith("/") and not is_address(base.path):
         raise PathEscapeError(
             f"base {base.id} is at {base.path!r}, which is not an absolute path or URI",
             path=root,
             field="base_paths",
         )
     return base.path
+
+
+def _absolute_uri(path: str) -> str:
+    if path.startswith("/"):
+        return f"file://{quote(path)}"
+    return path.replace("file:/", "file:///", 1) if _ONE_SLASH.match(path) else path
 
 
 def branch_root(uri: str, branch: str | None) -> str:

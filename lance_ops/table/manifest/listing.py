@@ -15,6 +15,7 @@ from lance_ops.errors import (
     VersionNotFoundError,
 )
 from lance_ops.storage import ObjectInfo, Store, lists_names
+from lance_ops.storage.absence import is_named, unless_gone
 from lance_ops.table.manifest.naming import (
     VERSIONS_DIRECTORY,
     NamingScheme,
@@ -241,16 +242,28 @@ def locate(store: Store, version: int) -> ManifestLocation:
         DatasetNotFoundError: There is no manifest at all.
         InvalidArgumentError: The number cannot be a version.
     """
-    for scheme in (NamingScheme.V2, NamingScheme.V1):
-        path = manifest_path(version, scheme)
-        if store.exists(path):
-            return ManifestLocation(version, path, None, scheme)
+    for is_there in (store.exists, partial(is_named, store)):
+        for scheme in (NamingScheme.V2, NamingScheme.V1):
+            path = manifest_path(version, scheme)
+            if is_there(path):
+                return ManifestLocation(version, path, None, scheme)
     newest = latest(store)
     raise VersionNotFoundError(
         f"there is no version {version}",
         path=store.uri,
         hint=f"the newest version is {newest.version}; cleanup may have removed this one",
     )
+
+
+def manifest_size(store: Store, version: int) -> int:
+    """Return the bytes of the manifest of a version.
+
+    Raises:
+        VersionNotFoundError: See `locate`.
+    """
+    path = locate(store, version).path
+    size = unless_gone(store, path, partial(store.size, path))
+    return manifest_size(store, version) if size is None else size
 
 
 def write_hint(store: Store, version: int) -> None:

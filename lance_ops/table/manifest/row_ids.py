@@ -97,6 +97,23 @@ def count_row_ids(data: bytes, *, path: str | None = None) -> int:
     return sum(_count(segment, path) for segment in message.segments)
 
 
+def end_of_row_ids(data: bytes, *, path: str | None = None) -> int:
+    """Lowest number above all ids of a RowIdSequence, 0 when it has none; ranges are not expanded.
+
+    Raises:
+        CorruptManifestError: The bytes are damaged.
+    """
+    end = 0
+    for segment in _parse(rowids_pb2.RowIdSequence, data, path).segments:
+        kind = segment.WhichOneof("segment")
+        if kind in ("range", "range_with_holes", "range_with_bitmap"):
+            # Holes and bitmaps are written up to an id that is there.
+            end = max(end, getattr(segment, kind).end)
+        elif _count(segment, path):
+            end = max(end, int(_values(segment, path).max()) + 1)
+    return end
+
+
 def encode_row_ids(ids: UInt64Array) -> bytes:
     """Write a RowIdSequence in the segments that take the fewest bytes.
 

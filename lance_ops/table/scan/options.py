@@ -25,7 +25,7 @@ class ScanOptions(TypedDict, total=False):
             Rows come with `_score`, greatest first.
         prefilter: Let a search find rows that meet the filter only, instead of leaving those out afterwards
             that do not.
-        fast_search: Let a search find indexed rows only.
+        fast_search: Find indexed rows only: by a search, and by the indices that serve the filter.
         use_scalar_index: Let indices narrow the scan of the filter.
         pruners: What narrows the scan; those of the dataset, its indices as a rule, when None.
         threads: Threads that read ahead, each holding some 32 MB of files and what is unpacked of them;

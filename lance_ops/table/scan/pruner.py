@@ -1,5 +1,6 @@
 """Pruner: how an index, or anything else that knows where rows are, narrows a scan."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -7,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.filter import Expression
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
 
@@ -54,12 +56,15 @@ class Pruning:
         exact: Those of the covered fragments all of whose rows match, so that the filter need not be
             evaluated on them.
         uses: The indices that were asked.
+        indexed: Fragments that every part of the filter with an index has indexed: the only ones that a fast
+            search reads. Those whose segment could not be read are among them.
     """
 
     covered_fragment_ids: frozenset[int]
     rows: RowSet
     exact: frozenset[int] = frozenset()
     uses: tuple[IndexUse, ...] = ()
+    indexed: frozenset[int] | None = None
 
     @property
     def addresses(self) -> Addresses:
@@ -76,3 +81,9 @@ class Pruner(Protocol):
 
     def prune(self, dataset: Snapshot, expression: Expression) -> Pruning | None:
         """Say which rows can match a filter; None when it knows nothing that helps."""
+
+
+def indexed_fragments(fragments: Sequence[Fragment], prunings: Sequence[Pruning]) -> list[Fragment]:
+    """Fragments that a fast search reads: all of them where no index serves the filter, as in pylance."""
+    known = [pruning.indexed for pruning in prunings if pruning.indexed is not None]
+    return [fragment for fragment in fragments if all(fragment.id in indexed for indexed in known)]

@@ -17,12 +17,14 @@ from lance_ops.table.manifest.row_ids import (
     decode_row_versions,
     encode_row_ids,
     encode_row_versions,
+    end_of_row_ids,
     inline,
 )
 from lance_ops.table.transaction.rewrite_group import RewriteGroup
 
 _MAX_FRAGMENT_ID = (1 << 32) - 1
 _MAX_ROW_ID = (1 << 64) - 1
+_NEWEST_FRAGMENTS = 64
 
 
 def next_fragment_id(manifest: Manifest) -> int:
@@ -115,7 +117,20 @@ def new_fragments(current: Manifest, fragments: Sequence[Fragment]) -> tuple[tup
     numbered = number_fragments(fragments, next_fragment_id(current))
     if not current.uses_stable_row_ids:
         return numbered, current.next_row_id
-    return give_row_ids(numbered, next_row_id=current.next_row_id, version=current.version + 1)
+    return give_row_ids(numbered, next_row_id=free_row_id(current), version=current.version + 1)
+
+
+def free_row_id(manifest: Manifest) -> int:
+    """First row id that no row has.
+
+    That is `next_row_id`, unless a damaged manifest has it too low: ids would be given out twice. The highest
+    ids are in the newest fragments as a rule, so only these are read. Fsck compares all of them.
+    """
+    highest = manifest.next_row_id
+    for fragment in manifest.fragments[-_NEWEST_FRAGMENTS:]:
+        if isinstance(fragment.row_ids, bytes):
+            highest = max(highest, end_of_row_ids(fragment.row_ids))
+    return highest
 
 
 def has_all_row_ids(fragment: Fragment) -> bool:

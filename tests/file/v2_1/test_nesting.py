@@ -71,6 +71,78 @@ def test_the_peer_reads_long_levels(tmp_path: Path, name: str, version: str) -> 
     assert equal(reader.take_rows(rows).to_table(), array.take(pa.array(rows)))
 
 
+def _struct(member: pa.DataType) -> pa.DataType:
+    return pa.struct([("m", member)])
+
+
+LISTS = pa.list_(INTS)
+STRUCTS_OF_LISTS = {
+    "list": (pa.list_(_struct(LISTS)), lambda rows: rows),
+    "large lists": (pa.large_list(_struct(pa.large_list(INTS))), lambda rows: rows),
+    "three lists": (pa.list_(_struct(pa.list_(LISTS))), lambda rows: rows),
+    "two members": (pa.list_(pa.struct([("m", LISTS), ("n", pa.int8())])), lambda rows: rows),
+    "strings": (pa.list_(_struct(pa.list_(pa.list_(pa.string())))), lambda rows: rows),
+    "structs between": (pa.list_(_struct(_struct(LISTS))), lambda rows: rows),
+    "lists around": (pa.list_(pa.list_(_struct(LISTS))), lambda rows: [rows, None, []]),
+    "in a struct": (_struct(pa.list_(_struct(LISTS))), lambda rows: [{"m": row} for row in rows]),
+    "map": (
+        pa.map_(pa.string(), _struct(LISTS)),
+        lambda rows: [row and [(f"k{n}", item) for n, item in enumerate(row)] for row in rows],
+    ),
+}
+"""Structs whose first member is a list of lists, within a list or map; and how to make rows of them."""
+STRUCT_ROWS: dict[str, list[list[dict[str, list[None] | None] | None] | None]] = {
+    "all null": [None] * 3,
+    "all empty": [[]] * 3,
+    "null and empty": [None, [], None],
+    "null items": [[None, None], None],
+    "null members": [None, [{"m": None}]],
+    "empty members": [[], None, [{"m": []}], [None]],
+}
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("name", STRUCTS_OF_LISTS)
+def test_the_peer_reads_structs_of_lists_of_lists(tmp_path: Path, name: str, version: str) -> None:
+    data_type, make = STRUCTS_OF_LISTS[name]
+    if version == "2.1" and "map" in name:
+        return
+    for number, rows in enumerate(STRUCT_ROWS.values()):
+        array = pa.array(make(rows), data_type)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        _, path = write(folder, array, version)
+        assert LanceFileReader(str(path)).read_all().to_table()["c"].to_pylist() == array.to_pylist()
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_the_peer_counts_required_structs_in_nullable_ones(tmp_path: Path, version: str) -> None:
+    """They are null in the pages where the struct around them is, and have lists below them."""
+    inner = pa.field("m", _struct(INTS), nullable=False)
+    array = pa.array([{"m": {"m": [1, 2]}}, None, {"m": {"m": [3]}}], pa.struct([inner]))
+    store = open_store(str(tmp_path))
+    schema = pa.schema([("c", array.type)])
+    with FileWriter(store, "a.lance", Schema.from_arrow(schema), version=version, page_bytes=1) as writer:
+        for row in range(3):
+            writer.write(pa.record_batch([array.slice(row, 1)], schema=schema))
+    assert (
+        LanceFileReader(str(tmp_path / "a.lance")).read_all().to_table()["c"].to_pylist() == array.to_pylist()
+    )
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_a_copy_repairs_levels_that_the_peer_misreads(tmp_path: Path, version: str) -> None:
+    """The peer writes pages that it cannot read itself."""
+    uri = str(tmp_path / "t.lance")
+    rows = pa.array(STRUCT_ROWS["null items"], pa.list_(_struct(LISTS)))
+    for _ in range(2):
+        lance.write_dataset(pa.table({"c": rows}), uri, mode="append", data_storage_version=version)
+    with pytest.raises(pa.ArrowInvalid, match="Incorrect number of nulls"):
+        lance.dataset(uri).to_table()
+    assert lo.compact(uri, method="copy").fragments_removed == 2
+    assert lance.dataset(uri).to_table()["c"].to_pylist() == rows.to_pylist() * 2
+
+
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(nested_arrays(), st.sampled_from(["2.1", "2.2"]))
 def test_the_peer_reads_random_nesting(tmp_path: Path, array: pa.Array, version: str) -> None:

@@ -98,7 +98,6 @@ class TestConstants:
         [
             ("small = 1", 1, pa.int8()),
             ("small = 1.0", 1, pa.int8()),
-            ("small = '1'", 1, pa.int8()),
             ("id = -9223372036854775808", -(2**63), pa.int64()),
             ("price = 0.1", 0.10000000149011612, pa.float32()),
             ("price = 1 / 2", 0.5, pa.float32()),
@@ -120,10 +119,9 @@ class TestConstants:
             ),
             ("zoned = DATE '2020-01-01'", 1577836800000, pa.timestamp("ms", "America/New_York")),
             ("clock = '01:02:03.5'", 3723500000, pa.time64("us")),
-            ("data = 'ab'", b"ab", pa.binary()),
             ("data = x'6162'", b"ab", pa.binary()),
-            ("code = 'ab'", b"ab", pa.binary(2)),
-            ("flag = 'yes'", True, pa.bool_()),
+            ("code = x'6162'", b"ab", pa.binary(2)),
+            ("flag = TRUE", True, pa.bool_()),
             ("name = lower('ABC') || 'd'", "abcd", pa.utf8()),
             ("id = CAST('7' AS INT)", 7, pa.int64()),
             ("small = NULL", None, pa.int8()),
@@ -150,8 +148,8 @@ class TestConstants:
             ("day = 'yesterday'", "'yesterday' does not read as date32"),
             ("day = '2020-02-30'", "does not read as date32"),
             ("at > TIMESTAMP 'noon'", "does not fit timestamp"),
-            ("small = 'one'", "'one' is not a number"),
-            ("amount IN ('1', 'x')", "'x' is not a number"),
+            ("clock = 'one'", "'one' does not read as time64"),
+            ("day IN ('2020-01-01', 'x')", "'x' does not read as date32"),
             ("data = x'zz'", "hexadecimal digits"),
             ("at > at + INTERVAL '1 fortnight'", "no part of an interval"),
             ("id = CAST('a' AS INT)", "does not fit int32"),
@@ -174,7 +172,7 @@ class TestConstants:
             Column(("name",), pa.utf8()), ("a", "b"), True
         )
         assert parse("flag IN (true, FALSE)").values == (True, False)
-        assert parse("data IN (x'00', 'a')").values == (b"\x00", b"a")
+        assert parse("data IN (x'00', X'61')").values == (b"\x00", b"a")
         assert parse("small IN (-1, 300)").values == (-1, 300)
         assert isinstance(parse("id IN (small, 5)"), Or)
 

@@ -170,6 +170,12 @@ def test_relative_roots_start_at_the_file(tmp_path):
     assert load_policy(tmp_path / "fleet.yaml").store("local").root == str(tmp_path / "data")
 
 
+def test_a_root_with_a_misspelt_scheme_is_no_folder_beside_the_file(tmp_path):
+    (tmp_path / "fleet.yaml").write_text(TEXT.replace("local: data", "local: s3:/bucket/data"))
+    with pytest.raises(PolicyError, match="starts with s3: and not with s3://"):
+        load_policy(tmp_path / "fleet.yaml")
+
+
 def test_secrets_come_from_the_environment_and_are_never_shown(monkeypatch):
     monkeypatch.setenv("FLEET_TEST_KEY", "s3cr3t")
     policy = parse_policy(TEXT)

@@ -1,6 +1,7 @@
 """Filters over indices of many kinds: a scan without them, and the peer, select the same."""
 
 import json
+from pathlib import Path
 
 import lance
 import numpy as np
@@ -186,3 +187,14 @@ def test_the_indices_that_can_answer_are_used(opened, sql, used):
     plan = opened[0].scanner(["id"], sql).plan
     assert {use.index for use in plan.uses} >= set(used)
     assert all(name in opened[0].explain(["id"], sql) for name in used)
+
+
+def test_a_zone_map_of_pylance_on_a_column_of_nulls_hides_no_row(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    nested = pa.StructArray.from_arrays([pa.nulls(5)], ["n"])
+    lance.write_dataset(pa.table({"id": range(5), "c": pa.nulls(5), "s": nested}), uri)
+    for column in ("c", "s.n"):
+        lance.dataset(uri).create_scalar_index(column, "ZONEMAP")
+        for condition, count in ((f"{column} IS NULL", 5), (f"{column} IS NOT NULL", 0)):
+            assert lo.dataset(uri).count_rows(condition) == count
+    assert lo.update(uri, {"id": "id + 1"}, "c IS NULL").rows_updated == 5

@@ -1,6 +1,7 @@
 """Nearest vectors by an index: what the peer finds with the same segments, also where they do not reach."""
 
 import warnings
+from pathlib import Path
 
 import lance
 import numpy as np
@@ -187,3 +188,39 @@ def test_vectors_whose_squares_overflow_do_not_stop_the_process(tmp_path, kind):
     expected = lo.dataset(uri).to_table(["id"], nearest=query(1, use_index=False))
     found = lo.dataset(uri).to_table(["id"], nearest=query(1, nprobes=4, refine_factor=10))
     assert found.equals(expected)
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2)], ids=str)
+@pytest.mark.parametrize("nested", [False, True])
+def test_tensors_are_vectors(tmp_path: Path, shape: tuple[int, ...], *, nested: bool) -> None:
+    uri = str(tmp_path / "t.lance")
+    values = np.random.default_rng(1).normal(size=(300, 4)).astype("float32")
+    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(values.reshape(-1, *shape))
+    plain = pa.table({"id": range(300), "p": pa.FixedSizeListArray.from_arrays(values.ravel(), 4)})
+    column = "s.v" if nested else "v"
+    extra = pa.StructArray.from_arrays([tensors], ["v"]) if nested else tensors
+    table = plain.append_column("s" if nested else "v", extra)
+    lo.write_dataset(table, uri)
+
+    def check() -> None:
+        for options in ({}, {"use_index": False}, {"metric": "cosine"}):
+            query = {"q": values[7], "k": 9, **options}
+            found = lo.dataset(uri).to_table(["id"], nearest={"column": column, **query})
+            expected = lo.dataset(uri).to_table(["id"], nearest={"column": "p", **query})
+            assert found.equals(expected)
+            if not nested:
+                theirs = lance.dataset(uri).to_table(columns=["id"], nearest={"column": column, **query})
+                assert found["id"].to_pylist() == theirs["id"].to_pylist()
+
+    check()
+    parameters = {"num_partitions": 1}
+    lo.create_index(uri, column, "IVF_FLAT", name="x", parameters=parameters)
+    lo.create_index(uri, "p", "IVF_FLAT", parameters=parameters)
+    check()
+    lo.append(uri, table.slice(0, 20))
+    check()
+    assert lo.measure_recall(lo.dataset(uri), "x").recall == 1.0
+    lo.optimize_indices(uri)
+    lo.compact(uri)
+    check()
+    assert lo.measure_recall(lo.dataset(uri), "x").recall == 1.0

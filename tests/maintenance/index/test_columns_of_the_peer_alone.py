@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import UnreadableIndexWarning
+from lance_ops.errors import UnreadableIndexWarning, UnsupportedError
+from lance_ops.index.bitmap.kind import BitmapKind
+from lance_ops.index.kind import BuiltSegment, SegmentBuild
 from lance_ops.maintenance.fsck.findings import Severity
 
 pytestmark = pytest.mark.peer
@@ -61,3 +63,24 @@ def test_a_compaction_does_not_cost_it_coverage(uri: str) -> None:
         warnings.simplefilter("ignore", UnreadableIndexWarning)
         assert lo.dataset(uri).count_rows("id >= 0") == 288
     assert lance.dataset(uri).count_rows("id >= 0") == 288
+
+
+@pytest.mark.parametrize(
+    "error", [pa.ArrowNotImplementedError("no cast"), UnsupportedError("no such layout")]
+)
+def test_an_index_that_cannot_be_refreshed_does_not_stop_the_others(
+    uri: str, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    lo.create_index(uri, "id", "BITMAP", name="bits")
+    lo.append(uri, several_vectors(360, 380))
+
+    def fail(self: BitmapKind, build: SegmentBuild) -> BuiltSegment:
+        raise error
+
+    monkeypatch.setattr(BitmapKind, "merge", fail)
+    done = lo.optimize_indices(uri)
+    assert done.indices == ("b",)
+    assert any(item.startswith("bits is kept as it is") and str(error) in item for item in done.skipped)
+    # Alone it says so: nothing was done for anybody.
+    with pytest.raises(type(error), match=str(error)):
+        lo.optimize_indices(uri, ["bits"])

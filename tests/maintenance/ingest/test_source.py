@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lance_ops.errors import InvalidArgumentError, NotFoundError, SchemaMismatchError
-from lance_ops.maintenance.ingest.source import FileSource, open_source, unify_schemas
+from lance_ops.maintenance.ingest.file_source import FileSource
+from lance_ops.maintenance.ingest.source import open_source, unify_schemas
 
 TABLE = pa.table({"x": pa.array(range(10), pa.int64()), "s": [f"row {n}" for n in range(10)]})
 

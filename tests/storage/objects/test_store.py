@@ -5,8 +5,10 @@ import traceback
 from datetime import UTC, datetime, timedelta
 
 import obstore
+import pyarrow as pa
 import pytest
 
+import lance_ops as lo
 from lance_ops.errors import (
     AlreadyExistsError,
     BucketMissingError,
@@ -337,3 +339,35 @@ def test_the_peer_finds_the_same_keys(s3):
         for path, data in copied.items():
             store.put(path, data, if_absent=True)
         assert lance.dataset(uri, storage_options=s3.options).count_rows() == 2
+
+
+def test_a_server_may_answer_a_range_with_the_whole_object(s3, store):
+    data = bytes(range(256)) * 40_000
+    store.put("a", data)
+    store.put("empty", b"")
+    s3.ignores_ranges = True
+    ranges = [(5_000_000, 3), (0, 10), (0, 0), (4 << 20, 20), (len(data) - 2, 2), (5, 10)]
+    found = [buffer.to_pybytes() for buffer in store.read_ranges("a", ranges)]
+    assert found == [data[offset : offset + length] for offset, length in ranges]
+    assert store.read("a", 1000, 24).to_pybytes() == data[1000:1024]
+    assert store.read("a", len(data) - 7).to_pybytes() == data[-7:]
+    assert [(tail.to_pybytes(), size) for tail, size in [store.read_tail("a", 9)]] == [(data[-9:], len(data))]
+    assert store.read_tail("empty", 9)[1] == 0
+    for ask in (lambda: store.read("a", len(data), 1), lambda: store.read_ranges("a", [(0, len(data) + 1)])):
+        with pytest.raises(CorruptFileError, match="were asked for"):
+            ask()
+
+
+@pytest.mark.parametrize("kind", [ObjectStore, FsspecStore])
+def test_a_table_works_on_a_server_that_ignores_ranges(s3, kind):
+    s3.ignores_ranges = True
+    store = kind("s3://bucket/t.lance", s3.options)
+    for number in range(3):
+        lo.append(store, pa.table({"x": list(range(100 * number, 100 * number + 100))}))
+    lo.create_index(store, "x", "BTREE")
+    lo.delete(store, "x % 2 = 0")
+    lo.compact(store)
+    lo.cleanup(store, retain_versions=1)
+    found = lo.dataset(store).to_table(filter="x > 50")["x"].to_pylist()
+    assert sorted(found) == list(range(51, 300, 2))
+    assert lo.fsck(store, deep=True).ok

@@ -42,6 +42,15 @@ def test_another_base_has_the_same_folders_only_if_it_is_a_dataset_root(tmp_path
     assert pickle.loads(pickle.dumps(found)).store_for(4).uri == flat
 
 
+def test_a_base_may_be_a_local_uri_with_one_slash_and_no_other_scheme_with_one(tmp_path):
+    root = open_store(tmp_path / "here")
+    found = bases(root, BasePath(1, f"file:{tmp_path}/there", True), BasePath(2, "s3:/bucket/x", True))
+    assert found.store_for(1).uri == str(tmp_path / "there")
+    assert found.uris == {1: f"file://{tmp_path}/there"}
+    with pytest.raises(InvalidArgumentError, match="starts with s3:"):
+        found.store_for(2)
+
+
 def _fields(value):
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 

@@ -30,7 +30,7 @@ _MAX_BYTES = 1 << 36
 
 
 @dataclass(frozen=True, slots=True)
-class _Descriptors:
+class Descriptors:
     """Descriptors of some rows; those of nulls are zero."""
 
     valid: Mask
@@ -56,7 +56,7 @@ def read_blobs_v2(
         CorruptFileError: A value lies outside of the file, or of its base.
         UnsupportedError: A kind of blob that is not known, or one that the type cannot express.
     """
-    found = _parse(descriptors)
+    found = parse_descriptors(descriptors)
     names = [member.name for member in data_type]
     stored = found.valid & (found.kind != EXTERNAL)
     outside = found.valid & (found.kind == EXTERNAL)
@@ -84,7 +84,16 @@ def read_blobs_v2(
     )
 
 
-def _parse(descriptors: pa.Array) -> _Descriptors:
+def parse_descriptors(descriptors: pa.Array) -> Descriptors:
+    """Take descriptors apart.
+
+    Args:
+        descriptors: Of type `DESCRIPTOR`.
+
+    Raises:
+        CorruptFileError: A position or a size that cannot be, or no side file where there has to be one.
+        UnsupportedError: A kind of blob that is not known.
+    """
     valid = np.asarray(descriptors.is_valid())
     numbers = [descriptors.field(n).fill_null(0).to_numpy().astype(np.int64) for n in range(4)]
     kind, position, size, number = (np.where(valid, values, 0) for values in numbers)
@@ -95,10 +104,10 @@ def _parse(descriptors: pa.Array) -> _Descriptors:
     managed = (kind == PACKED) | (kind == DEDICATED)
     if bool((managed & (number == 0)).any()):
         raise CorruptFileError("a blob beside its file does not say in which file it is")
-    return _Descriptors(valid, kind, position, size, number, descriptors.field(4))
+    return Descriptors(valid, kind, position, size, number, descriptors.field(4))
 
 
-def _uris(found: _Descriptors, outside: Mask, base_uris: Mapping[int, str]) -> pa.Array:
+def _uris(found: Descriptors, outside: Mask, base_uris: Mapping[int, str]) -> pa.Array:
     uris = pc.if_else(pa.array(outside), found.uri, pa.scalar(None, pa.string()))
     based = np.flatnonzero(outside & (found.number != 0)).tolist()
     if not based:
@@ -115,7 +124,7 @@ def _uris(found: _Descriptors, outside: Mask, base_uris: Mapping[int, str]) -> p
     return pa.array(texts, pa.string())
 
 
-def _requests(found: _Descriptors, sizes: Integers, file_size: int) -> list[Request]:
+def _requests(found: Descriptors, sizes: Integers, file_size: int) -> list[Request]:
     own = (found.kind == INLINE) & (sizes > 0)
     if bool((found.position[own] + sizes[own] > file_size).any()):
         raise CorruptFileError("a blob lies outside of its file")

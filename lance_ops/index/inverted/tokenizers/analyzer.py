@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ import pyarrow as pa
 
 from lance_ops.extras import load_extra
 from lance_ops.index.inverted.tokenizers import splitting
+from lance_ops.index.inverted.tokenizers.lists import joined_items
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.inverted.tokenizers.splitting import Pieces, Texts
 from lance_ops.index.inverted.tokenizers.tables import folding, newer_lower_case, stop_words
+from lance_ops.storage.fork_safe import cached_property
 
 _REMEMBERED = 1 << 20
 """Pieces whose words are kept at hand."""
@@ -69,7 +71,8 @@ class Analyzer:
         return _stemming().Stemmer(self.parameters.language.lower(), 0)
 
     def words(self, values: pa.Array) -> Words:
-        """Cut the texts of a string array; a null has no words."""
+        """Cut the texts of an array of strings, or of lists of them; a null has no words."""
+        values = joined_items(values)
         pieces = self._split(Texts.of(values))
         if values.null_count and self.parameters.base_tokenizer == "raw":
             pieces = _without(pieces, np.asarray(values.is_null().to_numpy(zero_copy_only=False)))

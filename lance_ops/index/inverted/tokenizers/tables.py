@@ -10,7 +10,7 @@ from importlib import resources
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.filter.functions.letters import alphanumeric
+from lance_ops.filter.functions.letters import alphanumeric, newer_lower_case
 
 __all__ = [
     "LANGUAGES",
@@ -62,13 +62,6 @@ def folding() -> dict[int, str]:
         text = bytes.fromhex(target).decode()
         table.update((int(source, 16), text) for source in sources)
     return table
-
-
-@cache
-def newer_lower_case() -> dict[int, str]:
-    """Lower case of characters that the Unicode of some Python does not know, for `str.translate`."""
-    pairs = (line.split() for line in _lines("lower_case.txt"))
-    return {int(upper, 16): chr(int(lower, 16)) for upper, lower in pairs}
 
 
 @cache

@@ -51,6 +51,11 @@ class Quantizer(ABC):
         """What the storage says of itself, as JSON values, without the position of a codebook."""
 
     @property
+    def order(self) -> Mapping[str, Any]:
+        """The part of `info` that says in which order codes lie in a file: no part of what they mean."""
+        return {}
+
+    @property
     def codebook(self) -> npt.NDArray[Any] | None:
         """What `info` is too small for; written as a tensor."""
         return None
@@ -127,7 +132,7 @@ class Quantizer(ABC):
         return (
             (self.name, self.metric, self.dimension) == (other.name, other.metric, other.dimension)
             and self.columns.equals(other.columns)
-            and dict(self.info) == dict(other.info)
+            and {**self.info, **other.order} == dict(other.info)
             and (others is None if mine is None else others is not None and np.array_equal(mine, others))
         )
 

@@ -1,7 +1,6 @@
 """PQ: parts of a vector as the numbers of their nearest words in a codebook."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from lance_ops.errors import CorruptFileError
 from lance_ops.index.vector.metric import Distances, Vectors
 from lance_ops.index.vector.quantizer.base import Codes, Quantizer, lists_of, matrix_of, residuals, stops_of
 from lance_ops.pb import index_pb2
+from lance_ops.storage.fork_safe import cached_property
 
 CODE_COLUMN = "__pq_code"
 _BLOCK_ROWS = 1 << 14
@@ -60,6 +60,11 @@ class ProductQuantizer(Quantizer):
     def codebook(self) -> npt.NDArray[Any]:
         """See `Quantizer.codebook`: words part by part, in rows as long as a vector."""
         return self._codebook.reshape(-1, self.dimension)
+
+    @property
+    def order(self) -> Mapping[str, Any]:
+        """See `Quantizer.order`."""
+        return {"transposed": self._transposed}
 
     @property
     def of_residuals(self) -> bool:

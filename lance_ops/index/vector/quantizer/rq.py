@@ -96,10 +96,12 @@ class RabitQuantizer(Quantizer):
             CorruptFileError: it is of another layout.
         """
         codes = columns.field(CODE_COLUMN).type if CODE_COLUMN in columns.names else pa.null()
-        if not pa.types.is_fixed_size_list(codes) or codes.value_type != pa.uint8() or not info["packed"]:
-            raise CorruptFileError("its codes have another layout", path=path, field=CODE_COLUMN)
+        if not pa.types.is_fixed_size_list(codes) or codes.value_type != pa.uint8():
+            raise CorruptFileError(f"its codes are {codes}", path=path, field=CODE_COLUMN)
         if info["rotate_mat_position"] is not None:
-            raise CorruptFileError("its rotation is a matrix", path=path, field="rotate_mat_position")
+            raise UnsupportedError(
+                "its rotation is a matrix, which is not supported", path=path, field="rotate_mat_position"
+            )
         dimension, signs = int(info["code_dim"]), info.get("fast_rotation_signs")
         if dimension != 8 * codes.list_size or not 0 < int(info["num_bits"]) <= 9:
             raise CorruptFileError(
@@ -115,8 +117,21 @@ class RabitQuantizer(Quantizer):
         """See `Quantizer.describe`."""
         details.rq.num_bits = int(self._info["num_bits"])
 
+    @property
+    def order(self) -> Mapping[str, Any]:
+        """See `Quantizer.order`."""
+        return {"packed": self._packed}
+
+    @property
+    def _packed(self) -> bool:
+        """Whether 32 rows at a time are interleaved, as the peer has it unless told `skip_transpose`."""
+        return bool(self._info["packed"])
+
     def pack(self, rows: pa.Table) -> pa.Table:
         """See `Quantizer.pack`."""
+        return self._interleaved(rows) if self._packed else rows
+
+    def _interleaved(self, rows: pa.Table) -> pa.Table:
         codes = matrix_of(rows[CODE_COLUMN])
         count, width = codes.shape
         blocks = count // _TOGETHER
@@ -130,6 +145,8 @@ class RabitQuantizer(Quantizer):
 
     def unpack(self, rows: pa.Table) -> pa.Table:
         """See `Quantizer.unpack`."""
+        if not self._packed:
+            return rows
         packed = matrix_of(rows[CODE_COLUMN])
         count, width = packed.shape
         blocks = count // _TOGETHER
@@ -217,6 +234,8 @@ class RabitQuantizer(Quantizer):
         extra = self._extra
         if extra is None:
             raise UnsupportedError("IVF_RQ of this layout is moved along, and not searched")
+        if not self._packed:
+            rows = self._interleaved(rows)
         packed = matrix_of(rows[EXTRA_COLUMN]) if extra else None
         numbers = unpack_numbers(matrix_of(rows[CODE_COLUMN]), packed, extra)
         add, scale = (

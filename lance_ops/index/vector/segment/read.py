@@ -17,6 +17,7 @@ from lance_ops.index.vector.graph.model import read_graph_parameters
 from lance_ops.index.vector.ivf import Partitions, read_partitions
 from lance_ops.index.vector.metric import METRICS
 from lance_ops.index.vector.model import GraphParameters, Model, read_quantizer
+from lance_ops.index.vector.segment.legacy import LegacyRows, LegacySegment, read_legacy
 from lance_ops.index.vector.tensor import decode_tensor
 from lance_ops.pb import index_pb2
 from lance_ops.storage import Store
@@ -28,6 +29,9 @@ ROW_ID = "_rowid"
 INDEX_METADATA = "lance:index"
 STORAGE_METADATA = "storage_metadata"
 
+MERGED_COLUMN = "__vector_id"
+"""A column of the nodes of graphs, which the file of a merged segment has without graphs, too."""
+
 _READ_ROWS = 1 << 18
 _WHOLE_BYTES = 4 << 20
 """Of columns of so many bytes or fewer all rows may be read for some."""
@@ -38,7 +42,7 @@ class VectorSegment:
     """An open segment.
 
     Attributes:
-        index: Reader of `index.idx`: centroids, graphs.
+        index: Reader of `index.idx`: centroids, graphs. The rows of the first generation, which has one file.
         storage: Reader of `auxiliary.idx`: the rows by partition.
         index_type: As the peer calls it, such as "IVF_PQ".
         metric: That distances are in.
@@ -49,8 +53,8 @@ class VectorSegment:
         graph: How the graphs of its partitions were made; None without any.
     """
 
-    index: FileReader
-    storage: FileReader
+    index: FileReader | LegacyRows
+    storage: FileReader | LegacyRows
     index_type: str
     metric: str
     centroids: npt.NDArray[Any]
@@ -70,14 +74,21 @@ class VectorSegment:
         Raises:
             CorruptFileError: a file is not what it should be, or the two do not belong together.
         """
-        index = FileReader.open(store, f"{directory}/{INDEX_FILE}")
+        try:
+            index = FileReader.open(store, f"{directory}/{INDEX_FILE}")
+        except CorruptFileError:
+            legacy = read_legacy(store, f"{directory}/{INDEX_FILE}", ROW_ID)
+            if legacy is None:
+                raise
+            return cls._of_legacy(legacy)
         storage = FileReader.open(store, f"{directory}/{STORAGE_FILE}")
         about = _json(index, INDEX_METADATA)
         index_type, metric = str(about.get("type")), str(about.get("distance_type")).lower()
         stored = storage.schema.metadata.get("distance_type")
         if metric not in METRICS or (stored is not None and _text(stored).lower() != metric):
             raise CorruptFileError(f"metric {metric!r}", path=index.path, field=INDEX_METADATA)
-        of_index, partitions = read_partitions(index), read_partitions(storage)
+        partitions = read_partitions(storage)
+        of_index = _centroids(index, storage.num_rows, graphs=index_type.startswith("IVF_HNSW_"))
         if of_index.centroids is None or len(of_index) != len(partitions) or not len(partitions):
             raise CorruptFileError(
                 f"{len(of_index):,} partitions, {len(partitions):,} with rows",
@@ -97,6 +108,14 @@ class VectorSegment:
         graph = read_graph_parameters(index) if index_type.startswith("IVF_HNSW_") else None
         return cls(
             index, storage, index_type, metric, of_index.centroids, of_index.loss, partitions, info, graph
+        )
+
+    @classmethod
+    def _of_legacy(cls, found: LegacySegment) -> "VectorSegment":
+        partitions = Partitions.of_lengths(found.lengths)
+        rows = found.rows
+        return cls(
+            rows, rows, "IVF_PQ", found.metric, found.centroids, found.loss, partitions, found.info, None
         )
 
     @property
@@ -233,6 +252,7 @@ class VectorSegment:
         if inline and isinstance(inline, list):
             # Releases up to 0.25 say it there.
             return self._tensor(bytes(inline))
+        assert isinstance(self.storage, FileReader)
         if not isinstance(position, int) or not 0 < position < self.storage.num_global_buffers:
             raise CorruptFileError("no codebook", path=self.storage.path, field="codebook_position")
         return self._tensor(self.storage.global_buffer(position).to_pybytes())
@@ -246,6 +266,15 @@ class VectorSegment:
                 "its codebook cannot be read", path=self.storage.path, field="codebook"
             ) from error
         return decode_tensor(message, path=self.storage.path, field="codebook")
+
+
+def _centroids(index: FileReader, rows: int, *, graphs: bool) -> Partitions:
+    """Read the centroids, and the partitions that their file counts: of nodes of graphs, or of nothing.
+
+    A segment that pylance merged of several counts the rows of the storage, where it has no graphs.
+    """
+    merged = not graphs and index.num_rows == 0 and MERGED_COLUMN in index.schema.to_arrow().names
+    return read_partitions(index, rows=rows if merged else None)
 
 
 def row_ids(rows: pa.Table, path: str) -> Addresses:

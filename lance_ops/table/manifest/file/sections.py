@@ -12,11 +12,11 @@ from google.protobuf.message import DecodeError, Message
 
 from lance_ops.errors import (
     CorruptManifestError,
-    FileMissingError,
     VersionNotFoundError,
 )
 from lance_ops.pb import summary_pb2, table_pb2
 from lance_ops.storage import Store
+from lance_ops.storage.absence import unless_gone
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.wire import unknown_bytes
@@ -30,18 +30,19 @@ _M = TypeVar("_M", bound=Message)
 
 
 def read_bytes(store: Store, location: ManifestLocation) -> pa.Buffer:
-    """All bytes of the manifest of a version, with one request.
+    """Read all bytes of the manifest of a version, with one request as a rule.
 
     Raises:
-        VersionNotFoundError: The file is gone.
+        VersionNotFoundError: The file is gone, and a fresh listing confirms it.
+        InconsistentStoreError: A listing names the file, and it cannot be read.
     """
-    try:
-        return store.read(location.path)
-    except FileMissingError as error:
+    data = unless_gone(store, location.path, lambda: store.read(location.path))
+    if data is None:
         raise VersionNotFoundError(
             f"the manifest of version {location.version} is gone; cleanup may have removed it",
             path=f"{store.uri}/{location.path}",
-        ) from error
+        )
+    return data
 
 
 def check_version(version: int, location: ManifestLocation, path: str) -> None:

@@ -10,7 +10,6 @@ Source: table.proto, FragmentReuseIndexDetails; what the peer makes of it.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +25,7 @@ from lance_ops.errors import (
 )
 from lance_ops.pb import table_pb2
 from lance_ops.storage import validate_relative_path
+from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX, IndexMetadata
 from lance_ops.table.manifest.model import Manifest

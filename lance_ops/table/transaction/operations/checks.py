@@ -14,6 +14,7 @@ from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.row_ids import decode_row_ids, decode_row_versions, inline
 from lance_ops.table.transaction.apply_fragments import (
     count_moved_rows,
+    free_row_id,
     has_all_row_ids,
     replace_columns,
     storage_version,
@@ -160,7 +161,8 @@ def check_moved_rows(manifest: Manifest, fragments: Iterable[Fragment]) -> None:
             raise wrong("rows that move keep the version that created them, and that alone", fragment)
         decode_row_versions(inline(fragment.created_at_versions), rows=moved)
         seen.append(decode_row_ids(inline(fragment.row_ids), rows=moved))
-        if moved and int(seen[-1].max()) >= manifest.next_row_id:
+        highest = int(seen[-1].max()) if moved else -1
+        if highest >= manifest.next_row_id and highest >= free_row_id(manifest):
             raise wrong("a row that moves has an id that was never given", fragment)
     # Sorted rather than by `np.unique`, which hashes and takes twenty times as long for numbers so close.
     ids = np.sort(np.concatenate(seen)) if seen else np.zeros(0, np.uint64)

@@ -1,0 +1,87 @@
+"""Blob extents: the bytes beside and within a data file that its blobs of 2.2 need, told by descriptors."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.io.side_files import side_name
+from lance_ops.file.reader import FileReader
+from lance_ops.file.schema.blob_fields import DESCRIPTOR, only_descriptors
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.v2_1.blob.read_v2 import DEDICATED, INLINE, PACKED, parse_descriptors
+
+_ROWS_AT_ONCE = 1 << 18
+
+
+@dataclass(slots=True)
+class BlobExtents:
+    """What the blobs of a data file need.
+
+    Attributes:
+        beside: Bytes that each side file must have, by its name.
+        within: Bytes that the data file itself must have.
+    """
+
+    beside: dict[str, int] = field(default_factory=dict)
+    within: int = 0
+
+
+def blob_extents(
+    reader: FileReader, fields: Sequence[Field], column_indices: Mapping[int, int]
+) -> BlobExtents:
+    """Read the descriptors of all rows of a data file, deleted ones included.
+
+    Args:
+        reader: The open file.
+        fields: Fields of the table; those without blobs are not read.
+        column_indices: Physical column of each field id, as the manifest says.
+
+    Raises:
+        CorruptFileError: The descriptors cannot be read or contradict themselves.
+        UnsupportedError: Blobs of a kind that is not known.
+    """
+    shown = only_descriptors(Schema(tuple(fields)))
+    found = BlobExtents()
+    if not any(node.id in column_indices for node in shown.walk() if node.id >= 0):
+        return found
+    for start in range(0, reader.num_rows, _ROWS_AT_ONCE):
+        stop = min(start + _ROWS_AT_ONCE, reader.num_rows)
+        table = reader.read_table(shown, column_indices, start=start, stop=stop)
+        for column in table.columns:
+            for chunk in column.chunks:
+                for descriptors in _descriptors_in(chunk):
+                    _add(found, descriptors, reader.path)
+    return found
+
+
+def _descriptors_in(array: pa.Array) -> Iterator[pa.Array]:
+    kind = array.type
+    if kind == DESCRIPTOR:
+        yield array
+    elif pa.types.is_struct(kind):
+        for number in range(kind.num_fields):
+            yield from _descriptors_in(array.field(number))
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from _descriptors_in(array.flatten())
+
+
+def _add(found: BlobExtents, descriptors: pa.Array, path: str) -> None:
+    parsed = parse_descriptors(descriptors)
+    ends = parsed.position + parsed.size
+    if bool((ends < 0).any()):
+        raise CorruptFileError("a blob has a position that cannot be", path=path)
+    inline = ends[(parsed.kind == INLINE) & (parsed.size > 0)]
+    found.within = max(found.within, int(inline.max(initial=0)))
+    for kind in (PACKED, DEDICATED):
+        chosen = parsed.valid & (parsed.kind == kind)
+        # A file of one value begins with it.
+        needed = (ends if kind == PACKED else parsed.size)[chosen]
+        numbers, places = np.unique(parsed.number[chosen], return_inverse=True)
+        highest = np.zeros(len(numbers), np.int64)
+        np.maximum.at(highest, places, needed)
+        for number, size in zip(numbers.tolist(), highest.tolist(), strict=True):
+            name = side_name(number)
+            found.beside[name] = max(found.beside.get(name, 0), size)

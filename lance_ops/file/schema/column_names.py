@@ -1,0 +1,70 @@
+"""Column names: those that no column of a table may have, because pylance cannot read such a table.
+
+Pylance reserves the names of the row columns for top-level columns, finds no column without a name, and
+aborts the process over a NUL in a name at any depth.
+"""
+
+from collections.abc import Collection, Iterator
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import SchemaCache
+
+RESERVED_NAMES = frozenset(
+    {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
+)
+"""Names of the columns that a scan adds to rows; fields of structs may have them."""
+
+_ASKED_BY = {"_rowid": "with_row_id=True", "_rowaddr": "with_row_address=True"}
+
+
+def refused_names(schema: Schema) -> tuple[tuple[str, str], ...]:
+    """Find the columns of a table that pylance cannot read.
+
+    Args:
+        schema: Of the table.
+
+    Returns:
+        Name of each top-level column, and what is wrong with its name or that of a field in it.
+    """
+    return _refused(schema)
+
+
+def _find(schema: Schema) -> Iterator[tuple[str, str]]:
+    for top in schema.fields:
+        if not top.name:
+            yield top.name, "a column has no name"
+        elif top.name in RESERVED_NAMES:
+            yield top.name, f"the column name {top.name!r} is reserved"
+        for node in top.walk():
+            if "\0" in node.name:
+                yield top.name, f"the column name {node.name!r} contains a NUL character"
+
+
+# Wide tables have thousands of fields, and each commit asks.
+_refused: SchemaCache[tuple[tuple[str, str], ...]] = SchemaCache(lambda schema: tuple(_find(schema)), 64)
+
+
+def check_column_names(schema: Schema, known: Collection[str] = (), *, path: str | None = None) -> None:
+    """Refuse new columns that would make a table unreadable for pylance.
+
+    Args:
+        schema: What the table becomes.
+        known: Names of the columns that it has already: tables of earlier versions keep their columns until
+            they are renamed or dropped.
+        path: The table, for the error.
+
+    Raises:
+        InvalidArgumentError: Names the column, and says what to do.
+    """
+    for name, problem in refused_names(schema):
+        if name not in known:
+            raise InvalidArgumentError(problem, path=path, field=name, hint=_hint(name))
+
+
+def _hint(name: str) -> str:
+    if name not in RESERVED_NAMES:
+        return "give the column another name"
+    option = _ASKED_BY.get(name)
+    origin = f"rows read by {option} have this column: " if option else ""
+    return f'{origin}drop it before the write, data.drop_columns(["{name}"]), or give it another name'

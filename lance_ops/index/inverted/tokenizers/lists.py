@@ -1,0 +1,43 @@
+"""Lists of texts: the items of a list are one text, with a blank between them, as in pylance."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_ops.file.schema.logical_types import JSON_TYPE
+from lance_ops.file.schema.model import Field
+from lance_ops.index.column import value_type
+
+
+def holds_texts(field: Field) -> bool:
+    """Whether a column holds texts or lists of texts, which full-text search takes."""
+    kind = value_type(field)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        items = [child.logical_type for child in field.children]
+        return _is_text(kind.value_type) and JSON_TYPE not in items
+    return _is_text(kind) and field.logical_type != JSON_TYPE
+
+
+def joined_items(values: pa.Array) -> pa.Array:
+    """One text for each list: its items that are not null, in a row. Texts come back as they are.
+
+    Args:
+        values: An array of `string` or `large_string`, or of lists of them.
+
+    Returns:
+        As many texts; null for null, and "" for a list without items.
+    """
+    if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+        return values
+    items = pc.list_flatten(values)
+    known = items.is_valid()
+    owners = pc.list_parent_indices(values).filter(known).to_numpy()
+    ends = np.cumsum(np.bincount(owners, minlength=len(values)))
+    offsets = pa.array(np.concatenate(([0], ends)), pa.int64())
+    texts = items.filter(known).cast(pa.large_string())
+    joined = pc.binary_join(pa.LargeListArray.from_arrays(offsets, texts), pa.scalar(" ", texts.type))
+    return pc.if_else(values.is_valid(), joined, pa.scalar(None, joined.type))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

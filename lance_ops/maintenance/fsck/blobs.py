@@ -1,0 +1,67 @@
+"""Fsck of blobs: the bytes that blobs of 2.2 point to are there, within data files and beside them."""
+
+from collections.abc import Iterator, Mapping
+
+from lance_ops.errors import FileMissingError, LanceOpsError, UnsupportedError
+from lance_ops.file.blob_extents import blob_extents
+from lance_ops.file.io.side_files import side_folder
+from lance_ops.file.reader import FileReader
+from lance_ops.maintenance.fsck.findings import Finding, Severity
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.data_file import DataFile
+from lance_ops.table.side_sizes import blob_field_ids, file_key, list_side_sizes, may_have_side_files
+
+_HINT = "bring the file back under its name, or restore an older version"
+
+
+def check_blobs(dataset: Dataset) -> Iterator[Finding]:
+    """Every blob lies within its data file or in a side file that is there and long enough."""
+    blobs = blob_field_ids(dataset.lance_schema)
+    if not blobs:
+        return
+    files = {
+        file_key(file): (fragment.id, file)
+        for fragment in dataset.manifest.fragments
+        for file in fragment.all_files
+        if may_have_side_files(file, blobs)
+    }
+    sizes = list_side_sizes(dataset.bases, (file for _, file in files.values()))
+    for key, (fragment_id, file) in files.items():
+        try:
+            yield from _file_findings(dataset, fragment_id, file, sizes.get(key, {}))
+        except FileMissingError:
+            # The check of files says so.
+            continue
+        except LanceOpsError as error:
+            severity = Severity.WARNING if isinstance(error, UnsupportedError) else Severity.ERROR
+            message = f"blobs of fragment {fragment_id} cannot be checked: {error.message}"
+            yield Finding("blobs_present", severity, message, error.path or file.path)
+
+
+def _file_findings(
+    dataset: Dataset, fragment_id: int, file: DataFile, sizes: Mapping[str, int]
+) -> Iterator[Finding]:
+    store, path = dataset.bases.data_path(file)
+    reader = FileReader.open(store, path, size=file.size_bytes or None)
+    columns = file.live_columns
+    for field in dataset.lance_schema.fields:
+        if not any(node.id in columns for node in field.walk()):
+            continue
+        extents = blob_extents(reader, (field,), columns)
+        of_field = f"blobs of field {field.name!r} of fragment {fragment_id}"
+        if extents.within > reader.size_bytes:
+            message = (
+                f"{of_field} need {extents.within:,} bytes of their data file, which has "
+                f"{reader.size_bytes:,}; restore an older version"
+            )
+            yield Finding("blobs_present", Severity.ERROR, message, path)
+        for name, needed in sorted(extents.beside.items()):
+            place = f"{side_folder(path)}/{name}"
+            size = sizes.get(name)
+            if size is None:
+                message = f"a side file with {of_field} is missing; {_HINT}"
+            elif size < needed:
+                message = f"a side file with {of_field} has {size:,} bytes and needs {needed:,}; {_HINT}"
+            else:
+                continue
+            yield Finding("blobs_present", Severity.ERROR, message, place)

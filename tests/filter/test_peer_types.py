@@ -1,0 +1,153 @@
+"""Which types fit each other: every pair of a column and a constant, and of two columns, beside the peer.
+
+Where both libraries take a filter they select the same rows. Where only one does, the pair is named here.
+"""
+
+import datetime as dt
+import decimal
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from lance_ops.errors import PredicateError
+from lance_ops.filter import parse_filter, select
+
+lance = pytest.importorskip("lance")
+pytestmark = pytest.mark.peer
+
+NUMBERS = [0, 1, None, 2]
+DAYS = [dt.date(1970, 1, 1), dt.date(1970, 1, 2), None, dt.date(2024, 5, 1)]
+MOMENTS = pa.array([0, 1, None, 1_714_521_600], pa.timestamp("s"))
+TEXTS = ["a", "b", None, "c"]
+COLUMNS = {
+    **{f"i{bits}": pa.array(NUMBERS, f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": pa.array(NUMBERS, f"uint{bits}") for bits in (8, 16, 32, 64)},
+    **{f"f{bits}": pa.array(NUMBERS, pa.float32()).cast(f"float{bits}") for bits in (16, 32, 64)},
+    "dec": pa.array([None if n is None else decimal.Decimal(n) for n in NUMBERS], pa.decimal128(10, 2)),
+    "wide": pa.array([None if n is None else decimal.Decimal(n) for n in NUMBERS], pa.decimal256(40, 2)),
+    "b": pa.array([True, False, None, True]),
+    "s": pa.array(TEXTS),
+    "ls": pa.array(TEXTS, pa.large_string()),
+    "ds": pa.array(TEXTS).dictionary_encode(),
+    "bin": pa.array([b"a", b"b", None, b"c"]),
+    "lbin": pa.array([b"a", b"b", None, b"c"], pa.large_binary()),
+    "fixed": pa.array([b"a", b"b", None, b"c"], pa.binary(1)),
+    "d32": pa.array(DAYS, pa.date32()),
+    "d64": pa.array(DAYS, pa.date64()),
+    **{f"t{unit}": MOMENTS.cast(pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")},
+    "tz": MOMENTS.cast(pa.timestamp("us", "UTC")),
+    **{f"c{unit}": pa.array(NUMBERS, pa.int32()).cast(pa.time32(unit)) for unit in ("s", "ms")},
+    **{f"c{unit}": pa.array(NUMBERS, pa.int64()).cast(pa.time64(unit)) for unit in ("us", "ns")},
+    **{f"p{unit}": pa.array(NUMBERS, pa.int64()).cast(pa.duration(unit)) for unit in ("s", "ms", "us", "ns")},
+}
+FAMILIES = {"i": "number", "u": "number", "f": "number", "w": "number", "s": "text", "l": "text", "c": "time"}
+
+
+def family(name: str) -> str:
+    """The family of a column's type."""
+    by_name = {"fixed": "bytes", "bin": "bytes", "lbin": "bytes", "dec": "number", "ds": "text", "b": "bool"}
+    return (
+        by_name.get(name)
+        or {"d": "date", "t": "timestamp", "p": "duration"}.get(name[0])
+        or FAMILIES[name[0]]
+    )
+
+
+CONSTANTS = {
+    "number": ["1", "-1", "1.5", "1e0", "2024-05-01", "9223372036854775808", "CAST(1 AS INT)"],
+    "text": ["'a'", "'1'"],
+    "day": ["'2024-05-01'"],
+    "bool": ["TRUE"],
+    "bytes": ["x'61'"],
+    "date": ["DATE '2024-05-01'", "CAST('1970-01-02' AS DATE)"],
+    "timestamp": ["TIMESTAMP '1970-01-01 00:00:01'", "CAST('2024-05-01' AS TIMESTAMP)"],
+}
+FORMS = ["{0} = {1}", "{1} < {0}", "{0} IN ({1})", "{0} IS DISTINCT FROM {1}"]
+FUNCTIONS = ["nullif({0}, {1}) IS NULL", "coalesce({0}, {1}) IS NULL"]
+
+OURS_ALONE = {
+    # Numbers are compared as numbers, in a wider type where the column's does not hold the constant.
+    ("number", "number"),
+    # Dates and times in quotes are read as such; bytes of one length meet those of any.
+    *(("date", "day"), ("timestamp", "day"), ("bytes", "bytes"), ("bytes", "text"), ("text", "bytes")),
+    *(("time", "time"), ("bytes", "day")),
+}
+"""Families that are compared here, and of which the peer refuses some pairs."""
+PEERS_ALONE = {
+    # A number of days, or a date without quotes.
+    *(
+        ("date", "number"),
+        ("number", "date"),
+        ("time", "number"),
+        ("timestamp", "number"),
+        ("number", "timestamp"),
+    ),
+    # Text that the peer converts value by value, where each of them reads so.
+    *(("text", "number"), ("number", "text"), ("text", "date"), ("text", "timestamp"), ("text", "time")),
+    *(
+        ("date", "text"),
+        ("timestamp", "text"),
+        ("time", "text"),
+        ("time", "day"),
+        ("bool", "text"),
+        ("number", "day"),
+    ),
+    # Bytes beside text.
+    *(("bytes", "day"), ("text", "bytes"), ("bytes", "text")),
+}
+"""Families that are refused here, and of which the peer takes some pairs."""
+
+
+@pytest.fixture(scope="module")
+def rows() -> pa.Table:
+    return pa.table({"id": range(4), **COLUMNS})
+
+
+@pytest.fixture(scope="module")
+def dataset(rows, tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("types") / "rows.lance")
+    return lance.write_dataset(rows, path, data_storage_version="2.1")
+
+
+def ours(rows: pa.Table, sql: str) -> list[int] | None:
+    """Ids that we select; None where the filter is refused when it is parsed."""
+    try:
+        expression = parse_filter(sql, rows.schema)
+    except PredicateError:
+        return None
+    return rows["id"].filter(select(expression, rows)).to_pylist()
+
+
+def theirs(dataset, sql: str) -> list[int] | None:
+    """Ids that the peer selects; None where it refuses the filter, or a value."""
+    try:
+        return dataset.to_table(columns=["id"], filter=sql)["id"].to_pylist()
+    except (ValueError, OSError, pa.ArrowException):
+        return None
+
+
+def pairs(name: str) -> Iterator[tuple[str, str]]:
+    """What a column is compared with: the family, and the filter."""
+    for kind, constants in CONSTANTS.items():
+        for constant in constants:
+            for form in (*FORMS, *FUNCTIONS):
+                yield kind, form.format(name, constant)
+    for other in COLUMNS:
+        for form in (FORMS[0], *FUNCTIONS):
+            yield family(other), form.format(name, other)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_each_pair_of_types_is_taken_or_refused_as_by_the_peer(rows, dataset, name):
+    wrong = []
+    for kind, sql in pairs(name):
+        here, there = ours(rows, sql), theirs(dataset, sql)
+        pair = (family(name), kind)
+        if here is None or there is None:
+            known = PEERS_ALONE if here is None else OURS_ALONE
+            if here != there and pair not in known:
+                wrong.append((sql, pair, here, there))
+        elif here != there:
+            wrong.append((sql, pair, here, there))
+    assert wrong == []
