@@ -19,8 +19,8 @@ from throwaway_environment import make_environment
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(path.stem for path in (ROOT / "lance_ops" / "pb").glob("*_pb2.py"))
 
-# The oldest release we allow, the last of its line, and 6.x from its first line to whatever is newest now.
-RELEASES = ("==5.29.0", "==5.29.*", "==6.30.*", "==6.31.*", "==6.32.*", "<7")
+# The oldest release we allow, the last of its line, 6.x and 7.x from their first lines to the newest release.
+RELEASES = ("==5.29.1", "==5.29.*", "==6.30.*", "==6.31.*", "==6.32.*", "<7", "==7.34.*", "<8")
 # The pure Python implementation is the fallback where no wheel fits the machine.
 IMPLEMENTATIONS = ("upb", "python")
 

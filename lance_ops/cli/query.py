@@ -1,19 +1,16 @@
 """The commands that read rows: query and changes."""
 
-import base64
 import json
-from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lance_ops.cli.command import Call, dataset_command
 from lance_ops.cli.output import print_rows
+from lance_ops.cli.values import plain_rows
 from lance_ops.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lance_ops.table.dataset import Dataset
 
 _ROWS = 20
@@ -65,7 +62,7 @@ def query_command(
         )
         return
     table = scan.to_table()
-    rows = [{name: _plain(value) for name, value in row.items()} for row in _rows(table)]
+    rows = plain_rows(table)
     if call.as_json:
         call.show({"operation": "query", "uri": dataset.uri, "version": dataset.version, "rows": rows})
         return
@@ -92,13 +89,12 @@ def changes_command(call: Call, *, since: str, until: str | None, columns: str |
     rows: list[dict[str, Any]] = []
     for batch in feed:
         counts.update(batch.column(CHANGE_TYPE).to_pylist())
-        rows += batch.slice(0, limit - len(rows)).to_pylist()
-    plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
+        rows += plain_rows(batch.slice(0, limit - len(rows)))
     if call.as_json:
         head = {"operation": "changes", "uri": dataset.uri, "version": dataset.version}
-        call.show({**head, "counts": dict(counts), "rows": plain})
+        call.show({**head, "counts": dict(counts), "rows": rows})
         return
-    print_rows(feed.schema.names, [[_short(value) for value in row.values()] for row in plain])
+    print_rows(feed.schema.names, [[_short(value) for value in row.values()] for row in rows])
     told = ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items())) or "no row differs"
     click.echo(told)
 
@@ -115,30 +111,6 @@ def _parsed(name: str, text: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise InvalidArgumentError(f"it is no JSON: {error}", field=f"--{name}") from error
-
-
-def _rows(table: "pa.Table") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = table.to_pylist()
-    return found
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
-    match value:
-        case bytes():
-            return base64.b64encode(value).decode()
-        case float() if value != value or value in (float("inf"), float("-inf")):
-            return str(value)
-        case datetime() | date() | time():
-            return value.isoformat()
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case dict():
-            return {str(name): _plain(item) for name, item in value.items()}
-        case None | bool() | int() | float() | str():
-            return value
-        case _:
-            return str(value)
 
 
 def _short(value: Any) -> str:

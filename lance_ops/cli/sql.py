@@ -8,6 +8,7 @@ import click
 from lance_ops.cli.command import running
 from lance_ops.cli.options import KeyValueType, spark_option
 from lance_ops.cli.output import fail, print_rows
+from lance_ops.cli.values import plain_rows
 from lance_ops.errors import LanceOpsError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def sql_command(
 
 
 def _print(table: "pa.Table", *, as_json: bool) -> None:
-    rows = table.to_pylist()
+    rows = plain_rows(table)
     if as_json:
         click.echo(json.dumps({"rows": rows}))
     elif rows:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.filter.expression import Literal
 from lance_ops.filter.types.coercion import (
     FLOAT64,
@@ -100,7 +101,7 @@ def number_as(text: str, target: pa.DataType) -> Literal | None:
 def nearest_float(value: float, target: pa.DataType) -> float:
     """`value` rounded to the floating-point type."""
     with np.errstate(over="ignore"):
-        return float(target.to_pandas_dtype()(value))
+        return float(number_dtype(target).type(value))
 
 
 def narrowed(literal: Literal, target: pa.DataType) -> Literal | None:

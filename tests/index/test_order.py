@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.index.order import sort_order
 
 
@@ -31,7 +32,7 @@ def test_negative_zero_comes_before_zero() -> None:
 @pytest.mark.parametrize("arrow_type", [pa.float16(), pa.float32(), pa.float64()])
 @given(values=st.lists(st.floats(width=16), max_size=50))
 def test_floats_sort_by_their_total_order(arrow_type: pa.DataType, values: list[float]) -> None:
-    array = pa.array(np.array(values, dtype=arrow_type.to_pandas_dtype()), arrow_type)
+    array = pa.array(np.array(values, dtype=number_dtype(arrow_type)), arrow_type)
 
     def key(value: float) -> int:
         bits = struct.unpack("<q", struct.pack("<d", value))[0]

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from lance_ops.encoding.arrays import number_dtype
+
 WORDS = ("", "a", "é", "日本", "lance", "a longer value " * 4)
 
 FLAT_TYPES = [
@@ -274,7 +276,7 @@ def _random_flat(data_type: pa.DataType, length: int, mask: np.ndarray, rng: np.
     types = pa.types
     width = data_type.bit_width // 8
     if types.is_floating(data_type):
-        values = rng.normal(size=length).astype(data_type.to_pandas_dtype())
+        values = rng.normal(size=length).astype(number_dtype(data_type))
         return pa.array(values, data_type, mask=mask)
     if types.is_fixed_size_binary(data_type) and not types.is_decimal(data_type):
         raw = rng.integers(0, 256, length * width, dtype=np.uint8).tobytes()

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from lance_ops.encoding.arrays import number_dtype
+
 INTEGERS = {
     "i8": pa.int8(),
     "i16": pa.int16(),
@@ -89,7 +91,7 @@ def random_rows(rng: random.Random, count: int) -> pa.Table:
     for name, data_type in FLOATS.items():
         values = np.array([real() for _ in range(count)])
         with np.errstate(over="ignore"):
-            narrow = values.astype(data_type.to_pandas_dtype())
+            narrow = values.astype(number_dtype(data_type))
         columns[name] = pa.array(narrow, mask=np.array([rng.random() < 0.15 for _ in range(count)]))
     columns["dec"] = column(lambda: number(9, 2), DECIMALS["dec"])
     columns["wide"] = column(lambda: number(15, 5), DECIMALS["wide"])

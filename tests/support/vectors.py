@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 import lance_ops as lo
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.reading import current_addresses
 from lance_ops.index.registry import kind_of
@@ -39,7 +40,7 @@ def vector_table(
         broken = rng.random(rows)
         vectors[broken < 0.003] = np.nan
         vectors[(broken > 0.003) & (broken < 0.006), 2] = np.inf
-        flat = pa.array(vectors.astype(value_type.to_pandas_dtype()).ravel(), value_type)
+        flat = pa.array(vectors.astype(number_dtype(value_type)).ravel(), value_type)
     lists = pa.FixedSizeListArray.from_arrays(
         flat, dimension, mask=pa.array(rng.random(rows) < 0.005, pa.bool_())
     )

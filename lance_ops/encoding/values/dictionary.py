@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.encoding.bits.bitmap import apply_validity, encode_bitmap
 from lance_ops.encoding.values.lookup import look_up_entries
 from lance_ops.errors import CorruptFileError
@@ -101,7 +102,7 @@ def encode_dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:
         fewer rows at once will fit.
     """
     if array.null_count == len(array):
-        zeros = np.zeros(len(array), dtype=array.type.index_type.to_pandas_dtype())
+        zeros = np.zeros(len(array), dtype=number_dtype(array.type.index_type))
         return pa.array(zeros), pa.nulls(1, array.type.value_type)
     if array.dictionary.null_count or has_many_unused(array):
         array = compact_dictionary(array)
@@ -110,7 +111,7 @@ def encode_dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:
         return array.indices, items
     null_entry = len(items)
     index_type = array.type.index_type
-    if null_entry > np.iinfo(index_type.to_pandas_dtype()).max:
+    if null_entry > np.iinfo(number_dtype(index_type)).max:
         compact = compact_dictionary(array)
         return encode_dictionary(compact) if len(compact.dictionary) < null_entry else None
     numbers = pc.fill_null(array.indices, pa.scalar(null_entry, index_type))

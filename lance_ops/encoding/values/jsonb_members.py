@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.encoding.kernels.fronts.values import jsonb
 
 _NULL, _STRING, _NUMBER, _FALSE, _TRUE = range(5)
@@ -53,7 +54,7 @@ def members_of(
         known = kinds == _STRING
         values = _texts(data, starts, np.where(known, sizes, 0), known)
     else:
-        numbers, known = _numbers(data, kinds, starts, sizes, np.dtype(result.to_pandas_dtype()))
+        numbers, known = _numbers(data, kinds, starts, sizes, number_dtype(result))
         values = pa.array(numbers, mask=~known)
     return values, ~known & (kinds != jsonb.MISSING) & (kinds != _NULL)
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.encoding.chunks import (
     CHUNK_ROOM,
     ChunkBuffer,
@@ -308,7 +309,7 @@ def _dictionary_array(
     if len(positions) and int(positions.max()) >= len(items):
         raise CorruptFileError(f"a value points outside of its dictionary of {len(items)} entries")
     index_type = data_type.index_type if is_dictionary else pa.int32()
-    indices = pa.array(positions.astype(index_type.to_pandas_dtype()), mask=None if valid is None else ~valid)
+    indices = pa.array(positions.astype(number_dtype(index_type)), mask=None if valid is None else ~valid)
     if keep is not None:
         indices = indices.filter(pa.array(keep))
     return pa.DictionaryArray.from_arrays(indices, items)

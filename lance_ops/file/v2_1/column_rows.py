@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.encoding.bits.bitmap import apply_validity, decode_bitmap
 from lance_ops.encoding.pages.levels import Layer, Nest, unravel
 from lance_ops.encoding.values.fixed_size_list import rebase_nested
@@ -175,6 +176,6 @@ def look_up(indices: Values, items: pa.Array, data_type: pa.DataType) -> pa.Arra
         return look_up_entries(numbers, items)
     require_inside(numbers, len(items))
     positions = pa.array(numbers)
-    if len(items) and len(items) - 1 > np.iinfo(data_type.index_type.to_pandas_dtype()).max:
+    if len(items) and len(items) - 1 > np.iinfo(number_dtype(data_type.index_type)).max:
         return encode_indices(items.take(positions), data_type)
     return pa.DictionaryArray.from_arrays(positions.cast(data_type.index_type), items)

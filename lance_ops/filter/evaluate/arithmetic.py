@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.filter.functions.signature import Datum
 from lance_ops.filter.functions.time import add_interval
 from lance_ops.filter.types.coercion import INTERVAL, decimal_type, physical_type
@@ -69,7 +70,7 @@ def _with_numpy(function: Any, left: Datum, right: Datum) -> pa.Array:
     arrays = [
         side.to_numpy(zero_copy_only=False)
         if isinstance(side, pa.Array)
-        else side.type.to_pandas_dtype()(side.as_py())
+        else number_dtype(side.type).type(side.as_py())
         for side in sides
     ]
     with np.errstate(all="ignore"):

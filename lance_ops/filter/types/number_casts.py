@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.filter.types.coercion import (
     decimal_type,
     physical_type,
@@ -33,7 +34,7 @@ def float_to_int(values: pa.Array, _source: pa.DataType, target: pa.DataType) ->
         ArrowInvalid: One is out of range.
     """
     whole = pc.trunc(values.cast(pa.float64()))
-    limits = np.iinfo(target.to_pandas_dtype())
+    limits = np.iinfo(number_dtype(target))
     # The upper limit itself has no exact double for 64 bits; the power of two above it has.
     fits = pc.and_(pc.greater_equal(whole, float(limits.min)), pc.less(whole, float(int(limits.max) + 1)))
     if pc.all(fits).as_py() is False:

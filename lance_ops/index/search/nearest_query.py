@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.index.scored import NearestQuery
 from lance_ops.index.vector.metric import metric_named
@@ -110,7 +111,7 @@ def _vector_type(dataset: Snapshot, column: Any) -> pa.FixedSizeListType:
 def _vectors(given: Any, kind: pa.FixedSizeListType) -> npt.NDArray[Any]:
     """One vector a row, with values as NearestQuery has them."""
     values = kind.value_type
-    wanted = np.float32 if values == pa.float16() else np.dtype(values.to_pandas_dtype())
+    wanted = np.float32 if values == pa.float16() else number_dtype(values)
     try:
         found = np.atleast_2d(np.asarray(_plain(given)))
         with np.errstate(invalid="ignore", over="ignore"):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.errors import InvalidArgumentError, LanceOpsError, UnsupportedError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Field
@@ -275,7 +276,7 @@ def _check_column(dataset: Snapshot, segment: IndexMetadata, model: Model) -> No
         raise InvalidArgumentError(
             f"it is of {model.quantizer.dimension} dimensions, and the column is {column}"
         )
-    if model.centroids.dtype != np.dtype(column.value_type.to_pandas_dtype()):
+    if model.centroids.dtype != number_dtype(column.value_type):
         raise InvalidArgumentError(f"its centroids are {model.centroids.dtype}, and the column is {column}")
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.kind import Parameters
 from lance_ops.index.vector.faiss_library import load_faiss
@@ -63,7 +64,7 @@ def train(sample: Vectors, parameters: Parameters, partitions: int, value_type: 
         UnsupportedError: faiss is not installed.
     """
     metric = parameters["metric"]
-    dtype = value_type.to_pandas_dtype()
+    dtype = number_dtype(value_type)
     if metric == "hamming":
         quantizer = FlatQuantizer(sample.shape[1], metric, value_type)
         bits, loss = _binary_centroids(sample, partitions, parameters)

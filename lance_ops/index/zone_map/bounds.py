@@ -5,6 +5,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_ops.encoding.arrays import number_dtype
+
 
 def zone_bounds(values: pa.Array, starts: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
     """The columns `min`, `max`, `null_count` and `nan_count` of runs that begin at `starts`.
@@ -53,7 +55,7 @@ def _extremes_of_numbers(values: pa.Array, starts: npt.NDArray[np.int64]) -> tup
     kind, width = values.type, values.type.bit_width
     if pa.types.is_temporal(kind):
         values = values.view(pa.int32() if width == 32 else pa.int64())
-    number = np.dtype(values.type.to_pandas_dtype())
+    number = number_dtype(values.type)
     lowest, highest = (
         (-np.inf, np.inf) if number.kind == "f" else (np.iinfo(number).min, np.iinfo(number).max)
     )

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.ipc
 from pyroaring import BitMap, FrozenBitMap
 
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.storage import Store
 from lance_ops.table.manifest.fragment import DeletionFile, DeletionFileType, Fragment
@@ -198,9 +199,7 @@ def _decode_array(data: bytes | pa.Buffer, path: str) -> DeletionVector:
     if any(column.null_count for column in columns):
         raise CorruptFileError("there are nulls among the row offsets", path=path)
     parts = [column.to_numpy() for column in columns]
-    offsets = (
-        parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, types[0].to_pandas_dtype()), *parts])
-    )
+    offsets = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, number_dtype(types[0])), *parts])
     if len(offsets) and offsets.min() < 0:
         raise CorruptFileError(f"there is no row {offsets.min()}", path=path)
     return DeletionVector.from_offsets(offsets)

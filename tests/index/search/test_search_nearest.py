@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lance_ops as lo
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.errors import InvalidArgumentError
 
 pytestmark = pytest.mark.peer
@@ -33,7 +34,7 @@ def table(values: pa.DataType) -> pa.Table:
         vectors[4][0], vectors[5][0] = float("nan"), float("inf")
 
     def column(rows: list) -> pa.Array:
-        convert = np.dtype(values.to_pandas_dtype()).type
+        convert = number_dtype(values).type
         rows = [None if row is None else [convert(value) for value in row] for row in rows]
         return pa.array(rows, pa.list_(values, DIMENSION))
 

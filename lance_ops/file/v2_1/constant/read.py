@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.encoding.chunks import read_words
 from lance_ops.encoding.pages.levels import Layer, count_rows, find_row_starts, visible_below
 from lance_ops.encoding.values.binary import is_binary_like
@@ -133,7 +134,7 @@ def _build(
 
 def _repeat(one: pa.Array, count: int, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(data_type):
-        zeros = np.zeros(count, dtype=data_type.index_type.to_pandas_dtype())
+        zeros = np.zeros(count, dtype=number_dtype(data_type.index_type))
         return pa.DictionaryArray.from_arrays(pa.array(zeros), one)
     return repeat_entry(one, count)
 

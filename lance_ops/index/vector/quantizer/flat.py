@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.arrays import number_dtype
 from lance_ops.encoding.kernels.fronts.index.code_distances import squared_distances
 from lance_ops.index.vector.metric import Distances, Vectors, flat_distances
 from lance_ops.index.vector.quantizer.base import Codes, Quantizer, lists_of, matrix_of, stops_of
@@ -47,7 +48,7 @@ class FlatQuantizer(Quantizer):
     ) -> pa.Table:
         """See `Quantizer.encode`."""
         del centroids, partitions
-        stored = vectors.astype(self._list_type.value_type.to_pandas_dtype(), copy=False)
+        stored = vectors.astype(number_dtype(self._list_type.value_type), copy=False)
         return pa.table([lists_of(stored, self._list_type)], schema=self.columns)
 
     def decode(self, rows: pa.Table) -> Vectors:

@@ -1,0 +1,95 @@
+"""Run the unit tests and a walk of every operation with the oldest allowed dependencies, and without pandas.
+
+    python tools/lowest.py [arguments of pytest]
+
+Installs the lower bounds of pyproject.toml into an environment of its own under `.cache`: those of the core,
+and of the extras that do without pandas. Test tools and the official library have the versions of
+`constraints.txt`. Needs a package index.
+"""
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from throwaway_environment import make_environment
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = ROOT / ".cache" / "lowest"
+
+EXTRAS = ("geo", "objectstore", "text", "vector")
+"""Extras of the environment. Spark and Dagster bring pandas along, or need it."""
+
+LEFT_OUT = (
+    "tests/encoding/kernels/test_fronts.py",  # old numpy prints its types otherwise
+    "tests/fleet/report/test_report_page.py",  # a browser
+    "tests/fleet/run/test_run_on_spark.py",
+    "tests/maintenance/ingest/test_source.py",  # pandas, DuckDB
+    "tests/maintenance/test_tasks.py",  # Spark
+    "tests/table/test_arrow_dataset.py",  # DuckDB
+    "tests/table/test_dataset_interop.py",  # pandas
+    "tests/table/test_extension_values.py",  # pandas
+    "tests/testing/test_suites.py",  # Dagster
+    "tests/test_public_api.py",  # Spark
+)
+"""Unit tests that need what the environment does not have."""
+
+TEST_TOOLS = ("hypothesis", "packaging", "psutil", "pylance", "pytest", "pytest-xdist")
+"""What the tests import beside the product. None of them depends on pandas."""
+
+
+def lowest_release(declared: str) -> str:
+    """Return the requirement that pins the lower bound of `declared`.
+
+    Args:
+        declared: A requirement with one `>=`, as in `pyproject.toml`.
+
+    Raises:
+        ValueError: There is no lower bound, or more than one.
+
+    Example:
+        >>> lowest_release("protobuf>=5.29,<7")
+        'protobuf==5.29'
+    """
+    requirement = Requirement(declared)
+    bounds = [bound.version for bound in requirement.specifier if bound.operator in {">=", "=="}]
+    if len(bounds) != 1:
+        raise ValueError(f"{declared}: expected one lower bound, got {len(bounds)}")
+    return f"{requirement.name}=={bounds[0]}"
+
+
+def pinned_tools(constraints: Iterable[str]) -> list[str]:
+    """Return the lines of `constraints.txt` that pin the test tools.
+
+    Args:
+        constraints: Lines of the file.
+    """
+    pins = [line.strip() for line in constraints if line.strip() and not line.startswith("#")]
+    return [pin for pin in pins if canonicalize_name(Requirement(pin).name) in TEST_TOOLS]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Install what is missing or outdated and run the tests; return the exit code of pytest."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = (project["optional-dependencies"][name] for name in EXTRAS)
+    declared = [*project["dependencies"], *chain(*extras)]
+    constraints = (ROOT / "constraints.txt").read_text().splitlines()
+    python = make_environment(ENVIRONMENT, [*map(lowest_release, declared), *pinned_tools(constraints)])
+    # Compiled loops of another numba must not replace those that the project's own environment keeps.
+    environment = os.environ | {
+        "HYPOTHESIS_PROFILE": "quick",
+        "NUMBA_CACHE_DIR": str(ENVIRONMENT.with_name("lowest-kernels")),
+        "RUST_LOG": "off",
+    }
+    left_out = [f"--ignore={path}" for path in LEFT_OUT]
+    command = [str(python), "-m", "pytest", "-q", "-m", "unit", "-n", "auto", *left_out, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
