@@ -284,6 +284,18 @@ def test_fsck_reports_a_manifest_that_is_never_found(
     snapshot.drop(store)
 
 
+def test_lists_of_versions_tell_of_a_manifest_that_is_never_found(snapshot: Snapshot, clock: Clock) -> None:
+    store = snapshot.restore()
+    path = kept_manifest(store, 2)
+    dataset = lo.dataset(HidingStore(store, Hidden(clock, 1e9, path)))
+    damage = {item.version: item.damage for item in dataset.versions()}
+    assert damage.keys() == {item.version for item in list_versions(store)}
+    assert path in damage.pop(2)
+    assert set(damage.values()) == {""}
+    assert path in next(item.damage for item in dataset.history() if item.version == 2)
+    snapshot.drop(store)
+
+
 @pytest.mark.peer
 @pytest.mark.parametrize("times", [1, 10_000])
 def test_pylance_reads_all_tags_after_a_cleanup_on_files_whose_open_fails_with_enoent(
