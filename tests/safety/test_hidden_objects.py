@@ -30,7 +30,7 @@ from tests.support.interleaving import Snapshot
 
 _names = count()
 
-SHARE = float(os.environ.get("HIDDEN_SHARE", "0.03"))
+SHARE = float(os.environ.get("HIDDEN_SHARE", "0.015"))
 """Which part of the calls is tried; 1 tries all of them."""
 
 
@@ -155,7 +155,7 @@ def test_an_object_that_is_hidden_once_is_not_taken_for_a_removed_one(
     expected = content(store, None) if name != "migrate names" else before[max(before)]
     snapshot.drop(store)
     every = range(1, len(looks.looks) + 1)
-    chosen = random.Random(name).sample(every, max(2, int(SHARE * len(every)))) if SHARE < 1 else every
+    chosen = random.Random(name).sample(every, max(1, int(SHARE * len(every)))) if SHARE < 1 else every
     for number in sorted(chosen):
         store = snapshot.restore()
         hide = HideOnce(number)
