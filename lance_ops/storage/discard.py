@@ -1,6 +1,5 @@
 """Discard: delete an object that is of no further use, without waiting long for a store that fails."""
 
-import contextlib
 import threading
 
 from lance_ops.errors import LanceOpsError
@@ -8,6 +7,8 @@ from lance_ops.storage.store import Store
 
 PATIENCE = 3.0
 """Seconds after which a server that has not answered is left to itself; its client tries for a minute."""
+
+_ATTEMPTS = 3
 
 
 def discard(store: Store, path: str) -> None:
@@ -19,14 +20,17 @@ def discard(store: Store, path: str) -> None:
     """
     if not hasattr(store, "server"):
         # A store of this machine answers at once.
-        with contextlib.suppress(LanceOpsError):
-            store.delete(path)
+        _delete(store, path)
         return
-
-    def delete() -> None:
-        with contextlib.suppress(LanceOpsError):
-            store.delete(path)
-
-    thread = threading.Thread(target=delete, name="lance-discard", daemon=True)
+    thread = threading.Thread(target=_delete, args=(store, path), name="lance-discard", daemon=True)
     thread.start()
     thread.join(PATIENCE)
+
+
+def _delete(store: Store, path: str) -> None:
+    for _ in range(_ATTEMPTS):
+        try:
+            store.delete(path)
+        except LanceOpsError:
+            continue
+        return

@@ -30,7 +30,7 @@ from tests.support.interleaving import Snapshot
 
 _names = count()
 
-SHARE = float(os.environ.get("HIDDEN_SHARE", "0.03"))
+SHARE = float(os.environ.get("HIDDEN_SHARE", "0.015"))
 """Which part of the calls is tried; 1 tries all of them."""
 
 
@@ -155,7 +155,7 @@ def test_an_object_that_is_hidden_once_is_not_taken_for_a_removed_one(
     expected = content(store, None) if name != "migrate names" else before[max(before)]
     snapshot.drop(store)
     every = range(1, len(looks.looks) + 1)
-    chosen = random.Random(name).sample(every, max(2, int(SHARE * len(every)))) if SHARE < 1 else every
+    chosen = random.Random(name).sample(every, max(1, int(SHARE * len(every)))) if SHARE < 1 else every
     for number in sorted(chosen):
         store = snapshot.restore()
         hide = HideOnce(number)
@@ -281,6 +281,18 @@ def test_fsck_reports_a_manifest_that_is_never_found(
     assert not result.ok
     assert any(finding.path is not None and finding.path.endswith(path) for finding in result.findings)
     assert lo.fsck(store, deep=deep).ok
+    snapshot.drop(store)
+
+
+def test_lists_of_versions_tell_of_a_manifest_that_is_never_found(snapshot: Snapshot, clock: Clock) -> None:
+    store = snapshot.restore()
+    path = kept_manifest(store, 2)
+    dataset = lo.dataset(HidingStore(store, Hidden(clock, 1e9, path)))
+    damage = {item.version: item.damage for item in dataset.versions()}
+    assert damage.keys() == {item.version for item in list_versions(store)}
+    assert path in damage.pop(2)
+    assert set(damage.values()) == {""}
+    assert path in next(item.damage for item in dataset.history() if item.version == 2)
     snapshot.drop(store)
 
 

@@ -9,7 +9,7 @@ says why.
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from lance_ops.errors import LanceOpsError, NotFoundError, StorageError
+from lance_ops.errors import InconsistentStoreError, LanceOpsError, NotFoundError, StorageError
 from lance_ops.index.coverage import coverage
 from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.versions import age_text
@@ -109,7 +109,7 @@ def _cleanup(dataset: Dataset, policy: MaintenancePolicy) -> str:
             continue
         try:
             age = datetime.now(UTC) - read_summary(dataset.store, location).timestamp
-        except NotFoundError:
+        except (NotFoundError, InconsistentStoreError):
             continue
         # A clock that was ahead says nothing about the age.
         if age >= policy.older_than or age.total_seconds() < 0:

@@ -13,6 +13,7 @@ from lance_ops.errors import (
     CorruptManifestError,
     FileMissingError,
     FormatError,
+    InconsistentStoreError,
     LanceOpsError,
     VersionNotFoundError,
 )
@@ -129,10 +130,12 @@ def read_detached(store: Store) -> list[VersionInfo]:
 
 
 def _version(
-    location: ManifestLocation, read: ManifestSummary | FormatError, written: "_Written"
+    location: ManifestLocation,
+    read: ManifestSummary | FormatError | InconsistentStoreError,
+    written: "_Written",
 ) -> VersionInfo:
     size = location.size or 0
-    if isinstance(read, FormatError):
+    if isinstance(read, FormatError | InconsistentStoreError):
         return VersionInfo(location.version, written.at(location), 0, size, "", damage=str(read))
     return VersionInfo(
         version=read.version,
@@ -164,15 +167,15 @@ def read_history(store: Store, limit: int | None = None, *, has_blobs: bool = Fa
 def _entry_of(
     store: Store,
     location: ManifestLocation,
-    read: ManifestSummary | FormatError,
+    read: ManifestSummary | FormatError | InconsistentStoreError,
     measure: "_Measure",
     written: "_Written",
 ) -> HistoryEntry:
     try:
-        if isinstance(read, FormatError):
+        if isinstance(read, FormatError | InconsistentStoreError):
             raise read
         size = measure(read)
-    except FormatError as error:
+    except (FormatError, InconsistentStoreError) as error:
         return HistoryEntry(
             location.version,
             written.at(location),
@@ -247,15 +250,15 @@ def _transaction_or_none(store: Store, summary: ManifestSummary) -> Transaction 
 
 def _summaries(
     store: Store, locations: Sequence[ManifestLocation]
-) -> Iterator[tuple[ManifestLocation, ManifestSummary | FormatError]]:
+) -> Iterator[tuple[ManifestLocation, ManifestSummary | FormatError | InconsistentStoreError]]:
     """Summaries of the versions that are still there, or why they cannot be read."""
 
-    def read(location: ManifestLocation) -> ManifestSummary | FormatError | None:
+    def read(location: ManifestLocation) -> ManifestSummary | FormatError | InconsistentStoreError | None:
         try:
             return read_summary(store, location)
         except VersionNotFoundError:
             return None
-        except FormatError as error:
+        except (FormatError, InconsistentStoreError) as error:
             return error
 
     # On local files the work is in decoding, where threads only get into each other's way (measured).

@@ -1,7 +1,11 @@
 """Requests to a store are counted, and within a look a folder is listed once."""
 
+import shutil
+
+import pyarrow as pa
 import pytest
 
+import lance_ops as lo
 from lance_ops.errors import FileMissingError
 from lance_ops.fleet.policy.load import parse_policy
 from lance_ops.fleet.stores.metered import meter
@@ -53,3 +57,18 @@ def test_a_store_behind_a_network_is_asked_by_more_threads_than_a_folder(tmp_pat
         for root in (tmp_path, "memory://fleet")
     )
     assert near.threads < far.threads
+
+
+def test_links_that_lead_out_are_seen_through_the_meter(tmp_path):
+    victim, mine = tmp_path / "lake" / "victim.lance", tmp_path / "lake" / "mine.lance"
+    for path in (victim, mine):
+        lo.append(path, pa.table({"x": [1]}))
+        lo.append(path, pa.table({"x": [2]}))
+    shutil.rmtree(mine / "_transactions")
+    (mine / "_transactions").symlink_to(victim / "_transactions")
+    before = sorted(victim.rglob("*"))
+    result = lo.cleanup(
+        meter(open_store(tmp_path / "lake")).child("mine.lance"), retain_versions=1, delete_unverified=True
+    )
+    assert any(note.startswith("_transactions") for note in result.notes)
+    assert sorted(victim.rglob("*")) == before
