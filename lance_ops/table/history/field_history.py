@@ -62,7 +62,7 @@ def _match_schemas(old: Snapshot, new: Snapshot) -> Mapping[int, int]:
     found: dict[int, int] = {}
     for path, node in after.items():
         same = before.get(path)
-        if same is not None and (same.id == node.id or not is_stored_alike(same, node)):
+        if same is not None and same.id == node.id and is_stored_alike(same, node):
             found[node.id] = same.id
         elif (
             node.id in paths
