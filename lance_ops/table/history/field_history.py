@@ -7,7 +7,6 @@ from lance_ops.file.schema.model import Field, Schema
 from lance_ops.table.snapshot import Snapshot
 from lance_ops.table.transaction.field_trace import FieldTrace, is_stored_alike, keeps_files
 from lance_ops.table.transaction.operations import ForeignOperation, Operation, Restore
-from lance_ops.table.transaction.operations.foreign import UNKNOWN_KIND
 
 
 def find_origins(old: Snapshot, new: Snapshot, operation_of: Callable[[int], Operation]) -> Mapping[int, int]:
@@ -39,7 +38,7 @@ def find_origins(old: Snapshot, new: Snapshot, operation_of: Callable[[int], Ope
         trace: FieldTrace | None = traces[version - 1].follow(operation)
         if isinstance(operation, Restore):
             trace = traces.get(operation.version)
-        if trace is None or (isinstance(operation, ForeignOperation) and operation.kind == UNKNOWN_KIND):
+        if trace is None or (isinstance(operation, ForeignOperation) and not operation.is_understood):
             return _match_schemas(old, new)
         traces[version] = trace
     return traces[new.version].origins
