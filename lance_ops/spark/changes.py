@@ -75,7 +75,8 @@ def changes_dataframe(
     dataset = open_latest(uri, storage_options)
     old, new, found = dataset.find_changes(since, until)
     names = None if columns is None else tuple(columns)
-    empty = Changes(*(found.deleted[:0] for _ in range(4)))
+    none = found.deleted[:0]
+    empty = Changes(none, none, none, none, origins=found.origins)
     told = read_changes(old, new, empty, columns, with_row_id=with_row_id, change_types=change_types)
     kinds = CHANGE_TYPES if change_types is None else tuple(change_types)
     schema = spark_schema(told.schema)

@@ -1,7 +1,7 @@
 """Changed rows: the values of the rows that a change feed tells of, as they were and as they are."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, pairwise
 
@@ -26,6 +26,7 @@ from lance_ops.table.changes import (
     Changes,
     parts_of,
 )
+from lance_ops.table.former_values import FormerColumn
 from lance_ops.table.readable import Readable
 from lance_ops.table.scan.fragment_rows import FragmentRows
 from lance_ops.table.scan.plan import bytes_per_row
@@ -65,7 +66,8 @@ def read_changes(
 
     Returns:
         Batches of at most 65,536 rows: the columns as the newer version has them, null in rows of the older
-        version that have them not, or with another type; `_change_type` (string) and `_commit_version`
+        version where it lacks the column, and cast where the type of the column changed (null where a value
+        does not fit); `_change_type` (string) and `_commit_version`
         (uint64; null where it is not recorded). Deleted rows come first, then some updated rows after the
         others as they were and as they are, then inserted ones.
 
@@ -77,22 +79,27 @@ def read_changes(
     empty = new.take([], columns, by="address", with_row_id=with_row_id)
     names = list(new.lance_schema.names if columns is None else columns)
     fields = [new.lance_schema.field(name) for name in names]
-    former = {field.name: found for field in fields if (found := _former(field, old)) is not None}
-    nulls = [field for field in fields if field.name not in former]
+    former = {
+        field.name: FormerColumn(found, field, changes.origins)
+        for field in fields
+        if (found := _former(field, old, changes.origins)) is not None
+    }
+    may_be_null = {
+        field.name for field in fields if field.name not in former or not former[field.name].is_same
+    }
     schema = pa.schema(
         [
-            *(
-                field.with_nullable(True) if field.name in {one.name for one in nulls} else field
-                for field in empty.schema
-            ),
+            *(field.with_nullable(True) if field.name in may_be_null else field for field in empty.schema),
             pa.field(CHANGE_TYPE, pa.string(), nullable=False),
             pa.field(COMMIT_VERSION, pa.uint64()),
         ],
         metadata=empty.schema.metadata,
     )
     after = _Side.of(new, {name: name for name in names}, empty.schema, with_row_id=with_row_id)
-    before = _Side.of(
-        old, {name: field.name for name, field in former.items()}, empty.schema, with_row_id=with_row_id
+    earlier = {name: item.before.name for name, item in former.items()}
+    before = replace(
+        _Side.of(old, earlier, empty.schema, with_row_id=with_row_id),
+        former={name: item for name, item in former.items() if not item.is_same},
     )
     only = new.version if new.version == old.version + 1 else None
 
@@ -135,12 +142,14 @@ class _Side:
         projection: Its columns.
         places: Of each column of the result, where it is among these; None of one that is null.
         schema: Of the result.
+        former: Columns whose values are converted, by their names in the result.
     """
 
     snapshot: Readable
     projection: Projection
     places: tuple[int | None, ...]
     schema: pa.Schema
+    former: Mapping[str, FormerColumn] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -184,9 +193,15 @@ class _Side:
             inverse[order] = np.arange(len(order))
             table = rearrange_rows(table, pa.array(inverse))
         return [
-            pa.nulls(len(addresses), field.type) if place is None else table.column(place)
+            pa.nulls(len(addresses), field.type)
+            if place is None
+            else self._converted(table.column(place), field)
             for place, field in zip(self.places, self.schema, strict=True)
         ]
+
+    def _converted(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
+        item = self.former.get(wanted.name)
+        return values if item is None else item.convert(values, wanted.type)
 
 
 def _batches(table: pa.Table) -> list[pa.RecordBatch]:
@@ -209,8 +224,7 @@ def _check_kinds(change_types: Collection[str] | None) -> frozenset[str]:
     return frozenset(change_types)
 
 
-def _former(field: Field, old: Readable) -> Field | None:
-    """The column in the older version, under whatever name, if it has the same type there."""
-    before = old.lance_schema.by_id(field.id)
-    same = before is not None and before.parent_id < 0 and before.to_arrow().type == field.to_arrow().type
-    return before if same else None
+def _former(field: Field, old: Readable, origins: Mapping[int, int]) -> Field | None:
+    """The column in the older version, under whatever name and type."""
+    origin = origins.get(field.id)
+    return next((before for before in old.lance_schema.fields if before.id == origin), None)

@@ -7,13 +7,14 @@ is a deletion and an insertion, and rows that a compaction moved cannot be follo
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import NotFoundError, UnsupportedError
+from lance_ops.table.history.field_history import find_origins
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.readable import Readable
@@ -51,6 +52,7 @@ class Changes:
         inserted: In the newer version.
         updated_at: Versions that updated them last; None where that is not recorded.
         inserted_at: Versions that made the rows; None likewise.
+        origins: Fields of the older version by those of the newer one, see `find_origins`.
     """
 
     deleted: _Numbers
@@ -59,6 +61,7 @@ class Changes:
     inserted: _Numbers
     updated_at: _Numbers | None = None
     inserted_at: _Numbers | None = None
+    origins: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -68,15 +71,16 @@ class Changes:
 
     def split(self, rows: int) -> Iterator["Changes"]:
         """Parts of at most so many rows, of one kind each, in the order in which they are read."""
-        none = dict.fromkeys(("deleted", "before", "after", "inserted"), _NONE)
+        none = replace(self, deleted=_NONE, before=_NONE, after=_NONE, inserted=_NONE)
+        none = replace(none, updated_at=None, inserted_at=None)
         for part in parts_of(len(self.deleted), rows):
-            yield Changes(**{**none, "deleted": self.deleted[part]})
+            yield replace(none, deleted=self.deleted[part])
         for part in parts_of(len(self.after), rows):
             at = None if self.updated_at is None else self.updated_at[part]
-            yield Changes(**{**none, "before": self.before[part], "after": self.after[part]}, updated_at=at)
+            yield replace(none, before=self.before[part], after=self.after[part], updated_at=at)
         for part in parts_of(len(self.inserted), rows):
             at = None if self.inserted_at is None else self.inserted_at[part]
-            yield Changes(**{**none, "inserted": self.inserted[part]}, inserted_at=at)
+            yield replace(none, inserted=self.inserted[part], inserted_at=at)
 
 
 def find_changes(old: Readable, new: Readable, operation_of: Callable[[int], Operation]) -> Changes:
@@ -107,10 +111,11 @@ def find_changes(old: Readable, new: Readable, operation_of: Callable[[int], Ope
     came_back = {number: old.deletion_vector(fragment) for number, fragment in before.items()}
     if stable:
         left = _Rows.of(old, gone, deleted, ROW_ADDRESS, ROW_ID, ROW_UPDATED_AT)
-        return _by_id(left, _Rows.of(new, come, came_back, *_ROW_COLUMNS))
+        found = _by_id(left, _Rows.of(new, come, came_back, *_ROW_COLUMNS))
+        return replace(found, origins=find_origins(old, new, operation_of))
     _refuse_moved(gone, come, old, new, operation_of)
     left, here = _Rows.of(old, gone, deleted, ROW_ADDRESS), _Rows.of(new, come, came_back, ROW_ADDRESS)
-    return _by_address(left, here, strangers)
+    return replace(_by_address(left, here, strangers), origins=find_origins(old, new, operation_of))
 
 
 def _same_rows(before: Fragment, after: Fragment, strangers: frozenset[int], *, stable: bool) -> bool:

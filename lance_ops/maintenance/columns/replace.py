@@ -6,7 +6,7 @@ from typing import Literal, Unpack, overload
 
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import CommitConflictError, InvalidArgumentError
 from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.columns.job import compute_and_commit
@@ -124,6 +124,16 @@ def replace_columns(
 
     def plan(dataset: Dataset) -> ReplaceColumnsPlan:
         current = values
+        gone = set(wanted or ()) - {fragment.id for fragment in dataset.fragments}
+        if gone and gone <= {fragment.id for fragment in call.dataset.fragments}:
+            raise CommitConflictError(
+                f"fragments {sorted(gone)[:8]} are gone",
+                ours="replace_columns",
+                theirs=f"version {dataset.version}",
+                version=dataset.version,
+                path=dataset.uri,
+                hint="run it again for the fragments that are left",
+            )
         if isinstance(columns, Mapping) and dataset.lance_schema != call.dataset.lance_schema:
             current = values_of(dataset, columns)
         return _plan(dataset, *current, wanted)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from lance_ops.errors import SchemaMismatchError
+from lance_ops.errors import LanceOpsError, SchemaMismatchError
 from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.spark.convert import to_spark
 from lance_ops.spark.types import arrow_schema, spark_schema
 from lance_ops.table.changes import CHANGE_TYPE, COMMIT_VERSION
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.history.field_history import find_origins
 
 COMMIT_TIMESTAMP = "_commit_timestamp"
 
@@ -103,7 +104,7 @@ class StreamColumns:
     def _find(self, field: StructField, dataset: Dataset) -> str | None:
         names: list[str] = [field.name]
         same_field = dataset.lance_schema.by_id(self.ids[field.name])
-        if same_field is not None and same_field.parent_id < 0:
+        if same_field is not None and same_field.parent_id < 0 and self._was_renamed(field.name, dataset):
             names.append(same_field.name)
         for name in names:
             if name in dataset.lance_schema.names:
@@ -111,6 +112,19 @@ class StreamColumns:
                 if kind.simpleString() == field.dataType.simpleString():
                     return name
         return None
+
+    def _was_renamed(self, name: str, dataset: Dataset) -> bool:
+        """Whether the field id of a column means that column in a version that lacks its name."""
+        if name in dataset.lance_schema.names or dataset.version == self.version:
+            return True
+        try:
+            own = dataset.checkout_version(self.version)
+        except LanceOpsError:
+            # Cleaned away: nothing proves that the id was not given to another column.
+            return False
+        old, new = sorted((own, dataset), key=lambda item: item.version)
+        origins = find_origins(old, new, lambda version: new.read_transaction(version).operation)
+        return origins.get(self.ids[name]) == self.ids[name]
 
 
 def wanted_columns(dataset: Dataset, columns: Sequence[str] | None) -> StructType:

@@ -34,7 +34,7 @@ Update            added  rows   added  X         .           follow  r     X    
 Overwrite         .      .      .      config    .           .       .     .       .                .
 CreateIndex       .      .      prune  X         index       moved   kept  X       .                kept
 Rewrite           .      carry  carry  X         built       frag    r     X       .                .
-Merge             schema schema schema X         memwal      schema  r     X       .                X
+Merge             schema schema schema X         memwal      schema  r     X       .                r
 Restore           .      .      .      .         .           .       .     .       .                .
 ReserveFragments  .      .      .      X         .           .       .     X       .                .
 Project           null   .      null   X         .           .       r     X       .                r

@@ -278,10 +278,10 @@ def fields_replaced(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def columns_there(ours: Operation, theirs: Operation) -> Verdict:
-    """`there`: incompatible if a fragment or column whose values ours replaces is gone.
+    """`there`: incompatible if a column whose values ours replaces is gone.
 
-    Retryable if its rows were moved, or the values that ours replaces were changed meanwhile; rows that were
-    deleted do no harm.
+    Retryable if a fragment is gone, its rows were moved, or the values that ours replaces were changed
+    meanwhile; rows that were deleted do no harm.
     """
     assert isinstance(ours, DataReplacement)
     if isinstance(theirs, Project):
@@ -295,7 +295,7 @@ def columns_there(ours: Operation, theirs: Operation) -> Verdict:
     assert isinstance(theirs, Delete | Update)
     emptied = common & theirs.emptied_fragments()
     if emptied:
-        return incompatible(f"all rows of {_fragments(emptied)} are gone")
+        return retryable(f"all rows of {_fragments(emptied)} are gone")
     if isinstance(theirs, Update) and common:
         return retryable(f"rows of {_fragments(common)} were updated")
     return compatible()

@@ -7,7 +7,6 @@ from lance_ops.file.schema.model import Field, Schema
 from lance_ops.table.snapshot import Snapshot
 from lance_ops.table.transaction.field_trace import FieldTrace, is_stored_alike, keeps_files
 from lance_ops.table.transaction.operations import ForeignOperation, Operation, Restore
-from lance_ops.table.transaction.operations.foreign import UNKNOWN_KIND
 
 
 def find_origins(old: Snapshot, new: Snapshot, operation_of: Callable[[int], Operation]) -> Mapping[int, int]:
@@ -39,7 +38,7 @@ def find_origins(old: Snapshot, new: Snapshot, operation_of: Callable[[int], Ope
         trace: FieldTrace | None = traces[version - 1].follow(operation)
         if isinstance(operation, Restore):
             trace = traces.get(operation.version)
-        if trace is None or (isinstance(operation, ForeignOperation) and operation.kind == UNKNOWN_KIND):
+        if trace is None or (isinstance(operation, ForeignOperation) and not operation.is_understood):
             return _match_schemas(old, new)
         traces[version] = trace
     return traces[new.version].origins
@@ -62,7 +61,7 @@ def _match_schemas(old: Snapshot, new: Snapshot) -> Mapping[int, int]:
     found: dict[int, int] = {}
     for path, node in after.items():
         same = before.get(path)
-        if same is not None and (same.id == node.id or not is_stored_alike(same, node)):
+        if same is not None and same.id == node.id and is_stored_alike(same, node):
             found[node.id] = same.id
         elif (
             node.id in paths

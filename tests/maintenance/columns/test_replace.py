@@ -8,7 +8,7 @@ import pytest
 from lance.fragment import DataFile as PeerDataFile
 
 import lance_ops as lo
-from lance_ops.errors import InvalidArgumentError, SchemaMismatchError
+from lance_ops.errors import CommitConflictError, InvalidArgumentError, SchemaMismatchError
 from lance_ops.operations import DataReplacement, Update
 from tests.support.interop import data_files, our_dataset, peer_table, rows
 
@@ -213,3 +213,57 @@ def test_updates_in_place_that_do_not_fit_are_refused(uri):
         with pytest.raises(InvalidArgumentError, match=match):
             lo.commit(dataset, operation)
     assert lo.dataset(uri).version == 1
+
+
+class _Late:
+    """Lets others commit just before the version is stored."""
+
+    def __init__(self, others) -> None:
+        self.others = others
+
+    def commit(self, store, location, manifest) -> None:
+        others, self.others = self.others, None
+        if others is not None:
+            others()
+        store.put(location.path, manifest, if_absent=True)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda uri, **run: lo.add_columns(uri, {"y": "i * 2"}, **run),
+        lambda uri, **run: lo.add_columns(uri, pa.field("y", pa.int8()), **run),
+        lambda uri, **run: lo.alter_columns(uri, {"path": "i", "data_type": pa.string()}, **run),
+        lambda uri, **run: lo.replace_columns(uri, {"i": "i + 1"}, **run),
+        lambda uri, **run: lo.replace_columns(uri, {"i": "i + 1"}, fragments=[1], **run),
+    ],
+    ids=["add", "add nulls", "cast", "replace", "replace in a fragment"],
+)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda uri: lo.alter_columns(uri, {"path": "u", "name": "v"}),
+        lambda uri: lo.drop_columns(uri, ["u"]),
+        lambda uri: lo.delete(uri, "i < 3"),
+    ],
+    ids=["rename", "drop", "all rows of a fragment"],
+)
+def test_columns_are_planned_again_beside_changes_of_others(operation, change, tmp_path):
+    uris = [str(tmp_path / name) for name in ("both", "serial")]
+    for uri in uris:
+        data = pa.table({"i": range(6), "u": [0.5] * 6})
+        lo.write_dataset(data, uri, max_rows_per_file=3)
+    operation(uris[0], committer=_Late(lambda: change(uris[0])))
+    change(uris[1])
+    operation(uris[1])
+    assert lo.dataset(uris[0]).to_table() == lo.dataset(uris[1]).to_table()
+
+
+def test_named_fragments_that_others_emptied_are_a_conflict(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(pa.table({"i": range(6)}), uri, max_rows_per_file=3)
+    late = _Late(lambda: lo.delete(uri, "i < 3"))
+    with pytest.raises(CommitConflictError, match=r"fragments \[0\] are gone"):
+        lo.replace_columns(uri, {"i": "i + 1"}, fragments=[0, 1], committer=late)
+    with pytest.raises(InvalidArgumentError, match="there are no fragments"):
+        lo.replace_columns(uri, {"i": "i + 1"}, fragments=[0])

@@ -10,6 +10,8 @@ from lance_ops.errors import CorruptManifestError, FileMissingError, PathEscapeE
 from lance_ops.file.schema.model import Schema
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import open_store
+from lance_ops.table.commit.conflict_matrix import judge
+from lance_ops.table.commit.conflict_rules import Outcome
 from lance_ops.table.manifest.index_metadata import IndexFile
 from lance_ops.table.manifest.model import BasePath
 from lance_ops.table.transaction.operations import (
@@ -31,6 +33,7 @@ from lance_ops.table.transaction.operations import (
     Update,
     UpdateConfig,
 )
+from lance_ops.table.transaction.operations.foreign import DRAFT_KINDS
 from lance_ops.table.transaction.transaction import (
     JOB_KEY,
     Transaction,
@@ -111,13 +114,21 @@ def test_operations_of_others_are_named_and_kept(field, kind):
     assert encode_transaction(read) == data
 
 
-def test_an_unknown_operation_is_unknown_and_kept():
+@pytest.mark.parametrize(
+    ("number", "kind", "words"),
+    [
+        (116, DRAFT_KINDS[116], "CompositeOperation or AppendFragmentReuseTransitions"),
+        (117, "Unknown", "unknown kind"),
+    ],
+)
+def test_an_operation_without_a_message_is_named_kept_and_a_conflict(number, kind, words):
     data = transaction_pb2.Transaction(read_version=1, uuid="u").SerializeToString()
-    data += varint(116 << 3 | 2) + varint(3) + b"abc"
+    data += varint(number << 3 | 2) + varint(3) + b"abc"
     read = decode_transaction(data, path="x.txn")
-    assert read.operation == ForeignOperation("Unknown")
-    assert "unknown kind" in read.describe()
+    assert read.operation == ForeignOperation(kind)
+    assert words in read.describe()
     assert encode_transaction(read) == data
+    assert judge(new_transaction(Append(()), 1), read).outcome is Outcome.RETRYABLE
 
 
 def test_unknown_fields_inside_an_operation_survive():

@@ -13,6 +13,9 @@ from lance_ops.table.transaction.operations.text import fragment_list
 UNKNOWN_KIND = "Unknown"
 """Kind of an operation whose number this version does not know."""
 
+DRAFT_KINDS: Mapping[int, str] = {116: "CompositeOperation or AppendFragmentReuseTransitions"}
+"""Kinds of operations without a message here, by field number; drafts of the format use one number twice."""
+
 WIRE_NAMES: Mapping[str, str] = {
     "DataOverlay": "data_overlay",
     "UpdateMemWalState": "update_mem_wal_state",
@@ -30,9 +33,9 @@ class ForeignOperation(Operation):
     """An operation that lance_ops reads in history but never commits.
 
     Attributes:
-        message_name: Name of the wire message: a key of `WIRE_NAMES`, or Unknown for a number that this
-            version does not know.
-        wire: The serialised message; empty for Unknown.
+        message_name: Name of the wire message: a key of `WIRE_NAMES`, one of `DRAFT_KINDS`, or Unknown for a
+            number that this version does not know.
+        wire: The serialised message; empty where there is no message for it here.
         fragment_ids: Fragments whose values a DataOverlay changes.
     """
 
@@ -47,6 +50,11 @@ class ForeignOperation(Operation):
     @property
     def kind(self) -> str:
         return self.message_name
+
+    @property
+    def is_understood(self) -> bool:
+        """Whether there is a message for it here: anything may have changed in a commit without one."""
+        return self.message_name in WIRE_NAMES
 
     def files(self) -> frozenset[str]:
         return frozenset()
