@@ -63,7 +63,7 @@ CONSTANTS = {
     "date": ["DATE '2024-05-01'", "CAST('1970-01-02' AS DATE)"],
     "timestamp": ["TIMESTAMP '1970-01-01 00:00:01'", "CAST('2024-05-01' AS TIMESTAMP)"],
 }
-FORMS = ["{0} = {1}", "{1} < {0}", "{0} IN ({1})", "{0} IS DISTINCT FROM {1}"]
+FORMS = ["{1} < {0}", "{0} IN ({1})"]
 FUNCTIONS = ["nullif({0}, {1}) IS NULL", "coalesce({0}, {1}) IS NULL"]
 
 OURS_ALONE = {
@@ -134,7 +134,7 @@ def pairs(name: str) -> Iterator[tuple[str, str]]:
             for form in (*FORMS, *FUNCTIONS):
                 yield kind, form.format(name, constant)
     for other in COLUMNS:
-        for form in (FORMS[0], *FUNCTIONS):
+        for form in ("{0} = {1}", FUNCTIONS[0]):
             yield family(other), form.format(name, other)
 
 
@@ -182,8 +182,8 @@ EXACT = {
 }
 NULLS = {f"no_{name}": pa.nulls(1, column.type) for name, column in EXACT.items()}
 MEETING = (
-    *("coalesce({0}, no_{1})", "coalesce(no_{1}, {0})", "nvl2({0}, {0}, {1})", "nullif({0}, no_{1})"),
-    *("greatest({0}, no_{1})", "CASE WHEN FALSE THEN {1} ELSE {0} END"),
+    *("coalesce({0}, no_{1})", "nullif({0}, no_{1})", "greatest(no_{1}, {0})"),
+    "CASE WHEN FALSE THEN {1} ELSE {0} END",
 )
 
 

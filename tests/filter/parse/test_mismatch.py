@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
         *(("clock", pa.time64("us")), ("data", pa.binary()), ("days", pa.list_(pa.date32()))),
     ]
 )
-NUMBERS = ("2024-05-01", "2018", "-1", "id", "CAST(2018 AS INT)", "small + 1", "0x7e2")
+NUMBERS = ("2024-05-01", "-1", "id", "CAST(2018 AS INT)")
 FORMS = (
     *("{0} = {1}", "{1} = {0}", "{0} <> {1}", "{0} < {1}", "{1} >= {0}"),
     *("{0} IN ({1})", "{0} NOT IN (NULL, {1})", "{1} IN ({0}, NULL)"),
@@ -42,16 +42,10 @@ FORMS = (
 @pytest.mark.parametrize("form", FORMS)
 def test_a_number_is_no_date_and_no_time(column, form):
     for number in NUMBERS:
-        if number == "0x7e2" and column != "d32":
-            continue
         with pytest.raises(PredicateError, match="at character") as caught:
             parse_filter(form.format(column, number), SCHEMA)
-        assert (
-            number == "0x7e2"
-            or "array_has(" in form
-            or "in quotes" in str(caught.value.hint)
-            or ("write DATE" in str(caught.value.hint) or "write TIMESTAMP" in str(caught.value.hint))
-        )
+        hint = str(caught.value.hint)
+        assert "array_has(" in form or any(text in hint for text in ("DATE '", "TIMESTAMP '", "in quotes"))
 
 
 @pytest.mark.parametrize(
