@@ -131,7 +131,7 @@ def _write_partitions(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         partition = partition_id()
-        outcome = capture(lambda: writer.write_or_send(batches), attempts)
+        outcome = capture(lambda: writer.write_or_send(batches, partition), attempts)
         yield pa.RecordBatch.from_pydict({"partition": [partition], "outcome": [outcome]})
 
     try:

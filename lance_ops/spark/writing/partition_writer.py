@@ -41,15 +41,19 @@ class PartitionWriter:
             return WriteTaskResult(())
         return write_task(self.task, self._converted(batches))
 
-    def write_or_send(self, batches: Iterable[pa.RecordBatch]) -> WriteTaskResult | SmallPart:
+    def write_or_send(self, batches: Iterable[pa.RecordBatch], partition: int) -> WriteTaskResult | SmallPart:
         """Write the rows of a partition, or return them where they are too few for a file of their own.
+
+        Args:
+            batches: The rows.
+            partition: Its number.
 
         Raises:
             SchemaMismatchError: A value does not fit the dataset. Files written by then are removed.
         """
         if self.already_committed:
             return WriteTaskResult(())
-        limit = send_limit(partition_id(), self.result_bytes)
+        limit = send_limit(partition, self.result_bytes)
         return write_or_send(self.task, self._converted(batches), self.schema, limit)
 
     def _converted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
