@@ -48,6 +48,7 @@ from lance_ops.spark.transport import (
     dump_task,
     load_outcome,
     refuse_memory_store,
+    session_attempts,
     spark_reason,
 )
 from lance_ops.spark.types import adapt_schema, arrow_schema, spark_schema
@@ -173,7 +174,7 @@ def _join(
     """Bring both sides together, and merge each partition."""
     dataset, spark = attempt.dataset, df.sparkSession
     # Pickled here: it says what of it cannot travel.
-    task = dump_task(
+    payload = dump_task(
         PartitionTask(
             dataset.narrowed(dataset.fragments),
             SourceRows(schema, sides.wanted.empty_table()),
@@ -186,10 +187,12 @@ def _join(
     rows = sum(fragment.num_rows for fragment in dataset.fragments)
     count = partitions or max(int(spark.conf.get("spark.sql.shuffle.partitions")), -(-rows // _ROWS_EACH))
     keys = [col(name) for name in sides.keys]
+    attempts = session_attempts(spark)
 
     def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         partition = partition_id()
-        outcome = capture(lambda: merge_partition(pickle.loads(task), iter_windows(batches, sides)))  # noqa: S301 - pickled above
+        task = pickle.loads(payload)  # noqa: S301 - pickled above
+        outcome = capture(lambda: merge_partition(task, iter_windows(batches, sides)), attempts)
         yield pa.RecordBatch.from_pydict({"partition": [partition], "outcome": [outcome]})
 
     attempt.run.report("joining and writing partitions", 0, count)

@@ -126,7 +126,7 @@ def _version(options: "_Options", table: Mapping[str, str]) -> tuple[VersionSpec
     moment = options.take("timestampasof", str)
     asof = None
     if moment is not None and "microseconds" not in table:
-        asof = _moment(moment, table.get("zone"))
+        asof = parse_timestamp(moment, table.get("zone"), field="timestampAsOf")
     if "microseconds" in table:
         asof = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(table["microseconds"]))
     if tag is not None and (number is not None or branch is not None):
@@ -306,23 +306,32 @@ class _Options:
         raise InvalidArgumentError(f"unknown option: {', '.join(sorted(self._left))}", hint=hint)
 
 
-def _moment(text: str, zone: str | None) -> datetime:
-    """A timestamp; without a zone that of the session, which Spark tells of tables that are named only."""
+def parse_timestamp(text: str, zone: str | None, *, field: str) -> datetime:
+    """A timestamp; without a zone that of the session, which Spark tells of tables that are named only.
+
+    Args:
+        text: ISO 8601.
+        zone: Time zone of the session; None where Spark does not tell it.
+        field: Name of the option.
+
+    Raises:
+        InvalidArgumentError: It cannot be read, or has no zone.
+    """
     try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is not None:
-            return moment
+        found = datetime.fromisoformat(text)
+        if found.tzinfo is not None:
+            return found
         if zone is not None:
-            return moment.replace(tzinfo=ZoneInfo(zone))
+            return found.replace(tzinfo=ZoneInfo(zone))
     except (ValueError, ZoneInfoNotFoundError) as error:
         raise InvalidArgumentError(
             f"cannot read the timestamp {text!r}: {error}",
-            field="timestampAsOf",
+            field=field,
             hint="write it as in 2024-01-15T13:00:00Z",
         ) from error
     raise InvalidArgumentError(
         f"the timestamp {text!r} has no time zone, and Spark does not tell the one of the session",
-        field="timestampAsOf",
+        field=field,
         hint=f"write the zone, as in {text}Z for UTC",
     )
 

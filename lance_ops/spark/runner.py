@@ -14,7 +14,15 @@ from pyspark.sql import SparkSession
 
 from lance_ops.errors import InvalidArgumentError, LanceOpsError, TaskFailedError
 from lance_ops.maintenance.runner import OnDone, task_failed
-from lance_ops.spark.transport import SPARK_ERRORS, Outcome, dump_task, load_outcome, run_task, spark_reason
+from lance_ops.spark.transport import (
+    SPARK_ERRORS,
+    Outcome,
+    dump_task,
+    load_outcome,
+    run_task,
+    session_attempts,
+    spark_reason,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -135,10 +143,12 @@ class SparkRunner:
     def _run_job(
         self, function: Callable[[T], R], payloads: list[bytes], share: range, tag: str
     ) -> list[tuple[int, Outcome]]:
+        attempts = session_attempts(self.spark)
+
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for task in batch.column(0).to_pylist():
-                    outcome = run_task(function, payloads[task])
+                    outcome = run_task(function, payloads[task], attempts)
                     yield pa.RecordBatch.from_pydict({"task": [task], "outcome": [outcome]})
 
         self.spark.addTag(tag)

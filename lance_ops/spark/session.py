@@ -25,11 +25,10 @@ from lance_ops.spark.datasource import PUSHDOWN_SETTING, register
 from lance_ops.spark.java import find_java
 from lance_ops.spark.launcher import prepare_spark_home
 from lance_ops.spark.shares import SLOTS_VARIABLE
+from lance_ops.spark.small.parts import RESULT_VARIABLE, result_bytes
+from lance_ops.spark.transport import ATTEMPTS_VARIABLE, task_attempts
 
 LOOPBACK = "127.0.0.1"
-
-NO_BATCH_BYTES = (1 << 31) - 1
-"""As `spark.sql.execution.arrow.maxBytesPerBatch`: no bound."""
 
 DAEMON_SETTING = "spark.python.daemon.module"
 DAEMON_MODULE = "lance_ops.spark.daemon"
@@ -120,10 +119,10 @@ def spark_conf(
         # Without a fallback a type that Arrow cannot carry is an error instead of a slow surprise.
         "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
         "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
-        # Any other bound of bytes has the JVM ask every column for its size after every row that it hands to
-        # Python, which takes as long as handing it over. So it is the rows that bound a batch of vectors.
+        # The first bounds batches of vectors, the second those of images: without a bound of bytes, some
+        # hundred rows of a megabyte each exceed the memory of the JVM.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(NO_BATCH_BYTES),
+        "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
         **REQUIRED_SQL_SETTINGS,
         **_event_log_conf(event_log),
     }
@@ -143,6 +142,10 @@ def spark_conf(
             if name in environment:
                 settings[f"spark.executorEnv.{name}"] = environment[name]
     settings.update(config or {})
+    if is_on_this_machine(master):
+        settings.setdefault(f"spark.executorEnv.{ATTEMPTS_VARIABLE}", str(task_attempts(settings)))
+        most = result_bytes(settings.get("spark.driver.maxResultSize", "1g"))
+        settings.setdefault(f"spark.executorEnv.{RESULT_VARIABLE}", str(most))
     for key, option in java_options.items():
         settings[key] = f"{option} {(config or {}).get(key, '')}".strip()
     return settings

@@ -1,19 +1,28 @@
 """What travels between the driver and the executors: pickled tasks one way, results or errors the other."""
 
 import io
+import os
 import pickle
+import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import TaskContext
 from pyspark.cloudpickle import CloudPickler
 from pyspark.errors import PySparkException
 
-from lance_ops.errors import InvalidArgumentError, TaskFailedError
+from lance_ops.errors import InvalidArgumentError, StorageError, StorageFullError, TaskFailedError
 from lance_ops.storage.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ATTEMPTS_VARIABLE = "LANCE_OPS_SPARK_ATTEMPTS"
+"""In the environment of Python workers: how often Spark runs a task before its job fails."""
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What pyspark raises when a job fails, whichever way it talks to the JVM."""
@@ -44,21 +53,66 @@ def dump_task(task: object) -> bytes:
     return buffer.getvalue()
 
 
-def run_task(function: Callable[[Any], Any], task: bytes) -> bytes:
-    """Run a task on an executor, and pickle its outcome.
+def run_task(function: Callable[[Any], Any], task: bytes, attempts: int | None = None) -> bytes:
+    """Run a task on an executor, and pickle its outcome; see `capture`."""
+    return capture(lambda: function(pickle.loads(task)), attempts)  # noqa: S301 - pickled by our own driver
 
-    An error is an outcome too: Spark would try the task again in vain, and hand over no more than its text.
+
+def capture(compute: Callable[[], Any], attempts: int | None = None) -> bytes:
+    """Run a computation on an executor, and pickle its outcome.
+
+    An error is an outcome too: Spark would retry the task in vain, and hand over no more than the text. The
+    exception are transient errors of the store, which are raised while Spark has attempts left.
+
+    Args:
+        compute: The computation.
+        attempts: That Spark makes of a task, from `task_attempts`; None for what the session says in the
+            environment of its workers, without which transient errors are raised in every attempt.
     """
-    return capture(lambda: function(pickle.loads(task)))  # noqa: S301 - pickled by our own driver
-
-
-def capture(compute: Callable[[], Any]) -> bytes:
-    """Run a computation on an executor, and pickle its outcome."""
     try:
         return pickle.dumps(Outcome(value=compute()), pickle.HIGHEST_PROTOCOL)
-    except Exception as error:  # noqa: BLE001 - travels to the driver and is raised there
+    except Exception as error:
+        if _is_transient(error) and not _is_last_attempt(attempts):
+            raise
         error.add_note(f"on the executor:\n{''.join(traceback.format_exception(error))}")
         return _dump_error(error)
+
+
+def task_attempts(conf: Mapping[str, str]) -> int:
+    """How often Spark runs a task before its job fails.
+
+    Args:
+        conf: Settings of the session, with `spark.master`.
+    """
+    master = conf.get("spark.master", "")
+    if master.startswith("local") and not master.startswith("local-cluster"):
+        given = re.fullmatch(r"local\[[^,\]]*,\s*(\d+)\]", master)
+        return int(given[1]) if given else 1
+    return int(conf.get("spark.task.maxFailures", "4"))
+
+
+def session_attempts(spark: "SparkSession") -> int:
+    """How often Spark runs a task of a session before its job fails."""
+    names = ("spark.master", "spark.task.maxFailures")
+    found = {name: spark.conf.get(name, None) for name in names}
+    return task_attempts({name: value for name, value in found.items() if value is not None})
+
+
+def _is_transient(error: Exception) -> bool:
+    """Whether another attempt may succeed, perhaps on another executor."""
+    if isinstance(error, OSError):
+        return not isinstance(error, PermissionError | IsADirectoryError | NotADirectoryError)
+    return type(error) is StorageError or isinstance(error, StorageFullError)
+
+
+def _is_last_attempt(attempts: int | None) -> bool:
+    context = TaskContext.get()
+    if context is None:
+        return True
+    if attempts is None:
+        text = os.environ.get(ATTEMPTS_VARIABLE, "")
+        attempts = int(text) if text.isdigit() else None
+    return attempts is not None and context.attemptNumber() + 1 >= attempts
 
 
 def load_outcome(data: bytes) -> Outcome:

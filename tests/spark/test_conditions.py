@@ -91,7 +91,7 @@ def same_meaning(zone: str) -> dict[str, list[int]]:
 @pytest.fixture
 def session(spark):
     """The shared session, whose settings are put back."""
-    names = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
+    names = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive")
     before = {name: spark.conf.get(name) for name in names}
     yield spark
     for name, value in before.items():
@@ -161,6 +161,10 @@ def test_statements_change_the_rows_that_spark_selects(session, tmp_path):
         lo.sql("UPDATE t SET ts = '2024-01-01 03:00:00'", session, tables={"t": uri})
     with pytest.raises(UnsupportedError, match="other rows than in Spark"):
         lo.sql("REPLACE t WHERE ts > '2024-01-01' AS SELECT * FROM x", session, tables={"t": uri})
+    session.conf.set("spark.sql.caseSensitive", "true")
+    with pytest.raises(InvalidArgumentError, match="UNRESOLVED_COLUMN"):
+        table.delete("I = 5")
+    session.conf.set("spark.sql.caseSensitive", "false")
     source = session.createDataFrame([(1, 1.5)], "id long, d double")
     for builder in (
         table.merge(source, "id").when_matched_update_all("source.d > target.d"),

@@ -123,6 +123,14 @@ def test_a_timestamp_without_a_zone_is_one_of_the_session_or_refused():
             read_options({**given, **unknown})
 
 
+def test_a_stream_starts_at_a_timestamp_with_a_zone():
+    given = {"path": "x", "startingTimestamp": "2024-01-01 05:30:00"}
+    with pytest.raises(InvalidArgumentError, match="startingTimestamp"):
+        source_options(given)
+    found = source_options({**given, "table.zone": "Asia/Kolkata"}).starting_timestamp
+    assert found == datetime(2024, 1, 1, tzinfo=UTC)
+
+
 def test_spark_resolves_the_version_of_a_named_table_and_hands_the_option_on():
     named = {"path": "x", "table.name": "t", "table.version": "7", "versionAsOf": "7"}
     assert read_options({**named, "VERSIONASOF": "7"}).version == 7

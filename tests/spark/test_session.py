@@ -56,13 +56,29 @@ def test_settings_of_the_caller_go_first_and_jvm_options_are_joined() -> None:
     assert conf["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
 
 
-def test_rows_alone_bound_the_batches_that_spark_hands_to_python() -> None:
-    """Spark compares the size of each column after each row with any bound of bytes but this one."""
+def test_rows_and_bytes_bound_the_batches_that_spark_hands_to_python() -> None:
+    """Without a bound of bytes, 540 rows of 1 MB exceed the memory of the JVM."""
     conf = spark_conf()
-    assert conf["spark.sql.execution.arrow.maxBytesPerBatch"] == str(2**31 - 1)
+    assert conf["spark.sql.execution.arrow.maxBytesPerBatch"] == "64m"
     assert int(conf["spark.sql.execution.arrow.maxRecordsPerBatch"]) <= 4096
-    images = spark_conf(config={"spark.sql.execution.arrow.maxBytesPerBatch": "64m"})
-    assert images["spark.sql.execution.arrow.maxBytesPerBatch"] == "64m"
+    numbers = spark_conf(config={"spark.sql.execution.arrow.maxBytesPerBatch": "2147483647"})
+    assert numbers["spark.sql.execution.arrow.maxBytesPerBatch"] == "2147483647"
+
+
+@pytest.mark.parametrize(
+    ("master", "config", "attempts"),
+    [
+        ("local[2]", {}, "1"),
+        ("local[2, 4]", {}, "4"),
+        ("local[*]", {"spark.task.maxFailures": "7"}, "1"),
+        ("spark://127.0.0.1:7077", {}, "4"),
+        ("spark://127.0.0.1:7077", {"spark.task.maxFailures": "7"}, "7"),
+    ],
+)
+def test_workers_know_what_bounds_their_attempts_and_results(master, config, attempts) -> None:
+    conf = spark_conf(master, config={**config, "spark.driver.maxResultSize": "20m"})
+    assert conf["spark.executorEnv.LANCE_OPS_SPARK_ATTEMPTS"] == attempts
+    assert conf["spark.executorEnv.LANCE_OPS_SPARK_RESULT_BYTES"] == str(20 << 20)
 
 
 def test_executors_of_a_loopback_cluster_get_this_interpreter_and_java() -> None:

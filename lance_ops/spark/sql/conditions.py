@@ -62,7 +62,9 @@ class SparkSearch:
         Raises:
             InvalidArgumentError: Spark cannot evaluate the condition.
         """
-        if means_the_same(self.condition, expression, session_zone(self.spark)):
+        # Filters find columns in any case.
+        any_case = str(self.spark.conf.get("spark.sql.caseSensitive", "false")).lower() != "true"
+        if any_case and means_the_same(self.condition, expression, session_zone(self.spark)):
             return None
         assert isinstance(dataset, Dataset)
         fragments = frozenset(fragment.id for fragment in dataset.fragments)

@@ -8,7 +8,15 @@ from typing import Any, Literal, TypeVar, get_args
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.merge_insert.clauses import OnDuplicates
-from lance_ops.spark.options import PROPERTY_PREFIX, STORAGE_PREFIX, _flag, _names, _Options, _positive
+from lance_ops.spark.options import (
+    PROPERTY_PREFIX,
+    STORAGE_PREFIX,
+    _flag,
+    _names,
+    _Options,
+    _positive,
+    parse_timestamp,
+)
 
 T = TypeVar("T")
 StreamMode = Literal["append", "changes"]
@@ -164,7 +172,8 @@ def _source(options: "_StreamOptions") -> SourceOptions:
     uri, storage = options.uri(), options.prefixed(STORAGE_PREFIX)
     version = options.take("startingVersion", _start)
     tag = options.take("startingTag", _text)
-    moment = options.take("startingTimestamp", datetime.fromisoformat)
+    text, field = options.take("startingTimestamp", _text), "startingTimestamp"
+    moment = None if text is None else parse_timestamp(text, options.table.get("zone"), field=field)
     if sum(start is not None for start in (version, tag, moment)) > 1:
         raise InvalidArgumentError(
             "one start at a time", field="startingVersion, startingTag, startingTimestamp"

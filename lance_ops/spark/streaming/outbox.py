@@ -45,7 +45,13 @@ class Outbox:
 
 
 def write_partition(
-    task: WriteTask, schema: pa.Schema, batches: Iterator[pa.RecordBatch], epoch: Epoch, *, merges: bool
+    task: WriteTask,
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+    epoch: Epoch,
+    *,
+    merges: bool,
+    limit: int | None = None,
 ) -> Outbox:
     """Send or write the rows of a partition, on an executor.
 
@@ -55,6 +61,7 @@ def write_partition(
         batches: The rows.
         epoch: The epoch, for which files are named.
         merges: The driver wants to read the rows, so they are put aside instead of into data files.
+        limit: Bytes of a partition up to which its rows travel, if fewer than `TRAVELS`.
 
     Raises:
         SchemaMismatchError: A value does not fit the dataset. Files written by then are removed.
@@ -64,7 +71,7 @@ def write_partition(
     for batch in batches:
         held.append(batch)
         size += batch.nbytes
-        if size > TRAVELS:
+        if size > (TRAVELS if limit is None else min(limit, TRAVELS)):
             break
     else:
         return Outbox(rows=_stream_of(held, schema))

@@ -24,6 +24,7 @@ from lance_ops.maintenance.target import open_target
 from lance_ops.maintenance.tasks import is_not_committed
 from lance_ops.spark.convert import from_spark
 from lance_ops.spark.small.files import join_small_files
+from lance_ops.spark.small.parts import send_limit
 from lance_ops.spark.streaming.columns import split_changes
 from lance_ops.spark.streaming.merge_epoch import merge_epoch
 from lance_ops.spark.streaming.options import SinkOptions
@@ -96,7 +97,8 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # p
 
         def run() -> Outbox:
             batches = (from_spark(batch, self._rows) for batch in iterator if batch.num_rows)
-            return write_partition(self._task, self._rows, batches, epoch, merges=merges)
+            limit = send_limit(partition_id())
+            return write_partition(self._task, self._rows, batches, epoch, merges=merges, limit=limit)
 
         # An error is sent like a result, as in a batch write: nobody would know the files of the others.
         return _Sent(partition_id(), query_id, capture(run))

@@ -1,6 +1,7 @@
 """Writing Spark DataFrames: executors write data files, the driver makes one commit."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Unpack
 
 import pyarrow as pa
@@ -25,13 +26,14 @@ from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.runner import Runner, task_failed
 from lance_ops.maintenance.target import Target, open_latest_if_any
 from lance_ops.spark.small.files import join_small_files
-from lance_ops.spark.small.parts import write_small_parts
+from lance_ops.spark.small.parts import result_bytes, write_small_parts
 from lance_ops.spark.transport import (
     SPARK_ERRORS,
     Outcome,
     capture,
     load_outcome,
     refuse_memory_store,
+    session_attempts,
     spark_reason,
 )
 from lance_ops.spark.types import adapt_schema, arrow_schema
@@ -123,9 +125,13 @@ def append_dataframe(
 def _write_partitions(
     df: DataFrame, plan: WritePlan, writer: PartitionWriter, runner: Runner | None
 ) -> list[WriteTaskResult]:
+    attempts = session_attempts(df.sparkSession)
+    most = result_bytes(df.sparkSession.conf.get("spark.driver.maxResultSize", "1g") or "1g")
+    writer = replace(writer, result_bytes=most)
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         partition = partition_id()
-        outcome = capture(lambda: writer.write_or_send(batches))
+        outcome = capture(lambda: writer.write_or_send(batches, partition), attempts)
         yield pa.RecordBatch.from_pydict({"partition": [partition], "outcome": [outcome]})
 
     try:

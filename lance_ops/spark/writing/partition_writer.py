@@ -12,7 +12,7 @@ from pyspark import TaskContext
 
 from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult, write_task
 from lance_ops.spark.convert import from_spark
-from lance_ops.spark.small.parts import SmallPart, write_or_send
+from lance_ops.spark.small.parts import SmallPart, send_limit, write_or_send
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,13 @@ class PartitionWriter:
         task: From the plan.
         schema: Types to which Spark's batches are converted first.
         already_committed: An earlier run under the same job key did it all: the rows are not even asked for.
+        result_bytes: That all partitions may send to the driver; None for what workers know.
     """
 
     task: WriteTask
     schema: pa.Schema
     already_committed: bool
+    result_bytes: int | None = None
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> WriteTaskResult:
         """Write the rows of a partition.
@@ -39,15 +41,20 @@ class PartitionWriter:
             return WriteTaskResult(())
         return write_task(self.task, self._converted(batches))
 
-    def write_or_send(self, batches: Iterable[pa.RecordBatch]) -> WriteTaskResult | SmallPart:
+    def write_or_send(self, batches: Iterable[pa.RecordBatch], partition: int) -> WriteTaskResult | SmallPart:
         """Write the rows of a partition, or return them where they are too few for a file of their own.
+
+        Args:
+            batches: The rows.
+            partition: Its number.
 
         Raises:
             SchemaMismatchError: A value does not fit the dataset. Files written by then are removed.
         """
         if self.already_committed:
             return WriteTaskResult(())
-        return write_or_send(self.task, self._converted(batches), self.schema)
+        limit = send_limit(partition, self.result_bytes)
+        return write_or_send(self.task, self._converted(batches), self.schema, limit)
 
     def _converted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return (from_spark(batch, self.schema) for batch in batches)

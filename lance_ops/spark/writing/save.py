@@ -106,7 +106,8 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark count
         """Write the rows of a partition, on an executor."""
         # A final error is sent like a result: when a task fails, Spark kills the others, and nobody would
         # know which files these have written.
-        return _Written(partition_id(), capture(lambda: self._writer.write_or_send(iterator)))
+        partition = partition_id()
+        return _Written(partition, capture(lambda: self._writer.write_or_send(iterator, partition)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make the one commit, on the driver, after all tasks have ended.

@@ -16,7 +16,14 @@ from lance_ops.maintenance.ingest.options import WriteOptions
 from lance_ops.maintenance.ingest.plan import plan_write
 from lance_ops.maintenance.ingest.task import WriteTaskResult
 from lance_ops.spark import append_dataframe
-from lance_ops.spark.small.parts import SMALL_BYTES, SmallPart, write_or_send, write_small_parts
+from lance_ops.spark.small.parts import (
+    SMALL_BYTES,
+    SmallPart,
+    result_bytes,
+    send_limit,
+    write_or_send,
+    write_small_parts,
+)
 
 SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
 LARGE = SMALL_BYTES // 8
@@ -49,6 +56,29 @@ def test_rows_keep_their_order_and_neighbours_share_a_file(tmp_path_factory, siz
     # A run is of one kind, unless an empty partition stands between: that one is written by nobody.
     assert len(found.fragments) >= runs
     assert len(found.fragments) <= len(kinds)
+
+
+@pytest.mark.parametrize("most", [1 << 20, 20 << 20, 1 << 30, 64 << 30])
+@pytest.mark.parametrize("partitions", [1, 40, 2000, 1_000_000])
+def test_all_partitions_send_less_than_spark_takes(most, partitions):
+    limits = np.minimum(SMALL_BYTES, most // 16 // np.arange(1, partitions + 1))
+    assert [send_limit(n, most) for n in (0, partitions - 1)] == [limits[0], limits[-1]]
+    assert int(limits.sum()) < most
+
+
+def test_a_size_of_results_is_read_as_spark_reads_it():
+    given = {"1g": 1 << 30, "20m": 20 << 20, "4096": 4096, "8KB": 8192, "0": 1 << 30, "2t": 2 << 40}
+    assert {text: result_bytes(text) for text in given} == given
+
+
+def test_a_partition_above_the_limit_is_written(tmp_path):
+    plan = plan_write(SCHEMA, str(tmp_path / "t.lance"), WriteOptions())
+    sent = write_or_send(plan.task, iter(rows(0, 1000)), SCHEMA)
+    assert isinstance(sent, SmallPart)
+    assert write_or_send(plan.task, iter(rows(0, 1000)), SCHEMA, len(sent.data)) == sent
+    written = write_or_send(plan.task, iter(rows(0, 1000)), SCHEMA, len(sent.data) - 1)
+    assert isinstance(written, WriteTaskResult)
+    assert sum(fragment.physical_rows for fragment in written.fragments) == 1000
 
 
 def test_files_of_an_error_are_known_to_the_caller(tmp_path):
