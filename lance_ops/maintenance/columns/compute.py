@@ -76,6 +76,7 @@ def compute_columns(task: ComputeTask) -> DataFile:
         task.schema,
         version=task.storage_version,
         max_rows_per_file=fragment.physical_rows,
+        base_uris=task.snapshot.bases.blob_uris,
         job_key=task.job_key,
     )
     if len(written) > 1:
