@@ -122,6 +122,59 @@ def test_blobs_named_relative_to_a_base_stay_so(folder: str, tmp_path: Path) -> 
         lo.compact(uri)
 
 
+@pytest.mark.parametrize("way", ["append", "add_columns", "merge", "merge_insert", "compact"])
+def test_every_way_in_names_external_blobs_by_their_base(way: str, tmp_path: Path) -> None:
+    (tmp_path / "ext").mkdir()
+    (tmp_path / "ext" / "b.bin").write_bytes(b"external")
+    uri = str(tmp_path / "t")
+    blobs = lance.blob_array([b"inline", (tmp_path / "ext" / "b.bin").as_uri(), None])
+    full = pa.table({"id": range(3), "blob": blobs})
+    base = [lance.DatasetBasePath((tmp_path / "ext").as_uri(), name="external", id=1)]
+    start = full.select(["id"]) if way in ("add_columns", "merge") else full.slice(0, 0)
+    lance.write_dataset(start, uri, data_storage_version="2.2", initial_bases=base)
+    if way == "append":
+        lo.append(uri, full)
+    elif way == "merge_insert":
+        lo.merge_insert(uri, full, "id", when_not_matched="insert_all")
+    elif way == "add_columns":
+        lo.add_columns(uri, full.select(["blob"]))
+    elif way == "merge":
+        lo.merge(uri, full, "id")
+    else:
+        for number in range(2):
+            lo.append(uri, full.slice(number, 2 - number))
+        lo.compact(uri)
+    dataset = lance.dataset(uri)
+    external = [blob for blob in dataset.to_table()["blob"].to_pylist() if blob and blob["kind"] == 3]
+    assert {(blob["blob_id"], blob["blob_uri"]) for blob in external} == {(1, "b.bin")}
+    found = dataset.scanner(blob_handling="all_binary").to_table()["blob"].to_pylist()
+    assert b"external" in found
+    assert b"inline" in found
+
+
+@pytest.mark.parametrize("name", ["inline_size", "dedicated_size", "pack_file_size"])
+@pytest.mark.parametrize(
+    ("stored", "given", "fits"),
+    [(None, None, True), (9000, None, True), (9000, 9000, True), (9000, 9001, False), (None, 9000, False)],
+)
+def test_an_append_with_other_limits_is_refused_as_by_the_peer(
+    name: str, stored: int | None, given: int | None, fits: bool, tmp_path: Path
+) -> None:
+    def rows(limit: int | None) -> pa.Table:
+        field = lance.blob_field("blob", **{} if limit is None else {f"{name}_threshold": limit})
+        return pa.table([lance.blob_array([b"value"])], schema=pa.schema([field]))
+
+    for library in (lance, lo):
+        uri = str(tmp_path / library.__name__)
+        lance.write_dataset(rows(stored), uri, data_storage_version="2.2")
+        if fits:
+            library.write_dataset(rows(given), uri, mode="append")
+        else:
+            with pytest.raises((OSError, SchemaMismatchError), match="threshold"):
+                library.write_dataset(rows(given), uri, mode="append")
+        assert lance.dataset(uri).count_rows() == 1 + fits
+
+
 def test_bytes_of_blobs_are_read_of_wanted_rows_only(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     values = [None if n % 4 == 0 else bytes([n]) * 20_000 for n in range(200)]

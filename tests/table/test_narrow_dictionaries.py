@@ -88,6 +88,18 @@ def test_a_compaction_keeps_apart_what_does_not_fit(tmp_path: Path, method: str)
 
 
 @pytest.mark.peer
+@pytest.mark.parametrize("data_type", [pa.dictionary(pa.int32(), pa.string()), pa.string()], ids=str)
+def test_another_type_lets_the_fragments_become_one(tmp_path: Path, data_type: pa.DataType) -> None:
+    uri = str(tmp_path / "t")
+    for prefix in "ab":
+        lo.append(uri, rows(prefix))
+    lo.alter_columns(uri, {"path": "c", "data_type": data_type})
+    assert lo.dataset(uri).schema.field("c").type == data_type
+    lo.compact(uri)
+    assert_read(uri, pa.concat_tables([rows("a"), rows("b")]), 1)
+
+
+@pytest.mark.peer
 def test_copies_of_dictionaries_that_fit_are_still_copies(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     for _ in range(3):

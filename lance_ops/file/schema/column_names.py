@@ -59,12 +59,18 @@ def check_column_names(schema: Schema, known: Collection[str] = (), *, path: str
     """
     for name, problem in refused_names(schema):
         if name not in known:
-            raise InvalidArgumentError(problem, path=path, field=name, hint=_hint(name))
+            hint = "give the column another name"
+            if name in RESERVED_NAMES:
+                hint = f"{drop_hint(name)}, or give it another name"
+            raise InvalidArgumentError(problem, path=path, field=name, hint=hint)
 
 
-def _hint(name: str) -> str:
-    if name not in RESERVED_NAMES:
-        return "give the column another name"
+def drop_hint(name: str) -> str:
+    """Say how to write rows that were read with a row column.
+
+    Args:
+        name: One of `RESERVED_NAMES`.
+    """
     option = _ASKED_BY.get(name)
-    origin = f"rows read by {option} have this column: " if option else ""
-    return f'{origin}drop it before the write, data.drop_columns(["{name}"]), or give it another name'
+    origin = f"{option} adds this column to rows: " if option else ""
+    return f'{origin}drop it before the write, data.drop_columns(["{name}"])'

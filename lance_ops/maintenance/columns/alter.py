@@ -16,6 +16,7 @@ from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.file.schema.column_names import check_column_names
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.filter import Column, Expression, column_sql
+from lance_ops.filter.types.coercion import plain_type
 from lance_ops.maintenance.columns.compute import first_free_id
 from lance_ops.maintenance.columns.job import compute_and_commit
 from lance_ops.maintenance.columns.result import AlterColumnsResult
@@ -221,7 +222,7 @@ def _source(dataset: Dataset, field: Field, data_type: pa.DataType) -> Expressio
     before = field.to_arrow().type
     if not fits_type(before, data_type):
         raise _refused(dataset, f"column {field.name!r} is {before}, which cannot become {data_type}")
-    return Column((field.name,), before)
+    return Column((field.name,), plain_type(before))
 
 
 def _refuse_nulls(dataset: Dataset, path: str) -> None:

@@ -77,6 +77,7 @@ def compute_columns(task: ComputeTask) -> DataFile:
         task.schema,
         version=task.storage_version,
         max_rows_per_file=fragment.physical_rows,
+        base_uris=task.snapshot.bases.blob_uris,
         job_key=task.job_key,
     )
     if len(written) > 1:
@@ -85,7 +86,7 @@ def compute_columns(task: ComputeTask) -> DataFile:
             f"fragment {fragment.id} gets more values than the indices of the dictionary can number",
             path=task.snapshot.uri,
             field=", ".join(narrow_columns(prepare_schema(task.schema).arrow)),
-            hint="give the column a wider index type, or plain values",
+            hint="declare the column with a wider index type, or with plain values",
         )
     if len(written) != 1 or written[0].physical_rows != fragment.physical_rows:
         raise CorruptFileError(

@@ -195,7 +195,7 @@ def _check_fewer(task: RewriteTask, new: Sequence[Fragment]) -> None:
             "together have more values than the indices can number",
             path=task.snapshot.uri,
             field=", ".join(names),
-            hint="write the column with a wider index type, or as plain values",
+            hint="give the column a wider index type, or plain values, with alter_columns",
         )
 
 

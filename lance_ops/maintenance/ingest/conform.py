@@ -17,6 +17,8 @@ import pyarrow.types as pt
 
 from lance_ops.encoding.values.dictionary import recode_dictionary
 from lance_ops.errors import SchemaMismatchError
+from lance_ops.file.schema.blob_limits import differing_limits
+from lance_ops.file.schema.column_names import RESERVED_NAMES, drop_hint
 from lance_ops.table.assemble import as_it_is, forbidden_nulls, is_flat, list_items, null_column
 
 _UNITS = ("s", "ms", "us", "ns")
@@ -41,6 +43,7 @@ def find_mismatches(data: pa.Schema, target: pa.Schema, *, fill_missing: bool = 
     known = {field.name for field in target}
     return tuple(_field_mismatches("", [field for field in data if field.name in known], wanted)) + tuple(
         f"{field.name}: the dataset has no such column ({field.type} in the data)"
+        + (f"; {drop_hint(field.name)}" if field.name in RESERVED_NAMES else "")
         for field in data
         if field.name not in known
     )
@@ -118,6 +121,8 @@ def _field_mismatches(prefix: str, data: list[pa.Field], target: list[pa.Field])
 
 
 def _type_mismatches(path: str, data: pa.Field, target: pa.Field) -> Iterator[str]:
+    for difference in differing_limits(data, target):
+        yield f"{path}: {difference}; leave it out of the data, or write a new dataset"
     if pt.is_null(data.type) and not pt.is_null(target.type):
         if not target.nullable:
             yield f"{path}: only nulls in the data, but the dataset's column takes none"

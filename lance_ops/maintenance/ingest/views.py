@@ -1,5 +1,7 @@
 """Views of Arrow: string, binary and list views, as Polars and DuckDB export them, in types of datasets.
 
+JSON documents in large strings or views are handled alike: the format has one type of JSON.
+
 Arrow has few kernels for views (it neither takes nor joins rows of them, and its cast of list views makes
 arrays that are too short), so they end where data come in.
 """
@@ -12,7 +14,9 @@ import pyarrow.types as pt
 
 
 def has_views(kind: pa.DataType) -> bool:
-    """Whether a type is a view, or has one at any depth; extension types are left as they are."""
+    """Whether a type is a view, or has one at any depth; extension types but JSON are left as they are."""
+    if isinstance(kind, pa.JsonType):
+        return bool(kind.storage_type != pa.string())
     if pt.is_string_view(kind) or pt.is_binary_view(kind):
         return True
     if pt.is_dictionary(kind):
@@ -28,6 +32,8 @@ def type_without_views(kind: pa.DataType) -> pa.DataType:
     """The type with the same values and without views."""
     if not has_views(kind):
         return kind
+    if isinstance(kind, pa.JsonType):
+        return pa.json_()
     if pt.is_string_view(kind):
         return pa.string()
     if pt.is_binary_view(kind):
@@ -58,6 +64,8 @@ def without_views(values: pa.Array) -> pa.Array:
     if not has_views(values.type):
         return values
     kind = type_without_views(values.type)
+    if isinstance(kind, pa.JsonType):
+        return pa.ExtensionArray.from_storage(kind, values.storage.cast(kind.storage_type))
     if pt.is_string(kind) or pt.is_binary(kind):
         return values.cast(kind)
     if pt.is_dictionary(kind):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, SchemaMismatchError
 from lance_ops.file.schema import column_names
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.scan.row_columns import ROW_COLUMNS
@@ -85,6 +85,8 @@ def test_the_error_says_how_to_write_rows_that_were_read_with_ids(tmp_path: Path
     rows = lo.dataset(uri).to_table(with_row_id=True)
     with pytest.raises(InvalidArgumentError, match=r'with_row_id=True.*drop_columns\(\["_rowid"\]\)'):
         lo.write_dataset(rows, copy)
+    with pytest.raises(SchemaMismatchError, match=r'with_row_id=True.*drop_columns\(\["_rowid"\]\)'):
+        lo.append(uri, rows)
     lo.write_dataset(rows.drop_columns(["_rowid"]), copy)
     assert lo.dataset(copy).to_table() == ROWS
 

@@ -16,14 +16,11 @@ from lance_ops.encoding.values.values import Variable
 from lance_ops.errors import SchemaMismatchError
 from lance_ops.file.layout import PageSink
 from lance_ops.file.schema.blob_fields import DEDICATED_KEY, DESCRIPTOR, INLINE_KEY, PACK_KEY
+from lance_ops.file.schema.blob_limits import blob_limit
 from lance_ops.file.schema.blob_uris import path_within
 from lance_ops.file.schema.model import Field
 from lance_ops.file.v2_1.blob.read_v2 import DEDICATED, EXTERNAL, INLINE, PACKED
 from lance_ops.storage import StoreWriter
-
-_INLINE_BYTES = 64 << 10
-_DEDICATED_BYTES = 4 << 20
-_PACK_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +41,10 @@ class _Limits:
     def of_field(cls, field: Field) -> "_Limits":
         """Read the options of a field."""
         return cls(
-            _limit(field, INLINE_KEY, _INLINE_BYTES),
-            _limit(field, DEDICATED_KEY, _DEDICATED_BYTES),
-            _limit(field, PACK_KEY, _PACK_BYTES),
+            blob_limit(field.metadata, INLINE_KEY),
+            blob_limit(field.metadata, DEDICATED_KEY),
+            blob_limit(field.metadata, PACK_KEY),
         )
-
-
-def _limit(field: Field, key: str, default: int) -> int:
-    text = field.metadata.get(key, b"").decode("ascii", "replace")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else default
 
 
 class BlobV2Writer:
