@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lance_ops.cli.options import common_options
-from lance_ops.cli.output import fail, print_result, progress_listener
+from lance_ops.cli.output import fail, plain_warnings, print_result, progress_listener
 from lance_ops.errors import LanceOpsError
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def dataset_command(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(uri: str, as_json: bool, storage_options: tuple[tuple[str, str], ...], **values: Any) -> None:
         try:
-            command(Call(uri, dict(storage_options) or None, as_json), **values)
+            with plain_warnings():
+                command(Call(uri, dict(storage_options) or None, as_json), **values)
         except LanceOpsError as error:
             fail(error, as_json=as_json, uri=uri)
 

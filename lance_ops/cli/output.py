@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -65,6 +66,22 @@ def fail(error: LanceOpsError, *, as_json: bool, uri: str | None = None) -> NoRe
     lines += [f"  {name}: {value}" for name, value in details.items() if value is not None]
     click.echo("\n".join(lines), err=True)
     sys.exit(1)
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Print warnings of lance_ops to standard error as one line, without the place in its code."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if category.__module__.startswith("lance_ops."):
+                click.echo(click.style("warning: ", fg="yellow", bold=True) + str(message), err=True)
+            else:
+                usual(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def error_values(error: LanceOpsError) -> dict[str, object]:

@@ -1,8 +1,11 @@
 """Links between pages of Dagster, as Markdown: they lead to the same webserver, wherever that is."""
 
+import re
 from urllib.parse import quote
 
 import dagster as dg
+
+from lance_ops.errors import encodable
 
 
 def run_path(run_id: str) -> str:
@@ -15,6 +18,36 @@ def asset_path(key: dg.AssetKey) -> str:
     return "/assets/" + "/".join(quote(part, safe="") for part in key.path)
 
 
+_NUMBERED = re.compile(r"^([0-9]+)(\.)")
+_MARKS = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&-])")
+
+
+def plain(text: object) -> str:
+    """Return a text as Markdown that shows it as it is, in one line.
+
+    Names and messages from tables of others may hold links and images, which a browser would fetch.
+    """
+    line = " ".join(encodable(str(text)).split())
+    line = _NUMBERED.sub(r"\1\\\2", _MARKS.sub(r"\\\1", line))
+    # An address alone becomes a link, too.
+    return line.replace("://", "&#58;//").replace("www.", "www&#46;")
+
+
+def code(text: object) -> str:
+    """Return a text as code in Markdown, in one line, whatever back-quotes it has."""
+    line = " ".join(encodable(str(text)).split()).replace("|", "\\|")
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    padded = f" {line} " if line.startswith("`") or line.endswith("`") else line
+    return f"{fence}{padded}{fence}" if line else ""
+
+
+def code_block(text: object) -> str:
+    """Return a text as a block of code in Markdown, which no back-quotes of it end."""
+    found = encodable(str(text))
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", found)), default=0))
+    return f"{fence}text\n{found}\n{fence}"
+
+
 def run_link(run_id: str) -> dg.MarkdownMetadataValue:
     """A run's page."""
     return dg.MetadataValue.md(f"[{run_id.partition('-')[0]}]({run_path(run_id)})")
@@ -22,4 +55,4 @@ def run_link(run_id: str) -> dg.MarkdownMetadataValue:
 
 def asset_link(key: dg.AssetKey) -> dg.MarkdownMetadataValue:
     """An asset's page."""
-    return dg.MetadataValue.md(f"[{key.to_user_string()}]({asset_path(key)})")
+    return dg.MetadataValue.md(f"[{plain(key.to_user_string())}]({asset_path(key)})")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
-from lance_ops.dagster.links import run_path
+from lance_ops.dagster.links import plain, run_path
 from lance_ops.dagster.tables import table
 from lance_ops.fleet.report.tables import HistoryLine, history_lines, index_lines
 from lance_ops.maintenance.health.measure import DatasetHealth
@@ -71,7 +71,8 @@ def overview(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth)
         # Cells of a table are plain text there: what can be followed is Markdown.
         values[RUNS] = dg.MetadataValue.md(
             "\n".join(
-                f"- [version {line.version}: {line.operation}]({run_path(line.dagster_run)})" for line in made
+                f"- [version {line.version}: {plain(line.operation)}]({run_path(line.dagster_run)})"
+                for line in made
             )
         )
     if indices:

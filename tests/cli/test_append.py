@@ -163,3 +163,20 @@ def test_a_storage_version_that_cannot_be_written_is_refused(uri, tmp_path):
 def test_rows_of_a_new_dataset_keep_their_ids_when_asked(uri, tmp_path):
     lance_ops("append", uri, parquet(tmp_path / "a.parquet", people(0, 3)), "--stable-row-ids")
     assert lo.dataset(uri).manifest.uses_stable_row_ids
+
+
+@pytest.mark.filterwarnings("default::lance_ops.errors.SuspiciousInputWarning")
+def test_a_suspicious_input_is_one_line_on_standard_error(uri, tmp_path):
+    (tmp_path / "a.csv").write_text("id;name\n1;x\n")
+    result = lance_ops("append", uri, tmp_path / "a.csv")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"warning: {tmp_path}/a.csv is read as a single column, 'id;name'")
+    assert ".py" not in line
+
+
+def test_columns_of_folders_are_appended_and_a_dataset_without_them_is_told_the_command(uri, tmp_path):
+    source = parquet(tmp_path / "day=2024-05-01" / "a.parquet", people(0, 3))
+    lance_ops("append", uri, source.parent)
+    assert lo.dataset(uri).count_rows("day = DATE '2024-05-01'") == 3
+    lance_ops("drop-columns", uri, "day")
+    assert "CAST(NULL AS DATE)" in lance_ops("append", uri, source.parent, code=1).stderr

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from lance_ops.dagster import keys
+from lance_ops.dagster.links import code, plain
 from lance_ops.index.search.recall import measure_recall, vector_indices
 from lance_ops.maintenance.fsck.files import check_files
 from lance_ops.maintenance.fsck.findings import Finding, Severity
@@ -94,7 +95,7 @@ def _verdict(
     errors = [finding for finding in found if finding.severity is Severity.ERROR]
     metadata: dict[str, object] = {"lance/findings": len(found)}
     if found:
-        lines = [f"- {finding.message} `{finding.path or ''}`" for finding in found[:_SHOWN]]
+        lines = [f"- {plain(finding.message)} {code(finding.path or '')}" for finding in found[:_SHOWN]]
         metadata["lance/finding_list"] = dg.MetadataValue.md("\n".join(lines))
     if not errors:
         return True, good, metadata

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.fleet.refs import asset_name
+from lance_ops.dagster.links import code, plain
 from lance_ops.dagster.version_event import Metadata, as_metadata
 from lance_ops.fleet.adopt.operation import worst
 from lance_ops.fleet.ledger.ledger import FleetLedger
@@ -96,12 +97,12 @@ def worst_table(looks: Sequence[Look]) -> str:
     """The datasets that need maintenance most, in Markdown."""
     rows: list[Any] = [
         (
-            f"`{asset_name(look.dataset)}`",
+            code(asset_name(look.dataset)),
             look.verdict,
             ", ".join(look.due),
             seconds_text(look.cost_seconds or 0.0),
             bytes_text(look.reclaimable_bytes or 0),
-            look.why.replace("|", "\\|").replace("\n", " "),
+            plain(look.why),
         )
         for look in worst(looks, _WORST)
     ]

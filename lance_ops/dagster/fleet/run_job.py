@@ -17,6 +17,7 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.fleet.submitted_run import submitted_run
 from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.jobs.run_report import shortened
+from lance_ops.dagster.links import code_block
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.tables import plan_table
 from lance_ops.dagster.version_event import Metadata, as_metadata
@@ -214,7 +215,7 @@ def _plan_metadata(plan: FleetPlan, *, dry_run: bool) -> Metadata:
             keys.DRY_RUN: dry_run,
             keys.SUMMARY: plan.summary(),
             keys.PLAN_TABLE: plan_table(plan),
-            keys.PLAN: dg.MetadataValue.md(f"```text\n{shortened(str(plan))}\n```"),
+            keys.PLAN: dg.MetadataValue.md(code_block(shortened(str(plan)))),
             "lance/planned_datasets": len(plan.items),
             "lance/planned_seconds": plan.seconds,
             "lance/planned_bytes": plan.bytes,
@@ -226,7 +227,7 @@ def _run_metadata(told: Mapping[str, Any]) -> Metadata:
     return as_metadata(
         {
             keys.SUMMARY: told["summary"],
-            "lance/outcomes": dg.MetadataValue.md(f"```text\n{shortened(told['text'])}\n```"),
+            "lance/outcomes": dg.MetadataValue.md(code_block(shortened(told["text"]))),
             **{f"{keys.NAMESPACE}{name}": told[name] for name in _NUMBERS},
         }
     )

@@ -9,6 +9,7 @@ import dagster as dg
 from lance_ops.dagster import keys
 from lance_ops.dagster.checks.evaluate import evaluate_checks
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.links import code_block, plain
 from lance_ops.dagster.publication import (
     build_version_events,
     existing_versions,
@@ -208,7 +209,7 @@ def result_metadata(result: OperationResult) -> Metadata:
     values[keys.CONFLICTS] = len(result.lost_to)
     for key, lines in ((keys.CONFLICTS_MET, result.lost_to), (keys.REBASED_OVER, result.rebased_over)):
         if lines:
-            values[key] = dg.MetadataValue.md("\n".join(f"- {line}" for line in lines))
+            values[key] = dg.MetadataValue.md("\n".join(f"- {plain(line)}" for line in lines))
     return as_metadata(values)
 
 
@@ -228,7 +229,7 @@ def change_metadata(ref: LanceDatasetRef, store: LanceStoreResource, result: Ope
 
 def plan_metadata(plan: object) -> Metadata:
     """A plan that nobody executed: as a table where it is one, and in its words."""
-    words = dg.MetadataValue.md(f"```text\n{shortened(str(plan))}\n```")
+    words = dg.MetadataValue.md(code_block(shortened(str(plan))))
     return as_metadata({keys.DRY_RUN: True, keys.PLAN_TABLE: plan_table(plan), keys.PLAN: words})
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from lance_ops.errors import AlertNotDeliveredError, InvalidArgumentError
 from lance_ops.fleet.alerts.mail import MailServer, hand_in
-from lance_ops.fleet.alerts.message import RUNBOOK, Message, said_of
+from lance_ops.fleet.alerts.message import RUNBOOK, Message, link_of, said_of
 from lance_ops.fleet.alerts.post import post_json
 from lance_ops.fleet.ledger.rows import AlertRow
 from lance_ops.fleet.policy.alerts import AlertRule
@@ -105,7 +105,7 @@ def _pagerduty(rule: AlertRule, message: Message) -> None:
         if row.state != "mended":
             event = {**named, "event_action": "trigger", "payload": _payload(row)}
             if rule.link is not None:
-                event["links"] = [{"href": rule.link.replace("{dataset}", row.dataset), "text": row.dataset}]
+                event["links"] = [{"href": link_of(rule.link, row), "text": row.dataset}]
             post_json(url, event, what="PagerDuty API")
         if row.state == "mended" or (row.state == "passed" and row.kind != "schema"):
             post_json(url, {**named, "event_action": "resolve"}, what="PagerDuty API")

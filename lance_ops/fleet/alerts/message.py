@@ -1,9 +1,11 @@
 """Message: what one owner is told at once, grouped by cause, with a link and a line about what to do."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from lance_ops.fleet.ledger.rows import AlertRow
 from lance_ops.maintenance.text import count_text
@@ -121,12 +123,19 @@ class Message:
         return _grouped(self.rows, lambda row: (said_of(row), row.cause))
 
     def _link(self, row: AlertRow) -> str:
-        return (self.link or "").replace("{dataset}", row.dataset).replace("{uri}", row.uri)
+        return link_of(self.link or "", row)
 
     def _runbook(self, row: AlertRow) -> str:
         return "" if self.runbook is None else f"; {self.runbook.replace('{kind}', row.kind)}"
 
 
+def link_of(template: str, row: AlertRow) -> str:
+    """Return the link of an alert: the name and the URI of its dataset take their places, percent-encoded."""
+    values = {"{dataset}": quote(row.dataset, safe="/"), "{uri}": quote(row.uri, safe="/:")}
+    return _PLACES.sub(lambda match: values[match[0]], template)
+
+
+_PLACES = re.compile(r"\{dataset\}|\{uri\}")
 _SAID = {
     "damaged": "damaged",
     "failure": "could not be maintained",

@@ -119,6 +119,15 @@ def not_utf8(path: str, what: str, field: str | None = None) -> InvalidArgumentE
     )
 
 
+def is_utf16(path: str) -> bool:
+    """Return whether a file begins as UTF-16 or UTF-32 does, which spreadsheets write on request."""
+    try:
+        with _stream(path) as stream:
+            return bytes(stream.read(2)) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    except (OSError, pa.ArrowException):
+        return False
+
+
 def separator_hint(path: str, delimiter: str) -> str | None:
     """Return what to do about a file whose first line has another separator and not this one."""
     try:

@@ -15,6 +15,7 @@ from lance_ops.maintenance.ingest.csv_input import (
     check_inferred,
     checked_doubles,
     is_about_utf8,
+    is_utf16,
     not_utf8,
     parse_options,
     separator_hint,
@@ -148,9 +149,9 @@ class FileSource:
             try:
                 yield
             except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-                if is_about_utf8(error):
+                if is_about_utf8(error) or is_utf16(path):
                     raise not_utf8(
-                        path, "the header" if isinstance(error, UnicodeDecodeError) else str(error)
+                        path, str(error) if isinstance(error, pa.ArrowInvalid) else "the header"
                     ) from error
                 hint = separator_hint(path, self._delimiter)
                 if hint is None:

@@ -63,12 +63,12 @@ def expand(path: str) -> list[tuple[str, int]]:
         if info.type == pafs.FileType.File:
             return [(path, info.size)]
         selected = filesystem.get_file_info(pafs.FileSelector(inner, recursive=True))
-    start = len(inner.rstrip("/"))
-    files = sorted(
-        (path.rstrip("/") + item.path[start:], item.size)
-        for item in selected
-        if item.type == pafs.FileType.File and _suffix(item.path) and not _is_hidden(item.path[start:])
-    )
+        start = len(inner.rstrip("/"))
+        files = sorted(
+            (path.rstrip("/") + item.path[start:], item.size)
+            for item in selected
+            if item.type == pafs.FileType.File and _suffix(item.path) and not _is_hidden(item.path[start:])
+        )
     if not files:
         raise NotFoundError("no input file of a known format in the directory", path=path)
     return files
@@ -107,6 +107,10 @@ def input_errors(path: str) -> Iterator[None]:
         if isinstance(error, OSError):
             raise StorageError(f"the input cannot be read: {error}", path=path) from error
         raise InvalidArgumentError(f"the input cannot be read: {error}", path=path) from error
+    except UnicodeError as error:
+        raise InvalidArgumentError(
+            "the name of an input file, folder or column is not UTF-8", path=path, hint="rename it"
+        ) from error
     except OSError as error:
         raise StorageError(f"the input cannot be read: {error}", path=path) from error
 

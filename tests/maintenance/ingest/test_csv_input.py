@@ -84,6 +84,13 @@ def test_a_byte_that_is_not_utf8_is_refused_with_its_place(tmp_path, content, li
     assert "iconv" in caught.value.hint
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("content", ["a,b\n1,x\n", "a\n1\n"])
+def test_files_of_wider_characters_are_refused_as_not_utf8(tmp_path, encoding, content):
+    with pytest.raises(InvalidArgumentError, match="line 1, byte 0 of the file is 0xff"):
+        taken(tmp_path, content.encode(encoding))
+
+
 def test_a_byte_that_is_not_utf8_is_refused_for_a_text_column_and_taken_for_a_binary_one(tmp_path):
     content = b"name\nM\xfcller\n"
     lo.write_dataset(pa.table({"name": ["x"]}), tmp_path / "text.lance")

@@ -1,6 +1,7 @@
 """Columns in the names of folders, against what pyarrow, Polars and DuckDB read."""
 
 import datetime as dt
+import os
 
 import lance
 import pyarrow as pa
@@ -17,6 +18,7 @@ from lance_ops.errors import InvalidArgumentError, SchemaMismatchError
 from lance_ops.maintenance.ingest.folder_columns import folder_values, infer_types
 from lance_ops.maintenance.ingest.source import open_source
 
+NOT_UTF8 = b"k=\xff"
 WRITERS = {"parquet": pq.write_table, "csv": pacsv.write_csv, "feather": feather.write_feather}
 
 
@@ -186,6 +188,15 @@ def test_unfinished_and_metadata_folders_of_a_lake_are_left_out(tmp_path):
     lake(tmp_path / "lake", {folder: {"a": [at]} for at, folder in enumerate(files)})
     lo.append(tmp_path / "t.lance", tmp_path / "lake")
     assert rows(tmp_path / "t.lance") == [{"a": 0, "_day": dt.date(2024, 5, 1)}]
+
+
+@pytest.mark.parametrize("source", ["", "/*/*.parquet", f"/{os.fsdecode(NOT_UTF8)}/part.parquet"])
+def test_a_folder_that_is_not_utf8_is_refused(tmp_path, source):
+    lake(tmp_path, {"lake/k=1": {"a": [1]}})
+    os.rename(tmp_path / "lake" / "k=1", os.fsencode(tmp_path / "lake") + b"/" + NOT_UTF8)
+    with pytest.raises(InvalidArgumentError, match="not UTF-8") as caught:
+        lo.append(tmp_path / "t.lance", f"{tmp_path}/lake{source}")
+    str(caught.value).encode()
 
 
 def test_only_folders_count_and_addresses_keep_their_query_apart():
