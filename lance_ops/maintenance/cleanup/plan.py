@@ -27,7 +27,7 @@ from lance_ops.storage import ObjectInfo, Store, is_temporary
 from lance_ops.storage.prefetch import side_by_side
 from lance_ops.table.history.branches import MAIN
 from lance_ops.table.history.pins import Removal, list_removals
-from lance_ops.table.manifest.feature_flags import unknown_bits
+from lance_ops.table.manifest.feature_flags import Feature, unknown_bits
 from lance_ops.table.manifest.file.summary import ManifestSummary
 from lance_ops.table.manifest.listing import ManifestLocation, manifests_among
 from lance_ops.table.manifest.model import Manifest
@@ -225,6 +225,7 @@ def _plan(
     kept, expired = Marks(), Marks()
     verdicts: list[VersionVerdict] = []
     head: Manifest | None = None
+    managed_blobs = False
     for location, summary, given_up in read_summaries(store, locations, newest, written):
         if not verdicts or is_detached(verdicts[-1].version):
             if summary.version < newest:
@@ -235,6 +236,7 @@ def _plan(
                 if head is None:
                     return None
         _refuse_unknown(line, location, summary)
+        managed_blobs = managed_blobs or bool(summary.reader_flags & Feature.MANAGED_BLOBS)
         if not is_detached(summary.version):
             jobs.add(summary)
         verdict = judge(location, summary, given_up=given_up)
@@ -252,6 +254,7 @@ def _plan(
         jobs,
         open_jobs,
         now,
+        keeps_blobs=managed_blobs,
         delete_unverified=options.delete_unverified,
     )
     files = [files_judge.managed(info) for info in infos]
@@ -314,6 +317,7 @@ class _FileJudge:
     jobs: FinishedJobs
     open_jobs: frozenset[str]
     now: datetime
+    keeps_blobs: bool
     delete_unverified: bool
 
     def managed(self, info: ObjectInfo) -> FileVerdict:
@@ -327,10 +331,10 @@ class _FileJudge:
             if info.path in clone:
                 reason = f"the clone {clone.uri} uses it"
                 return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
-        if kind == "other":
-            return FileVerdict(
-                info.path, info.size, kind, victim=False, reason="it is not a file of the format"
-            )
+        if kind == "other" or (kind == "blob" and self.keeps_blobs):
+            # Any data file may name it in the table's managed blobs.
+            reason = "it may hold managed blobs" if kind == "blob" else "it is not a file of the format"
+            return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
         if former is not None:
             reason = f"only expired versions use it, version {former} the last"
             return FileVerdict(info.path, info.size, kind, victim=True, reason=reason, last_user=former)

@@ -98,7 +98,9 @@ def parse_descriptors(descriptors: pa.Array) -> Descriptors:
     numbers = [descriptors.field(n).fill_null(0).to_numpy().astype(np.int64) for n in range(4)]
     kind, position, size, number = (np.where(valid, values, 0) for values in numbers)
     if bool((kind >= _KINDS).any()):
-        raise UnsupportedError(f"blobs of kind {int(kind.max())} are not supported")
+        highest = int(kind.max())
+        what = "managed blobs (kind 4)" if highest == _KINDS else f"blobs of kind {highest}"
+        raise UnsupportedError(f"{what} are not supported", hint="read other columns, or other rows")
     if bool((position < 0).any()) or bool((size < 0).any()):
         raise CorruptFileError("a blob has a position that cannot be")
     managed = (kind == PACKED) | (kind == DEDICATED)
