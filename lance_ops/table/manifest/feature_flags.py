@@ -36,8 +36,8 @@ class Feature(IntFlag):
     SPILLED_LINEAGE = 2048
     """Row ids or row versions in data files."""
     MANAGED_BLOBS = 16384
-    """Blobs may name objects by base and path (kind 4), which is refused where such a blob is read. None is
-    made here, as by pylance 14. Stays once it is set, also over a restore."""
+    """Blobs may name objects by base and path (kind 4). They are read; none is made here, as by pylance 14.
+    Stays once it is set, also over a restore."""
 
 
 KNOWN = int(
