@@ -1,6 +1,6 @@
 """Blob extents: the bytes beside and within a data file that its blobs of 2.2 need, told by descriptors."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,9 +9,17 @@ import pyarrow as pa
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.side_files import side_name
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema.blob_fields import DESCRIPTOR, only_descriptors
+from lance_ops.file.schema.blob_fields import only_descriptors
 from lance_ops.file.schema.model import Field, Schema
-from lance_ops.file.v2_1.blob.read_v2 import DEDICATED, INLINE, PACKED, parse_descriptors
+from lance_ops.file.v2_1.blob.read_v2 import (
+    DEDICATED,
+    INLINE,
+    MANAGED,
+    PACKED,
+    descriptors_in,
+    managed_path,
+    parse_descriptors,
+)
 
 _ROWS_AT_ONCE = 1 << 18
 
@@ -23,10 +31,12 @@ class BlobExtents:
     Attributes:
         beside: Bytes that each side file must have, by its name.
         within: Bytes that the data file itself must have.
+        objects: Bytes that each object of managed blobs must have, by its base and path.
     """
 
     beside: dict[str, int] = field(default_factory=dict)
     within: int = 0
+    objects: dict[tuple[int, str], int] = field(default_factory=dict)
 
 
 def blob_extents(
@@ -52,20 +62,9 @@ def blob_extents(
         table = reader.read_table(shown, column_indices, start=start, stop=stop)
         for column in table.columns:
             for chunk in column.chunks:
-                for descriptors in _descriptors_in(chunk):
+                for descriptors in descriptors_in(chunk):
                     _add(found, descriptors, reader.path)
     return found
-
-
-def _descriptors_in(array: pa.Array) -> Iterator[pa.Array]:
-    kind = array.type
-    if kind == DESCRIPTOR:
-        yield array
-    elif pa.types.is_struct(kind):
-        for number in range(kind.num_fields):
-            yield from _descriptors_in(array.field(number))
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        yield from _descriptors_in(array.flatten())
 
 
 def _add(found: BlobExtents, descriptors: pa.Array, path: str) -> None:
@@ -85,3 +84,6 @@ def _add(found: BlobExtents, descriptors: pa.Array, path: str) -> None:
         for number, size in zip(numbers.tolist(), highest.tolist(), strict=True):
             name = side_name(number)
             found.beside[name] = max(found.beside.get(name, 0), size)
+    for row in np.flatnonzero(parsed.valid & (parsed.kind == MANAGED) & (parsed.size > 0)).tolist():
+        key = int(parsed.number[row]), managed_path(parsed, row)
+        found.objects[key] = max(found.objects.get(key, 0), int(ends[row]))

@@ -1,6 +1,6 @@
 """Reader of a data file: projection, row ranges, single rows, and batches in bounded memory."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,10 @@ from lance_ops.file.io.page_heads import PageHeads, SharedHeads
 from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.io.row_windows import cut_batches, fitting_rows, plan_windows
 from lance_ops.file.layout import Layout
-from lance_ops.file.schema.blob_fields import has_blob_v2
+from lance_ops.file.schema.blob_fields import has_blob_v2, only_descriptors
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import PreparedSchema, prepare_schema
+from lance_ops.file.v2_1.blob.read_v2 import managed_bytes
 from lance_ops.file.versions import is_legacy, version_of_footer
 from lance_ops.storage import Store
 
@@ -68,6 +69,7 @@ class FileReader:
         self._columns = ColumnDescriptions(ranges, path, size, layout, contents)
         self._heads = PageHeads(heads)
         self._base_uris = base_uris or {}
+        self._managed: dict[tuple[int, ...], int] = {}
         self._last: tuple[Schema, Mapping[int, int] | None, _Selection] | None = None
 
     @classmethod
@@ -79,6 +81,7 @@ class FileReader:
         size: int | None = None,
         heads: SharedHeads | None = None,
         base_uris: Mapping[int, str] | None = None,
+        open_base: Callable[[int], Store] | None = None,
     ) -> "FileReader":
         """Open a data file.
 
@@ -88,6 +91,7 @@ class FileReader:
             size: Of the file in bytes, when it is known; it saves asking.
             heads: Where to keep what the pages need for the next read.
             base_uris: Of the other bases of the table, by their ids; blobs may be named relative to them.
+            open_base: Gives the store of a base by its id, for blobs that are objects there.
 
         Raises:
             FileMissingError: There is no such file.
@@ -109,7 +113,7 @@ class FileReader:
         version = version_of_footer(*decode_version(end, path), path)
         layout = version.require_layout(path)
 
-        ranges = FileRanges(store, path, size, tail)
+        ranges = FileRanges(store, path, size, tail, open_base)
         contents = None
         if version.read_contents is read_contents:
             contents = decode_contents(view, size, path)
@@ -372,8 +376,19 @@ class FileReader:
     def _row_bytes(self, selection: _Selection) -> float:
         total = sum(self._layout.column_bytes(self.column(index)) for index in selection.physical_columns)
         if has_blob_v2(selection.prepared.schema):
-            total += self._ranges.side_bytes()
+            total += self._ranges.side_bytes() + self._managed_bytes(selection)
         return max(total / max(self._num_rows, 1), 1 / 8)
+
+    def _managed_bytes(self, selection: _Selection) -> int:
+        """Bytes of blobs that are objects in a base; only a table with bases has any."""
+        if not self._base_uris:
+            return 0
+        key = tuple(selection.physical_columns)
+        if key not in self._managed:
+            shown = self.read_table(only_descriptors(selection.prepared.schema), selection.columns)
+            chunks = (chunk for column in shown.columns for chunk in column.chunks)
+            self._managed[key] = sum(map(managed_bytes, chunks))
+        return self._managed[key]
 
     def _read(self, selection: _Selection, rows: RowSelection) -> pa.Table:
         return read_fields(self, self._layout, selection.prepared, selection.columns, rows, self._ranges.read)

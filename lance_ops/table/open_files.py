@@ -61,7 +61,14 @@ class OpenFiles:
         if found is None:
             store, path = bases.data_path(file)
             size = file.size_bytes or None
-            reader = FileReader.open(store, path, size=size, heads=self._heads, base_uris=bases.uris)
+            reader = FileReader.open(
+                store,
+                path,
+                size=size,
+                heads=self._heads,
+                base_uris=bases.uris,
+                open_base=bases.store_for,
+            )
             found = OpenFile(reader, _columns_of(file))
             with self._lock:
                 self._files[key] = found

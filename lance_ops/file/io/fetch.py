@@ -23,20 +23,22 @@ Request: TypeAlias = tuple[int, int]
 
 
 class SideRequest(tuple[int, int]):  # noqa: SLOT001 - a tuple cannot have slots that hold anything
-    """A range of one of the file's side files.
+    """A range of one of the file's side files, or of an object in a base of the table.
 
     Args:
         offset: In the side file.
         length: In bytes.
-        name: Of the side file within its folder.
+        name: Of the side file within its folder, or path of the object within its base.
+        base: Id of the base; None for a side file.
     """
 
     name: str
+    base: int | None
 
-    def __new__(cls, offset: int, length: int, name: str) -> Self:
+    def __new__(cls, offset: int, length: int, name: str, base: int | None = None) -> Self:
         """A pair like any other request, with a name."""
         request = super().__new__(cls, (offset, length))
-        request.name = name
+        request.name, request.base = name, base
         return request
 
 

@@ -1,6 +1,7 @@
 """Ranges of an open file: its end is there, and what else is wanted is mapped or fetched."""
 
 import contextlib
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -23,8 +24,16 @@ def _total(ranges: list[Request]) -> int:
 class FileRanges:
     """The bytes of an open file: its end is there, and what else is wanted is mapped or fetched."""
 
-    def __init__(self, store: Store, path: str, size: int, tail: pa.Buffer) -> None:
+    def __init__(
+        self,
+        store: Store,
+        path: str,
+        size: int,
+        tail: pa.Buffer,
+        open_base: Callable[[int], Store] | None = None,
+    ) -> None:
         self._store = store
+        self._open_base = open_base
         self._path = path
         self._size = size
         self._tail = tail
@@ -46,7 +55,7 @@ class FileRanges:
     def read(self, requests: list[Request]) -> list[pa.Buffer]:
         """Fetch ranges of the file, or of files beside it, none of which is empty."""
         if any(isinstance(request, SideRequest) for request in requests):
-            return read_with_side_files(self._store, self._path, requests, self._read_own)
+            return read_with_side_files(self._store, self._path, requests, self._read_own, self._open_base)
         return self._read_own(requests)
 
     def _read_own(self, ranges: list[Request]) -> list[pa.Buffer]:

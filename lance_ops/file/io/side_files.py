@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from lance_ops.errors import FileMissingError, LanceOpsError
+from lance_ops.errors import FileMissingError, LanceOpsError, UnsupportedError
 from lance_ops.file.io.fetch import Request, SideRequest
 from lance_ops.storage import Store, StoreWriter
 
@@ -59,26 +59,35 @@ def read_with_side_files(
     data_path: str,
     requests: Sequence[Request],
     read_own: Callable[[list[Request]], list[pa.Buffer]],
+    open_base: Callable[[int], Store] | None = None,
 ) -> list[pa.Buffer]:
-    """Serve requests to a data file and to its side files.
+    """Serve requests to a data file, to its side files, and to objects in bases of the table.
 
     Args:
         store: Of the data file.
         data_path: Its path within the store.
         requests: Any mixture.
         read_own: Reads ranges of the data file itself.
+        open_base: Gives the store of a base by its id.
 
     Returns:
         One buffer a request.
     """
-    groups: dict[str | None, list[int]] = {}
+    groups: dict[tuple[int | None, str | None], list[int]] = {}
     for number, request in enumerate(requests):
-        groups.setdefault(request.name if isinstance(request, SideRequest) else None, []).append(number)
+        key = (request.base, request.name) if isinstance(request, SideRequest) else (None, None)
+        groups.setdefault(key, []).append(number)
     results = [pa.py_buffer(b"")] * len(requests)
-    for name, numbers in groups.items():
+    for (base, name), numbers in groups.items():
         ranges = [requests[number] for number in numbers]
-        path = f"{side_folder(data_path)}/{name}"
-        found = read_own(ranges) if name is None else store.read_ranges(path, ranges)
+        if name is None:
+            found = read_own(ranges)
+        elif base is None:
+            found = store.read_ranges(f"{side_folder(data_path)}/{name}", ranges)
+        elif open_base is None:
+            raise UnsupportedError("managed blobs are read through their table", path=data_path)
+        else:
+            found = open_base(base).read_ranges(name, ranges)
         for number, buffer in zip(numbers, found, strict=True):
             results[number] = buffer
     return results

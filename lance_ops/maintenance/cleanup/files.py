@@ -55,6 +55,7 @@ class FileJudge:
         jobs: Jobs that are committed.
         open_jobs: Prefixes of the files of open jobs.
         now: The time by the clock of the store.
+        keeps_blobs: A version has managed blobs, so that side files stay.
         delete_unverified: See `CleanupOptions`.
     """
 
@@ -65,6 +66,7 @@ class FileJudge:
     jobs: FinishedJobs
     open_jobs: frozenset[str]
     now: datetime
+    keeps_blobs: bool
     delete_unverified: bool
 
     def managed(self, info: ObjectInfo) -> FileVerdict:
@@ -78,10 +80,10 @@ class FileJudge:
             if info.path in clone:
                 reason = f"the clone {clone.uri} uses it"
                 return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
-        if kind == "other":
-            return FileVerdict(
-                info.path, info.size, kind, victim=False, reason="it is not a file of the format"
-            )
+        if kind == "other" or (kind == "blob" and self.keeps_blobs):
+            # Any data file may name it in the table's managed blobs.
+            reason = "it may hold managed blobs" if kind == "blob" else "it is not a file of the format"
+            return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
         if former is not None:
             reason = f"only expired versions use it, version {former} the last"
             return FileVerdict(info.path, info.size, kind, victim=True, reason=reason, last_user=former)

@@ -28,7 +28,7 @@ from lance_ops.storage.prefetch import side_by_side
 from lance_ops.table.commit.validate import check_no_staged
 from lance_ops.table.history.branches import MAIN
 from lance_ops.table.history.pins import Removal, list_removals
-from lance_ops.table.manifest.feature_flags import unknown_bits
+from lance_ops.table.manifest.feature_flags import Feature, unknown_bits
 from lance_ops.table.manifest.file.summary import ManifestSummary
 from lance_ops.table.manifest.listing import ManifestLocation, manifests_among, newest_staged
 from lance_ops.table.manifest.model import Manifest
@@ -203,6 +203,7 @@ def _plan(
     kept, expired = Marks(), Marks()
     verdicts: list[VersionVerdict] = []
     head: Manifest | None = None
+    managed_blobs = False
     for location, summary, given_up in read_summaries(store, locations, newest, written):
         if not verdicts or is_detached(verdicts[-1].version):
             if summary.version < newest:
@@ -213,6 +214,7 @@ def _plan(
                 if head is None:
                     return None
         _refuse_unknown(line, location, summary)
+        managed_blobs = managed_blobs or bool(summary.reader_flags & Feature.MANAGED_BLOBS)
         if not is_detached(summary.version):
             jobs.add(summary)
         verdict = links.judge_version(judge(location, summary, given_up=given_up))
@@ -231,6 +233,7 @@ def _plan(
         jobs,
         open_jobs,
         now,
+        keeps_blobs=managed_blobs,
         delete_unverified=options.delete_unverified,
     )
     files = [files_judge.managed(info) for info in infos]

@@ -55,13 +55,23 @@ def _file_findings(
                 f"{reader.size_bytes:,}; restore an older version"
             )
             yield Finding("blobs_present", Severity.ERROR, message, path)
+        for (base_id, name), needed in sorted(extents.objects.items()):
+            try:
+                size = dataset.bases.store_for(base_id).size(name)
+            except LanceOpsError as error:
+                message = f"an object with {of_field} cannot be found: {error.message}; {_HINT}"
+            else:
+                if size >= needed:
+                    continue
+                message = f"an object with {of_field} has {size:,} bytes and needs {needed:,}; {_HINT}"
+            yield Finding("blobs_present", Severity.ERROR, message, name)
         for name, needed in sorted(extents.beside.items()):
             place = f"{side_folder(path)}/{name}"
-            size = sizes.get(name)
-            if size is None:
+            found = sizes.get(name)
+            if found is None:
                 message = f"a side file with {of_field} is missing; {_HINT}"
-            elif size < needed:
-                message = f"a side file with {of_field} has {size:,} bytes and needs {needed:,}; {_HINT}"
+            elif found < needed:
+                message = f"a side file with {of_field} has {found:,} bytes and needs {needed:,}; {_HINT}"
             else:
                 continue
             yield Finding("blobs_present", Severity.ERROR, message, place)

@@ -14,6 +14,7 @@ from lance_ops.errors import (
     CorruptManifestError,
     InvalidArgumentError,
     LanceOpsError,
+    UnsupportedError,
 )
 from lance_ops.file.io.side_files import list_side_files
 from lance_ops.file.schema.blob_fields import has_blob_v2
@@ -32,6 +33,7 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.pins import pinned
 from lance_ops.table.history.resolve_version import VersionSpec
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
+from lance_ops.table.manifest.feature_flags import Feature
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import is_detached
@@ -97,6 +99,13 @@ def deep_clone(
     if is_detached(source.version):
         raise InvalidArgumentError("a detached version cannot be cloned", path=source.uri, field="version")
     refuse_attached_blobs(source.manifest, source.uri)
+    if source.manifest.reader_flags & Feature.MANAGED_BLOBS:
+        raise UnsupportedError(
+            "a table with managed blobs (feature flag 16384) cannot be cloned with its files: blobs may name "
+            "objects of the source by their place",
+            path=source.uri,
+            hint="make a shallow clone, or read the rows and write them into a new dataset",
+        )
     options = source.storage_options if clone_storage_options is None else clone_storage_options
     store = open_store(uri, options)
     refuse_existing(store)

@@ -35,6 +35,9 @@ class Feature(IntFlag):
     """Data files of other versions than the one that the manifest names; stays once it is set."""
     SPILLED_LINEAGE = 2048
     """Row ids or row versions in data files."""
+    MANAGED_BLOBS = 16384
+    """Blobs may name objects by base and path (kind 4). They are read; none is made here, as by pylance 14.
+    Stays once it is set, also over a restore."""
 
 
 KNOWN = int(
@@ -48,6 +51,7 @@ KNOWN = int(
     | Feature.COVERING_INDICES
     | Feature.MIXED_FILE_VERSIONS
     | Feature.SPILLED_LINEAGE
+    | Feature.MANAGED_BLOBS
 )
 
 HARMLESS_TO_READERS = 1 << 10
@@ -169,6 +173,7 @@ def flags_for(manifest: Manifest) -> tuple[int, int]:
         both |= Feature.COVERING_INDICES
     if manifest.reader_flags & Feature.MIXED_FILE_VERSIONS or not manifest.file_versions <= {default}:
         both |= Feature.MIXED_FILE_VERSIONS
+    both |= manifest.reader_flags & Feature.MANAGED_BLOBS
     if both & Feature.STABLE_ROW_IDS and have_spilled(manifest.fragments):
         both |= Feature.SPILLED_LINEAGE
     writer = both

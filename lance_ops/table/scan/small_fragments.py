@@ -144,7 +144,12 @@ class FragmentGroup:
         bases, file = self._snapshot.bases, fragment.files[place]
         store, path = bases.data_path(file)
         reader = FileReader.open(
-            store, path, size=file.size_bytes, heads=self._heads, base_uris=self._base_uris
+            store,
+            path,
+            size=file.size_bytes,
+            heads=self._heads,
+            base_uris=self._base_uris,
+            open_base=bases.store_for,
         )
         check_rows(reader, bases, file, fragment.physical_rows)
         return reader

@@ -4,7 +4,7 @@ Rows come back as they were written: with their bytes, or with the URI of an obj
 which is not fetched, so that copying the rows keeps the reference.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,13 +17,15 @@ from lance_ops.encoding.values.binary import decode_binary
 from lance_ops.errors import CorruptFileError, PathEscapeError, UnsupportedError
 from lance_ops.file.io.fetch import Request, SideRequest, Steps
 from lance_ops.file.io.side_files import side_name
+from lance_ops.file.schema.blob_fields import DESCRIPTOR
 from lance_ops.file.schema.blob_uris import uri_within
+from lance_ops.storage import validate_relative_path
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-INLINE, PACKED, DEDICATED, EXTERNAL = range(4)
-_KINDS = EXTERNAL + 1
+INLINE, PACKED, DEDICATED, EXTERNAL, MANAGED = range(5)
+_KINDS = MANAGED + 1
 
 # Several rows may share bytes, so that what is stored does not bound what is read.
 _MAX_BYTES = 1 << 36
@@ -94,15 +96,16 @@ def parse_descriptors(descriptors: pa.Array) -> Descriptors:
         CorruptFileError: A position or a size that cannot be, or no side file where there has to be one.
         UnsupportedError: A kind of blob that is not known.
     """
-    valid = np.asarray(descriptors.is_valid())
+    # Some writers tell a null by its kind alone.
+    valid = np.asarray(descriptors.is_valid()) & np.asarray(descriptors.field(0).is_valid())
     numbers = [descriptors.field(n).fill_null(0).to_numpy().astype(np.int64) for n in range(4)]
     kind, position, size, number = (np.where(valid, values, 0) for values in numbers)
     if bool((kind >= _KINDS).any()):
         raise UnsupportedError(f"blobs of kind {int(kind.max())} are not supported")
     if bool((position < 0).any()) or bool((size < 0).any()):
         raise CorruptFileError("a blob has a position that cannot be")
-    managed = (kind == PACKED) | (kind == DEDICATED)
-    if bool((managed & (number == 0)).any()):
+    beside = (kind == PACKED) | (kind == DEDICATED)
+    if bool((beside & (number == 0)).any()):
         raise CorruptFileError("a blob beside its file does not say in which file it is")
     return Descriptors(valid, kind, position, size, number, descriptors.field(4))
 
@@ -135,10 +138,43 @@ def _requests(found: Descriptors, sizes: Integers, file_size: int) -> list[Reque
         position, size = int(found.position[row]), int(sizes[row])
         if found.kind[row] == INLINE:
             requests.append((position, size))
+        elif found.kind[row] == MANAGED:
+            path = managed_path(found, row)
+            requests.append(SideRequest(position, size, path, int(found.number[row])))
         else:
             start = position if found.kind[row] == PACKED else 0
             requests.append(SideRequest(start, size, side_name(int(found.number[row]))))
     return requests
+
+
+def managed_path(found: Descriptors, row: int) -> str:
+    """Path of the object of a managed blob within its base.
+
+    Raises:
+        CorruptFileError: It leaves the base.
+    """
+    try:
+        return validate_relative_path(found.uri[row].as_py() or "")
+    except PathEscapeError as error:
+        raise CorruptFileError(f"a managed blob lies outside of its base: {error.message}") from error
+
+
+def descriptors_in(array: pa.Array) -> Iterator[pa.Array]:
+    """Arrays of descriptors in a column that shows them, at any depth."""
+    kind = array.type
+    if kind == DESCRIPTOR:
+        yield array
+    elif pa.types.is_struct(kind):
+        for number in range(kind.num_fields):
+            yield from descriptors_in(array.field(number))
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from descriptors_in(array.flatten())
+
+
+def managed_bytes(array: pa.Array) -> int:
+    """Bytes of the managed blobs of a column that shows descriptors."""
+    parts = map(parse_descriptors, descriptors_in(array))
+    return sum(int(found.size[found.valid & (found.kind == MANAGED)].sum()) for found in parts)
 
 
 def _data(bodies: list[pa.Buffer], sizes: Integers, stored: Mask) -> pa.Array:

@@ -41,9 +41,9 @@ class Restore(ManifestOperation):
             raise InvalidArgumentError(f"the manifest of version {self.version} is missing", field="restored")
         # What was given out since stays given out: the versions in between may still be read.
         # So does the mark of several file versions, as with the peer.
-        mixed = int(current.reader_flags & Feature.MIXED_FILE_VERSIONS)
+        kept = int(current.reader_flags & (Feature.MIXED_FILE_VERSIONS | Feature.MANAGED_BLOBS))
         return restored.replace(
-            reader_flags=restored.reader_flags | mixed,
+            reader_flags=restored.reader_flags | kept,
             max_fragment_id=max(next_fragment_id(current), next_fragment_id(restored)) - 1,
             next_row_id=max(current.next_row_id, restored.next_row_id),
             branch=current.branch,
