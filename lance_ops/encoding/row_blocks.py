@@ -4,9 +4,11 @@ Addresses that come in any order, as those of an index by value do, are looked u
 all deleted rows takes is mostly branches that nobody can predict.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from lance_ops.encoding.arrays import Integers, Words64
 
@@ -24,37 +26,66 @@ class RowBlocks:
         starts: Shape (blocks + 1,): where the deleted rows of each begin, and where all of them end.
         words: Shape (blocks,): a bit of each row that says whether it is deleted, the first one lowest;
             empty where few are.
+        deleted: Offsets of all deleted rows, those of a fragment ascending, one fragment after the other;
+            empty where there are words.
     """
 
     bits: int
     first: Integers
     starts: Integers
     words: Words64
+    deleted: npt.NDArray[np.uint32]
 
     @classmethod
-    def of(cls, *, rows: Integers, deleted: Words64, stops: Integers) -> "RowBlocks":
-        """Divide fragments into blocks.
+    def of(
+        cls, *, rows: Integers, counts: Integers, offsets: Callable[[int], npt.NDArray[np.uint32]]
+    ) -> "RowBlocks":
+        """Divide fragments into blocks. Beside the result, only one fragment is in memory at a time.
 
         Args:
             rows: Shape (fragments,): rows of each, deleted ones included.
-            deleted: Addresses of their deleted rows, ascending.
-            stops: Shape (fragments,): where in `deleted` those of each end.
+            counts: Shape (fragments,): deleted rows of each.
+            offsets: Gives the offsets of the deleted rows of a fragment by its place, ascending.
         """
-        rows_each = int(rows.sum()) // max(1, len(deleted))
+        total = int(counts.sum())
+        rows_each = int(rows.sum()) // max(1, total)
         # A block of 64 rows has two words, as many as two deleted rows.
-        is_dense = len(deleted) > 0 and 2 * rows_each < _WORD_ROWS
+        is_dense = total > 0 and 2 * rows_each < _WORD_ROWS
         bits = _WORD_BITS if is_dense else rows_each.bit_length()
-        counts = (rows >> bits) + 1
-        first = np.cumsum(counts) - counts
-        owners = np.repeat(np.arange(len(rows)), np.diff(stops, prepend=0))
-        places = (deleted & np.uint64(0xFFFF_FFFF)).astype(np.int64) >> bits
-        # What a damaged deletion file names behind the last row is in the last block, and no row of it.
-        taken = first[owners] + np.minimum(places, counts[owners] - 1)
-        found = np.bincount(taken, minlength=int(counts.sum()))
-        words = np.zeros(len(found) if is_dense else 0, np.uint64)
-        if is_dense:
-            each = np.uint64(1) << (deleted & np.uint64(_WORD_ROWS - 1))
-            each[places >= counts[owners]] = 0
-            begins = np.flatnonzero(np.diff(taken, prepend=-1))
-            words[taken[begins]] = np.bitwise_or.reduceat(each, begins)
-        return cls(bits, first, np.concatenate(([0], np.cumsum(found, dtype=np.int64))), words)
+        sizes = (rows >> bits) + 1
+        first = np.cumsum(sizes) - sizes
+        starts = np.zeros(int(sizes.sum()) + 1, np.int64)
+        words = np.zeros(len(starts) - 1 if is_dense else 0, np.uint64)
+        deleted = np.empty(0 if is_dense else total, np.uint32)
+        done = 0
+        for place in np.flatnonzero(counts).tolist():
+            own = offsets(place)
+            begin, size = int(first[place]), int(sizes[place])
+            # What a damaged deletion file names behind the last row is in the last block, and no row of it.
+            blocks = np.minimum(own >> np.uint32(bits), np.uint32(size - 1))
+            starts[begin + 1 : begin + size + 1] = np.bincount(blocks, minlength=size)
+            if is_dense:
+                is_deleted = np.zeros(size * _WORD_ROWS, np.bool_)
+                is_deleted[own[own < len(is_deleted)]] = True
+                words[begin : begin + size] = np.packbits(is_deleted, bitorder="little").view("<u8")
+            else:
+                deleted[done : done + len(own)] = own
+            done += len(own)
+        return cls(bits, first, np.cumsum(starts, out=starts), words, deleted)
+
+    def addresses(self, ids: Words64) -> Words64:
+        """Addresses of all deleted rows, in the order of the fragments; takes 8 bytes for each.
+
+        Args:
+            ids: Shape (fragments,): of the fragments.
+        """
+        parts: list[Words64] = [np.zeros(0, np.uint64)]
+        stops = np.append(self.first, len(self.starts) - 1)[1:]
+        for number, begin, stop in zip(ids, self.first, stops, strict=True):
+            if len(self.words):
+                bits = np.unpackbits(self.words[begin:stop].astype("<u8").view(np.uint8), bitorder="little")
+                own = np.flatnonzero(bits).astype(np.uint64)
+            else:
+                own = self.deleted[self.starts[begin] : self.starts[stop]].astype(np.uint64)
+            parts.append(number << np.uint64(32) | own)
+        return np.concatenate(parts)

@@ -118,8 +118,8 @@ def require_rows(segment: IndexMetadata) -> None:
     details = table_pb2.InvertedIndexDetails.FromString(segment.details)
     if details.document_granularity != table_pb2.InvertedIndexDetails.ROW:
         raise UnsupportedError(
-            "a full-text index on the elements of lists is not known here",
+            "a full-text index on the elements of lists is not supported",
             path=segment.directory,
             field="document_granularity",
-            hint="the peer can search and refresh the index",
+            hint="pylance can search and refresh the index",
         )

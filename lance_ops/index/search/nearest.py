@@ -9,14 +9,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_ops.errors import LanceOpsError
+from lance_ops.errors import LanceOpsError, UnsupportedError
 from lance_ops.index.coverage import effective_fragments, listed_coverage
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading, warn_unreadable
 from lance_ops.index.registry import kind_of
 from lance_ops.index.scored import NearestQuery, Scored
 from lance_ops.index.search.locate import RowLocator
-from lance_ops.index.search.nearest_query import default_metric, nearest_queries, several_vectors
+from lance_ops.index.search.nearest_query import (
+    default_metric,
+    holds_several,
+    nearest_queries,
+    several_vectors,
+)
 from lance_ops.index.search.scanned import fragments_text, scanned_rows
 from lance_ops.index.vector.metric import flat_distances
 from lance_ops.index.vector.search import metric_of, search_segment
@@ -133,10 +138,7 @@ class NearestPlan:
     ) -> "_Best":
         """The best of those known and of the rows of some fragments, whose vectors are read."""
         for batch in scanned_rows(self.dataset, query.column, fragments, wanted):
-            vectors, known = vectors_of(batch.column(0))
-            distances = np.full(len(known), np.nan, np.float32)
-            if len(vectors):
-                distances[known] = flat_distances(self.metric, query.vector, vectors)
+            distances = _distances(self.metric, query.vector, batch.column(0))
             ids, addresses = (batch.column(name).to_numpy() for name in (ROW_ID, ROW_ADDRESS))
             best = best.add(distances, ids, addresses)
         return best
@@ -152,7 +154,14 @@ def plan_nearest(dataset: Dataset, given: Mapping[str, Any], *, fast: bool, limi
     """See `table.scan.search.Search.plan_nearest`."""
     queries, use_index = nearest_queries(dataset, given, limit)
     first = queries[0]
-    segments = _segments(dataset, first) if use_index else []
+    several = holds_several(dataset, first.column)
+    if several and fast:
+        raise UnsupportedError(
+            f"no index on several vectors a row is searched, such as one on {first.column!r}",
+            field="fast_search",
+            hint="search all rows",
+        )
+    segments = _segments(dataset, first) if use_index and not several else []
     metric = first.metric
     usable: list[tuple[IndexMetadata, IndexKind]] = []
     unreadable: list[frozenset[int]] = []
@@ -174,7 +183,9 @@ def plan_nearest(dataset: Dataset, given: Mapping[str, Any], *, fast: bool, limi
     if fast:
         scanned = frozenset[int]().union(*unreadable)
     queries = tuple(replace(query, metric=metric) for query in queries)
-    return NearestPlan(dataset, queries, tuple(usable), scanned, metric, several_vectors(given["q"]))
+    return NearestPlan(
+        dataset, queries, tuple(usable), scanned, metric, not several and several_vectors(given["q"])
+    )
 
 
 def _segments(dataset: Dataset, query: NearestQuery) -> list[tuple[IndexMetadata, IndexKind]]:
@@ -243,6 +254,31 @@ class _Best:
     def scored(self) -> Scored:
         """As the result of a search."""
         return Scored(self.addresses, self.distances)
+
+
+def _distances(metric: str, wanted: npt.NDArray[Any], column: pa.Array) -> npt.NDArray[np.float32]:
+    """Distance of each row; NaN where it has no vector.
+
+    Of several vectors a row the nearest one counts for each vector of the query; the distances are added.
+
+    Args:
+        metric: That distances are in.
+        wanted: Shape (dimension,); (vectors, dimension) for several vectors a row.
+        column: Vectors, or lists of vectors.
+    """
+    found = np.full(len(column), np.nan, np.float32)
+    if wanted.ndim == 1:
+        vectors, known = vectors_of(column)
+        if len(vectors):
+            found[known] = flat_distances(metric, wanted, vectors)
+        return found
+    vectors, known = vectors_of(pc.list_flatten(column))
+    rows = pc.list_parent_indices(column).to_numpy()[known]
+    if len(rows):
+        starts = np.flatnonzero(np.diff(rows, prepend=-1))
+        parts = [np.minimum.reduceat(flat_distances(metric, one, vectors), starts) for one in wanted]
+        found[rows[starts]] = np.sum(parts, axis=0, dtype=np.float32)
+    return found
 
 
 def vectors_of(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:

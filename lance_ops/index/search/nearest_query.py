@@ -66,6 +66,7 @@ def nearest_queries(
     least, most = _nprobes(given)
     use_index = given.get("use_index", True)
     check_type(use_index, bool, "true or false", field="use_index")
+    vectors = _vectors(given["q"], kind)
     queries = tuple(
         NearestQuery(
             column=column,
@@ -78,9 +79,15 @@ def nearest_queries(
             ef=_count(given, "ef"),
             distance_range=_distance_range(given.get("distance_range")),
         )
-        for vector in _vectors(given["q"], kind)
+        for vector in ([vectors] if holds_several(dataset, column) else vectors)
     )
     return queries, use_index
+
+
+def holds_several(dataset: Snapshot, column: str) -> bool:
+    """Whether a column holds several vectors a row: a query is then all vectors that are given for it."""
+    kind = dataset.lance_schema.field(column).file_type
+    return bool(pa.types.is_list(kind))
 
 
 def several_vectors(given: Any) -> bool:
@@ -97,13 +104,15 @@ def _vector_type(dataset: Snapshot, column: Any) -> pa.FixedSizeListType:
     check_type(column, str, "the name of a column", field="column")
     field = dataset.lance_schema.field(column)
     kind = field.file_type
+    if pa.types.is_list(kind):
+        kind = kind.value_type
     if not pa.types.is_fixed_size_list(kind) or not (
         pa.types.is_floating(kind.value_type) or kind.value_type in (pa.uint8(), pa.int8())
     ):
         raise InvalidArgumentError(
-            f"column {column!r} is {kind}, and no vector",
+            f"column {column!r} is {field.file_type}, and no vector",
             field="column",
-            hint="a vector is a list of a fixed number of floats or bytes",
+            hint="a vector is a list of a fixed number of floats or bytes; a row may have a list of vectors",
         )
     return kind
 

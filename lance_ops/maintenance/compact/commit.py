@@ -5,9 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-import numpy.typing as npt
-
 from lance_ops.errors import CommitConflictError
 from lance_ops.index.kind import TaskMap
 from lance_ops.index.upkeep.build import in_turn, segment_directory
@@ -26,6 +23,7 @@ from lance_ops.maintenance.unflushed import unflushed
 from lance_ops.maintenance.versions_made import commit
 from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import build_address_map
@@ -196,9 +194,9 @@ def commit_rewrites(
         for fragment, vector in zip(result.group.fragments, result.deletions, strict=bool(result.deletions))
     }
 
-    def deleted_offsets(fragment: Fragment) -> npt.NDArray[np.uint32]:
+    def deleted_rows(fragment: Fragment) -> DeletionVector:
         vector = known[fragment.id] if fragment.id in known else source.deletion_vector(fragment)
-        return vector.offsets() if vector is not None else np.zeros(0, np.uint32)
+        return DeletionVector.from_offsets(()) if vector is None else vector
 
     routes = followers_of(dataset, choices, [result.group for result in results])
     index_seconds = 0.0
@@ -217,7 +215,7 @@ def commit_rewrites(
                 # It may take long until the commit that would prove it.
                 reservation.prove()
             started = time.perf_counter()
-            moves = build_address_map(groups, deleted_offsets)
+            moves = build_address_map(groups, deleted_rows)
             noted = notes_by_watch(
                 ([fragment.id for fragment in result.new_fragments], result.noted) for result in results
             )

@@ -1,5 +1,6 @@
 """Index metadata: what the manifest says of a segment. Source: table.proto, IndexMetadata and IndexFile."""
 
+import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +35,10 @@ _MODELLED = frozenset(
         "covering_fields",
     }
 )
+
+
+_TEXT_KIND = "invertedindexdetails"
+_TEXT_FILE = re.compile(r"part_\d+_docs\.lance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +98,15 @@ class IndexMetadata:
 
     @property
     def kind(self) -> str | None:
-        """Last part of the type URL in lower case: `btreeindexdetails`. Case and prefix do not count."""
-        return self.type_url.rsplit("/", 1)[-1].rsplit(".", 1)[-1].lower() if self.type_url else None
+        """Last part of the type URL in lower case: `btreeindexdetails`. Case and prefix do not count.
+
+        Some writers of text indices leave it out: these are known by their files, as in pylance.
+        """
+        if self.type_url:
+            return self.type_url.rsplit("/", 1)[-1].rsplit(".", 1)[-1].lower()
+        names = {file.path for file in self.files}
+        is_text = "metadata.lance" in names and any(_TEXT_FILE.fullmatch(name) for name in names)
+        return _TEXT_KIND if is_text else None
 
     @property
     def directory(self) -> str:

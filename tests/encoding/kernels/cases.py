@@ -178,16 +178,15 @@ def followed_rows(draw: st.DrawFn) -> Arguments:
     rows = rng.choice([3, 30, 201], p=[0.5, 0.45, 0.05])
     addresses = rng.integers(0, 10, 60).astype(np.uint64) << np.uint64(32)
     addresses |= rng.integers(0, rows, 60).astype(np.uint64)
-    gone = [(int(owner) << 32) + offsets for owner, offsets in zip(old_ids, deleted, strict=True)]
-    dead, stops = np.concatenate([numbers(), *gone]).astype(np.uint64), np.cumsum(numbers(*map(len, deleted)))
+    counts = numbers(*map(len, deleted))
+    offsets = [part.astype(np.uint32) for part in deleted]
     return {
         "addresses": np.sort(addresses) if draw(st.booleans()) else addresses,
         "old_ids": old_ids,
         "old_rows": old_rows,
         "first_rank": first_rank,
-        "deleted": dead,
-        "deleted_stops": stops,
-        "blocks": RowBlocks.of(rows=old_rows, deleted=dead, stops=stops),
+        "deleted_stops": np.cumsum(counts),
+        "blocks": RowBlocks.of(rows=old_rows, counts=counts, offsets=offsets.__getitem__),
         "new_start": new_start,
         "new_ids": np.arange(20, 20 + len(new_start)).astype(np.uint64),
         "mapped": np.zeros(60, np.uint64),

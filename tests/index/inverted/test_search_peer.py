@@ -1,6 +1,7 @@
 """Searches of indices that the peer wrote find its rows with its scores, after whatever it does to them."""
 
 import random
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ import lance
 import pyarrow as pa
 import pytest
 from lance import query as peer_query
+from lance.dataset import Index
 
+import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.inverted import query as our_query
 from tests.support.text_queries import check_searches, random_texts
@@ -142,3 +145,45 @@ def test_similar_words_are_found_whether_an_index_covers_their_rows_or_not(tmp_p
     lance.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
     assert before.keys() == search_ours(uri, query).keys()
     assert search_ours(uri, our_query.MatchQuery("the", "t", fuzziness=1)).keys() == set()
+
+
+def test_an_index_that_was_committed_without_its_kind_is_known_by_its_files(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    texts = ["lance database test", "full text search", "lance search text"]
+    lance.write_dataset(pa.table({"id": range(3), "t": texts}), uri, max_rows_per_file=2)
+    # As pylance's guide to distributed builds does it.
+    dataset, number = lance.dataset(uri), str(uuid.uuid4())
+    fragments = [fragment.fragment_id for fragment in dataset.get_fragments()]
+    for fragment in fragments:
+        dataset.create_scalar_index(
+            "t", "INVERTED", name="x", replace=False, index_uuid=number, fragment_ids=[fragment]
+        )
+    dataset.merge_index_metadata(number, index_type="INVERTED")
+    entry = Index(
+        uuid=number,
+        name="x",
+        fields=[1],
+        dataset_version=dataset.version,
+        fragment_ids=set(fragments),
+        index_version=0,
+    )
+    create = lance.LanceOperation.CreateIndex(new_indices=[entry], removed_indices=[])
+    lance.LanceDataset.commit(uri, create, read_version=dataset.version)
+    assert lo.dataset(uri).indices[0].type_url is None
+
+    def check() -> None:
+        expected = lance.dataset(uri).to_table(columns=["id"], full_text_query="lance search text")
+        found = lo.dataset(uri).to_table(["id"], full_text_query="lance search text")
+        assert found["id"].to_pylist() == expected["id"].to_pylist()
+        assert found["_score"].to_pylist() == pytest.approx(expected["_score"].to_pylist(), abs=1e-4)
+        assert lo.fsck(uri, deep=True).ok
+
+    check()
+    lo.append(uri, pa.table({"id": [3, 4], "t": ["lance text", "search test"]}))
+    check()
+    lo.delete(uri, "id = 1")
+    lo.compact(uri, materialize_deletions_threshold=0.0, target_rows_per_fragment=3)
+    check()
+    assert not lo.optimize_indices(uri).skipped
+    check()
+    assert lo.describe_indices(lo.dataset(uri))[0].num_rows_unindexed == 0

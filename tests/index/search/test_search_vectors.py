@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import InvalidArgumentError, UnreadableIndexWarning
+from lance_ops.errors import InvalidArgumentError, UnreadableIndexWarning, UnsupportedError
 
 pytestmark = pytest.mark.peer
 
@@ -224,3 +224,41 @@ def test_tensors_are_vectors(tmp_path: Path, shape: tuple[int, ...], *, nested: 
     lo.compact(uri)
     check()
     assert lo.measure_recall(lo.dataset(uri), "x").recall == 1.0
+
+
+@pytest.mark.parametrize("metric", [None, "l2", "cosine", "dot"])
+def test_of_several_vectors_a_row_the_nearest_ones_count(tmp_path: Path, metric: str | None) -> None:
+    uri = str(tmp_path / "t.lance")
+    random = np.random.default_rng(2)
+    rows = [random.normal(size=(random.integers(1, 4), 8)).astype("float32").tolist() for _ in range(200)]
+    # A row without vectors, be it null or empty, is never found.
+    kinds = pa.list_(pa.list_(pa.float32(), 8))
+    table = pa.table({"id": range(202), "v": pa.array([*rows, None, []], kinds)})
+    lance.write_dataset(table, uri, max_rows_per_file=70)
+    lo.delete(uri, "id % 7 = 3")
+    for query in (np.ones(8, np.float32), random.normal(size=(3, 8)).astype("float32")):
+        for k in (5, 300):
+            near = {"column": "v", "q": query, "k": k, **({} if metric is None else {"metric": metric})}
+            expected = lance.dataset(uri).to_table(columns=["id", "_distance"], nearest=near)
+            found = lo.dataset(uri).to_table(["id"], nearest=near)
+            assert found.column_names == ["id", "_distance"]
+            assert found["id"].to_pylist() == expected["id"].to_pylist()
+            np.testing.assert_allclose(found["_distance"], expected["_distance"], rtol=1e-4, atol=1e-4)
+    filtered = {"columns": ["id"], "filter": "id < 50", "prefilter": True}
+    expected = lance.dataset(uri).to_table(nearest=near, **filtered)["id"].to_pylist()
+    assert lo.dataset(uri).to_table(nearest=near, **filtered)["id"].to_pylist() == expected
+
+
+def test_an_index_on_several_vectors_a_row_is_not_asked(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    values = np.random.default_rng(1).normal(size=(300, 2, 8)).astype("float32")
+    column = pa.array(values.tolist(), pa.list_(pa.list_(pa.float32(), 8)))
+    lance.write_dataset(pa.table({"id": range(300), "v": column}), uri)
+    near = {"column": "v", "q": values[7], "k": 5, "metric": "cosine"}
+    before = lo.dataset(uri).to_table(["id"], nearest=near)
+    lance.dataset(uri).create_index("v", "IVF_FLAT", metric="cosine", num_partitions=2)
+    assert lo.dataset(uri).to_table(["id"], nearest=near).equals(before)
+    with pytest.raises(UnsupportedError, match="several vectors a row"):
+        lo.dataset(uri).to_table(["id"], nearest=near, fast_search=True)
+    with pytest.raises(InvalidArgumentError, match="the vectors of the column have 8"):
+        lo.dataset(uri).to_table(["id"], nearest={**near, "q": values[7][:, :4]})

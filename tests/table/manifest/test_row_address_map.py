@@ -1,9 +1,12 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
+from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_address_map import AddressMap, MovedGroup, build_address_map, row_addresses
 
@@ -12,8 +15,8 @@ def fragment(fragment_id: int, rows: int) -> Fragment:
     return Fragment(id=fragment_id, files=(), physical_rows=rows)
 
 
-def deleted(*offsets: int) -> np.ndarray:
-    return np.array(offsets, dtype=np.uint32)
+def deleted(*offsets: int) -> DeletionVector:
+    return DeletionVector.from_offsets(np.array(offsets, dtype=np.uint32))
 
 
 def address(fragment_id: int, offset: int) -> int:
@@ -143,3 +146,28 @@ def test_the_map_is_built_from_fragments_and_their_deletions():
     assert moves.new_fragment_ids == {4}
     mapped, kept = moves.map(row_addresses(3, [0, 1, 2, 3]))
     assert mapped[kept].tolist() == row_addresses(4, [0, 1, 2]).tolist()
+
+
+@pytest.mark.parametrize("share", [0.01, 0.03, 0.15, 0.6])
+def test_a_map_takes_half_a_byte_a_row_at_most_and_not_more_while_it_is_made(share: float) -> None:
+    rng = np.random.default_rng(1)
+    rows, fragments = 20_000, 100
+    old = [fragment(number, rows) for number in range(fragments)]
+    gone = {
+        number: DeletionVector.from_offsets(np.flatnonzero(rng.random(rows) < share).astype(np.uint32))
+        for number in range(fragments)
+    }
+    left = fragments * rows - sum(map(len, gone.values()))
+    asked = row_addresses(7, np.arange(rows))
+    build_address_map([((old[0],), (fragment(900, rows - len(gone[0])),))], lambda item: gone[item.id])
+    tracemalloc.start()
+    try:
+        moves = build_address_map([(old, [fragment(900, left)])], lambda item: gone[item.id])
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held <= 0.5 * fragments * rows
+    # One fragment at a time is unpacked: a few bytes for each of its rows.
+    assert peak <= held + 16 * rows + 50_000
+    _, kept = moves.map(asked)
+    assert np.flatnonzero(~kept).tolist() == gone[7].offsets().tolist()

@@ -6,6 +6,7 @@ from lance_ops.encoding.kernels.words import load_u64
 
 _ROWS = types.Array(types.uint64, 1, "C", readonly=True)
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
+_SHORT_NUMBERS = types.Array(types.uint32, 1, "C", readonly=True)
 _OFFSETS = 0xFFFF_FFFF
 _WORD_ROWS = 64
 
@@ -49,7 +50,7 @@ def _ones(word):  # type: ignore[no-untyped-def]
         _ROWS,
         _NUMBERS,
         _NUMBERS,
-        _ROWS,
+        _SHORT_NUMBERS,
         _NUMBERS,
         _NUMBERS,
         _NUMBERS,
@@ -111,8 +112,8 @@ def follow(  # type: ignore[no-untyped-def]
                     is_gone = (words[block] >> bit) & one == one
                     gone += _ones(words[block] & ((one << bit) - one))
                 else:
-                    gone = _place(deleted, gone, blocks[block + 1], address)
-                    is_gone = gone < blocks[block + 1] and deleted[gone] == address
+                    gone = _place(deleted, gone, blocks[block + 1], offset)
+                    is_gone = gone < blocks[block + 1] and types.int64(deleted[gone]) == offset
                 if is_gone:
                     kept[number] = False
                     mapped[number] = address
@@ -126,8 +127,15 @@ def follow(  # type: ignore[no-untyped-def]
                 if is_near:
                     # As far as the deleted rows on both sides, the fragment, and the one that takes them.
                     low = owner << types.uint64(32)
-                    first = types.int64(deleted[gone - 1] - low) + 1 if gone > begin else 0
-                    last = (types.int64(deleted[gone] - low) if gone < stop else old_rows[place]) - 1
+                    if len(words):
+                        # Where many are deleted, no neighbour lies far away: those behind, in the block.
+                        first, last = offset, min(offset | (_WORD_ROWS - 1), old_rows[place] - 1)
+                        above = words[block] >> bit
+                        if above:
+                            last = offset + _ones((above & (~above + one)) - one) - 1
+                    else:
+                        first = types.int64(deleted[gone - 1]) + 1 if gone > begin else 0
+                        last = (types.int64(deleted[gone]) if gone < stop else old_rows[place]) - 1
                     if target + 1 < len(new_start):
                         last = min(last, offset + new_start[target + 1] - rank - 1)
                     high = low | types.uint64(last)

@@ -16,7 +16,6 @@ def follow(
     old_rows: Integers,
     first_rank: Integers,
     deleted: Words64,
-    deleted_stops: Integers,
     new_start: Integers,
     new_ids: Words64,
     mapped: Words64,
@@ -36,7 +35,7 @@ def follow(
     if len(outside):
         return int(moved[outside[0]])
     gone = np.searchsorted(deleted, source)
-    begins = np.concatenate(([0], deleted_stops))[position]
+    begins = np.searchsorted(deleted, old_ids << _OFFSET_BITS)[position]
     if len(deleted):
         kept[moved] = deleted[np.minimum(gone, len(deleted) - 1)] != source
     stays = kept[moved]

@@ -152,19 +152,19 @@ class TextParameters:
         """
         if self.base_tokenizer not in BASE_TOKENIZERS:
             raise UnsupportedError(
-                f"the tokenizer {self.base_tokenizer!r} is not known here",
+                f"the tokenizer {self.base_tokenizer!r} is not supported",
                 field="base_tokenizer",
-                hint=f"known: {', '.join(BASE_TOKENIZERS)}; the peer can search and refresh the index",
+                hint=f"known: {', '.join(BASE_TOKENIZERS)}; pylance can search and refresh the index",
             )
         if self.lance_tokenizer not in (None, "text"):
             raise UnsupportedError(
-                f"texts of kind {self.lance_tokenizer!r} are not known here",
+                f"texts of kind {self.lance_tokenizer!r} are not supported",
                 field="lance_tokenizer",
-                hint="the peer can search and refresh the index",
+                hint="pylance can search and refresh the index",
             )
         if (self.stem or self.remove_stop_words) and self.language not in LANGUAGES:
             raise UnsupportedError(
-                f"the language {self.language!r} is not known here",
+                f"the language {self.language!r} is not supported",
                 field="language",
                 hint=f"known: {', '.join(LANGUAGES)}",
             )
@@ -175,7 +175,7 @@ def text_parameters(given: Mapping[str, Any]) -> TextParameters:
 
     Raises:
         InvalidArgumentError: Names the parameter, and what is known.
-        UnsupportedError: The tokenizer or the language is not known here.
+        UnsupportedError: The tokenizer or the language is not supported.
     """
     chosen = _from_mapping(given)
     if chosen.other:

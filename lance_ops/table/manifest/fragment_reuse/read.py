@@ -27,6 +27,7 @@ from lance_ops.pb import table_pb2
 from lance_ops.storage import validate_relative_path
 from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX, IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.row_address_map import Addresses, AddressMap, MovedGroup
@@ -84,7 +85,7 @@ class ReuseGroup:
             first = fragment.id << _OFFSET_BITS
             gone = BitMap64(range(first, first + fragment.physical_rows)) - self.survivors
             addresses = np.frombuffer(gone.to_array(), dtype=np.uint64)
-            deleted.append((addresses - np.uint64(first)).astype(np.uint32))
+            deleted.append(DeletionVector.from_offsets((addresses - np.uint64(first)).astype(np.uint32)))
         return MovedGroup(self.old_fragments, tuple(deleted), self.new_fragments)
 
 

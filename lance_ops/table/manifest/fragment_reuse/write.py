@@ -47,7 +47,7 @@ def _group(group: MovedGroup) -> ReuseGroup:
         first = fragment.id << 32
         survivors.add_range(first, first + fragment.physical_rows)
         if len(deleted):
-            survivors -= BitMap64(row_addresses(fragment.id, deleted))
+            survivors -= BitMap64(row_addresses(fragment.id, deleted.offsets()))
         old.append(FragmentDigest(fragment.id, fragment.physical_rows, len(deleted)))
     survivors.run_optimize()
     new = tuple(FragmentDigest(fragment.id, fragment.physical_rows) for fragment in group.new_fragments)

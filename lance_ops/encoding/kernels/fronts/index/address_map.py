@@ -15,7 +15,6 @@ def follow(
     old_ids: Words64,
     old_rows: Integers,
     first_rank: Integers,
-    deleted: Words64,
     deleted_stops: Integers,
     blocks: RowBlocks,
     new_start: Integers,
@@ -30,9 +29,8 @@ def follow(
         old_ids: Shape (old,): ids of the rewritten fragments, ascending.
         old_rows: Shape (old,): their rows, deleted ones included.
         first_rank: Shape (old,): rank of the first surviving row of each among all survivors.
-        deleted: Addresses of their deleted rows, ascending.
-        deleted_stops: Shape (old,): where in `deleted` those of each fragment end.
-        blocks: Of these fragments and rows, see `RowBlocks`.
+        deleted_stops: Shape (old,): how many deleted rows there are up to the end of each.
+        blocks: Of these fragments and their deleted rows, see `RowBlocks`.
         new_start: Shape (new,): rank of the first row of each new fragment that has rows, ascending from 0;
             they have as many rows as survive.
         new_ids: Shape (new,): their ids.
@@ -50,8 +48,7 @@ def follow(
             old_ids=old_ids,
             old_rows=old_rows,
             first_rank=first_rank,
-            deleted=deleted,
-            deleted_stops=deleted_stops,
+            deleted=blocks.addresses(old_ids),
             new_start=new_start,
             new_ids=new_ids,
             mapped=mapped,
@@ -63,7 +60,7 @@ def follow(
             old_ids,
             old_rows,
             first_rank,
-            deleted,
+            blocks.deleted,
             deleted_stops,
             blocks.first,
             blocks.starts,

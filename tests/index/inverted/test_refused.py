@@ -1,0 +1,65 @@
+"""Text indices that are not supported are refused before anything is written; those of pylance are kept."""
+
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_ops as lo
+from lance_ops.errors import InvalidArgumentError, UnsupportedError
+
+pytestmark = pytest.mark.peer
+
+NOT_BUILT: list[dict[str, Any]] = [
+    {"base_tokenizer": "icu"},
+    {"base_tokenizer": "icu/split"},
+    {"base_tokenizer": "jieba/default"},
+    {"base_tokenizer": "lindera/ipadic"},
+    {"base_tokenizer": "code"},
+    {"format_version": 3},
+    {"block_size": 256},
+    {"document_granularity": "element"},
+]
+OF_PYLANCE: list[dict[str, Any]] = [
+    {"base_tokenizer": "icu"},
+    {"base_tokenizer": "code"},
+    {"format_version": 3},
+]
+
+
+def documents(count: int) -> pa.Array:
+    text = pa.array([f'{{"a": "red apple {number}"}}' for number in range(count)])
+    return pa.ExtensionArray.from_storage(pa.json_(), text)
+
+
+@pytest.mark.parametrize("parameters", NOT_BUILT, ids=str)
+def test_what_cannot_be_built_is_refused_by_name_before_anything_is_written(
+    tmp_path: Path, parameters: dict[str, Any]
+) -> None:
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(pa.table({"t": ["red apple"] * 9}), uri)
+    before = sorted(tmp_path.rglob("*"))
+    ((name, value),) = parameters.items()
+    with pytest.raises((UnsupportedError, InvalidArgumentError)) as caught:
+        lo.create_index(uri, "t", "INVERTED", parameters=parameters)
+    assert str(value) in str(caught.value) or name in str(caught.value)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("parameters", [*OF_PYLANCE, {}], ids=str)
+def test_those_of_pylance_are_kept_and_searches_say_what_is_not_supported(
+    tmp_path: Path, parameters: dict[str, Any]
+) -> None:
+    uri = str(tmp_path / "t.lance")
+    texts = pa.array(["red apple 1", "pear 2"] * 10) if parameters else documents(20)
+    lance.write_dataset(pa.table({"t": texts}), uri, max_rows_per_file=10)
+    lance.dataset(uri).create_scalar_index("t", "INVERTED", name="x", **parameters)
+    lo.append(uri, lo.dataset(uri).to_table().slice(0, 5))
+    with pytest.raises(UnsupportedError):
+        lo.dataset(uri).to_table(full_text_query={"match": {"column": "t", "terms": "red apple"}})
+    (skipped,) = lo.optimize_indices(uri).skipped
+    assert skipped.startswith("x ")
+    assert lo.fsck(uri, deep=True).ok
+    assert [item.name for item in lo.dataset(uri).indices] == ["x"]
