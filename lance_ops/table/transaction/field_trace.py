@@ -100,17 +100,20 @@ def _option(node: Field, key: str) -> bytes:
 def _replaced(
     new: Sequence[Field], old: Sequence[Field], matched: Mapping[int, Field], *, by_place: bool
 ) -> Mapping[int, Field]:
-    """Fields that replaced others under a new id: of the same name, or else renamed at the same position."""
+    """Fields that replaced others under a new id: at the same position, or else of the same name.
+
+    A cast and a rename in one step, also of two columns that take each other's names, keep the position.
+    """
     taken = {node.id for node in matched.values()}
     by_name = {node.name: node for node in old if node.id not in taken}
-    names = {node.name for node in new}
+    in_place = by_place and len(new) == len(old)
     found: dict[int, Field] = {}
     for position, node in enumerate(new):
         if node.id in matched:
             continue
         before = by_name.get(node.name)
-        if before is None and by_place and len(new) == len(old) and old[position].id not in taken:
-            before = None if old[position].name in names else old[position]
+        if in_place and old[position].id not in taken:
+            before = old[position]
         if before is not None:
             found[node.id] = before
     return found

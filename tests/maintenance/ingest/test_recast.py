@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pytest
 
@@ -71,6 +72,25 @@ def test_rows_follow_a_schema_that_changes_twice(uri):
     lo.append(uri, rows(10, 12), committer=late)
     assert lo.dataset(uri).to_table(filter="i >= 10").to_pydict() == {"i": [10, 11], "z": [5.0, 5.5]}
     assert data_files(uri) == used_files(uri)
+
+
+@pytest.mark.parametrize("types", [(pa.int64(), pa.int64()), (pa.int64(), pa.int32())])
+@pytest.mark.parametrize("by_peer", [False, pytest.param(True, marks=pytest.mark.peer)])
+@pytest.mark.parametrize("names", [("y", "x"), ("y", "z"), ("z", "x")])
+def test_rows_follow_columns_that_are_cast_and_take_names_of_each_other(tmp_path, types, by_peer, names):
+    uri = str(tmp_path / "u.lance")
+    data = pa.table({"x": pa.array([1, 2], types[0]), "y": pa.array([10, 20], types[1])})
+    lo.write_dataset(data, uri)
+    changed = [pa.int32(), pa.int32() if types[1] == pa.int64() else pa.int64()]
+    steps = [
+        {"path": path, "name": name, "data_type": kind}
+        for path, name, kind in zip(("x", "y"), names, changed, strict=True)
+    ]
+    dataset = lance.dataset(uri)
+    late = Late(lambda: dataset.alter_columns(*steps) if by_peer else lo.alter_columns(uri, *steps))
+    lo.append(uri, data, committer=late)
+    expected = {names[0]: [1, 2, 1, 2], names[1]: [10, 20, 10, 20]}
+    assert lance.dataset(uri).to_table().to_pydict() == expected
 
 
 @pytest.mark.parametrize(
