@@ -42,7 +42,9 @@ class GivenIds:
     def of(cls, manifest: Manifest) -> "GivenIds | None":
         """The entry of a version; None where there is none, or no sound one."""
         found = _ENTRY.fullmatch(manifest.config.get(CONFIG_KEY, ""))
-        return None if found is None or int(found[1]) > _MOST else cls(int(found[1]), int(found[2]))
+        if found is None or int(found[1]) >= _MOST or int(found[2]) > manifest.version:
+            return None
+        return cls(int(found[1]), int(found[2]))
 
     def __str__(self) -> str:
         return f"{self.highest}@{self.version}"

@@ -45,6 +45,13 @@ def test_the_entry_does_not_go_down(uri, forget):
     assert ids(uri) == {"i": 0, "y": 2}
 
 
+@pytest.mark.parametrize("entry", ["2147483647@1", "2147483646@9", "1@4000"])
+def test_an_entry_that_cannot_be_true_is_not_believed(uri, entry):
+    lo.update_config(uri, {CONFIG_KEY: entry})
+    lo.add_columns(uri, {"y": "i * 2"})
+    assert (ids(uri), lo.dataset(uri).config[CONFIG_KEY]) == ({"i": 0, "x": 1, "y": 2}, "2@3")
+
+
 def test_a_restore_keeps_the_ids_that_were_given_out_since(uri):
     lo.add_columns(uri, {"y": "i", "z": "i"})
     lo.restore(uri, 1)
