@@ -167,6 +167,13 @@ def test_a_base_that_may_hold_own_files_is_told(base: str, is_root: bool, shares
     assert may_share_files(BasePath(1, base, is_root), "/lake/t.lance") is shares
 
 
+@pytest.mark.parametrize("base", ["az://c/t", "abfs://c/t", "abfss://c@a.dfs.core.windows.net/t/data"])
+@pytest.mark.parametrize("root", ["az://c/t", "abfss://c/t", "wasbs://c@a.blob.core.windows.net/t"])
+def test_all_names_of_an_azure_container_are_one_place(base: str, root: str) -> None:
+    assert may_share_files(BasePath(1, base, False), root)
+    assert not may_share_files(BasePath(1, base, False), root.replace("//c", "//other"))
+
+
 def test_a_table_in_the_data_folder_of_its_base_shares_files() -> None:
     assert may_share_files(BasePath(1, "/lake/a.lance", True), "/lake/a.lance/data/t.lance")
     assert not may_share_files(BasePath(1, "/lake/a.lance", True), "/lake/a.lance/tree/b")
