@@ -108,6 +108,9 @@ def _beside(expression: Expression, neighbour: Expression) -> Expression:
         return expression
     if not is_number(expression.type) or not is_number(neighbour.type) or expression.value is None:
         return expression
+    if pat.is_floating(expression.type) and pat.is_integer(neighbour.type):
+        # `i / 2.0` asks for fractions; the peer refuses such a number beside whole ones.
+        return expression
     return number_as(str(expression.value), neighbour.type) or expression
 
 

@@ -228,3 +228,16 @@ def test_no_function_cuts_a_timestamp(name, stamp, form):
         assert kept == max(exact, rows["tns"][0].value)
     else:
         assert kept == exact
+
+
+@pytest.mark.parametrize("kind", ["int8", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize(
+    ("sql", "expected"), [("x / 2.0", 1.5), ("2.0 / x", 2 / 3), ("x * 1.0", 3.0), ("x % 2.5", 0.5)]
+)
+def test_numbers_with_a_fraction_beside_whole_ones_are_not_cut(tmp_path, kind, sql, expected):
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(pa.table({"x": pa.array([3], kind)}), uri)
+    assert lo.dataset(uri).to_table(columns={"y": sql})["y"].to_pylist() == [expected]
+    lo.add_columns(uri, {"y": sql})
+    found = lance.dataset(uri).to_table()["y"]
+    assert (found.type, found.to_pylist()) == (pa.float64(), [expected])
