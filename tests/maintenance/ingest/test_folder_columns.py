@@ -2,6 +2,7 @@
 
 import datetime as dt
 import os
+from urllib.parse import unquote
 
 import lance
 import pyarrow as pa
@@ -167,6 +168,15 @@ def test_a_dataset_without_the_column_of_a_folder_is_told_what_to_do(tmp_path, m
     lo.add_columns(uri, {"day": f"CAST(NULL AS {text})"})
     write()
     assert lo.dataset(uri).count_rows() == (1 if mode == "fragments" else 2)
+
+
+@pytest.mark.parametrize("folder", ["k=2", "my%20k=2", "a%3Db=2"])
+def test_a_missing_column_is_named_whatever_else_the_paths_contain(tmp_path, folder):
+    uri, root = tmp_path / "t.lance", lake(tmp_path / "rank=1", {folder: {"a": [1]}})
+    name = unquote(folder.partition("=")[0])
+    lo.write_dataset(pa.table({"a": [0], "rank": [1]}), uri)
+    with pytest.raises(SchemaMismatchError, match=f"no column '{name}'"):
+        lo.append(uri, root)
 
 
 def test_folders_that_contradict_each_other_and_files_without_the_folder_are_refused(tmp_path):
