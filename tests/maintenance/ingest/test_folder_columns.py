@@ -212,6 +212,7 @@ def test_a_folder_that_is_not_utf8_is_refused(tmp_path, source):
 def test_only_folders_count_and_addresses_keep_their_query_apart():
     assert folder_values("s3://bucket/a=1/b=2/c=3.parquet?endpoint=x/y=1/z") == {"a": "1", "b": "2"}
     assert folder_values("/plain/x.parquet") == {}
+    assert folder_values("k=1/../k=2/./x.parquet") == {"k": "2"}
     assert infer_types(["/k=1/x", "/k=b/x"]) == {"k": pa.string()}
     with pytest.raises(InvalidArgumentError, match="UTF-8"):
         folder_values("k=%ff/x.parquet")
