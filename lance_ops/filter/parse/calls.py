@@ -140,7 +140,9 @@ def _arrow_cast(scope: Scope, arguments: Sequence[Expression], node: exp.Expr) -
     scope.refuse_bare_date(node.expressions[0], target)
     if not can_cast(operand.type, target):
         scope.fail(f"a value of type {operand.type} cannot be cast to {target}", node)
-    return operand if operand.type == target else scope.folded(Cast(operand, target), node)
+    if operand.type == target and not (scope.narrow and isinstance(operand, Column)):
+        return operand
+    return scope.folded(Cast(operand, target), node)
 
 
 _SPECIAL: dict[str, tuple[int, Callable[[Scope, Sequence[Expression], exp.Expr], Expression]]] = {

@@ -148,7 +148,8 @@ def resolve_cast(scope: Scope, node: exp.Cast, _hint: pa.DataType | None) -> Exp
     scope.refuse_bare_date(node.this, target)
     if not can_cast(operand.type, target):
         scope.fail(f"a value of type {operand.type} cannot be cast to {target}", node)
-    if operand.type == target:
+    # A column of a result keeps its dictionary, and a cast of it does not; see `computed_field`.
+    if operand.type == target and not (scope.narrow and isinstance(operand, Column)):
         return operand
     return scope.folded(Cast(operand, target, isinstance(node, exp.TryCast)), node)
 

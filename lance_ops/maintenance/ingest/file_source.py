@@ -75,7 +75,7 @@ class FileSource:
         known = {item.name: item.type for item in schema}
         for name, kind in self.folder_types:
             if name not in known:
-                raise _missing_column(name, kind, next(path for path in self.paths if f"{name}=" in path))
+                raise _missing_column(name, kind, self.paths)
         source = replace(self, folder_types=tuple((name, known[name]) for name, _ in self.folder_types))
         if self.kind not in ("csv", "tsv"):
             return source
@@ -228,8 +228,10 @@ def _csv_format(delimiter: str, types: dict[str, pa.DataType]) -> "pads.CsvFileF
     )
 
 
-def _missing_column(name: str, kind: pa.DataType, path: str) -> SchemaMismatchError:
-    text = folder_values(path)[name]
+def _missing_column(name: str, kind: pa.DataType, paths: Iterable[str]) -> SchemaMismatchError:
+    # Folders may write the name with percent escapes, or have it at the end of a longer name.
+    found = ((path, folder_values(path)) for path in paths)
+    path, text = next((path, values[name]) for path, values in found if name in values)
     sql = f'{{"{name}": "CAST(NULL AS {_SQL.get(kind, "STRING")})"}}'
     return SchemaMismatchError(
         f"the dataset has no column {name!r}, which the folders of the input files have ({name}={text})",

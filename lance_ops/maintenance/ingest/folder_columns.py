@@ -6,6 +6,7 @@ whole numbers in all files is int64, dates are date32, timestamps are timestamp[
 DuckDB infers them. In a column that a file or the dataset has, they are read as its type.
 """
 
+import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
@@ -30,7 +31,9 @@ def folder_values(path: str) -> dict[str, str | None]:
         InvalidArgumentError: Two folders contradict each other, or an escape is no UTF-8.
     """
     found: dict[str, str | None] = {}
-    for folder in path.partition("?")[0].split("/")[:-1] if "://" in path else path.split("/")[:-1]:
+    # Local paths may leave a folder again: k=1/../other/part.parquet.
+    plain = path.partition("?")[0] if "://" in path else posixpath.normpath(path)
+    for folder in plain.split("/")[:-1]:
         match = _FOLDER.fullmatch(folder)
         if match is None:
             continue

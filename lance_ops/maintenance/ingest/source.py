@@ -90,14 +90,24 @@ def open_source(data: Any) -> Source:
 
 
 def _table_of_frame(frame: Any) -> pa.Table:
-    names = list(frame.index.names)
-    if not any(name is not None for name in names):
+    # Levels without a name count rows as a rule; `set_index(name, drop=False)` leaves the column as it is.
+    dropped = [
+        number
+        for number, name in enumerate(frame.index.names)
+        if name is None or _repeats_column(frame, number, name)
+    ]
+    if len(dropped) == frame.index.nlevels:
         return pa.Table.from_pandas(frame, preserve_index=False)
-    # Levels without a name count rows as a rule.
-    unnamed = [number for number, name in enumerate(names) if name is None]
-    if unnamed:
-        frame = frame.reset_index(level=unnamed, drop=True)
+    if dropped:
+        frame = frame.reset_index(level=dropped, drop=True)
     return pa.Table.from_pandas(frame, preserve_index=True)
+
+
+def _repeats_column(frame: Any, number: int, name: Any) -> bool:
+    if name not in frame.columns:
+        return False
+    level = frame.index.get_level_values(number).to_series().reset_index(drop=True)
+    return bool(level.equals(frame[name].reset_index(drop=True)))
 
 
 def unify_schemas(parts: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import os
+from urllib.parse import unquote
 
 import lance
 import pyarrow as pa
@@ -169,6 +170,15 @@ def test_a_dataset_without_the_column_of_a_folder_is_told_what_to_do(tmp_path, m
     assert lo.dataset(uri).count_rows() == (1 if mode == "fragments" else 2)
 
 
+@pytest.mark.parametrize("folder", ["k=2", "my%20k=2", "a%3Db=2"])
+def test_a_missing_column_is_named_whatever_else_the_paths_contain(tmp_path, folder):
+    uri, root = tmp_path / "t.lance", lake(tmp_path / "rank=1", {folder: {"a": [1]}})
+    name = unquote(folder.partition("=")[0])
+    lo.write_dataset(pa.table({"a": [0], "rank": [1]}), uri)
+    with pytest.raises(SchemaMismatchError, match=f"no column '{name}'"):
+        lo.append(uri, root)
+
+
 def test_folders_that_contradict_each_other_and_files_without_the_folder_are_refused(tmp_path):
     lake(tmp_path / "twice", {"k=1/k=2": {"a": [1]}})
     with pytest.raises(InvalidArgumentError, match="different values: '1' and '2'"):
@@ -202,6 +212,7 @@ def test_a_folder_that_is_not_utf8_is_refused(tmp_path, source):
 def test_only_folders_count_and_addresses_keep_their_query_apart():
     assert folder_values("s3://bucket/a=1/b=2/c=3.parquet?endpoint=x/y=1/z") == {"a": "1", "b": "2"}
     assert folder_values("/plain/x.parquet") == {}
+    assert folder_values("k=1/../k=2/./x.parquet") == {"k": "2"}
     assert infer_types(["/k=1/x", "/k=b/x"]) == {"k": pa.string()}
     with pytest.raises(InvalidArgumentError, match="UTF-8"):
         folder_values("k=%ff/x.parquet")

@@ -61,6 +61,20 @@ def test_a_named_range_is_a_column_and_levels_without_names_are_none(tmp_path: P
     assert lo.dataset(str(tmp_path / "c")).schema.names == ["v", "kind"]
 
 
+def test_a_level_that_repeats_a_column_adds_none(tmp_path: Path) -> None:
+    uri, frame = str(tmp_path / "t"), pd.DataFrame({"k": ["a", None], "v": [1, 2]})
+    lo.append(uri, frame)
+    lo.append(uri, frame.set_index("k", drop=False))
+    lo.append(uri, frame.set_index(["k", "v"], drop=False))
+    lo.append(uri, frame.set_index(["k", pd.Index([1, 2], name="v")]).assign(v=[1, 2]))
+    expected = {"k": ["a", None] * 4, "v": [1, 2] * 4}
+    assert lo.dataset(uri).to_table().to_pydict() == expected
+    assert lance.dataset(uri).to_table().to_pydict() == expected
+    other = frame.set_index(pd.Index([3, 4], name="v"))
+    lo.append(str(tmp_path / "other"), other)
+    assert lo.dataset(str(tmp_path / "other")).to_table().to_pydict()["__index_level_0__"] == [3, 4]
+
+
 def test_nullable_types_come_back(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lo.append(uri, NULLABLE)
