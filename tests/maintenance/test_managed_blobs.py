@@ -92,6 +92,23 @@ def test_cleanup_keeps_every_side_file_that_a_managed_blob_may_name(uri: Path, u
     check(uri, [0, 1, 2, 3, 4])
 
 
+@pytest.mark.parametrize("managed_clone", [False, True])
+def test_cleanup_keeps_every_side_file_that_a_managed_blob_of_a_clone_may_name(
+    tmp_path: Path, managed_clone: bool
+) -> None:
+    source, clone = tmp_path / "s.lance", tmp_path / "c.lance"
+    lo.write_dataset(blobs(0, 3), source, data_storage_version="2.2")
+    lo.append(source, blobs(3, 2))
+    lo.compact(source)
+    lo.shallow_clone(source, clone)
+    if managed_clone:
+        set_flag(clone)
+    sides = sorted((source / "data").rglob("*.blob"))
+    options = {"older_than": timedelta(0), "retain_versions": 1, "delete_unverified": True}
+    lo.cleanup(source, clones=[str(clone)], **options)
+    assert (sorted((source / "data").rglob("*.blob")) == sides) == managed_clone
+
+
 @pytest.fixture(params=[("root", 1), ("root", 0), ("flat", 7), ("elsewhere", 3)], ids=str)
 def managed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two fragments of managed blobs, which pylance 14 reads and does not write."""

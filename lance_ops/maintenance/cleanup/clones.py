@@ -16,6 +16,7 @@ from lance_ops.storage import Store
 from lance_ops.storage.paths import is_address, parse_location
 from lance_ops.table.history.branches import BRANCH_TREES
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
+from lance_ops.table.manifest.feature_flags import Feature
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.listing import all_manifests
@@ -34,10 +35,17 @@ _BASES_NOTE = "; files in other base paths stay, for other datasets may use them
 
 @dataclass(frozen=True, slots=True)
 class CloneMarks:
-    """Files of a dataset that a clone of it uses."""
+    """Files of a dataset that a clone of it uses.
+
+    Attributes:
+        uri: Root of the clone.
+        marks: The files.
+        has_managed_blobs: A version of the clone may name any side file of blobs besides.
+    """
 
     uri: str
     marks: Marks
+    has_managed_blobs: bool = False
 
     def __contains__(self, path: str) -> bool:
         return self.marks.user_of(path) is not None
@@ -59,15 +67,16 @@ def mark_clones(source: str, clones: Sequence[Store]) -> tuple[CloneMarks, ...]:
 
 def _mark(source: str, clone: Store) -> CloneMarks:
     marks = Marks()
-    found = False
+    found = managed = False
     for root in _roots(clone):
         for location in persistently(lambda root=root: all_manifests(root)):  # type: ignore[misc]
             found = True
             manifest = persistently(lambda: read_manifest(root, location))  # noqa: B023 - called at once
+            managed = managed or bool(manifest.reader_flags & Feature.MANAGED_BLOBS)
             marks.mark(_used_files(manifest, source), manifest.version)
     if not found:
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=clone.uri, field="clones")
-    return CloneMarks(clone.uri, marks)
+    return CloneMarks(clone.uri, marks, managed)
 
 
 def _roots(clone: Store) -> Iterator[Store]:

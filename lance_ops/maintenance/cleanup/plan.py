@@ -225,15 +225,16 @@ def _plan(
     named.check_listed({verdict.version for verdict in verdicts})
     named.check_forks({verdict.version for verdict in verdicts})
     verdicts.reverse()
+    marked = mark_clones(store.uri, clones)
     files_judge = FileJudge(
         kept,
         expired,
-        mark_clones(store.uri, clones),
+        marked,
         frozenset(path for removal in removals if not removal.left_over for path in removal.files),
         jobs,
         open_jobs,
         now,
-        keeps_blobs=managed_blobs,
+        keeps_blobs=managed_blobs or any(clone.has_managed_blobs for clone in marked),
         delete_unverified=options.delete_unverified,
     )
     files = [files_judge.managed(info) for info in infos]
