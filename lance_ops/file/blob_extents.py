@@ -1,4 +1,4 @@
-"""Blob extents: the bytes beside and within a data file that its blobs of 2.2 need, told by descriptors."""
+"""Blob extents: the bytes beside and within a data file that the descriptors of its blobs name."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -75,7 +75,7 @@ def _runs_of(dataset: Dataset, fragment: Fragment, *, deep: bool) -> tuple[Runs,
     try:
         deleted = dataset.deletion_vector(fragment)
     except LanceOpsError:
-        # The check of deletions says so; which rows are live cannot be told.
+        # The check of deletions says so; which rows are live is not known.
         return everything, _runs(np.empty(0, np.uint64))
     if deleted is None:
         return everything, everything
@@ -103,12 +103,12 @@ def _shared_ids(found: list[tuple[int, Runs]], path: str) -> Iterator[Finding]:
     farthest = np.zeros(len(runs), np.int64)
     if len(runs) > 1:
         farthest[1:] = np.maximum.accumulate(np.where(runs[:, 1] == reach, np.arange(len(runs)), 0))[:-1]
-    told: set[tuple[int, int]] = set()
+    reported: set[tuple[int, int]] = set()
     for place in np.flatnonzero(runs[1:, 0] <= reach[:-1]) + 1:
         pair = int(owners[farthest[place]]), int(owners[place])
-        if pair in told:
+        if pair in reported:
             continue
-        told.add(pair)
+        reported.add(pair)
         first, second = pair
         where = f"fragment {first}" if first == second else f"fragments {first} and {second}"
         message = (

@@ -162,7 +162,7 @@ class FileSource:
 
 
 def open_files(paths: Iterable[str | Path]) -> FileSource:
-    """A source of files, directories or globs; all of one format, told by their names.
+    """A source of files, directories or globs; all of one format, which their names say.
 
     Raises:
         InvalidArgumentError: The files are of several formats, or of none that is known.

@@ -124,7 +124,7 @@ class RabitQuantizer(Quantizer):
 
     @property
     def _packed(self) -> bool:
-        """Whether 32 rows at a time are interleaved, as the peer has it unless told `skip_transpose`."""
+        """Whether 32 rows at a time are interleaved, as pylance stores them without `skip_transpose`."""
         return bool(self._info["packed"])
 
     def pack(self, rows: pa.Table) -> pa.Table:
