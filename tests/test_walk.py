@@ -50,10 +50,10 @@ def test_rows_are_written_changed_indexed_compacted_and_cleaned(tmp_path):
 
     lo.delete(uri, "id < 5")
     lo.update(uri, {"score": "score * 2"}, "id >= 50")
-    lo.merge_insert(uri, rows(55, 10), on="id", when_matched="update", when_not_matched="insert")
+    lo.merge_insert(uri, rows(55, 10), on="id", when_matched="update_all", when_not_matched="insert_all")
     lo.replace_where(uri, rows(20, 2), "id IN (20, 21)")
     lo.add_columns(uri, {"twice": "id * 2"})
-    lo.alter_columns(uri, {"path": "twice", "name": "double", "type": "float64"})
+    lo.alter_columns(uri, {"path": "twice", "name": "double", "data_type": pa.float64()})
     lo.optimize_indices(uri)
     lo.compact(uri)
 

@@ -64,7 +64,7 @@ def test_null_vectors_that_a_segment_stores_are_passed_over(tmp_path: Path) -> N
         writer.write(stored)
         writer.finish()
     addresses = np.asarray(rows["_rowid"].to_numpy())[gone]
-    ids = [int(address >> 32) * 300 + int(address & 0xFFFFFFFF) for address in addresses]
+    ids = [(int(address) >> 32) * 300 + (int(address) & 0xFFFFFFFF) for address in addresses]
     lo.delete(uri, f"id IN ({', '.join(map(str, ids))})")
 
     def check() -> None:
