@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,14 @@ COMMANDS = {
     "create a branch": "branch {uri} a",
     "clone": "clone {uri} {clone} --deep",
 }
+
+
+@pytest.fixture(autouse=True)
+def _default_handler() -> Iterator[None]:
+    """As in a process of its own: schedulers that ran in this one before may have left a handler."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 class Signal:

@@ -5,7 +5,6 @@ The columns that the expressions read are scanned like any others; the expressio
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 
 from lance_ops.errors import check_type
 from lance_ops.filter import Column, Expression, computed_field, evaluate_values, parse_value
+from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.scan.row_columns import ROW_ADDRESS
 from lance_ops.table.scan.run import Scan
 from lance_ops.table.scan.scored_scan import QUERY_INDEX

@@ -12,6 +12,8 @@ import lance_ops as lo
 from lance_ops import errors
 from lance_ops.errors import InvalidArgumentError, UnsupportedTypeError
 from lance_ops.table.manifest.data_file import LINEAGE_FIELDS
+from lance_ops.table.manifest.feature_flags import Feature
+from lance_ops.table.manifest.field_ids import CONFIG_KEY
 from tests.support.commands import lance_ops_json
 from tests.support.interop import fragment_sizes, rows, xs
 from tests.support.upgrades import OPERATIONS, SPILL, STATES, content, copy, flags, layout, more_rows
@@ -68,7 +70,10 @@ def test_after_every_operation_both_sides_have_the_same_rows_and_flags(tables, t
     for uri in (ours, peers):
         assert content(uri, by="ours", row_ids=same_ids) == expected
         assert content(uri, by="peer", row_ids=same_ids) == expected
-    assert flags(ours) == flags(peers)
+    reader, writer = flags(peers)
+    # The highest field id that was given out is kept in the config, whose flag is for writers.
+    recorded = CONFIG_KEY in lo.dataset(ours).manifest.config
+    assert flags(ours) == (reader, writer | Feature.TABLE_CONFIG if recorded else writer)
     assert lo.dataset(ours).data_storage_version == lance.dataset(peers).data_storage_version
     if do.is_same_layout:
         assert layout(ours) == layout(peers)
