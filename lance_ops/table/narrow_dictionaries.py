@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from lance_ops.encoding.arrays import number_dtype
+
 _NARROW_BITS = 16
 
 
@@ -57,7 +59,7 @@ class NarrowDictionaries:
                 if known.equals(array.dictionary):
                     continue
                 together = pa.concat_arrays([known, array.dictionary]).unique()
-                highest = int(np.iinfo(array.type.index_type.to_pandas_dtype()).max)
+                highest = int(np.iinfo(number_dtype(array.type.index_type)).max)
                 if len(together) + self._reserved > highest + 1:
                     return False
                 found[name, number] = together

@@ -151,7 +151,7 @@ def recode_dictionary(
     Returns:
         None when there are more entries than the index type can number.
     """
-    if len(items) - 1 > np.iinfo(data_type.index_type.to_pandas_dtype()).max:
+    if len(items) - 1 > np.iinfo(number_dtype(data_type.index_type)).max:
         return None
     indices = array.indices.cast(data_type.index_type)
     return pa.DictionaryArray.from_arrays(indices, items, ordered=data_type.ordered)
