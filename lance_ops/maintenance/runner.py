@@ -2,11 +2,12 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
 from functools import cache
 from numbers import Integral
-from typing import Protocol, TypeVar
+from threading import Condition
+from typing import Generic, Protocol, TypeVar
 
 from lance_ops.errors import (
     InvalidArgumentError,
@@ -116,16 +117,51 @@ def _run_in_turn(function: Callable[[T], R], tasks: Sequence[T], on_done: OnDone
     return results
 
 
+class _Recorded(Generic[T, R]):
+    """A function whose results are kept by the thread that made them, and that can be stopped.
+
+    An interrupt may reach the caller's thread anywhere, while the pool starts a thread that it then neither
+    knows nor waits for, too. So results and running calls are counted here.
+    """
+
+    def __init__(self, function: Callable[[T], R]) -> None:
+        self.results: dict[int, R] = {}
+        self._function = function
+        self._changed = Condition()
+        self._running = 0
+        self._stopped = False
+
+    def __call__(self, index: int, task: T) -> R:
+        with self._changed:
+            if self._stopped:
+                raise CancelledError
+            self._running += 1
+        try:
+            result = self.results[index] = self._function(task)
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+        return result
+
+    def stop(self) -> None:
+        """Let no further call begin, and wait for those that run."""
+        with self._changed:
+            self._stopped = True
+            self._changed.wait_for(lambda: not self._running)
+
+
 def _run_on_threads(
     function: Callable[[T], R], tasks: Sequence[T], on_done: OnDone[R] | None, threads: int
 ) -> list[R]:
-    results: dict[int, R] = {}
+    recorded = _Recorded(function)
+    told: set[int] = set()
     failure: tuple[int, Exception] | None = None
     with ThreadPoolExecutor(threads, thread_name_prefix="lance-ops") as pool:
-        indices: dict[Future[R], int] = {
-            pool.submit(function, task): index for index, task in enumerate(tasks)
-        }
         try:
+            indices: dict[Future[R], int] = {
+                pool.submit(recorded, index, task): index for index, task in enumerate(tasks)
+            }
             for future in as_completed(indices):
                 if future.cancelled():
                     continue
@@ -136,27 +172,20 @@ def _run_on_threads(
                     failure = failure or (index, error)
                     _cancel(indices)
                     continue
-                results[index] = result
+                told.add(index)
                 if on_done is not None:
                     on_done(index, result)
         except BaseException:
             # Interrupted, or the listener failed: what is running ends, and its files have to be known.
-            _cancel(indices)
-            wait(indices)
+            recorded.stop()
             if on_done is not None:
-                _hand_over(indices, results, on_done)
+                for index in sorted(recorded.results.keys() - told):
+                    with contextlib.suppress(Exception):
+                        on_done(index, recorded.results[index])
             raise
     if failure is not None:
         raise task_failed(failure[0], len(tasks), failure[1]) from failure[1]
-    return [results[index] for index in range(len(tasks))]
-
-
-def _hand_over(futures: dict[Future[R], int], known: Mapping[int, R], on_done: OnDone[R]) -> None:
-    """Tell of the tasks that finished after the caller had stopped to listen."""
-    for future, index in futures.items():
-        if index not in known and not future.cancelled() and future.exception() is None:
-            with contextlib.suppress(Exception):
-                on_done(index, future.result())
+    return [recorded.results[index] for index in range(len(tasks))]
 
 
 def _cancel(futures: dict[Future[R], int]) -> None:

@@ -1,10 +1,13 @@
 import pickle
 import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
 
 from lance_ops.errors import FileMissingError, InvalidArgumentError, TaskFailedError
+from lance_ops.maintenance import runner
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.testing import RunnerConformance
 
@@ -117,3 +120,32 @@ def test_no_tasks_give_no_results():
 def test_a_runner_without_threads_is_refused():
     with pytest.raises(InvalidArgumentError, match="threads"):
         LocalRunner(0)
+
+
+@pytest.mark.parametrize("started", [1, 2, 3])
+def test_results_of_tasks_whose_start_is_interrupted_are_handed_over(monkeypatch, started):
+    class Interrupted(ThreadPoolExecutor):
+        submitted = 0
+
+        def submit(self, function, /, *args, **options):
+            super().submit(function, *args, **options)
+            Interrupted.submitted += 1
+            if Interrupted.submitted == started:
+                assert begun.acquire(timeout=10)
+                raise KeyboardInterrupt
+            return Future()
+
+    def work(task: Number) -> int:
+        begun.release()
+        time.sleep(0.05)
+        return task.value
+
+    begun = threading.Semaphore(0)
+    done: list[int] = []
+    monkeypatch.setattr(runner, "ThreadPoolExecutor", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        LocalRunner(4).map(work, [Number(n) for n in range(5)], on_done=lambda _, result: done.append(result))
+    # Those that had not begun when the interrupt came do not begin any more.
+    assert done == sorted(done)
+    assert set(done) <= set(range(started))
+    assert begun._value == len(done) - 1
