@@ -1,5 +1,6 @@
 """SIGTERM ends a command as an interrupt does: what is not committed goes, and the exit code is 143."""
 
+import json
 import os
 import signal
 import subprocess
@@ -30,26 +31,48 @@ COMMANDS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _default_handler() -> Iterator[None]:
-    """As in a process of its own: schedulers that ran in this one before may have left a handler."""
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
-
-
-IN_A_PROCESS = """
-import signal, sys
+IN_PROCESSES = """
+import json, os, signal, sys
 import pytest
 from click.testing import CliRunner
 from lance_ops.cli import main
+import lance_ops
 from tests.cli.test_terminated import Signal
-at = sys.argv.index("--")
-with pytest.MonkeyPatch.context() as patched:
-    sent = Signal(patched, signal.Signals(int(sys.argv[1])), tuple(sys.argv[2:at]))
-    result = CliRunner().invoke(main, sys.argv[at + 1 :])
-print(sent.sent, result.exit_code)
+# Imported once, not by each child.
+loaded = [getattr(lance_ops, name) for name in lance_ops.__all__]
+for line in sys.stdin:
+    number, folders, arguments = json.loads(line)
+    if not os.fork():
+        with pytest.MonkeyPatch.context() as patched:
+            sent = Signal(patched, signal.Signals(number), tuple(folders))
+            result = CliRunner().invoke(main, arguments)
+        print(json.dumps([sent.sent, result.exit_code, result.output]), flush=True)
+        os._exit(0)
+    os.wait()
 """
+
+Run = Callable[[signal.Signals, tuple[str, ...], list[str]], list[Any]]
+
+
+@pytest.fixture(scope="module")
+def run_in_process() -> Iterator[Run]:
+    """Runs commands in processes of their own, where no library of another test handles signals."""
+    with subprocess.Popen(
+        [sys.executable, "-c", IN_PROCESSES],
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+
+        def run(number: signal.Signals, folders: tuple[str, ...], arguments: list[str]) -> list[Any]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            print(json.dumps([number, folders, arguments]), file=process.stdin, flush=True)
+            answer: list[Any] = json.loads(process.stdout.readline())
+            return answer
+
+        yield run
 
 
 class Signal:
@@ -92,7 +115,7 @@ BEFORE_THE_COMMIT = ("data", "_deletions", "_indices", "_refs")
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("folders", [BEFORE_THE_COMMIT, ("_versions",)], ids=["before the commit", "in it"])
 def test_a_terminated_command_leaves_what_an_interrupted_one_does(
-    name: str, folders: tuple[str, ...], tmp_path: Path
+    name: str, folders: tuple[str, ...], tmp_path: Path, run_in_process: Run
 ) -> None:
     if name == "clone" and folders == BEFORE_THE_COMMIT:
         # The copies are made by threads, of which the signal may meet one that starts.
@@ -108,17 +131,9 @@ def test_a_terminated_command_leaves_what_an_interrupted_one_does(
         before = kinds(root)
         places = {"uri": root / "t.lance", "rows": root / "rows.parquet", "clone": root / "clone.lance"}
         arguments = [part.format(**places, condition="x < 5") for part in COMMANDS[name].split()]
-        # In a process of its own: libraries of other tests handle signals as well.
-        ran = subprocess.run(
-            [sys.executable, "-c", IN_A_PROCESS, str(int(number)), *folders, "--", *arguments],
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.stdout.splitlines()[-1:] == [f"True {code}"], (ran.stdout, ran.stderr)
+        sent, exit_code, output = run_in_process(number, folders, arguments)
+        assert (sent, exit_code) == (True, code), output
         left.append(kinds(root) - before)
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
         assert lo.dataset(root / "t.lance").count_rows() == 20
     if "_versions" in folders:
         assert left[0] == left[1]
