@@ -9,8 +9,8 @@ from tests.fuzz.index_corpus import IndexSample, build_index_corpus
 
 pytestmark = pytest.mark.peer
 
-CASES = 8_000
-"""What takes about a minute of two processes; `.ci/run` goes on from there with `make fuzz`."""
+CASES = 2_000
+"""What takes a quarter of a minute of two processes; `.ci/run` goes on from there with `make fuzz`."""
 _OF_NO_INDEX = {"VECTOR"}
 """Kinds that only choose another one."""
 

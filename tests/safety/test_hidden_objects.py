@@ -30,7 +30,7 @@ from tests.support.interleaving import Snapshot
 
 _names = count()
 
-SHARE = float(os.environ.get("HIDDEN_SHARE", "0.015"))
+SHARE = float(os.environ.get("HIDDEN_SHARE", "0.005"))
 """Which part of the calls is tried; 1 tries all of them."""
 
 
