@@ -20,6 +20,7 @@ from lance_ops.file.io.side_files import list_side_files
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.maintenance.metadata.clone import (
     first_manifest,
+    hold_place,
     publish_first,
     refuse_attached_blobs,
     refuse_existing,
@@ -27,6 +28,7 @@ from lance_ops.maintenance.metadata.clone import (
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store, open_store
+from lance_ops.storage.lease import Lease
 from lance_ops.storage.prefetch import prefetch, requests_at_once
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.dataset import Dataset
@@ -88,6 +90,7 @@ def deep_clone(
 
     Raises:
         DatasetExistsError: A dataset is at `uri` already.
+        LeaseHeldError: Another clone is being made at `uri`.
         VersionNotFoundError: There is no such version.
         RetryableCommitConflictError: A cleanup of the source is removing the version.
         FileMissingError: A file of the version is gone.
@@ -110,11 +113,15 @@ def deep_clone(
     store = open_store(uri, options)
     refuse_existing(store)
     report = Reporter("deep_clone", progress)
-    with pinned(source.store, source.version, f"deep clone {store.uri}"):
+    with (
+        hold_place(store, "deep clone") as lease,
+        pinned(source.store, source.version, f"deep clone {store.uri}"),
+    ):
         copies = _copies(source)
-        with _removed_when_it_fails(store, copies):
+        with _removed_when_it_fails(store, copies, lease):
             _copy_all(store, copies, report)
             manifest, transaction = _first_version(source)
+            lease.check()
             return publish_first(store, manifest, transaction, committer=committer, storage_options=options)
 
 
@@ -131,10 +138,11 @@ def _copy_all(store: Store, copies: Sequence[_Copy], report: Reporter) -> None:
 
 
 @contextlib.contextmanager
-def _removed_when_it_fails(store: Store, copies: Sequence[_Copy]) -> Iterator[None]:
+def _removed_when_it_fails(store: Store, copies: Sequence[_Copy], lease: Lease) -> Iterator[None]:
     """Remove the copies when a clone fails, but for files that were there before.
 
-    Nothing is removed where a dataset is: another clone was faster, and uses files of the same names.
+    Nothing is removed where a dataset is, nor when another clone took over the place after this process had
+    been stopped for minutes: it uses files of the same names.
     """
     before = {
         info.path
@@ -148,6 +156,7 @@ def _removed_when_it_fails(store: Store, copies: Sequence[_Copy]) -> Iterator[No
         raise
     except BaseException:
         with contextlib.suppress(LanceOpsError):
+            lease.check()
             refuse_existing(store)
             store.delete_many(copy.name for copy in copies if copy.name not in before)
         raise
