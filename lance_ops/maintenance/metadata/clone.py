@@ -84,6 +84,7 @@ def shallow_clone(
         source = source.checkout_version(version)
     if is_detached(source.version):
         raise InvalidArgumentError("a detached version cannot be cloned", path=source.uri, field="version")
+    refuse_attached_blobs(source.manifest, source.uri)
     store = open_store(uri, storage_options)
     refuse_existing(store)
     with hold_place(store, "shallow clone"):
