@@ -188,7 +188,7 @@ def _managed_objects(source: Dataset) -> frozenset[tuple[int, str]]:
     shared = sorted(external & {base_id for base_id, _ in objects})
     if shared:
         raise UnsupportedError(
-            f"base {shared[0]} holds managed blobs, which a clone copies, and external ones, which stay there",
+            f"base {shared[0]} holds managed blobs, which a clone copies, and external ones",
             path=source.uri,
             field="base_paths",
             hint="make a shallow clone, or read the rows and write them into a new dataset",

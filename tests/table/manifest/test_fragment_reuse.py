@@ -13,9 +13,9 @@ from lance_ops.errors import CorruptManifestError, FormatError, InvalidArgumentE
 from lance_ops.pb import table_pb2
 from lance_ops.storage import open_store
 from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.fragment_reuse.decode import decode_generations
 from lance_ops.table.manifest.fragment_reuse.read import (
     FragmentReuse,
-    decode_generations,
     read_fragment_reuse,
     with_moved_coverage,
 )
