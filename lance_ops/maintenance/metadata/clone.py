@@ -231,6 +231,13 @@ def _exists(store: Store) -> DatasetExistsError:
 
 def _first_version(source: Dataset, branch: str | None) -> tuple[Manifest, Transaction]:
     before = source.manifest
+    if source.fragment_reuse is not None and source.fragment_reuse.row_maps():
+        raise UnsupportedError(
+            "its fragment reuse index has row maps, files that a clone or branch cannot refer to",
+            path=source.uri,
+            field="stable_partition",
+            hint="optimize_indices() first, which lets them go; or make a deep clone",
+        )
     base = BasePath(
         id=max((item.id for item in before.base_paths), default=-1) + 1,
         path=source.uri,

@@ -223,6 +223,15 @@ def _files(source: Dataset) -> Iterator[_Copy]:
         for sequence in _sequences(fragment):
             store, path = bases.external_path(sequence)
             yield _Copy(store, path, sequence.path)
+    for base_id, path in () if source.fragment_reuse is None else source.fragment_reuse.row_maps():
+        if base_id is not None:
+            raise UnsupportedError(
+                "its fragment reuse index has row maps in another base, which a clone would still refer to",
+                path=source.uri,
+                field="stable_partition",
+                hint="optimize_indices() first, which lets them go",
+            )
+        yield _Copy(bases.root, path, path)
     for index in source.manifest.indices:
         store, folder = bases.index_directory(index)
         for info in store.list(folder):

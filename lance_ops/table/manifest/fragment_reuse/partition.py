@@ -22,7 +22,7 @@ MAPS_FOLDER = "_fri"
 MAP_FILE = "stable_partition.lance"
 """A row map lies in a folder of its own, which its id names."""
 
-_COUNTS_KEY = b"lance:stable_partition:counts_buffer_index"
+_COUNTS_KEY = "lance:stable_partition:counts_buffer_index"
 _HEADER = struct.Struct("<4s4IQ")
 _MAGIC, _VERSION, _DENSE = b"LSPC", 1, 0
 _MOST_DESTINATIONS = 1 << 16
@@ -183,7 +183,7 @@ def _ranks(labels: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
 
 
 def _labels(reader: FileReader, destinations: int, path: str) -> npt.NDArray[np.int32]:
-    schema = reader.schema.arrow
+    schema = reader.schema.to_arrow()
     if schema.names != ["label"] or schema.field(0).type != pa.uint16():
         raise CorruptFileError("a row map has one column of labels, uint16", path=path)
     column = reader.read_table()["label"].combine_chunks()
@@ -197,7 +197,7 @@ def _counts(
     reader: FileReader, rows: int, destinations: int, path: str
 ) -> tuple[int, npt.NDArray[np.uint32]]:
     """Rows of a block, and the counts up to the end of each block."""
-    number = (reader.schema.arrow.metadata or {}).get(_COUNTS_KEY, b"")
+    number = reader.schema.metadata.get(_COUNTS_KEY, b"")
     if not number.isdigit():
         raise CorruptFileError("the row map does not say where its counts are", path=path)
     data = bytes(reader.global_buffer(int(number)))

@@ -69,6 +69,23 @@ class FragmentReuse:
             if generation.groups and generation.groups[0].partition is not None
         }
 
+    def row_maps(self) -> list[tuple[int | None, str]]:
+        """Files of the partitions, by base and path.
+
+        Raises:
+            LanceOpsError: The content of a tagged index cannot be used, so that they are not known.
+        """
+        if self.problem is not None and self.entry.index_version:
+            raise self.problem
+        messages = [
+            _Details.Transition.FromString(self.generations[number].wire).stable_partition
+            for number in self.partitions
+        ]
+        return [
+            (message.base_id if message.HasField("base_id") else None, _map_path(message))
+            for message in messages
+        ]
+
     def move_fragments(self, fragment_ids: frozenset[int]) -> frozenset[int]:
         """What a bitmap means now: a group that is in it as a whole became its new fragments.
 
@@ -242,12 +259,15 @@ def _open_partition(
     destinations: Sequence[FragmentDigest],
 ) -> StablePartition:
     try:
-        name = str(uuid.UUID(message.map_id))
+        path = _map_path(message)
     except ValueError as error:
         raise corrupt(f"{message.map_id!r} is not the id of a row map", bases.root.uri) from error
     store = bases.store_for(message.base_id if message.HasField("base_id") else None)
-    path = f"{MAPS_FOLDER}/{name}/{MAP_FILE}"
     return StablePartition.read(store, path, message.map_size_bytes, sources, destinations)
+
+
+def _map_path(message: "table_pb2.FragmentReuseIndexDetails.StablePartition") -> str:
+    return f"{MAPS_FOLDER}/{uuid.UUID(message.map_id)}/{MAP_FILE}"
 
 
 def _check_generations(generations: Iterable[Generation], manifest: Manifest, *, path: str) -> None:
@@ -270,11 +290,11 @@ def with_moved_coverage(bases: Bases, manifest: Manifest) -> Manifest:
 
     Raises:
         StorageError: See `read_fragment_reuse`.
-        UnsupportedError: The index is one of a newer kind, which newer readers go on with: the coverage that
-            they see would stay as it is.
+        LanceOpsError: A tagged index cannot be used, which other readers, or a later look at the same files,
+            may go on with: the coverage that they see would stay as it is.
     """
     reuse = read_fragment_reuse(bases, manifest)
-    if reuse is not None and isinstance(reuse.problem, UnsupportedError) and reuse.entry.index_version:
+    if reuse is not None and reuse.problem is not None and reuse.entry.index_version:
         raise reuse.problem
     if reuse is None or reuse.problem is not None:
         return manifest
