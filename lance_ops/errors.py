@@ -354,7 +354,7 @@ class FleetModeError(LanceOpsError):
 
 
 class LeaseHeldError(LanceOpsError):
-    """Somebody else maintains the dataset at the moment."""
+    """Somebody else maintains the dataset, or makes a clone or branch at the place, at the moment."""
 
 
 class UnreadableIndexWarning(UserWarning):

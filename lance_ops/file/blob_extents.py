@@ -1,9 +1,10 @@
 """Blob extents: the bytes beside and within a data file that the descriptors of its blobs name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
@@ -13,6 +14,7 @@ from lance_ops.file.schema.blob_fields import only_descriptors
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.v2_1.blob.read_v2 import (
     DEDICATED,
+    EXTERNAL,
     INLINE,
     MANAGED,
     PACKED,
@@ -32,22 +34,28 @@ class BlobExtents:
         beside: Bytes that each side file must have, by its name.
         within: Bytes that the data file itself must have.
         objects: Bytes that each object of managed blobs must have, by its base and path.
+        external_bases: Bases that blobs outside of the dataset are named relative to.
     """
 
     beside: dict[str, int] = field(default_factory=dict)
     within: int = 0
     objects: dict[tuple[int, str], int] = field(default_factory=dict)
+    external_bases: set[int] = field(default_factory=set)
 
 
 def blob_extents(
-    reader: FileReader, fields: Sequence[Field], column_indices: Mapping[int, int]
+    reader: FileReader,
+    fields: Sequence[Field],
+    column_indices: Mapping[int, int],
+    deleted: npt.NDArray[np.uint32] | None = None,
 ) -> BlobExtents:
-    """Read the descriptors of all rows of a data file, deleted ones included.
+    """Read the descriptors of all rows of a data file.
 
     Args:
         reader: The open file.
         fields: Fields of the table; those without blobs are not read.
         column_indices: Physical column of each field id, as the manifest says.
+        deleted: Offsets of deleted rows, for which no object need be there. Side files hold all rows.
 
     Raises:
         CorruptFileError: The descriptors cannot be read or contradict themselves.
@@ -60,11 +68,21 @@ def blob_extents(
     for start in range(0, reader.num_rows, _ROWS_AT_ONCE):
         stop = min(start + _ROWS_AT_ONCE, reader.num_rows)
         table = reader.read_table(shown, column_indices, start=start, stop=stop)
-        for column in table.columns:
-            for chunk in column.chunks:
-                for descriptors in descriptors_in(chunk):
-                    _add(found, descriptors, reader.path)
+        for descriptors in _descriptors(table):
+            _add(found, descriptors, reader.path)
+        if deleted is not None:
+            live = np.ones(stop - start, dtype=np.bool_)
+            live[deleted[(deleted >= start) & (deleted < stop)] - start] = False
+            table = table.filter(pa.array(live))
+        for descriptors in _descriptors(table):
+            _add_objects(found, descriptors)
     return found
+
+
+def _descriptors(table: pa.Table) -> Iterator[pa.Array]:
+    for column in table.columns:
+        for chunk in column.chunks:
+            yield from descriptors_in(chunk)
 
 
 def _add(found: BlobExtents, descriptors: pa.Array, path: str) -> None:
@@ -84,6 +102,13 @@ def _add(found: BlobExtents, descriptors: pa.Array, path: str) -> None:
         for number, size in zip(numbers.tolist(), highest.tolist(), strict=True):
             name = side_name(number)
             found.beside[name] = max(found.beside.get(name, 0), size)
+
+
+def _add_objects(found: BlobExtents, descriptors: pa.Array) -> None:
+    parsed = parse_descriptors(descriptors)
+    ends = parsed.position + parsed.size
+    numbers = parsed.number[parsed.valid & (parsed.kind == EXTERNAL) & (parsed.number > 0)]
+    found.external_bases.update(np.unique(numbers).tolist())
     for row in np.flatnonzero(parsed.valid & (parsed.kind == MANAGED) & (parsed.size > 0)).tolist():
         key = int(parsed.number[row]), managed_path(parsed, row)
         found.objects[key] = max(found.objects.get(key, 0), int(ends[row]))

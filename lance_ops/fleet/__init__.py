@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from lance_ops.fleet.policy.ttl import RowTTL
     from lance_ops.fleet.policy.windows import Blackout, Window
     from lance_ops.fleet.report.operation import write_report
-    from lance_ops.fleet.run.lease import Lease
     from lance_ops.fleet.run.operation import RunOptions, run_fleet
     from lance_ops.fleet.run.result import FleetRun
     from lance_ops.fleet.stores.opened import FleetDataset, FleetStores
     from lance_ops.fleet.survey.operation import Survey, SurveyOptions, survey_fleet
+    from lance_ops.storage.lease import Lease
 
 _PUBLIC = {
     "adopt.operation": ("Adoption", "adopt_fleet"),
@@ -67,7 +67,7 @@ _PUBLIC = {
     "policy.ttl": ("RowTTL",),
     "policy.windows": ("Blackout", "Window"),
     "report.operation": ("write_report",),
-    "run.lease": ("Lease",),
+    "run.maintain": ("Lease",),
     "run.operation": ("RunOptions", "run_fleet"),
     "run.result": ("FleetRun",),
     "stores.opened": ("FleetDataset", "FleetStores"),

@@ -4,12 +4,12 @@ import os
 from collections.abc import Mapping
 from typing import cast
 
-from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, check_type
+from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, UnsupportedError, check_type
 from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, is_old_blob
 from lance_ops.storage import Store, is_store, open_store
 from lance_ops.table.commit.validate import check_age, check_no_staged
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.feature_flags import check_writable
+from lance_ops.table.manifest.feature_flags import check_writable, uses_tagged_reuse
 
 Target = str | os.PathLike[str] | Store | Dataset
 """A URI or path, a store bound to it, or a `Dataset`, which stands for its head: operations act on heads.
@@ -54,11 +54,16 @@ def check_changeable(dataset: Dataset) -> None:
 
     Raises:
         UnsupportedFeatureError: It uses features that are not implemented.
-        UnsupportedError: It is too old, see `check_age`, or a later version is staged.
+        UnsupportedError: It is too old, see `check_age`, or a later version is staged; or its fragment reuse
+            index has moves of rows of a newer kind.
     """
     path = f"{dataset.uri}/{dataset.location.path}"
     check_writable(dataset.manifest, path=path)
     check_age(dataset.manifest, path=path)
+    if uses_tagged_reuse(dataset.manifest):
+        reuse = dataset.fragment_reuse
+        if reuse is not None and isinstance(reuse.problem, UnsupportedError):
+            raise reuse.problem
     check_no_staged(dataset.location.staged, dataset.version, dataset.uri)
 
 

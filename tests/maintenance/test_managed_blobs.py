@@ -1,36 +1,16 @@
 """Tables with the flag of managed blobs: read and written as by pylance 14, which keeps the flag."""
 
-import contextlib
-from datetime import timedelta
 from pathlib import Path
 
 import lance
-import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import CleanupRefusedError, LanceOpsError, UnsupportedError
-from lance_ops.file.v2_1.blob import write_v2
+from lance_ops.errors import LanceOpsError
+from tests.support.managed_blobs import FLAG, SIZE, blobs, set_flag, write_managed
 from tests.support.wire import edit_manifest, manifests
 
 pytestmark = pytest.mark.peer
-
-FLAG = 16384
-SIZE = 100_000
-
-
-def blobs(start: int, count: int) -> pa.Table:
-    schema = pa.schema([pa.field("i", pa.int64()), lance.blob_field("b")])
-    values = [None if number == 2 else bytes([number]) * SIZE for number in range(start, start + count)]
-    return pa.table({"i": range(start, start + count), "b": lance.blob_array(values)}, schema=schema)
-
-
-def set_flag(uri: Path) -> None:
-    def change(manifest):
-        manifest.reader_feature_flags |= FLAG
-        manifest.writer_feature_flags |= FLAG
-
-    edit_manifest(uri, change)
 
 
 def check(uri: Path, numbers: list[int]) -> None:
@@ -82,68 +62,15 @@ def test_both_libraries_write_in_turns_and_the_flag_stays(uri: Path) -> None:
     check(uri, [9])
 
 
-@pytest.mark.parametrize("unverified", [False, True])
-def test_cleanup_keeps_every_side_file_that_a_managed_blob_may_name(uri: Path, unverified: bool) -> None:
-    lo.compact(uri)
-    sides = sorted((uri / "data").rglob("*.blob"))
-    result = lo.cleanup(uri, older_than=timedelta(0), retain_versions=1, delete_unverified=unverified)
-    assert result.data_files_removed == 2
-    assert sorted((uri / "data").rglob("*.blob")) == sides
-    check(uri, [0, 1, 2, 3, 4])
-
-
-@pytest.mark.parametrize("managed_clone", [False, True])
-def test_cleanup_keeps_every_side_file_that_a_managed_blob_of_a_clone_may_name(
-    tmp_path: Path, managed_clone: bool
-) -> None:
-    source, clone = tmp_path / "s.lance", tmp_path / "c.lance"
-    lo.write_dataset(blobs(0, 3), source, data_storage_version="2.2")
-    lo.append(source, blobs(3, 2))
-    lo.compact(source)
-    lo.shallow_clone(source, clone)
-    if managed_clone:
-        set_flag(clone)
-    sides = sorted((source / "data").rglob("*.blob"))
-    options = {"older_than": timedelta(0), "retain_versions": 1, "delete_unverified": True}
-    lo.cleanup(source, clones=[str(clone)], **options)
-    assert (sorted((source / "data").rglob("*.blob")) == sides) == managed_clone
-
-
 @pytest.fixture(params=[("root", 1), ("root", 0), ("flat", 7), ("elsewhere", 3)], ids=str)
-def managed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def managed(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Two fragments of managed blobs, which pylance 14 reads and does not write."""
     place, base_id = request.param
     uri = tmp_path / "t.lance"
     base = tmp_path / "other" if place == "elsewhere" else uri
-    write = write_v2.BlobV2Writer.write
-    names = iter(["_blobs/a.blob", "_blobs/b.blob"])
-
-    def rewritten(self, array):
-        found, name = write(self, array), next(names)
-        columns = [
-            pa.array([4] * len(found), pa.uint8()),
-            found.field(1),
-            found.field(2),
-            pa.array([base_id] * len(found), pa.uint32()),
-            pa.array([name] * len(found)),
-        ]
-        return pa.StructArray.from_arrays(columns, fields=list(found.type), mask=found.is_null())
-
-    monkeypatch.setattr(write_v2.BlobV2Writer, "write", rewritten)
-    for start, mode, name in ((0, "create", "a"), (3, "append", "b")):
-        lo.write_dataset(blobs(start, 3), uri, mode=mode, data_storage_version="2.2")
-        (side,) = (uri / "data").rglob("*.blob")
-        (base / "_blobs").mkdir(parents=True, exist_ok=True)
-        side.rename(base / "_blobs" / f"{name}.blob")
-    monkeypatch.undo()
-    set_flag(uri)
-
-    def bind(manifest):
-        manifest.base_paths.add(id=base_id, path=str(base), is_dataset_root=place != "flat")
-        manifest.reader_feature_flags |= 16
-        manifest.writer_feature_flags |= 16
-
-    edit_manifest(uri, bind)
+    for start, name in ((0, "a"), (3, "b")):
+        options = {"base": base, "base_id": base_id, "is_root": place != "flat"}
+        write_managed(uri, blobs(start, 3), f"_blobs/{name}.blob", **options)
     return uri
 
 
@@ -182,14 +109,3 @@ def test_damage_of_managed_blobs_is_an_error_and_found(managed: Path, damage: st
     with pytest.raises(LanceOpsError):
         lo.dataset(managed).to_table()
     assert lo.dataset(managed).to_table(["i"]).num_rows == 6
-
-
-def test_no_cleanup_or_copy_loses_managed_objects(managed: Path, tmp_path: Path) -> None:
-    objects = set(tmp_path.rglob("*.blob"))
-    with pytest.raises(UnsupportedError, match="managed blobs"):
-        lo.deep_clone(managed, tmp_path / "c.lance")
-    lo.append(managed, blobs(6, 1))
-    with contextlib.suppress(CleanupRefusedError):
-        lo.cleanup(managed, older_than=timedelta(0), retain_versions=1, delete_unverified=True)
-    assert objects <= set(tmp_path.rglob("*.blob"))
-    check(managed, [0, 1, 2, 3, 4, 5, 6])

@@ -13,6 +13,7 @@ import pyarrow as pa
 import lance_ops as lo
 from lance_ops.errors import DatasetExistsError, VersionNotFoundError
 from lance_ops.maintenance.metadata import clone, deep_clone
+from lance_ops.maintenance.metadata.clone import PLACE_FOLDER
 from lance_ops.storage import Store, open_store
 from lance_ops.table.history.branches import branch_directory
 from tests.safety import peer
@@ -302,6 +303,9 @@ class Family:
                 raise AssertionError(f"nothing died, and yet: {error!r}") from error
         self.calls = top.calls
         line.crashed |= top.fired
+        for info in list(self.top.list("")):
+            if f"/{PLACE_FOLDER}/" in info.path:
+                self.top.delete(info.path)
 
     def check_others(self, at_work: LineModel | None = None) -> None:
         """No line but the one at work has changed."""

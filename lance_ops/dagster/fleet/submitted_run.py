@@ -9,11 +9,11 @@ from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.submit.operation import submit_operation
 from lance_ops.errors import ProgramLostError, SparkStartError
 from lance_ops.fleet.policy.model import FleetPolicy
-from lance_ops.fleet.run.lease import LEASE
 from lance_ops.fleet.run.operation import RunOptions
 from lance_ops.fleet.run.submitted import OPERATION, run_arguments
 from lance_ops.maintenance.progress import Progress
 from lance_ops.spark.submitted.request import Request
+from lance_ops.storage.lease import LEASE
 
 AFTER_A_LOSS = LEASE.total_seconds() + 5.0
 """Seconds after which the leases of a driver that was lost are passed over."""

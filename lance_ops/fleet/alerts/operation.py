@@ -22,8 +22,8 @@ from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import AlertRow, Look, OperationRow
 from lance_ops.fleet.policy.alerts import AlertRule
 from lance_ops.fleet.policy.model import FleetPolicy
-from lance_ops.fleet.run.lease import Lease
 from lance_ops.maintenance.text import count_text
+from lance_ops.storage.lease import Lease
 
 _log = logging.getLogger("lance_ops.fleet.alerts")
 

@@ -21,7 +21,6 @@ from lance_ops.errors import (
 from lance_ops.fleet.judge.dataset import estimate, judge
 from lance_ops.fleet.judge.estimate import OperationEstimate
 from lance_ops.fleet.ledger.rows import REFUSED, Look, OperationRow
-from lance_ops.fleet.run.lease import Lease
 from lance_ops.fleet.run.perform import performed
 from lance_ops.fleet.run.task import MaintainTask, Outcome
 from lance_ops.fleet.stores.metered import Rate, meter
@@ -30,6 +29,7 @@ from lance_ops.fleet.survey.identity import is_another
 from lance_ops.fleet.survey.look import LookOptions, Sight, look_at
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.storage import ObjectInfo, Store
+from lance_ops.storage.lease import Lease
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import manifests_among
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached

@@ -17,7 +17,6 @@ from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet, within
 from lance_ops.fleet.policy.model import DatasetPolicy, FleetPolicy
 from lance_ops.fleet.policy.windows import open_until
 from lance_ops.fleet.run.batches import dealt
-from lance_ops.fleet.run.lease import is_held
 from lance_ops.fleet.run.maintain import maintain, maintain_many
 from lance_ops.fleet.run.result import FleetRun
 from lance_ops.fleet.run.task import MaintainTask, Outcome
@@ -26,6 +25,7 @@ from lance_ops.fleet.survey.operation import Past, Survey, SurveyOptions, survey
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.runner import LocalRunner, Runner, in_few_jobs, slots_of
 from lance_ops.storage import open_store
+from lance_ops.storage.lease import is_held
 
 _WRITE_EVERY, _WRITE_SECONDS = 250, 30.0
 _BATCHES_A_SLOT = 8

@@ -21,9 +21,9 @@ from lance_ops.index.upkeep.routes import AT_ONCE, Route, SegmentRoute
 from lance_ops.index.watch import Watch
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.feature_flags import flags_for
+from lance_ops.table.manifest.feature_flags import flags_for, uses_tagged_reuse
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.fragment_reuse.write import new_generation, write_fragment_reuse
+from lance_ops.table.manifest.fragment_reuse.write import new_generations, write_fragment_reuse
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import AddressMap
 from lance_ops.table.transaction.operations import RewrittenIndex
@@ -156,10 +156,13 @@ def defer_remap(
         return None
     reuse = dataset.fragment_reuse
     earlier = () if reuse is None else reuse.generations
-    added = new_generation(moves.groups, read_version)
+    is_tagged = uses_tagged_reuse(dataset.manifest)
+    added = new_generations(moves.groups, read_version, is_tagged=is_tagged)
     entry_id = uuid.UUID(job_uuid(job_key))
     try:
-        return write_fragment_reuse(dataset.store, (*earlier, added), read_version, entry_id)
+        return write_fragment_reuse(
+            dataset.store, (*earlier, *added), read_version, entry_id, is_tagged=is_tagged
+        )
     except Exception:
         # A file whose answer was lost may be there.
         discard_segment(dataset.store, entry_id)

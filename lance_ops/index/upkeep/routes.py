@@ -10,7 +10,7 @@ from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import REPAIR
 from lance_ops.index.registry import kind_of, why_not_indexed_here
 from lance_ops.index.upkeep.cost import IndexCost
-from lance_ops.table.manifest.fragment_reuse import read as fragment_reuse
+from lance_ops.table.manifest.fragment_reuse import decode as fragment_reuse
 from lance_ops.table.manifest.fragments.totals import total_physical_rows, total_rows
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.index_versions import holds_stable_row_ids

@@ -4,27 +4,22 @@ Nothing at a dataset tells which clones there are: they are found only where som
 format, base paths.
 """
 
-import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lance_ops.errors import DatasetNotFoundError, PathEscapeError
+from lance_ops.errors import DatasetNotFoundError, LanceOpsError, PathEscapeError
 from lance_ops.maintenance.cleanup.marks import DELETIONS, INDICES, Marks
+from lance_ops.maintenance.cleanup.objects import NamedObjects
+from lance_ops.maintenance.cleanup.places import below, is_own_root
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
-from lance_ops.storage.paths import is_address, parse_location
 from lance_ops.table.history.branches import BRANCH_TREES
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
-from lance_ops.table.manifest.feature_flags import Feature
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.listing import all_manifests
 from lance_ops.table.manifest.model import BasePath, Manifest
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
-
-# The names that a container has: with and without TLS, and with and without the account.
-_AZURE = re.compile(r"(?:az|adl|abfss?)://([^/@]+)(?:@[^/]*)?", re.IGNORECASE)
 
 _CLONES_NOTE = (
     "shallow clones of this dataset cannot be seen from here: their files stay only where a tag keeps the "
@@ -40,43 +35,47 @@ class CloneMarks:
     Attributes:
         uri: Root of the clone.
         marks: The files.
-        has_managed_blobs: A version of the clone may name any side file of blobs besides.
+        problem: Why it is not known which objects the managed blobs of the clone name, if it is not.
     """
 
     uri: str
     marks: Marks
-    has_managed_blobs: bool = False
+    problem: str | None = None
 
     def __contains__(self, path: str) -> bool:
         return self.marks.user_of(path) is not None
 
 
-def mark_clones(source: str, clones: Sequence[Store]) -> tuple[CloneMarks, ...]:
+def mark_clones(objects: NamedObjects, clones: Sequence[Store]) -> tuple[CloneMarks, ...]:
     """Find what the clones use: all of their versions, on all of their branches.
 
     Args:
-        source: Root URI of the dataset.
+        objects: Finds what their managed blobs name below the root of the dataset.
         clones: The clones.
 
     Raises:
         DatasetNotFoundError: There is no dataset at the place of a clone.
         CorruptManifestError: A version of a clone cannot be read, so what it uses is not known.
     """
-    return tuple(_mark(source, clone) for clone in clones)
+    return tuple(_mark(objects, clone) for clone in clones)
 
 
-def _mark(source: str, clone: Store) -> CloneMarks:
+def _mark(objects: NamedObjects, clone: Store) -> CloneMarks:
     marks = Marks()
-    found = managed = False
+    found = False
+    problem: str | None = None
     for root in _roots(clone):
         for location in persistently(lambda root=root: all_manifests(root)):  # type: ignore[misc]
             found = True
             manifest = persistently(lambda: read_manifest(root, location))  # noqa: B023 - called at once
-            managed = managed or bool(manifest.reader_flags & Feature.MANAGED_BLOBS)
-            marks.mark(_used_files(manifest, source), manifest.version)
+            marks.mark(_used_files(manifest, objects.root), manifest.version)
+            try:
+                marks.mark(objects.of(root, location, manifest), manifest.version)
+            except LanceOpsError as error:
+                problem = problem or f"of version {manifest.version} of the clone {clone.uri}: {error}"
     if not found:
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=clone.uri, field="clones")
-    return CloneMarks(clone.uri, marks, managed)
+    return CloneMarks(clone.uri, marks, problem)
 
 
 def _roots(clone: Store) -> Iterator[Store]:
@@ -90,9 +89,7 @@ def _roots(clone: Store) -> Iterator[Store]:
 
 def _used_files(manifest: Manifest, source: str) -> Iterator[str]:
     # Where the folders of each base lie below the source; a base elsewhere has none there.
-    inside = {
-        base.id: lead for base in manifest.base_paths if (lead := _below(base.path, source)) is not None
-    }
+    inside = {base.id: lead for base in manifest.base_paths if (lead := below(base.path, source)) is not None}
     flat = {base.id for base in manifest.base_paths if not base.is_dataset_root}
     for fragment in manifest.fragments:
         for base_id, folder, name in _fragment_files(fragment):
@@ -115,33 +112,23 @@ def _fragment_files(fragment: Fragment) -> Iterator[tuple[int | None, str, str]]
         yield deletion.base_id, folder, name
 
 
-def _below(path: str, source: str) -> str | None:
-    """Path of a base relative to the source, with "/" at the end unless it is the source; None if outside."""
-    if not path.startswith("/") and not is_address(path):
-        raise PathEscapeError(
-            f"a base is at {path!r}, which is not an absolute path or URI", field="base_paths"
-        )
-    base, root = (_resolved(uri) for uri in (path, source))
-    if base == root:
-        return ""
-    lead = f"{root.rstrip('/')}/"
-    return base.removeprefix(lead) + "/" if base.startswith(lead) else None
-
-
 def may_share_files(base: BasePath, root: str) -> bool:
     """Whether a file that lies in a base may be one of a dataset's own files, under another name.
 
-    If none may, the files below the root of the dataset are its own: only clones of it can name them. What a
-    version names in a base lies outside and stays. A base whose place is not absolute may.
+    The root of the dataset itself, declared as one, gives its files no other names: managed blobs need it.
+    If none may, the files below the root of the dataset are its own: only clones of it can name them. What
+    a version names in a base lies outside and stays. A base whose place is not absolute may.
 
     Args:
         base: Of a version of the dataset.
         root: Root URI of the dataset or of one of its branches.
     """
+    if is_own_root(base, root):
+        return False
     try:
-        if _below(base.path, root) is not None:
+        if below(base.path, root) is not None:
             return True
-        inside = _below(root, base.path)
+        inside = below(root, base.path)
     except PathEscapeError:
         return True
     if inside is None:
@@ -158,11 +145,3 @@ def note_of(manifest: Manifest | None) -> str:
     """
     places = () if manifest is None else manifest.base_paths
     return _CLONES_NOTE + (_BASES_NOTE.format(", ".join(base.path for base in places)) if places else "")
-
-
-def _resolved(uri: str) -> str:
-    location = parse_location(uri)
-    if location.is_local:
-        return os.path.realpath(location.uri)
-    # Whoever takes two accounts for one keeps more files.
-    return _AZURE.sub(r"az://\1", location.uri)

@@ -29,6 +29,7 @@ from lance_ops.errors import LanceOpsError, VersionNotFoundError
 from lance_ops.maintenance.cleanup.files import FileVerdict
 from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.marks import Marks
+from lance_ops.maintenance.cleanup.objects import NamedObjects
 from lance_ops.maintenance.cleanup.plan import CleanupPlan
 from lance_ops.maintenance.cleanup.versions import VersionVerdict
 from lance_ops.maintenance.persistence import ATTEMPTS, pause, persistently
@@ -36,6 +37,7 @@ from lance_ops.maintenance.progress import Reporter
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import side_by_side
 from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pins, removal_path
+from lance_ops.table.manifest.feature_flags import Feature
 from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, NamingScheme, is_detached, parse_manifest_name
@@ -67,7 +69,8 @@ class Outcome:
 
 def execute_cleanup(line: Line, plan: CleanupPlan, report: Reporter) -> Outcome:
     """Remove the victims of a plan, as far as nothing came in between that needs them."""
-    return _Execution(line.store, line, plan, report).run()
+    objects = NamedObjects(line.store.uri, line.storage_options)
+    return _Execution(line.store, line, plan, report, objects).run()
 
 
 @dataclass(slots=True)
@@ -76,6 +79,7 @@ class _Execution:
     line: Line
     plan: CleanupPlan
     report: Reporter
+    objects: NamedObjects
     in_use: Marks = field(default_factory=Marks)
     seen: set[str] = field(default_factory=set)
     removed: list[FileVerdict] = field(default_factory=list)
@@ -215,7 +219,7 @@ class _Execution:
             path = f"{self.store.uri}/{location.path}"
             # One that is gone was removed after all, by us or by another cleanup.
             with contextlib.suppress(VersionNotFoundError):
-                self.in_use.add(read_summary(self.store, location), path=path)
+                self._add(location, path)
             return True
 
         return self._try(read, ()) is not None
@@ -237,9 +241,15 @@ class _Execution:
             # Also an older one, which the listing of the plan left out.
             if path not in self.seen:
                 location = ManifestLocation(version, path, size)
-                self.in_use.add(persistently(lambda: read_summary(self.store, location)), path=path)  # noqa: B023
+                self._add(location, path)
                 self.seen.add(path)
         return True
+
+    def _add(self, location: ManifestLocation, path: str) -> None:
+        summary = persistently(lambda: read_summary(self.store, location))
+        self.in_use.add(summary, root=self.store.uri, path=path)
+        if summary.reader_flags & Feature.MANAGED_BLOBS:
+            self.in_use.mark(self.objects.of(self.store, location), location.version)
 
     def _manifests(self) -> list[tuple[str, int, int]]:
         found = []

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from lance_ops.file.io.side_files import data_file_of
 from lance_ops.maintenance.cleanup.clones import CloneMarks
 from lance_ops.maintenance.cleanup.jobs import FinishedJobs
-from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, TRANSACTIONS, Marks
+from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, OBJECTS, TRANSACTIONS, Marks
 from lance_ops.maintenance.cleanup.versions import VersionVerdict, age_text
 from lance_ops.maintenance.jobs.listing import job_prefix_of
 from lance_ops.storage import ObjectInfo, is_temporary
@@ -55,7 +55,7 @@ class FileJudge:
         jobs: Jobs that are committed.
         open_jobs: Prefixes of the files of open jobs.
         now: The time by the clock of the store.
-        keeps_blobs: A version has managed blobs, so that side files stay.
+        blobs_unknown: Why it is not known which objects managed blobs name, so that all stay; None otherwise.
         delete_unverified: See `CleanupOptions`.
     """
 
@@ -66,7 +66,7 @@ class FileJudge:
     jobs: FinishedJobs
     open_jobs: frozenset[str]
     now: datetime
-    keeps_blobs: bool
+    blobs_unknown: str | None
     delete_unverified: bool
 
     def managed(self, info: ObjectInfo) -> FileVerdict:
@@ -80,7 +80,7 @@ class FileJudge:
             if info.path in clone:
                 reason = f"the clone {clone.uri} uses it"
                 return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
-        if kind == "other" or (kind == "blob" and self.keeps_blobs):
+        if kind == "other" or (kind == "blob" and self.blobs_unknown is not None):
             # Any data file may name it in the table's managed blobs.
             reason = "it may hold managed blobs" if kind == "blob" else "it is not a file of the format"
             return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
@@ -136,7 +136,7 @@ def _kind(path: str) -> str:
         return "temporary"
     if folder == DATA and name.endswith(".lance"):
         return "data"
-    if folder == DATA and data_file_of(path) is not None:
+    if (folder == DATA and data_file_of(path) is not None) or (folder == OBJECTS and name.endswith(".blob")):
         return "blob"
     if folder == DELETIONS and name.endswith((".arrow", ".bin")):
         return "deletion"

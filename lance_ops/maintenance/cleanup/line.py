@@ -32,11 +32,13 @@ class Line:
         store: Its root.
         root: Main root of the dataset.
         branch: Its name; None for main.
+        storage_options: For opening other bases.
     """
 
     store: Store
     root: Store
     branch: str | None = None
+    storage_options: Mapping[str, str] | None = None
 
     @classmethod
     def of(cls, store: Store, storage_options: Mapping[str, str] | None = None) -> "Line":
@@ -46,9 +48,9 @@ class Line:
             InvalidArgumentError: The newest version belongs to a branch that lies elsewhere.
         """
         if f"/{BRANCH_TREES}/" not in store.uri:
-            return cls(store, store)
+            return cls(store, store, storage_options=storage_options)
         branch = persistently(lambda: read_summary(store, latest(store)).branch)
-        return cls(store, root_of_branch(store, branch, storage_options), branch)
+        return cls(store, root_of_branch(store, branch, storage_options), branch, storage_options)
 
     def named(self, now: datetime) -> "Named":
         """Who names versions, or is about to.
@@ -73,6 +75,11 @@ class Line:
                 names.setdefault(branch.parent_version, []).append(f"branch {branch.name}")
         pinned = frozenset(pin.version for pin in pins if now - pin.modified < PIN_LIFETIME)
         return Named(self, pinned, names, branches)
+
+    def others(self) -> list[Store]:
+        """Roots of the other lines of the dataset, whose managed blobs may name objects of this one."""
+        every = [self.root, *(self.root.child(folder) for folder in sorted(self.trees()))]
+        return [store for store in every if store.uri != self.store.uri]
 
     def trees(self) -> frozenset[str]:
         """Folders of the dataset that have versions of branches, described or not."""

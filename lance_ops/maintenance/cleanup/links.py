@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from lance_ops.maintenance.cleanup.files import FileVerdict
 from lance_ops.maintenance.cleanup.line import Line
-from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, TRANSACTIONS
+from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, OBJECTS, TRANSACTIONS
 from lance_ops.maintenance.cleanup.versions import VersionVerdict
 from lance_ops.maintenance.jobs.folder import JOBS_DIRECTORY
 from lance_ops.storage import leads_out
@@ -17,7 +17,7 @@ from lance_ops.table.history.pins import PINS_DIRECTORY, REMOVALS_DIRECTORY
 from lance_ops.table.history.tags import TAGS_DIRECTORY
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 
-_FILES = (DATA, DELETIONS, INDICES, TRANSACTIONS)
+_FILES = (DATA, DELETIONS, INDICES, TRANSACTIONS, OBJECTS)
 _CONTROL = (VERSIONS_DIRECTORY, PINS_DIRECTORY, REMOVALS_DIRECTORY, JOBS_DIRECTORY)
 """Folders that a cleanup writes to, and whose state it relies on."""
 _NAMES = (TAGS_DIRECTORY, BRANCHES_DIRECTORY, BRANCH_TREES)

@@ -1,10 +1,11 @@
 """Marks: which files the versions of a dataset use, the evidence that cleanup decides on."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from lance_ops.errors import CorruptManifestError, FormatError
 from lance_ops.file.io.side_files import data_file_of, side_folder
+from lance_ops.maintenance.cleanup.places import is_own_root
 from lance_ops.storage import validate_relative_path
 from lance_ops.table.manifest.file.summary import ManifestSummary
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
@@ -13,6 +14,8 @@ DATA = "data"
 DELETIONS = "_deletions"
 INDICES = "_indices"
 TRANSACTIONS = "_transactions"
+OBJECTS = "_blobs"
+"""New objects of managed blobs; a version may name files of `data` as such, too."""
 
 
 @dataclass(slots=True)
@@ -27,7 +30,7 @@ class Marks:
     files: dict[str, int] = field(default_factory=dict)
     _before: frozenset[bytes] = frozenset()
 
-    def add(self, version: ManifestSummary, *, path: str) -> None:
+    def add(self, version: ManifestSummary, *, root: str, path: str) -> None:
         """Mark all files of a version; a fragment that the version added before has too costs one look-up.
 
         Versions that follow one another share nearly all fragments, and only those of one are kept at a time:
@@ -35,6 +38,7 @@ class Marks:
 
         Args:
             version: The version.
+            root: URI of the root that the version belongs to.
             path: Its manifest, for errors.
 
         Raises:
@@ -42,8 +46,9 @@ class Marks:
         """
         try:
             fragments = frozenset(version.fragments)
+            own = {None, *(base.id for base in version.base_paths if is_own_root(base, root))}
             for serialised in fragments - self._before:
-                self.mark(_fragment_files(serialised), version.version)
+                self.mark(_fragment_files(serialised, own), version.version)
             self._before = fragments
             segments = version.indices(path=path)
             # Of whatever base: pylance compacts a clone and writes the remapped segment here, and names it in
@@ -61,7 +66,8 @@ class Marks:
         if path.startswith(f"{INDICES}/"):
             path = "/".join(path.split("/", 2)[:2])
         elif data_file_of(path) is not None:
-            path = path.rpartition("/")[0]
+            # Managed blobs may name a side file by itself.
+            return self.files.get(path, self.files.get(path.rpartition("/")[0]))
         return self.files.get(path)
 
     def mark(self, paths: Iterable[str], version: int) -> None:
@@ -70,8 +76,8 @@ class Marks:
             self.files.setdefault(path, version)
 
 
-def _fragment_files(serialised: bytes) -> list[str]:
-    """Files of a fragment that lie below the dataset's own root.
+def _fragment_files(serialised: bytes, own: Container[int | None]) -> list[str]:
+    """Files of a fragment that lie below the dataset's own root, which is the base of the ids `own`.
 
     Raises:
         CorruptManifestError: It is no fragment.
@@ -80,11 +86,11 @@ def _fragment_files(serialised: bytes) -> list[str]:
     """
     fragment = Fragment.from_bytes(serialised)
     files = [
-        f"{DATA}/{validate_relative_path(file.path)}" for file in fragment.all_files if file.base_id is None
+        f"{DATA}/{validate_relative_path(file.path)}" for file in fragment.all_files if file.base_id in own
     ]
     files += [f"{DATA}/{side_folder(path.rpartition('/')[2])}" for path in files]
     deletion = fragment.deletion_file
-    if deletion is not None and deletion.base_id is None:
+    if deletion is not None and deletion.base_id in own:
         files.append(deletion.path(fragment.id))
     sequences = (fragment.row_ids, fragment.last_updated_at_versions, fragment.created_at_versions)
     return files + [

@@ -10,14 +10,15 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from lance_ops.errors import CleanupRefusedError, DatasetNotFoundError
+from lance_ops.errors import CleanupRefusedError, DatasetNotFoundError, LanceOpsError
 from lance_ops.maintenance.cleanup.clones import mark_clones, may_share_files, note_of
 from lance_ops.maintenance.cleanup.files import FileJudge, FileVerdict
 from lance_ops.maintenance.cleanup.head import check_head
 from lance_ops.maintenance.cleanup.jobs import FinishedJobs
 from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.links import LinkedFolders
-from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, TRANSACTIONS, Marks
+from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, OBJECTS, TRANSACTIONS, Marks
+from lance_ops.maintenance.cleanup.objects import NamedObjects
 from lance_ops.maintenance.cleanup.read import read_summaries
 from lance_ops.maintenance.cleanup.versions import CleanupOptions, VersionJudge, VersionVerdict
 from lance_ops.maintenance.jobs.listing import job_prefixes
@@ -30,11 +31,13 @@ from lance_ops.table.history.branches import MAIN
 from lance_ops.table.history.pins import Removal, list_removals
 from lance_ops.table.manifest.feature_flags import Feature, unknown_bits
 from lance_ops.table.manifest.file.summary import ManifestSummary
-from lance_ops.table.manifest.listing import ManifestLocation, manifests_among, newest_staged
+from lance_ops.table.manifest.listing import ManifestLocation, all_manifests, manifests_among, newest_staged
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
 
-_LISTINGS = 5
+_LISTINGS = 6
+_HAS_OBJECTS = object()
+_UNKNOWN = "every object of managed blobs was kept, for it is not known which are in use: those {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +169,12 @@ def plan_cleanup(
         DatasetNotFoundError: There is no dataset.
     """
     now = now or datetime.now(UTC)
+    folders: Sequence[str] = (DATA, DELETIONS, INDICES, TRANSACTIONS)
     for _ in range(_LISTINGS):
-        plan = _plan(line, options, now, clones, newest_before)
-        if plan is not None:
+        plan = _plan(line, options, now, clones, newest_before, folders)
+        if plan is _HAS_OBJECTS:
+            folders = (*folders, OBJECTS)
+        elif isinstance(plan, CleanupPlan):
             return plan
     raise CleanupRefusedError(
         "the newest version was replaced and removed again and again while the versions were read",
@@ -178,11 +184,21 @@ def plan_cleanup(
 
 
 def _plan(
-    line: Line, options: CleanupOptions, now: datetime, clones: Sequence[Store], newest_before: int | None
-) -> CleanupPlan | None:
-    """One attempt; None when the newest version that was listed is gone."""
+    line: Line,
+    options: CleanupOptions,
+    now: datetime,
+    clones: Sequence[Store],
+    newest_before: int | None,
+    listed: Sequence[str],
+) -> CleanupPlan | object | None:
+    """One attempt.
+
+    Returns:
+        The plan; None when the newest version that was listed is gone; `_HAS_OBJECTS` when the folder of
+        objects of managed blobs should have been listed.
+    """
     store = line.store
-    trees, removals, named, *folders = _look_around(line, now)
+    trees, removals, named, *folders = _look_around(line, now, listed)
     named.check_trees(trees)
     # Listed before the manifests are read: a file that appears later cannot become a victim, and whoever
     # commits in between uses files that are found in use, for what is committed from here on stays.
@@ -218,14 +234,21 @@ def _plan(
         if not is_detached(summary.version):
             jobs.add(summary)
         verdict = links.judge_version(judge(location, summary, given_up=given_up))
-        (expired if verdict.expired else kept).add(summary, path=f"{store.uri}/{location.path}")
+        marks = expired if verdict.expired else kept
+        marks.add(summary, root=store.uri, path=f"{store.uri}/{location.path}")
         verdicts.append(verdict)
     if newest not in {verdict.version for verdict in verdicts}:
         return None
     named.check_listed({verdict.version for verdict in verdicts})
     named.check_forks({verdict.version for verdict in verdicts})
     verdicts.reverse()
-    marked = mark_clones(store.uri, clones)
+    objects = NamedObjects(store.uri, line.storage_options)
+    marked = mark_clones(objects, clones)
+    unknown = next((clone.problem for clone in marked if clone.problem is not None), None)
+    if managed_blobs:
+        if OBJECTS not in listed:
+            return _HAS_OBJECTS
+        unknown = _mark_objects(line, verdicts, kept, expired, objects) or unknown
     files_judge = FileJudge(
         kept,
         expired,
@@ -234,7 +257,7 @@ def _plan(
         jobs,
         open_jobs,
         now,
-        keeps_blobs=managed_blobs or any(clone.has_managed_blobs for clone in marked),
+        blobs_unknown=unknown,
         delete_unverified=options.delete_unverified,
     )
     files = [files_judge.managed(info) for info in infos]
@@ -248,11 +271,34 @@ def _plan(
         tuple(removals),
         has_jobs=jobs.any_found,
         manifest=head,
-        notes=links.notes,
+        notes=(*links.notes, *(() if unknown is None else (_UNKNOWN.format(unknown),))),
     )
 
 
-def _look_around(line: Line, now: datetime) -> list[Any]:
+def _mark_objects(
+    line: Line, verdicts: Sequence[VersionVerdict], kept: Marks, expired: Marks, objects: NamedObjects
+) -> str | None:
+    """Mark the objects that managed blobs name; why it is not known which these are, if it is not."""
+    problem: str | None = None
+    for verdict in reversed(verdicts):
+        try:
+            (expired if verdict.expired else kept).mark(
+                objects.of(line.store, verdict.location), verdict.version
+            )
+        except LanceOpsError as error:
+            # Of an expired version it is enough that nobody else names them, and that they are old.
+            if not verdict.expired:
+                problem = problem or f"of version {verdict.version}: {error}"
+    for store in persistently(line.others):
+        try:
+            for location in persistently(partial(all_manifests, store)):
+                kept.mark(objects.of(store, location), location.version)
+        except LanceOpsError as error:
+            problem = problem or f"of {store.uri}: {error}"
+    return problem
+
+
+def _look_around(line: Line, now: datetime, folders: Sequence[str]) -> list[Any]:
     """Folders of branches, announced removals, what is named, and the files of each folder.
 
     Nothing waits for anything else of it: what decides in the end is looked for again before it counts.
@@ -262,7 +308,7 @@ def _look_around(line: Line, now: datetime) -> list[Any]:
         partial(persistently, partial(list_removals, line.store)),
         partial(line.named, now),
     ]
-    every += [partial(_list, line.store, folder) for folder in (DATA, DELETIONS, INDICES, TRANSACTIONS)]
+    every += [partial(_list, line.store, folder) for folder in folders]
     return list(side_by_side(line.store, *every))
 
 

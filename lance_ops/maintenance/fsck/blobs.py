@@ -9,6 +9,7 @@ from lance_ops.file.reader import FileReader
 from lance_ops.maintenance.fsck.findings import Finding, Severity
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.data_file import DataFile
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.side_sizes import blob_field_ids, file_key, list_side_sizes, may_have_side_files
 
 _HINT = "bring the file back under its name, or restore an older version"
@@ -20,35 +21,37 @@ def check_blobs(dataset: Dataset) -> Iterator[Finding]:
     if not blobs:
         return
     files = {
-        file_key(file): (fragment.id, file)
+        file_key(file): (fragment, file)
         for fragment in dataset.manifest.fragments
         for file in fragment.all_files
         if may_have_side_files(file, blobs)
     }
     sizes = list_side_sizes(dataset.bases, (file for _, file in files.values()))
-    for key, (fragment_id, file) in files.items():
+    for key, (fragment, file) in files.items():
         try:
-            yield from _file_findings(dataset, fragment_id, file, sizes.get(key, {}))
+            yield from _file_findings(dataset, fragment, file, sizes.get(key, {}))
         except FileMissingError:
             # The check of files says so.
             continue
         except LanceOpsError as error:
             severity = Severity.WARNING if isinstance(error, UnsupportedError) else Severity.ERROR
-            message = f"blobs of fragment {fragment_id} cannot be checked: {error.message}"
+            message = f"blobs of fragment {fragment.id} cannot be checked: {error.message}"
             yield Finding("blobs_present", severity, message, error.path or file.path)
 
 
 def _file_findings(
-    dataset: Dataset, fragment_id: int, file: DataFile, sizes: Mapping[str, int]
+    dataset: Dataset, fragment: Fragment, file: DataFile, sizes: Mapping[str, int]
 ) -> Iterator[Finding]:
     store, path = dataset.bases.data_path(file)
     reader = FileReader.open(store, path, size=file.size_bytes or None)
     columns = file.live_columns
+    vector = dataset.deletion_vector(fragment)
+    deleted = None if vector is None else vector.offsets()
     for field in dataset.lance_schema.fields:
         if not any(node.id in columns for node in field.walk()):
             continue
-        extents = blob_extents(reader, (field,), columns)
-        of_field = f"blobs of field {field.name!r} of fragment {fragment_id}"
+        extents = blob_extents(reader, (field,), columns, deleted)
+        of_field = f"blobs of field {field.name!r} of fragment {fragment.id}"
         if extents.within > reader.size_bytes:
             message = (
                 f"{of_field} need {extents.within:,} bytes of their data file, which has "

@@ -36,6 +36,7 @@ from lance_ops.maintenance.tasks import remove_files, run_tasks
 from lance_ops.maintenance.unflushed import unflushed
 from lance_ops.maintenance.vanished import reading
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.feature_flags import uses_tagged_reuse
 from lance_ops.table.manifest.fragment_reuse.write import write_fragment_reuse
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.transaction.operations import CreateIndex
@@ -279,7 +280,10 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
         if trim.kept:
             entry_id = uuid.UUID(job_uuid(attempt.run.commits.job_key))
             attempt.written.append(f"{segment_directory(entry_id)}/")
-            entries.append(write_fragment_reuse(dataset.store, trim.kept, dataset.version, entry_id))
+            is_tagged = uses_tagged_reuse(dataset.manifest)
+            entries.append(
+                write_fragment_reuse(dataset.store, trim.kept, dataset.version, entry_id, is_tagged=is_tagged)
+            )
     committed = attempt.commit(CreateIndex(tuple(entries), tuple(removed)))
     if committed.already_committed:
         return IndexResult(**attempt.common(committed))

@@ -8,7 +8,7 @@ from lance_ops.errors import FileMissingError, FormatError
 from lance_ops.index.upkeep.reuse_needs import needed_generations
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.fragment_reuse.read import Generation
+from lance_ops.table.manifest.fragment_reuse.decode import Generation
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 

@@ -10,6 +10,7 @@ import os
 import uuid
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 from lance_ops.errors import (
     AlreadyExistsError,
@@ -21,8 +22,10 @@ from lance_ops.errors import (
     RetryableCommitConflictError,
     VersionNotFoundError,
 )
-from lance_ops.maintenance.metadata.clone import write_first_version
+from lance_ops.maintenance.metadata.clone import PLACE_FOLDER, write_first_version
 from lance_ops.storage import Store, leads_out
+from lance_ops.storage.absence import is_there
+from lance_ops.storage.lease import Lease
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.branches import (
@@ -84,6 +87,7 @@ def create_branch(
         InvalidArgumentError: The name breaks a rule.
         AlreadyExistsError: There is such a branch.
         DatasetExistsError: There is no such branch, but files are where it would lie.
+        LeaseHeldError: A branch of this name is being made or deleted.
         VersionNotFoundError: There is no such version.
         RetryableCommitConflictError: A cleanup is removing the version, or somebody the branch that has it.
         UnsupportedError: The version has files that a branch cannot refer to.
@@ -100,48 +104,60 @@ def create_branch(
     check_ref_length(path, "branch", field="name")
     parent = None if source.branch is None else read_branch(root, source.branch)
     store = branch_store(root, name)
-    if root.exists(path):
-        raise AlreadyExistsError(f"the branch {name!r} exists", path=root.uri)
-    if _folders(store):
-        raise _left_over(store, name)
-    with pinned(source.store, source.version, f"branch {name}"):
-        branch = Branch(
-            name,
-            source.branch,
-            source.version,
-            datetime.now(UTC),
-            manifest_size(source.store, source.version),
-            dict(metadata or {}),
-            (*(parent.lineage if parent else ()), (source.version, uuid.uuid4().hex)),
-        )
-        try:
-            made = write_first_version(
-                source,
-                store,
-                branch=name,
-                committer=committer,
-                storage_options=source.storage_options,
-                root=root,
+    with _held(root, name, "makes this branch"):
+        if is_there(root, path):
+            raise AlreadyExistsError(f"the branch {name!r} exists", path=root.uri)
+        if _folders(store):
+            raise _left_over(store, name)
+        with pinned(source.store, source.version, f"branch {name}"):
+            branch = Branch(
+                name,
+                source.branch,
+                source.version,
+                datetime.now(UTC),
+                manifest_size(source.store, source.version),
+                dict(metadata or {}),
+                (*(parent.lineage if parent else ()), (source.version, uuid.uuid4().hex)),
             )
-        except DatasetExistsError as error:
-            raise _left_over(store, name) from error
-        try:
-            put_branch(root, branch)
-            _confirm(source, branch)
-        except BaseException:
-            # Its first version is ours, so all that is there is.
-            with contextlib.suppress(LanceOpsError):
-                remove_branch(root, name)
-                _remove_files(store, set())
-            raise
+            try:
+                made = write_first_version(
+                    source,
+                    store,
+                    branch=name,
+                    committer=committer,
+                    storage_options=source.storage_options,
+                    root=root,
+                )
+            except DatasetExistsError as error:
+                raise _left_over(store, name) from error
+            try:
+                put_branch(root, branch)
+                _confirm(source, branch)
+            except AlreadyExistsError:
+                # The official library, which knows no leases, made it from another version meanwhile.
+                with contextlib.suppress(LanceOpsError):
+                    store.delete_many([made.location.path, f"_transactions/{made.manifest.transaction_file}"])
+                raise
+            except BaseException:
+                # Its first version is ours, so all that is there is.
+                with contextlib.suppress(LanceOpsError):
+                    remove_branch(root, name)
+                    _remove_files(store, set())
+                raise
     return made
+
+
+def _held(root: Store, name: str, work: str) -> Lease:
+    """The lease of one name: branches of two versions have two first manifests, so neither put would fail."""
+    folder = f"{PLACE_FOLDER}/{quote(name, safe='')}"
+    return Lease(root, f"branch {name}", folder=folder, work=work)
 
 
 def _left_over(store: Store, name: str) -> DatasetExistsError:
     return DatasetExistsError(
         f"there is no branch {name!r}, but files of one",
         path=store.uri,
-        hint="somebody is making it, or its making or removal was broken off: delete_branch removes them",
+        hint="its making or removal was broken off: delete_branch removes them",
     )
 
 
@@ -194,6 +210,7 @@ def delete_branch(
         VersionNotFoundError: There is no such branch, and nothing is left of one.
         BranchInUseError: Another branch forked off it, a tag names one of its versions, or something that
             needs one is being made.
+        LeaseHeldError: It is being made, or deleted by somebody else.
         InvalidArgumentError: No branch can have this name.
         PathEscapeError: A folder of the branch is a symbolic link that leads out of it.
     """
@@ -201,27 +218,29 @@ def delete_branch(
     root = dataset.root
     store = branch_store(root, name)
     others = {other.directory for other in list_branches(root).values() if other.name != name}
-    _refuse_used(root, store, name)
-    _refuse_linked(root, store, name)
-    try:
-        described: Branch | None = read_branch(root, name)
-    except VersionNotFoundError:
-        if not _folders(store):
-            raise
-        described = None
-    versions = [location.version for location in iter_manifests(store)]
-    announcement = removal_path()
-    announce_removal(store, announcement, versions, ())
-    remove_branch(root, name)
-    try:
-        # Who named or forked off a version before it was announced is seen here; who comes later sees that.
+    with _held(root, name, "deletes this branch"):
         _refuse_used(root, store, name)
-    except BranchInUseError:
-        if described is not None:
-            put_branch(root, described)
-        store.delete(announcement)
-        raise
-    return _remove_files(store, {f"{root.uri}/{directory}" for directory in others})
+        _refuse_linked(root, store, name)
+        try:
+            described: Branch | None = read_branch(root, name)
+        except VersionNotFoundError:
+            if not _folders(store):
+                raise
+            described = None
+        versions = [location.version for location in iter_manifests(store)]
+        announcement = removal_path()
+        announce_removal(store, announcement, versions, ())
+        remove_branch(root, name)
+        try:
+            # Who named or forked off a version before it was announced is seen here; who comes later sees
+            # the announcement.
+            _refuse_used(root, store, name)
+        except BranchInUseError:
+            if described is not None:
+                put_branch(root, described)
+            store.delete(announcement)
+            raise
+        return _remove_files(store, {f"{root.uri}/{directory}" for directory in others})
 
 
 def _refuse_used(root: Store, store: Store, name: str) -> None:

@@ -7,7 +7,7 @@ source, which cleanups of both libraries keep. Source: format, base paths; what 
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,6 +25,7 @@ from lance_ops.errors import (
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store, open_store
 from lance_ops.storage.absence import unless_gone
+from lance_ops.storage.lease import Lease
 from lance_ops.table.commit.apply import writer_version
 from lance_ops.table.commit.committer import Committer, committer_for
 from lance_ops.table.commit.publish import publish
@@ -40,6 +41,9 @@ from lance_ops.table.manifest.model import BasePath, Manifest
 from lance_ops.table.manifest.naming import NamingScheme, is_detached, manifest_path
 from lance_ops.table.transaction.operations import ForeignOperation
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction, new_transaction
+
+PLACE_FOLDER = "_lance_ops/making"
+"""Leases of those who make a clone below its root, or a branch below that of the dataset."""
 
 CLONE_TAG = "lance_ops.clone"
 """Tags that keep the files of clones begin so; the property of the same name holds the URI of the clone."""
@@ -70,6 +74,7 @@ def shallow_clone(
 
     Raises:
         DatasetExistsError: A dataset is at `uri` already.
+        LeaseHeldError: Another clone is being made at `uri`.
         VersionNotFoundError: There is no such version.
         RetryableCommitConflictError: A cleanup of the source is removing the version.
         UnsupportedError: The version has files that a clone cannot refer to.
@@ -79,18 +84,20 @@ def shallow_clone(
         source = source.checkout_version(version)
     if is_detached(source.version):
         raise InvalidArgumentError("a detached version cannot be cloned", path=source.uri, field="version")
+    refuse_attached_blobs(source.manifest, source.uri)
     store = open_store(uri, storage_options)
     refuse_existing(store)
-    name = pin_clone(source, store.uri)
-    try:
-        return write_first_version(source, store, committer=committer, storage_options=storage_options)
-    except CommitOutcomeUnknownError:
-        # The clone may be there.
-        raise
-    except BaseException:
-        with contextlib.suppress(LanceOpsError):
-            delete_tag(source.root, name)
-        raise
+    with hold_place(store, "shallow clone"):
+        name = pin_clone(source, store.uri)
+        try:
+            return write_first_version(source, store, committer=committer, storage_options=storage_options)
+        except CommitOutcomeUnknownError:
+            # The clone may be there.
+            raise
+        except BaseException:
+            with contextlib.suppress(LanceOpsError):
+                delete_tag(source.root, name)
+            raise
 
 
 def write_first_version(
@@ -188,6 +195,27 @@ def pin_clone(source: Dataset, clone_uri: str) -> str:
     return name
 
 
+@contextlib.contextmanager
+def hold_place(store: Store, what: str) -> Iterator[Lease]:
+    """Keep other clones from a place while one is made there.
+
+    Two clones of different versions have different first manifests, so that no put-if-absent of a manifest
+    decides between them; and copies of one source have the same names, so that the one that fails could
+    remove those of the other.
+
+    Args:
+        store: Root of the clone.
+        what: What is made, for errors.
+
+    Raises:
+        DatasetExistsError: A dataset is there.
+        LeaseHeldError: Another clone is being made there.
+    """
+    with Lease(store, what, folder=PLACE_FOLDER, work="makes a dataset here") as lease:
+        refuse_existing(store)
+        yield lease
+
+
 def refuse_existing(store: Store) -> None:
     """Raise `DatasetExistsError` where there is a dataset."""
     try:
@@ -203,6 +231,13 @@ def _exists(store: Store) -> DatasetExistsError:
 
 def _first_version(source: Dataset, branch: str | None) -> tuple[Manifest, Transaction]:
     before = source.manifest
+    if source.fragment_reuse is not None and source.fragment_reuse.row_maps():
+        raise UnsupportedError(
+            "its fragment reuse index has row maps, files that a clone or branch cannot refer to",
+            path=source.uri,
+            field="stable_partition",
+            hint="optimize_indices() first, which lets them go; or make a deep clone",
+        )
     base = BasePath(
         id=max((item.id for item in before.base_paths), default=-1) + 1,
         path=source.uri,

@@ -5,9 +5,10 @@ Source: format, base paths; what the peer writes.
 
 import contextlib
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from lance_ops.errors import (
     CommitOutcomeUnknownError,
@@ -16,10 +17,13 @@ from lance_ops.errors import (
     LanceOpsError,
     UnsupportedError,
 )
+from lance_ops.file.blob_extents import blob_extents
 from lance_ops.file.io.side_files import list_side_files
+from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.maintenance.metadata.clone import (
     first_manifest,
+    hold_place,
     publish_first,
     refuse_attached_blobs,
     refuse_existing,
@@ -27,6 +31,7 @@ from lance_ops.maintenance.metadata.clone import (
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store, open_store
+from lance_ops.storage.lease import Lease
 from lance_ops.storage.prefetch import prefetch, requests_at_once
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.dataset import Dataset
@@ -37,6 +42,7 @@ from lance_ops.table.manifest.feature_flags import Feature
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import is_detached
+from lance_ops.table.side_sizes import blob_field_ids, may_have_side_files
 from lance_ops.table.transaction.transaction import Transaction
 
 _PIECE = 64 << 20
@@ -70,8 +76,8 @@ def deep_clone(
 ) -> Dataset:
     """Make a dataset that starts as a version of another one, with copies of its files.
 
-    Files of other bases are copied as well, so that the clone needs nothing but itself; what blobs name by an
-    address outside of the dataset stays there.
+    Files of other bases are copied as well, and objects of managed blobs, so that the clone needs nothing but
+    itself; what blobs name by an address outside of the dataset stays there.
     A failed clone leaves no copies; one whose process died is made anew by another call.
 
     Args:
@@ -88,10 +94,12 @@ def deep_clone(
 
     Raises:
         DatasetExistsError: A dataset is at `uri` already.
+        LeaseHeldError: Another clone is being made at `uri`.
         VersionNotFoundError: There is no such version.
         RetryableCommitConflictError: A cleanup of the source is removing the version.
         FileMissingError: A file of the version is gone.
         InvalidArgumentError: The version is a detached one.
+        UnsupportedError: Managed and external blobs share a base.
     """
     source = target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
     if version is not None:
@@ -99,22 +107,22 @@ def deep_clone(
     if is_detached(source.version):
         raise InvalidArgumentError("a detached version cannot be cloned", path=source.uri, field="version")
     refuse_attached_blobs(source.manifest, source.uri)
-    if source.manifest.reader_flags & Feature.MANAGED_BLOBS:
-        raise UnsupportedError(
-            "a table with managed blobs (feature flag 16384) cannot be cloned with its files: blobs may name "
-            "objects of the source by their place",
-            path=source.uri,
-            hint="make a shallow clone, or read the rows and write them into a new dataset",
-        )
     options = source.storage_options if clone_storage_options is None else clone_storage_options
     store = open_store(uri, options)
     refuse_existing(store)
     report = Reporter("deep_clone", progress)
-    with pinned(source.store, source.version, f"deep clone {store.uri}"):
-        copies = _copies(source)
-        with _removed_when_it_fails(store, copies):
+    with (
+        hold_place(store, "deep clone") as lease,
+        pinned(source.store, source.version, f"deep clone {store.uri}"),
+    ):
+        objects = _managed_objects(source)
+        copies = _copies(source, objects)
+        with _removed_when_it_fails(store, copies, lease):
             _copy_all(store, copies, report)
-            manifest, transaction = _first_version(source)
+            manifest, transaction = _first_version(
+                source, store.uri, frozenset(base_id for base_id, _ in objects)
+            )
+            lease.check()
             return publish_first(store, manifest, transaction, committer=committer, storage_options=options)
 
 
@@ -131,10 +139,11 @@ def _copy_all(store: Store, copies: Sequence[_Copy], report: Reporter) -> None:
 
 
 @contextlib.contextmanager
-def _removed_when_it_fails(store: Store, copies: Sequence[_Copy]) -> Iterator[None]:
+def _removed_when_it_fails(store: Store, copies: Sequence[_Copy], lease: Lease) -> Iterator[None]:
     """Remove the copies when a clone fails, but for files that were there before.
 
-    Nothing is removed where a dataset is: another clone was faster, and uses files of the same names.
+    Nothing is removed where a dataset is, nor when another clone took over the place after this process had
+    been stopped for minutes: it uses files of the same names.
     """
     before = {
         info.path
@@ -148,14 +157,49 @@ def _removed_when_it_fails(store: Store, copies: Sequence[_Copy]) -> Iterator[No
         raise
     except BaseException:
         with contextlib.suppress(LanceOpsError):
+            lease.check()
             refuse_existing(store)
             store.delete_many(copy.name for copy in copies if copy.name not in before)
         raise
 
 
-def _copies(source: Dataset) -> list[_Copy]:
+def _managed_objects(source: Dataset) -> frozenset[tuple[int, str]]:
+    """Objects that rows of a version name in managed blobs, by base and path.
+
+    Raises:
+        UnsupportedError: Blobs outside of the dataset are named relative to one of these bases, which would
+            have to stay where it is.
+    """
+    if not source.manifest.reader_flags & Feature.MANAGED_BLOBS:
+        return frozenset()
+    blobs = blob_field_ids(source.lance_schema)
+    objects: set[tuple[int, str]] = set()
+    external: set[int] = set()
+    for fragment in source.fragments:
+        vector = source.deletion_vector(fragment)
+        deleted = None if vector is None else vector.offsets()
+        for file in fragment.all_files:
+            if may_have_side_files(file, blobs):
+                store, path = source.bases.data_path(file)
+                reader = FileReader.open(store, path, size=file.size_bytes or None)
+                found = blob_extents(reader, source.lance_schema.fields, file.live_columns, deleted)
+                objects.update(found.objects)
+                external |= found.external_bases
+    shared = sorted(external & {base_id for base_id, _ in objects})
+    if shared:
+        raise UnsupportedError(
+            f"base {shared[0]} holds managed blobs, which a clone copies, and external ones",
+            path=source.uri,
+            field="base_paths",
+            hint="make a shallow clone, or read the rows and write them into a new dataset",
+        )
+    return frozenset(objects)
+
+
+def _copies(source: Dataset, objects: Collection[tuple[int, str]]) -> list[_Copy]:
     found: dict[str, _Copy] = {}
-    for copy in _files(source):
+    managed = (_Copy(source.bases.store_for(base_id), name, name) for base_id, name in sorted(objects))
+    for copy in chain(_files(source), managed):
         before = found.setdefault(copy.name, copy)
         if (before.store.uri, before.path) != (copy.store.uri, copy.path):
             raise CorruptManifestError(
@@ -179,6 +223,15 @@ def _files(source: Dataset) -> Iterator[_Copy]:
         for sequence in _sequences(fragment):
             store, path = bases.external_path(sequence)
             yield _Copy(store, path, sequence.path)
+    for base_id, path in () if source.fragment_reuse is None else source.fragment_reuse.row_maps():
+        if base_id is not None:
+            raise UnsupportedError(
+                "its fragment reuse index has row maps in another base, which a clone would still refer to",
+                path=source.uri,
+                field="stable_partition",
+                hint="optimize_indices() first, which lets them go",
+            )
+        yield _Copy(bases.root, path, path)
     for index in source.manifest.indices:
         store, folder = bases.index_directory(index)
         for info in store.list(folder):
@@ -195,18 +248,23 @@ def _sequences(fragment: Fragment) -> list[ExternalFile]:
     return [sequence for sequence in every if isinstance(sequence, ExternalFile)]
 
 
-def _first_version(source: Dataset) -> tuple[Manifest, Transaction]:
+def _first_version(source: Dataset, uri: str, managed: Collection[int]) -> tuple[Manifest, Transaction]:
+    """The first version of a clone at `uri`; bases of managed blobs are its own root from there on."""
     before = source.manifest
     clone = transaction_pb2.Transaction.Clone(ref_version=before.version, ref_path=source.uri)
     if source.branch is not None:
         clone.ref_name = source.branch
     # Blobs may name bases that are no datasets by number.
-    kept = [base for base in before.base_paths if not base.is_dataset_root]
+    bases = [
+        replace(base, path=uri, is_dataset_root=True) if base.id in managed else base
+        for base in before.base_paths
+        if base.id in managed or not base.is_dataset_root
+    ]
     return first_manifest(
         before,
         clone.SerializeToString(deterministic=True),
         None,
-        base_paths=tuple(kept if has_blob_v2(source.lance_schema) else ()),
+        base_paths=tuple(bases if has_blob_v2(source.lance_schema) else ()),
         fragments=tuple(map(_own, before.fragments)),
         indices=tuple(replace(index, base_id=None) for index in before.indices),
     )

@@ -33,6 +33,8 @@ class Feature(IntFlag):
     """Index entries that name carried columns. Such segments are kept as they are and never used."""
     MIXED_FILE_VERSIONS = 256
     """Data files of other versions than the one that the manifest names; stays once it is set."""
+    TAGGED_REUSE = 1024
+    """A fragment reuse index of version 1 may be there. Stays once it is set, also over a restore."""
     SPILLED_LINEAGE = 2048
     """Row ids or row versions in data files."""
     MANAGED_BLOBS = 16384
@@ -50,13 +52,10 @@ KNOWN = int(
     | Feature.DATA_OVERLAYS
     | Feature.COVERING_INDICES
     | Feature.MIXED_FILE_VERSIONS
+    | Feature.TAGGED_REUSE
     | Feature.SPILLED_LINEAGE
     | Feature.MANAGED_BLOBS
 )
-
-HARMLESS_TO_READERS = 1 << 10
-"""Rows may be read, for moves of rows that are not understood make indices of no use, and nothing else (see
-`fragment_reuse`). A writer would have to go on with them."""
 
 # Mixed file versions, tagged fragment reuse, managed blobs: set in one word alone they contradict themselves.
 _PAIRED = (1 << 8, 1 << 10, 1 << 14)
@@ -70,6 +69,11 @@ _NAMES = {
     1 << 14: "managed blobs",
     1 << 15: "field ids that are never reused",
 }
+
+
+def uses_tagged_reuse(manifest: Manifest) -> bool:
+    """Return whether the fragment reuse index of a table is a tagged one, now or when there is one again."""
+    return bool(manifest.reader_flags & Feature.TAGGED_REUSE)
 
 
 def unknown_bits(flags: int) -> tuple[int, ...]:
@@ -92,7 +96,7 @@ def check_readable(manifest: Manifest, *, path: str) -> None:
                 path=path,
                 field="reader_feature_flags, writer_feature_flags",
             )
-    _refuse(manifest.reader_flags & ~HARMLESS_TO_READERS, "read", path)
+    _refuse(manifest.reader_flags, "read", path)
     for what, field in contradictions(manifest):
         raise CorruptManifestError(what, path=path, field=field, hint="restore an older version")
 
@@ -173,7 +177,7 @@ def flags_for(manifest: Manifest) -> tuple[int, int]:
         both |= Feature.COVERING_INDICES
     if manifest.reader_flags & Feature.MIXED_FILE_VERSIONS or not manifest.file_versions <= {default}:
         both |= Feature.MIXED_FILE_VERSIONS
-    both |= manifest.reader_flags & Feature.MANAGED_BLOBS
+    both |= manifest.reader_flags & (Feature.MANAGED_BLOBS | Feature.TAGGED_REUSE)
     if both & Feature.STABLE_ROW_IDS and have_spilled(manifest.fragments):
         both |= Feature.SPILLED_LINEAGE
     writer = both

@@ -18,8 +18,8 @@ from lance_ops.dagster.fleet import submitted_run
 from lance_ops.dagster.fleet.definitions import build_fleet_definitions
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.policy.load import parse_policy
-from lance_ops.fleet.run.lease import FOLDER, LEASE
 from lance_ops.fleet.run.operation import run_fleet
+from lance_ops.storage.lease import FOLDER, LEASE
 from tests.support.spark import FAST_JVM
 from tests.support.submitted import DIE_ONCE, submitting_store
 

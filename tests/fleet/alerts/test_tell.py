@@ -20,7 +20,7 @@ from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import AlertRow, Look, OperationRow
 from lance_ops.fleet.policy.alerts import AlertRule
 from lance_ops.fleet.policy.load import parse_policy
-from lance_ops.fleet.run.lease import Lease
+from lance_ops.storage.lease import Lease
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -16,11 +16,11 @@ from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.plan.model import FleetPlan
 from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet
 from lance_ops.fleet.run import perform
-from lance_ops.fleet.run.lease import FOLDER, LEASE, Lease
 from lance_ops.fleet.run.operation import RunOptions, approved, run_fleet
 from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.storage import open_store
+from lance_ops.storage.lease import FOLDER, LEASE, Lease
 from tests.support.fleets import STRICT, ids, policy, write
 
 

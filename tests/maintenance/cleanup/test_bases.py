@@ -149,7 +149,7 @@ def test_source_and_clone_can_both_be_cleaned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("base", "is_root", "shares"),
     [
-        ("/lake/t.lance", True, True),
+        ("/lake/t.lance", True, False),
         ("/lake/t.lance", False, True),
         ("/lake/t.lance/data", False, True),
         ("/lake/t.lance/data/x", True, True),
@@ -179,7 +179,7 @@ def test_a_table_in_the_data_folder_of_its_base_shares_files() -> None:
     assert not may_share_files(BasePath(1, "/lake/a.lance", True), "/lake/a.lance/tree/b")
 
 
-@pytest.mark.parametrize("where", ["t.lance/data", ".", "link"])
+@pytest.mark.parametrize("where", ["t.lance/data", ".", "link/data"])
 def test_a_base_over_own_files_makes_it_refuse(where: str, tmp_path: Path) -> None:
     uri = tmp_path / "t.lance"
     lo.write_dataset(rows(0, 5), uri)
@@ -187,7 +187,7 @@ def test_a_base_over_own_files_makes_it_refuse(where: str, tmp_path: Path) -> No
     (tmp_path / "link").symlink_to(uri)
 
     def add(manifest):
-        manifest.base_paths.add(id=1, path=str(tmp_path / where), is_dataset_root=where == "link")
+        manifest.base_paths.add(id=1, path=str(tmp_path / where), is_dataset_root=where == "link/data")
         manifest.reader_feature_flags |= 16
         manifest.writer_feature_flags |= 16
 

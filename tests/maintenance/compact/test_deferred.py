@@ -11,7 +11,7 @@ from lance_ops.index.coverage import coverage
 from lance_ops.index.registry import kind_of
 from lance_ops.index.upkeep.routes import Route
 from lance_ops.storage import open_store
-from lance_ops.table.manifest.fragment_reuse import read as fragment_reuse
+from lance_ops.table.manifest.fragment_reuse import decode as fragment_reuse
 from lance_ops.table.manifest.fragment_reuse import write as fragment_reuse_write
 from tests.support.faulty_store import FaultyStore
 from tests.support.unknown_index import CONTENT, add_unknown_index

@@ -50,13 +50,14 @@ def content(*stores: Store) -> dict[str, bytes]:
 
 
 class Interrupt:
-    """Raises KeyboardInterrupt at a call that changes the store, but not when a pin is removed at the end."""
+    """Raises KeyboardInterrupt at a call that changes the store, but not when a pin or lease ends."""
 
     def __init__(self, number: int) -> None:
         self.left = number
 
     def __call__(self, call: Call) -> bool:
-        self.left -= (call.name, "/pins/" in call.path) != ("delete", True)
+        is_end = call.name == "delete" and ("/pins/" in call.path or "/making/" in call.path)
+        self.left -= not is_end
         if not self.left:
             self.left = -1
             raise KeyboardInterrupt

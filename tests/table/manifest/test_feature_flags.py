@@ -63,19 +63,14 @@ def test_the_mark_of_several_file_versions_is_set_in_both_words():
     check_writable(flagged(256, 256), path="m")
 
 
-def test_tagged_fragment_reuse_is_sound_but_not_written():
-    with pytest.raises(UnsupportedFeatureError) as caught:
-        check_writable(flagged(1024, 1024), path="m")
-    assert caught.value.bits == (1024,)
+def test_the_mark_of_tagged_fragment_reuse_is_set_in_both_words_and_stays():
+    check_writable(flagged(1024, 1024), path="m")
+    assert [flags & 1024 for flags in flags_for(flagged(1024, 1024))] == [1024, 1024]
 
 
 def test_the_mark_of_managed_blobs_is_set_in_both_words_and_stays():
     check_writable(flagged(16384, 16384), path="m")
     assert [flags & 16384 for flags in flags_for(flagged(16384, 16384))] == [16384, 16384]
-
-
-def test_rows_are_read_where_indices_wait_for_moves_of_a_newer_kind():
-    check_readable(flagged(1024, 1024), path="m")
 
 
 def test_all_unknown_bits_are_named_and_known_ones_are_not():

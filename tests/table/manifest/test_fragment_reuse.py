@@ -13,9 +13,9 @@ from lance_ops.errors import CorruptManifestError, FormatError, InvalidArgumentE
 from lance_ops.pb import table_pb2
 from lance_ops.storage import open_store
 from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.fragment_reuse.decode import decode_generations
 from lance_ops.table.manifest.fragment_reuse.read import (
     FragmentReuse,
-    decode_generations,
     read_fragment_reuse,
     with_moved_coverage,
 )
@@ -142,7 +142,7 @@ def test_any_history_of_deletions_and_compactions_moves_rows_as_lists_do(data):
         (lambda g: g.new_fragments[0].MergeFrom(_Details.FragmentDigest(physical_rows=9)), "were written"),
         (lambda g: g.old_fragments.reverse(), "not in order"),
         (lambda g: setattr(g, "changed_row_addrs", b"no bitmap at all"), "row addresses cannot be read"),
-        (lambda g: setattr(g.old_fragments[0], "id", 1 << 40), "no row address can have"),
+        (lambda g: setattr(g.old_fragments[1], "id", 1 << 40), "no row address can have"),
         (lambda g: setattr(g.old_fragments[0], "physical_rows", 1), "are in fragments"),
         (lambda g: setattr(g.old_fragments[0], "physical_rows", (1 << 32) - 1), "more than can be followed"),
     ],
@@ -160,9 +160,50 @@ def test_content_that_does_not_parse_is_refused():
 
 
 def test_moves_of_a_newer_kind_are_refused():
-    newer = _Details.InlineContent(transitions=[_Details.Transition()])
+    newer = _Details.Transition.FromString(b"\x8a\x01\x01x")
+    content = _Details.InlineContent(transitions=[newer]).SerializeToString()
     with pytest.raises(UnsupportedError, match="newer"):
-        decode_generations(newer.SerializeToString(), path="t")
+        decode_generations(content, path="t", is_tagged=True)
+    with pytest.raises(CorruptManifestError, match="of version 0"):
+        decode_generations(content, path="t")
+
+
+def transition(sources: dict[int, list[bool]], destinations: dict[int, int]) -> _Details.Transition:
+    made = group(sources, destinations)
+    for digest, kept in zip(made.old_fragments, sources.values(), strict=True):
+        digest.num_deleted_rows = kept.count(False)
+    return _Details.Transition(
+        sources=made.old_fragments,
+        destinations=made.new_fragments,
+        ordered_compaction=_Details.OrderedCompaction(changed_row_addrs=made.changed_row_addrs),
+    )
+
+
+def test_transitions_follow_their_fragments_and_not_their_order():
+    late, early = transition({5: [T, F, T]}, {9: 2}), transition({0: [T, T], 1: [T, F]}, {5: 3})
+    content = _Details.InlineContent(transitions=[late, early]).SerializeToString()
+    found = decode_generations(content, path="t", is_tagged=True)
+    assert [generation.old_ids for generation in found] == [{0, 1}, {5}]
+    where, kept = FragmentReuse(index("__lance_frag_reuse", {9}), found).map(
+        np.array([address(0, 0), address(0, 1), address(1, 0), address(1, 1)], np.uint64)
+    )
+    assert kept.tolist() == [True, False, True, False]
+    assert where[kept].tolist() == [address(9, 0), address(9, 1)]
+
+
+@pytest.mark.parametrize(
+    ("transitions", "message"),
+    [
+        ([transition({0: [T]}, {5: 1}), transition({1: [T]}, {5: 1})], "made twice"),
+        ([transition({0: [T]}, {1: 1}), transition({1: [T]}, {0: 1})], "in a circle"),
+        ([transition({0: [T]}, {5: 1}), transition({5: [T, F]}, {6: 1})], "two numbers of rows"),
+        ([_Details.Transition(sources=[_Details.FragmentDigest(id=1)])], "no mapping"),
+    ],
+)
+def test_transitions_that_contradict_each_other_are_refused(transitions, message):
+    content = _Details.InlineContent(transitions=transitions).SerializeToString()
+    with pytest.raises(CorruptManifestError, match=message):
+        decode_generations(content, path="t", is_tagged=True)
 
 
 def bases(path) -> Bases:
@@ -188,7 +229,7 @@ NOW = (fragment(3, 4), fragment(6, 1), fragment(9, 4))
 def test_an_entry_that_cannot_be_used_leaves_nothing_covered(tmp_path):
     segment = index("a_idx", {0, 1, 2, 3})
     for made, kind in (
-        (read(tmp_path, *NOW, details=inline(*CHAIN), index_version=1), UnsupportedError),
+        (read(tmp_path, *NOW, details=inline(*CHAIN), index_version=2), UnsupportedError),
         (read(tmp_path, *NOW, details=inline(*CHAIN), stable=True), UnsupportedError),
         (read(tmp_path, *NOW, details=b"\xff\xff"), CorruptManifestError),
         # A fragment that is there was not replaced, and none is replaced twice.

@@ -8,110 +8,39 @@ so what is new already stays as it is.
 Source: table.proto, FragmentReuseIndexDetails; what the peer makes of it.
 """
 
+import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError
-from pyroaring import BitMap64
 
-from lance_ops.errors import (
-    CorruptManifestError,
-    LanceOpsError,
-    PermissionDeniedError,
-    StorageError,
-    UnsupportedError,
-)
+from lance_ops.errors import LanceOpsError, PermissionDeniedError, StorageError, UnsupportedError
 from lance_ops.pb import table_pb2
 from lance_ops.storage import validate_relative_path
 from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.manifest.base_paths import Bases
-from lance_ops.table.manifest.deletion_vector import DeletionVector
+from lance_ops.table.manifest.fragment_reuse.decode import Generation, corrupt, decode_generations
+from lance_ops.table.manifest.fragment_reuse.partition import (
+    MAP_FILE,
+    MAPS_FOLDER,
+    FragmentDigest,
+    StablePartition,
+)
 from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX, IndexMetadata
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.row_address_map import Addresses, AddressMap, MovedGroup
+from lance_ops.table.manifest.row_address_map import Addresses, AddressMap
 
 TYPE_URL = "/lance.table.FragmentReuseIndexDetails"
+TAGGED = 1
+"""Version of an index that may have transitions; version 0 has none."""
 DETAILS_FILE = "details.binpb"
 """File of an entry whose content is too long for a manifest, in the directory of its UUID."""
 
 _OFFSET_BITS = 32
-_MOST = (1 << _OFFSET_BITS) - 1
-MOST_DELETED = 1 << 28
-"""Rows that one group may have lost: they are held in memory, and a few bytes could claim billions."""
-_HINT = "rebuild the indices: optimize_indices(rebuild=True), or `lance-ops index URI --rebuild`"
 _Details = table_pb2.FragmentReuseIndexDetails
-
-
-@dataclass(frozen=True, slots=True)
-class FragmentDigest:
-    """A fragment as a generation knows it."""
-
-    id: int
-    physical_rows: int
-    num_deleted_rows: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ReuseGroup:
-    """Fragments that became others.
-
-    Attributes:
-        old_fragments: In the order of their ids.
-        new_fragments: In the order of their rows.
-        survivors: Addresses of the rows of `old_fragments` that were written; the k-th of them is the k-th
-            row of `new_fragments`.
-    """
-
-    old_fragments: tuple[FragmentDigest, ...]
-    new_fragments: tuple[FragmentDigest, ...]
-    survivors: BitMap64
-
-    @property
-    def old_ids(self) -> frozenset[int]:
-        """Ids of the fragments that are gone."""
-        return frozenset(fragment.id for fragment in self.old_fragments)
-
-    @property
-    def new_ids(self) -> frozenset[int]:
-        """Ids of the fragments that have their rows."""
-        return frozenset(fragment.id for fragment in self.new_fragments)
-
-    def moved(self) -> MovedGroup:
-        """The same with the rows that did not survive, which are fewer."""
-        deleted = []
-        for fragment in self.old_fragments:
-            first = fragment.id << _OFFSET_BITS
-            gone = BitMap64(range(first, first + fragment.physical_rows)) - self.survivors
-            addresses = np.frombuffer(gone.to_array(), dtype=np.uint64)
-            deleted.append(DeletionVector.from_offsets((addresses - np.uint64(first)).astype(np.uint32)))
-        return MovedGroup(self.old_fragments, tuple(deleted), self.new_fragments)
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """One compaction.
-
-    Attributes:
-        dataset_version: Version that the compaction read; it was committed after it.
-        groups: What became what.
-        wire: The serialised message, with what newer writers added.
-    """
-
-    dataset_version: int
-    groups: tuple[ReuseGroup, ...]
-    wire: bytes
-
-    @property
-    def old_ids(self) -> frozenset[int]:
-        """Ids of the fragments that are gone."""
-        return frozenset().union(*(group.old_ids for group in self.groups))
-
-    @property
-    def new_ids(self) -> frozenset[int]:
-        """Ids of the fragments that have their rows."""
-        return frozenset().union(*(group.new_ids for group in self.groups))
 
 
 class FragmentReuse:
@@ -134,6 +63,28 @@ class FragmentReuse:
         self.generations = tuple(generations)
         self.problem = problem
         self._maps: dict[int, tuple[frozenset[int], AddressMap]] = {}
+        self.partitions = {
+            number: generation.groups[0].partition
+            for number, generation in enumerate(self.generations)
+            if generation.groups and generation.groups[0].partition is not None
+        }
+
+    def row_maps(self) -> list[tuple[int | None, str]]:
+        """Files of the partitions, by base and path.
+
+        Raises:
+            LanceOpsError: The content of a tagged index cannot be used, so that they are not known.
+        """
+        if self.problem is not None and self.entry.index_version:
+            raise self.problem
+        messages = [
+            _Details.Transition.FromString(self.generations[number].wire).stable_partition
+            for number in self.partitions
+        ]
+        return [
+            (message.base_id if message.HasField("base_id") else None, _map_path(message))
+            for message in messages
+        ]
 
     def move_fragments(self, fragment_ids: frozenset[int]) -> frozenset[int]:
         """What a bitmap means now: a group that is in it as a whole became its new fragments.
@@ -225,8 +176,10 @@ class FragmentReuse:
             owners.append((ids, np.array([pair[1] for pair in pairs], dtype=np.int64)))
         return tuple(owners)
 
-    def _map_of(self, number: int, addresses: Addresses) -> AddressMap | None:
+    def _map_of(self, number: int, addresses: Addresses) -> AddressMap | StablePartition | None:
         """The map of a generation, of those groups at least that some address is in; None if none is."""
+        if number in self.partitions:
+            return self.partitions[number]
         ids, owners = self._owners[number]
         if not len(ids):
             return None
@@ -261,7 +214,12 @@ def read_fragment_reuse(bases: Bases, manifest: Manifest) -> FragmentReuse | Non
                 path=bases.root.uri,
                 hint="rebuild its indices with the library that wrote it",
             )
-        generations = decode_generations(_content(bases, entry), path=bases.root.uri)
+        generations = decode_generations(
+            _content(bases, entry),
+            path=bases.root.uri,
+            is_tagged=entry.index_version == TAGGED,
+            open_partition=partial(_open_partition, bases),
+        )
         _check_generations(generations, manifest, path=bases.root.uri)
     except LanceOpsError as error:
         if isinstance(error, StorageError) and not isinstance(error, PermissionDeniedError):
@@ -272,7 +230,7 @@ def read_fragment_reuse(bases: Bases, manifest: Manifest) -> FragmentReuse | Non
 
 def _content(bases: Bases, entry: IndexMetadata) -> bytes:
     root = bases.root.uri
-    if (entry.index_version or 0) > 0:
+    if (entry.index_version or 0) > TAGGED:
         raise UnsupportedError(
             f"the fragment reuse index is of version {entry.index_version}",
             path=root,
@@ -282,7 +240,7 @@ def _content(bases: Bases, entry: IndexMetadata) -> bytes:
     try:
         details = _Details.FromString(entry.details)
     except DecodeError as error:
-        raise _corrupt(f"its details cannot be read: {error}", root) from error
+        raise corrupt(f"its details cannot be read: {error}", root) from error
     if details.WhichOneof("content") != "external":
         return details.inline.SerializeToString()
     store, directory = bases.index_directory(entry)
@@ -290,74 +248,26 @@ def _content(bases: Bases, entry: IndexMetadata) -> bytes:
     size = details.external.size
     data = store.read(path, details.external.offset, size or None)
     if size and len(data) != size:
-        raise _corrupt(f"{len(data)} bytes of details instead of {size}", f"{store.uri}/{path}")
+        raise corrupt(f"{len(data)} bytes of details instead of {size}", f"{store.uri}/{path}")
     return bytes(data)
 
 
-def decode_generations(content: bytes, *, path: str) -> tuple[Generation, ...]:
-    """Read an `InlineContent` message.
-
-    Args:
-        content: The message.
-        path: For errors.
-
-    Raises:
-        CorruptManifestError: It is damaged, or its numbers contradict each other.
-        UnsupportedError: It has moves of a newer kind.
-    """
+def _open_partition(
+    bases: Bases,
+    message: "table_pb2.FragmentReuseIndexDetails.StablePartition",
+    sources: Sequence[FragmentDigest],
+    destinations: Sequence[FragmentDigest],
+) -> StablePartition:
     try:
-        message = _Details.InlineContent.FromString(content)
-    except DecodeError as error:
-        raise _corrupt(f"its content cannot be read: {error}", path) from error
-    if message.transitions:
-        raise UnsupportedError(
-            "the fragment reuse index has moves of a newer kind",
-            path=path,
-            field="transitions",
-            hint="use a newer version of lance_ops or of pylance",
-        )
-    return tuple(
-        Generation(
-            version.dataset_version,
-            tuple(_group(group, path) for group in version.groups),
-            version.SerializeToString(deterministic=True),
-        )
-        for version in message.versions
-    )
-
-
-def _group(message: "table_pb2.FragmentReuseIndexDetails.Group", path: str) -> ReuseGroup:
-    old = tuple(_digest(fragment) for fragment in message.old_fragments)
-    new = tuple(_digest(fragment) for fragment in message.new_fragments)
-    try:
-        survivors = BitMap64.deserialize(message.changed_row_addrs)
+        path = _map_path(message)
     except ValueError as error:
-        raise _corrupt(f"its row addresses cannot be read: {error}", path) from error
-    ids = [fragment.id for fragment in old]
-    if any(max(fragment.id, fragment.physical_rows) > _MOST for fragment in (*old, *new)):
-        raise _corrupt(f"fragments {ids} have numbers that no row address can have", path)
-    if ids != sorted(set(ids)):
-        raise _corrupt(f"the fragments {ids} are not in order, so their rows have none", path)
-    inside = sum(
-        survivors.range_cardinality(first, first + fragment.physical_rows)
-        for fragment in old
-        for first in [fragment.id << _OFFSET_BITS]
-    )
-    written = sum(fragment.physical_rows for fragment in new)
-    if not inside == len(survivors) == written:
-        raise _corrupt(
-            f"of {len(survivors)} rows that survived, {inside} are in fragments {ids}, and {written} were "
-            f"written",
-            path,
-        )
-    deleted = sum(fragment.physical_rows for fragment in old) - len(survivors)
-    if deleted > MOST_DELETED:
-        raise _corrupt(f"fragments {ids} lost {deleted:,} rows, more than can be followed", path)
-    return ReuseGroup(old, new, survivors)
+        raise corrupt(f"{message.map_id!r} is not the id of a row map", bases.root.uri) from error
+    store = bases.store_for(message.base_id if message.HasField("base_id") else None)
+    return StablePartition.read(store, path, message.map_size_bytes, sources, destinations)
 
 
-def _digest(message: "table_pb2.FragmentReuseIndexDetails.FragmentDigest") -> FragmentDigest:
-    return FragmentDigest(message.id, message.physical_rows, message.num_deleted_rows)
+def _map_path(message: "table_pb2.FragmentReuseIndexDetails.StablePartition") -> str:
+    return f"{MAPS_FOLDER}/{uuid.UUID(message.map_id)}/{MAP_FILE}"
 
 
 def _check_generations(generations: Iterable[Generation], manifest: Manifest, *, path: str) -> None:
@@ -367,16 +277,10 @@ def _check_generations(generations: Iterable[Generation], manifest: Manifest, *,
         for group in generation.groups:
             old = group.old_ids
             if not old.isdisjoint(moved):
-                raise _corrupt(f"fragments {sorted(old & moved)} are replaced twice", path)
+                raise corrupt(f"fragments {sorted(old & moved)} are replaced twice", path)
             if not old.isdisjoint(live):
-                raise _corrupt(f"fragments {sorted(old & live)} are said to be replaced, and are there", path)
+                raise corrupt(f"fragments {sorted(old & live)} are said to be replaced, and are there", path)
             moved |= old
-
-
-def _corrupt(message: str, path: str) -> CorruptManifestError:
-    return CorruptManifestError(
-        f"the fragment reuse index is damaged: {message}", path=path, field="index_details", hint=_HINT
-    )
 
 
 def with_moved_coverage(bases: Bases, manifest: Manifest) -> Manifest:
@@ -386,8 +290,12 @@ def with_moved_coverage(bases: Bases, manifest: Manifest) -> Manifest:
 
     Raises:
         StorageError: See `read_fragment_reuse`.
+        LanceOpsError: A tagged index cannot be used, which other readers, or a later look at the same files,
+            may go on with: the coverage that they see would stay as it is.
     """
     reuse = read_fragment_reuse(bases, manifest)
+    if reuse is not None and reuse.problem is not None and reuse.entry.index_version:
+        raise reuse.problem
     if reuse is None or reuse.problem is not None:
         return manifest
     return manifest.replace(indices=tuple(reuse.move_segment(index) for index in manifest.indices))

@@ -9,13 +9,9 @@ from pyroaring import BitMap64
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.pb import table_pb2
 from lance_ops.storage import Store
-from lance_ops.table.manifest.fragment_reuse.read import (
-    DETAILS_FILE,
-    TYPE_URL,
-    FragmentDigest,
-    Generation,
-    ReuseGroup,
-)
+from lance_ops.table.manifest.fragment_reuse.decode import Generation, ReuseGroup
+from lance_ops.table.manifest.fragment_reuse.partition import FragmentDigest
+from lance_ops.table.manifest.fragment_reuse.read import DETAILS_FILE, TAGGED, TYPE_URL
 from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX, IndexMetadata
 from lance_ops.table.manifest.row_address_map import MovedGroup, row_addresses
 
@@ -25,19 +21,33 @@ INLINE_BYTES = 200_000
 _Details = table_pb2.FragmentReuseIndexDetails
 
 
-def new_generation(groups: Iterable[MovedGroup], dataset_version: int) -> Generation:
-    """The generation of a rewrite.
+def new_generations(
+    groups: Iterable[MovedGroup], dataset_version: int, *, is_tagged: bool = False
+) -> tuple[Generation, ...]:
+    """The generations of a rewrite: one transition for each group where the index is tagged, else one.
 
     Args:
         groups: What became what, with the ids that are committed.
         dataset_version: The version that the rewrite is based on. An index that was built from an older one
             has to be moved.
+        is_tagged: The table has feature flag 1024.
     """
     made = tuple(_group(group) for group in groups)
+    if is_tagged:
+        return tuple(_transition(group) for group in made)
     message = _Details.Version(
         dataset_version=dataset_version, groups=[_group_message(item) for item in made]
     )
-    return Generation(dataset_version, made, message.SerializeToString(deterministic=True))
+    return (Generation(dataset_version, made, message.SerializeToString(deterministic=True)),)
+
+
+def _transition(group: ReuseGroup) -> Generation:
+    message = _Details.Transition(
+        sources=[_digest(fragment) for fragment in group.old_fragments],
+        destinations=[_digest(fragment) for fragment in group.new_fragments],
+        ordered_compaction=_Details.OrderedCompaction(changed_row_addrs=group.survivors.serialize()),
+    )
+    return Generation(0, (group,), message.SerializeToString(deterministic=True), is_transition=True)
 
 
 def _group(group: MovedGroup) -> ReuseGroup:
@@ -70,12 +80,22 @@ def _digest(fragment: FragmentDigest) -> table_pb2.FragmentReuseIndexDetails.Fra
 
 def encode_generations(generations: Iterable[Generation]) -> bytes:
     """The `InlineContent` message of some generations."""
-    versions = [_Details.Version.FromString(generation.wire) for generation in generations]
-    return _Details.InlineContent(versions=versions).SerializeToString(deterministic=True)
+    content = _Details.InlineContent()
+    for generation in generations:
+        if generation.is_transition:
+            content.transitions.append(_Details.Transition.FromString(generation.wire))
+        else:
+            content.versions.append(_Details.Version.FromString(generation.wire))
+    return content.SerializeToString(deterministic=True)
 
 
 def write_fragment_reuse(
-    store: Store, generations: Sequence[Generation], dataset_version: int, entry_id: uuid.UUID
+    store: Store,
+    generations: Sequence[Generation],
+    dataset_version: int,
+    entry_id: uuid.UUID,
+    *,
+    is_tagged: bool = False,
 ) -> IndexMetadata:
     """Make an index entry of some generations; long content is written to a file.
 
@@ -84,6 +104,7 @@ def write_fragment_reuse(
         generations: Oldest first, at least one.
         dataset_version: Version that the entry is made from.
         entry_id: Names the entry and its directory.
+        is_tagged: The table has feature flag 1024, so that the index is of version 1.
     """
     if not generations:
         raise InvalidArgumentError("a fragment reuse index without generations", field="generations")
@@ -94,14 +115,18 @@ def write_fragment_reuse(
         store.put(f"_indices/{entry_id}/{DETAILS_FILE}", content)
         external = table_pb2.ExternalFile(path=DETAILS_FILE, size=len(content))
         details = _Details(external=external)
+    fragments = frozenset[int]().union(*(generation.new_ids for generation in generations))
+    if is_tagged:
+        # Of a tagged index, the bitmap tells all fragments of its history.
+        fragments = fragments.union(*(generation.old_ids for generation in generations))
     return IndexMetadata(
         uuid=entry_id,
         name=FRAGMENT_REUSE_INDEX,
         fields=(),
         dataset_version=dataset_version,
-        fragment_ids=frozenset().union(*(generation.new_ids for generation in generations)),
+        fragment_ids=fragments,
         type_url=TYPE_URL,
         details=details.SerializeToString(deterministic=True),
-        index_version=0,
+        index_version=TAGGED if is_tagged else 0,
         created_at=int(time.time() * 1000),
     )

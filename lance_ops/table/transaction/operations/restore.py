@@ -13,6 +13,8 @@ from lance_ops.table.transaction.apply_fragments import next_fragment_id
 from lance_ops.table.transaction.operations.base import ManifestOperation, ManifestOptions, Scope
 from lance_ops.table.transaction.operations.messages import rest
 
+_FOR_LIFE = Feature.MIXED_FILE_VERSIONS | Feature.MANAGED_BLOBS | Feature.TAGGED_REUSE
+
 
 @dataclass(frozen=True, slots=True)
 class Restore(ManifestOperation):
@@ -41,7 +43,7 @@ class Restore(ManifestOperation):
             raise InvalidArgumentError(f"the manifest of version {self.version} is missing", field="restored")
         # What was given out since stays given out: the versions in between may still be read.
         # So does the mark of several file versions, as with the peer.
-        kept = int(current.reader_flags & (Feature.MIXED_FILE_VERSIONS | Feature.MANAGED_BLOBS))
+        kept = int(current.reader_flags & _FOR_LIFE)
         return restored.replace(
             reader_flags=restored.reader_flags | kept,
             max_fragment_id=max(next_fragment_id(current), next_fragment_id(restored)) - 1,

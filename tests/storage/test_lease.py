@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lance_ops.errors import LeaseHeldError
-from lance_ops.fleet.run.lease import _KEEPER, FOLDER, LEASE, Lease, is_held
 from lance_ops.fleet.stores.metered import meter
 from lance_ops.storage import open_store
+from lance_ops.storage.lease import _KEEPER, FOLDER, LEASE, Lease, is_held
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-"""Lease of a dataset: who maintains it at the moment, so that two runs never do the same twice.
+"""Lease of a place: one process at a time maintains a dataset, or makes a clone or a branch.
 
-A lease is a file in the dataset, put if absent under the next number, renewed while the work goes on, and
+A lease is a file below the place, put if absent under the next number, renewed while the work goes on, and
 removed at its end; one that is not renewed any more is passed over. Ages are told by the clock of the store.
 Whoever has put one lists them again: of two that were put at the same time at least one is seen by the other,
 which steps back. As a rule nobody is there: the first number is put without a look, so that a lease is a put,
@@ -19,10 +19,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from lance_ops.errors import AlreadyExistsError, FileMissingError, LanceOpsError, LeaseHeldError
-from lance_ops.storage import ObjectInfo, Store
 from lance_ops.storage.fork_safe import new_lock
+from lance_ops.storage.store import ObjectInfo, Store
 
 FOLDER = "_lance_ops/fleet"
+"""Folder of the leases of those who maintain a dataset."""
 LEASE = timedelta(minutes=2)
 """How long a lease holds that is not renewed."""
 BEAT_SECONDS = 20.0
@@ -33,11 +34,13 @@ _CLAIM = "claim-"
 
 @dataclass(slots=True)
 class Lease:
-    """The lease of one dataset, held while a `with` block lasts.
+    """The lease of one place, held while a `with` block lasts.
 
     Attributes:
         store: Root of the dataset.
         run: Who holds it.
+        folder: Where the files of the lease lie, relative to `store`: one folder for each kind of work.
+        work: What the holder does, for errors.
 
     Raises:
         LeaseHeldError: Somebody else holds it.
@@ -45,6 +48,8 @@ class Lease:
 
     store: Store
     run: str
+    folder: str = FOLDER
+    work: str = "maintains this dataset"
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     _number: int = 0
     _renewed: float = 0.0
@@ -54,7 +59,7 @@ class Lease:
     def __enter__(self) -> Self:
         passed: dict[int, ObjectInfo] = {}
         if not self._is_first():
-            passed = _list(self.store)
+            passed = _list(self.store, self.folder)
             if passed:
                 self._check_stale(passed)
             self._number = max(passed, default=0) + 1
@@ -68,7 +73,7 @@ class Lease:
         _KEEPER.keep(self)
         for number in passed:
             with contextlib.suppress(LanceOpsError):
-                self.store.delete(_path(number))
+                self.store.delete(_path(self.folder, number))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -95,7 +100,7 @@ class Lease:
 
     @property
     def _path(self) -> str:
-        return _path(self._number)
+        return _path(self.folder, self._number)
 
     @property
     def _content(self) -> bytes:
@@ -126,22 +131,28 @@ class Lease:
         except AlreadyExistsError:
             # A client that lost the answer to its first attempt meets its own file.
             if _content(self.store, self._path) != self._content:
-                raise _held(self.store, self._path) from None
+                raise self._held(self._path) from None
+        except BaseException:
+            # The store may have written it and lost the answer.
+            with contextlib.suppress(LanceOpsError):
+                if _content(self.store, self._path) == self._content:
+                    self.store.delete(self._path)
+            raise
 
     def _check_stale(self, leases: dict[int, ObjectInfo]) -> None:
         """Of leases that are there, see that all are old, by the clock of the store."""
-        claim = f"{FOLDER}/{_CLAIM}{self.id}"
+        claim = f"{self.folder}/{_CLAIM}{self.id}"
         self.store.put(claim, b"", durable="never")
         try:
-            infos = {info.path: info for info in self.store.list(FOLDER)}
+            infos = {info.path: info for info in self.store.list(self.folder)}
         finally:
             with contextlib.suppress(LanceOpsError):
                 self.store.delete(claim)
         now = infos[claim].modified if claim in infos else None
         for number in leases:
-            found = infos.get(_path(number))
+            found = infos.get(_path(self.folder, number))
             if found is not None and (now is None or _is_alive(found, now)):
-                raise _held(self.store, found.path)
+                raise self._held(found.path)
 
     def _step_back_if_not_alone(self, *, by_content: bool = True) -> None:
         """See that nobody else has a lease, and that the file of the number is still this one's.
@@ -149,14 +160,14 @@ class Lease:
         Args:
             by_content: Read it; the file that was put a moment ago where there was none is this one's.
         """
-        leases = _list(self.store)
+        leases = _list(self.store, self.folder)
         mine = leases.get(self._number)
         by_content = by_content or self._may_be_old
         if mine is None or (by_content and _content(self.store, self._path) != self._content):
             raise LeaseHeldError("the lease was taken over", path=self.store.uri)
         for number, info in leases.items():
             if number != self._number and _is_alive(info, mine.modified):
-                raise _held(self.store, info.path)
+                raise self._held(info.path)
 
     def renew(self) -> None:
         """Make it young again, unless it has ended or was taken over."""
@@ -165,6 +176,18 @@ class Lease:
             if not self._ended and _content(self.store, self._path) == self._content:
                 self.store.put(self._path, self._content, durable="never")
                 self._renewed = time.monotonic()
+
+    def _held(self, path: str) -> LeaseHeldError:
+        who = "somebody"
+        content = _content(self.store, path)
+        if content is not None:
+            with contextlib.suppress(ValueError, AttributeError):
+                who = f"run {json.loads(content).get('run')}"
+        return LeaseHeldError(
+            f"{who} {self.work} at the moment",
+            path=self.store.uri,
+            hint=f"a run that died lets go of it after {LEASE.total_seconds():.0f} s",
+        )
 
 
 class _Keeper:
@@ -180,7 +203,7 @@ class _Keeper:
             self._held[id(lease)] = lease
             # After a fork the thread is gone.
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="lance-fleet-leases", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="lance-leases", daemon=True)
                 self._thread.start()
 
     def drop(self, lease: Lease) -> None:
@@ -208,20 +231,20 @@ def is_held(store: Store) -> bool:
     A lease that is too old counts as none; its age is told without writing, by this machine's clock.
     """
     now = datetime.now(UTC)
-    return any(_is_alive(info, now) for info in _list(store).values())
+    return any(_is_alive(info, now) for info in _list(store, FOLDER).values())
 
 
-def _list(store: Store) -> dict[int, ObjectInfo]:
+def _list(store: Store, folder: str) -> dict[int, ObjectInfo]:
     found: dict[int, ObjectInfo] = {}
-    for info in store.list(FOLDER):
+    for info in store.list(folder):
         name = info.path.rpartition("/")[2]
         if name.startswith(_NAME) and name.removeprefix(_NAME).isdecimal():
             found[int(name.removeprefix(_NAME))] = info
     return found
 
 
-def _path(number: int) -> str:
-    return f"{FOLDER}/{_NAME}{number:012d}"
+def _path(folder: str, number: int) -> str:
+    return f"{folder}/{_NAME}{number:012d}"
 
 
 def _is_alive(info: ObjectInfo, now: datetime) -> bool:
@@ -233,16 +256,3 @@ def _content(store: Store, path: str) -> bytes | None:
         return bytes(store.read(path))
     except FileMissingError:
         return None
-
-
-def _held(store: Store, path: str) -> LeaseHeldError:
-    who = "somebody"
-    content = _content(store, path)
-    if content is not None:
-        with contextlib.suppress(ValueError, AttributeError):
-            who = f"run {json.loads(content).get('run')}"
-    return LeaseHeldError(
-        f"{who} maintains this dataset at the moment",
-        path=store.uri,
-        hint=f"a run that died lets go of it after {LEASE.total_seconds():.0f} s",
-    )

@@ -1,0 +1,97 @@
+"""Objects of managed blobs: which files below a root the versions of a dataset name in their blobs.
+
+Source: format, blob v2, garbage collection. An object is in use while a row of a kept version names it, in
+whatever data file and whatever base that lies. Rows that are deleted count too, which keeps an object until
+the fragment is rewritten. Only descriptors are read.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from lance_ops.file.blob_extents import blob_extents
+from lance_ops.file.reader import FileReader
+from lance_ops.file.schema.model import Field
+from lance_ops.maintenance.cleanup.places import below
+from lance_ops.maintenance.persistence import persistently
+from lance_ops.storage import Store
+from lance_ops.storage.prefetch import prefetch, requests_at_once
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.feature_flags import Feature
+from lance_ops.table.manifest.file.read import read_manifest
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.side_sizes import blob_field_ids, may_have_side_files
+
+_Names = frozenset[tuple[int, str]]
+
+
+@dataclass(slots=True)
+class NamedObjects:
+    """Finds the objects that versions name, and reads each data file once.
+
+    Attributes:
+        root: URI of the root whose objects count.
+        storage_options: For opening other bases.
+    """
+
+    root: str
+    storage_options: Mapping[str, str] | None = None
+    _known: dict[tuple[str, tuple[tuple[int, int], ...]], _Names] = field(default_factory=dict)
+
+    def of(self, store: Store, location: ManifestLocation, manifest: Manifest | None = None) -> set[str]:
+        """Paths relative to the root of the objects that a version names; none without the flag.
+
+        Args:
+            store: Root of the dataset, branch or clone that has the version.
+            location: The version.
+            manifest: Its manifest, where that has been read.
+
+        Raises:
+            LanceOpsError: A data file or a descriptor cannot be read, or a base is not declared: what the
+                version names is not known.
+        """
+        if manifest is None:
+            manifest = persistently(lambda: read_manifest(store, location))
+        if not manifest.reader_flags & Feature.MANAGED_BLOBS:
+            return set()
+        dataset = Dataset(store, location, manifest, storage_options=self.storage_options)
+        found: set[str] = set()
+        for base_id, name in self._names(dataset):
+            base = dataset.bases.base(base_id)
+            lead = None if base is None else below(base.path, self.root)
+            if lead is not None:
+                found.add(lead + name)
+        return found
+
+    def _names(self, dataset: Dataset) -> _Names:
+        blobs = blob_field_ids(dataset.lance_schema)
+        fields = dataset.lance_schema.fields
+        names: set[tuple[int, str]] = set()
+        unread: dict[tuple[str, tuple[tuple[int, int], ...]], Callable[[], _Names]] = {}
+        for fragment in dataset.manifest.fragments:
+            for file in fragment.all_files:
+                if not may_have_side_files(file, blobs):
+                    continue
+                store, path = dataset.bases.data_path(file)
+                columns = file.live_columns
+                key = f"{store.uri}/{path}", tuple(sorted(columns.items()))
+                if key in self._known:
+                    names |= self._known[key]
+                else:
+                    unread[key] = partial(_read, store, path, file.size_bytes, fields, columns)
+        results = prefetch(iter(unread.values()), requests_at_once(dataset.store))
+        for key, found in zip(unread, results, strict=True):
+            self._known[key] = found
+            names |= found
+        return frozenset(names)
+
+
+def _read(
+    store: Store, path: str, size: int | None, fields: Sequence[Field], columns: Mapping[int, int]
+) -> _Names:
+    def read() -> _Names:
+        reader = FileReader.open(store, path, size=size or None)
+        return frozenset(blob_extents(reader, fields, columns).objects)
+
+    return persistently(read)
