@@ -48,8 +48,8 @@ _SCAN_IS_BETTER = 0.5
 class InvertedKind(IndexKind):
     """INVERTED: found by full-text queries (`index.inverted.search`); of filters it serves `contains_tokens`.
 
-    Index version 0 has its words in a column, 1 and 2 as a transducer, 2 smaller posting lists, too. All hold
-    row ids where a table has stable ones.
+    Index version 0 has its words in a column, the others as a transducer; 2 has smaller posting lists, 3
+    impacts, too. All hold row ids where a table has stable ones.
     """
 
     name = "INVERTED"

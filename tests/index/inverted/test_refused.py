@@ -18,14 +18,13 @@ NOT_BUILT: list[dict[str, Any]] = [
     {"base_tokenizer": "jieba/default"},
     {"base_tokenizer": "lindera/ipadic"},
     {"base_tokenizer": "code"},
-    {"format_version": 3},
-    {"block_size": 256},
+    {"format_version": 4},
+    {"block_size": 64},
     {"document_granularity": "element"},
 ]
 OF_PYLANCE: list[dict[str, Any]] = [
     {"base_tokenizer": "icu"},
     {"base_tokenizer": "code"},
-    {"format_version": 3},
 ]
 
 
