@@ -7,6 +7,7 @@ from typing import Any
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.index.inverted.layout import COLUMNS, TRANSDUCER, SegmentLayout
 from lance_ops.index.inverted.postings import LARGE_BLOCK, SMALL_BLOCK, PostingFormat
+from lance_ops.index.inverted.tokenizers.documents import TEXT
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters, text_parameters
 from lance_ops.pb import table_pb2
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -42,8 +43,12 @@ class BuildParameters:
     vocabulary: str = ""
 
     @classmethod
-    def of_user(cls, given: Mapping[str, Any]) -> "BuildParameters":
+    def of_user(cls, given: Mapping[str, Any], tokenizer: str = TEXT) -> "BuildParameters":
         """What a user asks for.
+
+        Args:
+            given: The parameters.
+            tokenizer: The `lance_tokenizer` that goes with the column.
 
         Raises:
             InvalidArgumentError: Names the parameter, and what is known.
@@ -55,7 +60,7 @@ class BuildParameters:
         memory = own.get(_MEMORY, 1)
         if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
             raise InvalidArgumentError(f"{_MEMORY} cannot be {memory!r}", field=_MEMORY, hint="MiB")
-        text = text_parameters({name: value for name, value in given.items() if name not in own})
+        text = text_parameters({name: value for name, value in given.items() if name not in own}, tokenizer)
         if text.block_size not in (SMALL_BLOCK, LARGE_BLOCK):
             raise InvalidArgumentError(
                 f"block_size cannot be {text.block_size}", field="block_size", hint="128 or 256"
