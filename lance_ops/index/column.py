@@ -73,6 +73,7 @@ def column_values(
     *,
     row_ids: bool = False,
     slowly: bool = False,
+    documents_as_text: bool = False,
 ) -> Iterator[pa.Table]:
     """Live rows of some fragments as tables (`values`, `ids`), a batch at a time.
 
@@ -83,9 +84,11 @@ def column_values(
         row_ids: Let `ids` be stable row ids and not addresses.
         slowly: What is done with a batch takes far longer than to read it, so that nothing is read ahead:
             large values would only wait in memory.
+        documents_as_text: Return JSON documents as text, and not as files hold them.
     """
     field = dataset.lance_schema.field(column)
-    wanted = value_type(field)
+    is_document = field.logical_type == JSON_TYPE
+    wanted = pa.string() if is_document and documents_as_text else value_type(field)
     options: ScanOptions = {
         "fragments": fragment_ids,
         "with_row_id": row_ids,
@@ -97,7 +100,7 @@ def column_values(
     for batch in batches:
         rows = pa.table(batch)
         values = rows[0]
-        if field.logical_type == JSON_TYPE:
+        if is_document and not documents_as_text:
             values = pa.chunked_array([encode_json(part, column) for part in values.chunks], wanted)
         if values.type != wanted:
             values = values.cast(wanted)

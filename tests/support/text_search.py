@@ -56,7 +56,7 @@ def text_source(dataset: Dataset, path: str) -> TextSource:
     others = [fragment.id for fragment in dataset.fragments if fragment.id not in covered]
 
     def unindexed() -> Iterator[pa.Table]:
-        return column_values(dataset, path, others) if others else iter(())
+        return column_values(dataset, path, others, documents_as_text=True) if others else iter(())
 
     return TextSource(tuple((segment, locate(dataset, segment)) for segment in segments), unindexed)
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from lance_ops.encoding.kernels.fronts.index.text_scores import merge, weigh
 from lance_ops.encoding.memory import empty
 from lance_ops.index.inverted.packing import Ints
-from lance_ops.index.inverted.postings import Postings
+from lance_ops.index.inverted.postings import LARGE_BLOCK, Postings
 
 Floats = npt.NDArray[np.float32]
 
@@ -114,8 +114,10 @@ def sum_scores(
     return found
 
 
-def rounded_sizes(sizes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    """Sizes with their four highest bits, which scores of segments with blocks of 256 rest on."""
+def scored_sizes(sizes: npt.NDArray[np.uint32], block_size: int) -> npt.NDArray[np.uint32]:
+    """Sizes that scores rest on: in segments with blocks of 256 only their four highest bits."""
+    if block_size != LARGE_BLOCK:
+        return np.ascontiguousarray(sizes)
     bits = np.frexp(sizes.astype(np.float64))[1]
     shift = np.maximum(bits - 4, 0).astype(np.uint32)
     return np.asarray((sizes >> shift) << shift, np.uint32)

@@ -23,6 +23,7 @@ from lance_ops.index.inverted.phrase import holds_phrase
 from lance_ops.index.inverted.postings import Postings
 from lance_ops.index.inverted.query import MatchQuery, PhraseQuery
 from lance_ops.index.inverted.tokenizers.analyzer import Analyzer
+from lance_ops.index.inverted.tokenizers.documents import JSON, prefix_of
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.inverted.unindexed import FreshTexts
 from lance_ops.index.opened import opened_parts
@@ -116,12 +117,14 @@ class ColumnSearch:
             query: It.
             exact: Its words as the index cuts them, see `_by_place`.
         """
-        written = [word for word, _ in Analyzer(UNINDEXED).query_words(query.query)]
+        tokenizer = self._analyzer.parameters.lance_tokenizer
+        plain = replace(UNINDEXED, lance_tokenizer=tokenizer)
+        written = [word for word, _ in Analyzer(plain).query_words(query.query)]
         fresh_words = {word for numbers in self._fresh_texts().numbers for word in numbers}
         aligned = written if len(written) == len(exact) else [group[0] for group in exact]
-        similar = _similar(query, aligned, fresh_words)
+        similar = _similar(query, aligned, fresh_words, tokenizer)
         fresh = [tuple(dict.fromkeys(both)) for both in map(add, exact, similar)]
-        return _similar(query, written, self._vocabulary()), fresh
+        return _similar(query, written, self._vocabulary(), tokenizer), fresh
 
     def _vocabulary(self) -> set[str]:
         known: set[str] = set()
@@ -166,12 +169,16 @@ class ColumnSearch:
         return _together(found)
 
 
-def _similar(query: MatchQuery, words: Sequence[str], known: Collection[str]) -> list[_Group]:
+def _similar(
+    query: MatchQuery, words: Sequence[str], known: Collection[str], tokenizer: str | None
+) -> list[_Group]:
     """For each word those of the known ones that are like it, as many in all as a query allows."""
     groups: list[_Group] = []
     left = query.max_expansions
     for word in words:
-        found = similar_words(word, known, query.fuzziness or 0, query.prefix_length)
+        # Path and type of a value are never others.
+        prefix = query.prefix_length + (len(prefix_of(word).encode()) if tokenizer == JSON else 0)
+        found = similar_words(word, known, query.fuzziness or 0, prefix)
         similar = sorted(found, key=str.encode)[:left]
         left -= len(similar)
         groups.append(tuple(similar))

@@ -25,7 +25,7 @@ from lance_ops.index.inverted.partition import open_partitions
 from lance_ops.index.inverted.partition_writer import WrittenPartition
 from lance_ops.index.inverted.remap import remap
 from lance_ops.index.inverted.search import rows_with_words
-from lance_ops.index.inverted.tokenizers.lists import holds_texts
+from lance_ops.index.inverted.tokenizers.lists import holds_texts, tokenizer_of
 from lance_ops.index.kind import (
     BuildTask,
     BuiltSegment,
@@ -48,8 +48,8 @@ _SCAN_IS_BETTER = 0.5
 class InvertedKind(IndexKind):
     """INVERTED: found by full-text queries (`index.inverted.search`); of filters it serves `contains_tokens`.
 
-    Index version 0 has its words in a column, 1 and 2 as a transducer, 2 smaller posting lists, too. All hold
-    row ids where a table has stable ones.
+    Index version 0 has its words in a column, the others as a transducer; 2 has smaller posting lists, 3
+    impacts, too. All hold row ids where a table has stable ones.
     """
 
     name = "INVERTED"
@@ -62,8 +62,7 @@ class InvertedKind(IndexKind):
 
     def parameters(self, field: Field, given: Parameters) -> Parameters:
         """See `IndexKind.parameters`."""
-        del field
-        return BuildParameters.of_user(given).to_dict()
+        return BuildParameters.of_user(given, tokenizer_of(field)).to_dict()
 
     def parameters_of(self, dataset: Snapshot, segment: IndexMetadata) -> Parameters:
         """See `IndexKind.parameters_of`."""
@@ -85,14 +84,19 @@ class InvertedKind(IndexKind):
             raise InvalidArgumentError(
                 f"column {field.name!r} is {field.storage_type}, which INVERTED cannot index",
                 field="column",
-                hint="it takes texts and lists of texts; index a leaf of a struct",
+                hint="it takes texts, lists of texts and JSON documents; index a leaf of a struct",
             )
 
     def build_share(self, task: BuildTask, path: str) -> Share:
         """See `IndexKind.build_share`: finished partitions under numbers of their own."""
         del path
         values = column_values(
-            task.dataset, task.column, task.fragment_ids, row_ids=task.row_ids, slowly=True
+            task.dataset,
+            task.column,
+            task.fragment_ids,
+            row_ids=task.row_ids,
+            slowly=True,
+            documents_as_text=True,
         )
         parameters = BuildParameters.of_dict(task.parameters)
         return Share((), build_partitions(values, parameters, task.dataset.store, task.directory))

@@ -117,6 +117,11 @@ class SegmentLayout:
         return _FILES if self.format_version > 1 else _OLD_FILES
 
     @property
+    def has_impacts(self) -> bool:
+        """Whether posting lists are written with what their blocks score at most."""
+        return self.format_version > 2
+
+    @property
     def streams_positions(self) -> bool:
         """Whether there are positions, in the newer layout."""
         return self.parameters.with_position and self.format_version > 1

@@ -7,6 +7,7 @@ word w + 1. All functions work on many blocks at once.
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
 
@@ -127,3 +128,27 @@ def read_varints(data: Bytes, count: int, path: str) -> tuple[npt.NDArray[np.uin
             7 * step
         )
     return values.astype(np.uint32), int(ends[-1]) + 1
+
+
+def expand(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+    """Return all numbers of some ranges, and the range of each."""
+    owner = np.repeat(np.arange(len(starts)), lengths)
+    before = np.concatenate(([0], np.cumsum(lengths)))[:-1]
+    return starts[owner] + np.arange(len(owner)) - before[owner], owner
+
+
+def offsets_in_owner(sizes: Ints, owner: Ints) -> Ints:
+    """Return the offset of each value behind the first of the same owner; those of one owner lie together."""
+    total = np.cumsum(sizes) - sizes
+    return total - total[np.searchsorted(owner, owner)] if len(owner) else total
+
+
+def write_words(output: Bytes, starts: Ints, values: npt.NDArray[np.generic]) -> None:
+    """Write numbers of four bytes, uint32 or float32, to some places."""
+    output[starts[:, None] + np.arange(4)] = values.view(np.uint8).reshape(-1, 4)
+
+
+def large_binary(offsets: Ints, data: Bytes) -> pa.LargeBinaryArray:
+    """Return binary values that lie one behind the other."""
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int64)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)

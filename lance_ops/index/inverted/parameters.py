@@ -6,7 +6,8 @@ from typing import Any
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.index.inverted.layout import COLUMNS, TRANSDUCER, SegmentLayout
-from lance_ops.index.inverted.postings import SMALL_BLOCK, PostingFormat
+from lance_ops.index.inverted.postings import LARGE_BLOCK, SMALL_BLOCK, PostingFormat
+from lance_ops.index.inverted.tokenizers.documents import TEXT
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters, text_parameters
 from lance_ops.pb import table_pb2
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -16,7 +17,9 @@ _MEMORY = "memory_limit"
 _VOCABULARY = "vocabulary"
 _MEBIBYTE = 1 << 20
 _DEFAULT_MEMORY = 512
-_FORMATS = (0, 1, 2)
+_FORMATS = (0, 1, 2, 3)
+_LARGE_FORMAT = 3
+"""The format of segments with blocks of 256 documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +28,10 @@ class BuildParameters:
 
     Attributes:
         text: How texts are cut into words.
-        format_version: 2, which releases of the peer since 4 read, or 1, which those since 0.30 read and
-            which takes more bytes. 0 is 1 without a place for fragments that are gone, which releases before
-            4 do not look at: such a segment is written anew where a compaction removes rows.
+        format_version: 2, which releases of the peer since 4 read; 3, which release 14 writes for blocks of
+            256 documents; or 1, which those since 0.30 read and which takes more bytes. 0 is 1 without a
+            place for fragments that are gone, which releases before 4 do not look at: such a segment is
+            written anew where a compaction removes rows.
         memory_limit: MiB that a task may hold, about; a partition is written when they are full.
         vocabulary: How words are kept; "" for what goes with the format. The peer merges segments of one
             index only if they keep their words alike.
@@ -39,8 +43,12 @@ class BuildParameters:
     vocabulary: str = ""
 
     @classmethod
-    def of_user(cls, given: Mapping[str, Any]) -> "BuildParameters":
+    def of_user(cls, given: Mapping[str, Any], tokenizer: str = TEXT) -> "BuildParameters":
         """What a user asks for.
+
+        Args:
+            given: The parameters.
+            tokenizer: The `lance_tokenizer` that goes with the column.
 
         Raises:
             InvalidArgumentError: Names the parameter, and what is known.
@@ -48,14 +56,20 @@ class BuildParameters:
         """
         own = {name: given[name] for name in (_FORMAT, _MEMORY) if name in given}
         if own.get(_FORMAT, 2) not in _FORMATS:
-            raise InvalidArgumentError(f"no {_FORMAT} {own[_FORMAT]!r}", field=_FORMAT, hint="0, 1 or 2")
+            raise InvalidArgumentError(f"no {_FORMAT} {own[_FORMAT]!r}", field=_FORMAT, hint="0, 1, 2 or 3")
         memory = own.get(_MEMORY, 1)
         if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
             raise InvalidArgumentError(f"{_MEMORY} cannot be {memory!r}", field=_MEMORY, hint="MiB")
-        text = text_parameters({name: value for name, value in given.items() if name not in own})
-        if text.block_size != SMALL_BLOCK:
+        text = text_parameters({name: value for name, value in given.items() if name not in own}, tokenizer)
+        if text.block_size not in (SMALL_BLOCK, LARGE_BLOCK):
             raise InvalidArgumentError(
-                f"blocks of {text.block_size} documents are read, and not written", field="block_size"
+                f"block_size cannot be {text.block_size}", field="block_size", hint="128 or 256"
+            )
+        if text.block_size == LARGE_BLOCK and own.setdefault(_FORMAT, _LARGE_FORMAT) != _LARGE_FORMAT:
+            raise InvalidArgumentError(
+                f"{_FORMAT} {own[_FORMAT]} has no blocks of {LARGE_BLOCK} documents",
+                field=_FORMAT,
+                hint=f"{_FORMAT}={_LARGE_FORMAT}, or block_size={SMALL_BLOCK}",
             )
         return cls(text, **own)
 
@@ -64,7 +78,10 @@ class BuildParameters:
         """How a segment was made, as far as it can be made here."""
         least = 1 if layout.names_deleted else 0
         version = min(max(layout.format_version, 1), _FORMATS[-1])
-        return cls(layout.parameters, least if version == 1 else version, vocabulary=layout.vocabulary)
+        if layout.postings.block_size == LARGE_BLOCK:
+            version = _LARGE_FORMAT
+        text = layout.parameters.with_block_size(layout.postings.block_size)
+        return cls(text, least if version == 1 else version, vocabulary=layout.vocabulary)
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> "BuildParameters":
@@ -88,9 +105,9 @@ class BuildParameters:
     def layout(self, partitions: tuple[int, ...] = ()) -> SegmentLayout:
         """How the segment is stored."""
         return SegmentLayout(
-            self.text.with_block_size(SMALL_BLOCK),
+            self.text,
             partitions,
-            PostingFormat(SMALL_BLOCK, self.format_version > 1),
+            PostingFormat(self.text.block_size, self.format_version > 1),
             vocabulary=self.words_as,
             format_version=max(self.format_version, 1),
             names_deleted=self.format_version > 0,
@@ -105,7 +122,7 @@ class BuildParameters:
     def index_version(self) -> int:
         """Least version of a reader: what knows no newer format knows words as a column."""
         if self.format_version > 1:
-            return 2
+            return self.format_version
         return 0 if self.words_as == COLUMNS else 1
 
 

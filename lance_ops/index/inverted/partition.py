@@ -11,7 +11,7 @@ from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.index.inverted import postings as posting_lists
-from lance_ops.index.inverted.bm25 import rounded_sizes
+from lance_ops.index.inverted.bm25 import scored_sizes
 from lance_ops.index.inverted.layout import SegmentLayout, documents_file, postings_file, tokens_file
 from lance_ops.index.inverted.packing import Ints
 from lance_ops.index.inverted.positions import ListedPositions, StreamedPositions, WordPositions
@@ -24,6 +24,7 @@ from lance_ops.table.manifest.row_set import Addresses
 POSTING = "_posting"
 LENGTH = "_length"
 MAX_SCORE = "_max_score"
+IMPACTS = "_impacts"
 LISTED = "_position"
 STREAM = "_compressed_position"
 STREAM_OFFSETS = "_position_block_offset"
@@ -88,9 +89,7 @@ class Partition:
     @cached_property
     def scored_sizes(self) -> npt.NDArray[np.uint32]:
         """Sizes of all documents, as scores rest on them."""
-        sizes = self.documents.sizes
-        is_large = self.layout.postings.block_size == posting_lists.LARGE_BLOCK
-        return np.ascontiguousarray(rounded_sizes(sizes) if is_large else sizes)
+        return scored_sizes(self.documents.sizes, self.layout.postings.block_size)
 
     @cached_property
     def invert(self) -> FileReader:

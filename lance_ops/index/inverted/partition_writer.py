@@ -12,8 +12,8 @@ from lance_ops.encoding.kernels.fronts.index import posting_lists
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.inverted import positions as layouts_of_positions
-from lance_ops.index.inverted import postings
-from lance_ops.index.inverted.bm25 import K1, document_weights, norms, word_weights
+from lance_ops.index.inverted.bm25 import K1, document_weights, norms, scored_sizes, word_weights
+from lance_ops.index.inverted.impacts import encode_impacts, size_codes
 from lance_ops.index.inverted.layout import (
     TRANSDUCER,
     SegmentLayout,
@@ -23,6 +23,7 @@ from lance_ops.index.inverted.layout import (
 )
 from lance_ops.index.inverted.packing import Ints
 from lance_ops.index.inverted.partition import (
+    IMPACTS,
     LENGTH,
     LISTED,
     MAX_SCORE,
@@ -33,6 +34,7 @@ from lance_ops.index.inverted.partition import (
     STREAM_OFFSETS,
     TOTAL_TOKENS,
 )
+from lance_ops.index.inverted.posting_encoder import encode
 from lance_ops.index.inverted.token_set import column_table, transducer_table
 from lance_ops.storage import Store
 from lance_ops.table.manifest.index_metadata import IndexFile
@@ -212,7 +214,9 @@ class PartitionWriter:
     ) -> Iterator[pa.Table]:
         words = len(entries)
         bounds = np.concatenate(([0], np.cumsum(entries)))
-        norms_of = norms(sizes, int(sizes.sum(dtype=np.int64)), len(sizes))
+        scored = scored_sizes(sizes, self._layout.postings.block_size)
+        norms_of = norms(scored, int(sizes.sum(dtype=np.int64)), len(sizes))
+        codes = size_codes(sizes)
         first = 0
         while first < words:
             # At least one word, and others as long as they are not too many.
@@ -220,7 +224,9 @@ class PartitionWriter:
             last = min(max(last, first + 1), words)
             part = slice(int(bounds[first]), int(bounds[last]))
             owners = np.repeat(np.arange(last - first, dtype=np.uint32), entries[first:last])
-            yield self._posting_table(schema, owners, last - first, documents[part], extra[part], norms_of)
+            yield self._posting_table(
+                schema, owners, last - first, documents[part], extra[part], norms_of, codes
+            )
             first = last
 
     def _posting_table(
@@ -231,6 +237,7 @@ class PartitionWriter:
         documents: npt.NDArray[np.uint32],
         extra: npt.NDArray[np.uint32],
         norms_of: npt.NDArray[np.float32],
+        codes: npt.NDArray[np.uint8],
     ) -> pa.Table:
         with_position = self._layout.parameters.with_position
         counts = extra
@@ -244,12 +251,15 @@ class PartitionWriter:
         weights = word_weights(lengths, len(norms_of))
         scores = document_weights(counts, norms_of[documents]) / (K1 + np.float32(1))
         scores = np.asarray(scores * (weights * (K1 + np.float32(1)))[entries], np.float32)
-        encoded = postings.encode(
-            documents, counts, scores, lengths, varint_tail=self._layout.postings.varint_tail
-        )
+        form = self._layout.postings
+        encoded = encode(documents, counts, scores, lengths, form)
         columns = [encoded.blocks, pa.array(encoded.best), pa.array(encoded.lengths)]
+        if self._layout.has_impacts:
+            columns.append(encode_impacts(documents, counts, codes[documents], lengths, form.block_size))
         if with_position and self._layout.streams_positions:
-            columns += layouts_of_positions.encode_streams(extra, counts.astype(np.int64), lengths)
+            columns += layouts_of_positions.encode_streams(
+                extra, counts.astype(np.int64), lengths, form.block_size
+            )
         elif with_position:
             columns.append(layouts_of_positions.encode_lists(extra, counts.astype(np.int64), lengths))
         return pa.table(columns, schema=schema)
@@ -274,6 +284,8 @@ def postings_schema(layout: SegmentLayout) -> pa.Schema:
     """Columns of `part_N_invert.lance`."""
     binaries = pa.list_(pa.field("item", pa.large_binary()))
     columns = [(POSTING, binaries), (MAX_SCORE, pa.float32()), (LENGTH, pa.uint32())]
+    if layout.has_impacts:
+        columns.append((IMPACTS, binaries))
     if layout.streams_positions:
         columns += [(STREAM, pa.large_binary()), (STREAM_OFFSETS, pa.list_(pa.field("item", pa.uint32())))]
     elif layout.parameters.with_position:

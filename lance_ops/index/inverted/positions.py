@@ -16,7 +16,6 @@ import pyarrow as pa
 from lance_ops.errors import CorruptFileError
 from lance_ops.index.inverted import packing
 from lance_ops.index.inverted.packing import Bytes, Ints
-from lance_ops.index.inverted.postings import SMALL_BLOCK, large_binary
 
 Positions = npt.NDArray[np.int64]
 _GROUP = 128
@@ -172,14 +171,15 @@ def encode_lists(positions: npt.NDArray[np.uint32], counts: Ints, lengths: Ints)
             long.append((int(bounds[document]) + 1 + number, value))
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     output = np.zeros(offsets[-1], np.uint8)
-    _put(output, offsets[bounds[:-1]], counts)
+    packing.write_words(output, offsets[bounds[:-1]], counts.astype("<u4"))
     owner = np.repeat(np.arange(len(short)), counts[short])
     place = np.arange(len(owner)) - np.concatenate(([0], np.cumsum(counts[short])))[owner]
     starts = offsets[bounds[short] + 1]
-    _put(output, starts[owner] + 4 * place, positions[firsts[short][owner] + place])
+    listed = positions[firsts[short][owner] + place].astype("<u4")
+    packing.write_words(output, starts[owner] + 4 * place, listed)
     for number, value in long:
         output[offsets[number] : offsets[number + 1]] = np.frombuffer(value, np.uint8)
-    documents = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), large_binary(offsets, output))
+    documents = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), packing.large_binary(offsets, output))
     words = np.concatenate(([0], np.cumsum(lengths)))
     return pa.ListArray.from_arrays(pa.array(words, pa.int32()), documents)
 
@@ -197,21 +197,21 @@ def _block_value(values: npt.NDArray[np.uint32]) -> bytes:
 
 
 def encode_streams(
-    positions: npt.NDArray[np.uint32], counts: Ints, lengths: Ints
+    positions: npt.NDArray[np.uint32], counts: Ints, lengths: Ints, block_size: int
 ) -> tuple[pa.LargeBinaryArray, pa.ListArray]:
     """Positions of several words in the newer layout: their streams, and where the blocks of each begin.
 
-    Args: see `encode_lists`.
+    Args: see `encode_lists`; block_size: documents of a full block of the postings.
     """
     firsts = np.concatenate(([0], np.cumsum(counts)))
     steps = np.diff(positions, prepend=np.zeros(1, positions.dtype))
     steps[firsts[:-1][counts > 0]] = positions[firsts[:-1][counts > 0]]
-    # Blocks of postings, of 128 documents of one word, and how many positions each has.
-    blocks_of = -(-lengths // SMALL_BLOCK)
+    # Blocks of the postings of one word, and how many positions each has.
+    blocks_of = -(-lengths // block_size)
     first_block = np.concatenate(([0], np.cumsum(blocks_of)))
     word = np.repeat(np.arange(len(lengths)), blocks_of)
     word_start = np.concatenate(([0], np.cumsum(lengths)))
-    block_start = word_start[word] + (np.arange(len(word)) - first_block[word]) * SMALL_BLOCK
+    block_start = word_start[word] + (np.arange(len(word)) - first_block[word]) * block_size
     held = np.diff(firsts[np.append(block_start, len(counts))])
     groups, rest = np.divmod(held, _GROUP)
 
@@ -229,14 +229,16 @@ def encode_streams(
     tail_bytes = np.bincount(tail_block, tail_sizes, len(held)).astype(np.int64)
     offsets = np.concatenate(([0], np.cumsum(packed_bytes + tail_bytes)))
     output = np.zeros(offsets[-1], np.uint8)
-    at = offsets[group_block] + _before(group_sizes, group_block)
+    at = offsets[group_block] + packing.offsets_in_owner(group_sizes, group_block)
     output[at] = widths
     packing.pack_into(output, at + 1, steps[rows], widths)
     packing.write_varints(
-        output, (offsets[:-1] + packed_bytes)[tail_block] + _before(tail_sizes, tail_block), tail
+        output,
+        (offsets[:-1] + packed_bytes)[tail_block] + packing.offsets_in_owner(tail_sizes, tail_block),
+        tail,
     )
 
-    streams = large_binary(offsets[first_block], output)
+    streams = packing.large_binary(offsets[first_block], output)
     relative = (offsets[:-1] - offsets[first_block[word]]).astype(np.uint32)
     return streams, pa.ListArray.from_arrays(pa.array(first_block, pa.int32()), pa.array(relative))
 
@@ -246,15 +248,6 @@ def _some(values: Positions, counts: Ints, documents: Ints) -> Positions:
     wanted = np.zeros(len(counts), np.bool_)
     wanted[documents] = True
     return values[np.repeat(wanted, counts)]
-
-
-def _before(sizes: Ints, owner: Ints) -> Ints:
-    total = np.cumsum(sizes) - sizes
-    return total - total[np.searchsorted(owner, owner)] if len(owner) else total
-
-
-def _put(output: Bytes, starts: Ints, values: npt.NDArray[np.generic]) -> None:
-    output[starts[:, None] + np.arange(4)] = values.astype("<u4").view(np.uint8).reshape(-1, 4)
 
 
 def _damage(problem: str, path: str) -> CorruptFileError:

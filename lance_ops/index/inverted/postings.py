@@ -117,7 +117,7 @@ def decode_many(blocks: pa.LargeBinaryArray, lengths: Ints, form: PostingFormat,
         rows = target[chosen][:, None] + np.arange(size)
         documents[rows], counts[rows] = _full_blocks(data, offsets[chosen], offsets[chosen + 1], form, path)
     tails = np.flatnonzero(held < size)
-    rows, _ = _expand(target[tails], held[tails])
+    rows, _ = packing.expand(target[tails], held[tails])
     documents[rows], counts[rows] = _tails(data, offsets[tails], offsets[tails + 1], held[tails], form, path)
     ascends = np.diff(documents) > 0
     ascends[np.cumsum(lengths[lengths > 0])[:-1] - 1] = True
@@ -170,16 +170,16 @@ def _tails(
     starts = starts + form.head_bytes
     if (starts > stops).any():
         raise _damage("a block is cut off", path)
-    places, owner = _expand(np.zeros(len(lengths), np.int64), lengths)
+    places, owner = packing.expand(np.zeros(len(lengths), np.int64), lengths)
     before = np.concatenate(([0], np.cumsum(2 * lengths)))[:-1]
     at = before[owner] + places
     if not form.varint_tail:
         if (stops - starts != 8 * lengths).any():
             raise _damage("the last block is cut off", path)
-        bytes_of, _ = _expand(starts, stops - starts)
+        bytes_of, _ = packing.expand(starts, stops - starts)
         numbers = np.ascontiguousarray(data[bytes_of]).view("<u4")
         return numbers[at].astype(np.int64), numbers[at + lengths[owner]].astype(np.uint32)
-    bytes_of, bytes_owner = _expand(starts, stops - starts)
+    bytes_of, bytes_owner = packing.expand(starts, stops - starts)
     own = data[bytes_of]
     if (np.bincount(bytes_owner[own < 0x80], minlength=len(lengths)) != 2 * lengths).any():
         raise _damage("numbers of a posting list are cut off", path)
@@ -188,141 +188,6 @@ def _tails(
     first = np.concatenate(([0], np.cumsum(lengths)))[:-1]
     skipped = np.where(first > 0, total[np.maximum(first - 1, 0)], 0) if len(total) else first
     return total - skipped[owner], values[at + lengths[owner]]
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedPostings:
-    """Posting lists of several words, as they are stored.
-
-    Attributes:
-        blocks: List of large_binary, one list a word.
-        best: Greatest score of each word, float32.
-        lengths: Documents of each word.
-    """
-
-    blocks: pa.ListArray
-    best: npt.NDArray[np.float32]
-    lengths: npt.NDArray[np.uint32]
-
-
-def encode(
-    documents: npt.NDArray[np.uint32],
-    counts: npt.NDArray[np.uint32],
-    scores: npt.NDArray[np.float32],
-    lengths: Ints,
-    *,
-    varint_tail: bool,
-) -> EncodedPostings:
-    """Store posting lists one behind the other, in blocks of 128.
-
-    Args:
-        documents: Of all words, those of one ascending.
-        counts: How often each holds the word.
-        scores: What each would score.
-        lengths: Documents of each word, none without.
-        varint_tail: Whether the last block of each has varints.
-    """
-    size = SMALL_BLOCK
-    if posting_lists.available():
-        output, offsets, best = posting_lists.encode(
-            documents=documents,
-            counts=counts,
-            scores=scores,
-            lengths=lengths,
-            block_size=size,
-            varint_tail=varint_tail,
-        )
-        return _encoded(output, offsets, best, lengths)
-    firsts = np.concatenate(([0], np.cumsum(lengths)))[:-1]
-    blocks_of = -(-lengths // size)
-    first_block = np.concatenate(([0], np.cumsum(blocks_of)))
-    owner = np.repeat(np.arange(len(lengths)), blocks_of)
-    place = np.arange(first_block[-1]) - first_block[owner]
-    start = firsts[owner] + place * size
-    held = np.minimum(lengths[owner] - place * size, size)
-    is_full = held == size
-
-    steps = np.diff(documents, prepend=documents[:1])
-    # The first of a block (and of a list) is not a step from the one before.
-    steps[start] = 0
-    full = np.flatnonzero(is_full)
-    rows = start[full][:, None] + np.arange(size)
-    step_widths, count_widths = packing.widths_of(steps[rows]), packing.widths_of(counts[rows])
-    sizes = np.zeros(len(owner), np.int64)
-    sizes[full] = _SCORE_BYTES + 4 + 2 + packing.packed_bytes(step_widths, size)
-    sizes[full] += packing.packed_bytes(count_widths, size)
-
-    tails = np.flatnonzero(~is_full)
-    tail_rows, tail_owner = _expand(start[tails], held[tails])
-    values = np.concatenate((documents[tail_rows], counts[tail_rows]))
-    if varint_tail:
-        in_tail = tail_rows > start[tails][tail_owner]
-        values[: len(tail_rows)] = np.where(
-            in_tail, np.diff(documents, prepend=0)[tail_rows], documents[tail_rows]
-        )
-        value_sizes = packing.varint_sizes(values)
-    else:
-        value_sizes = np.full(len(values), 4, np.int64)
-    document_sizes, count_sizes = value_sizes[: len(tail_rows)], value_sizes[len(tail_rows) :]
-    document_bytes = np.bincount(tail_owner, document_sizes, len(tails)).astype(np.int64)
-    count_bytes = np.bincount(tail_owner, count_sizes, len(tails)).astype(np.int64)
-    sizes[tails] = _SCORE_BYTES + document_bytes + count_bytes
-
-    offsets = np.concatenate(([0], np.cumsum(sizes)))
-    output = np.zeros(offsets[-1], np.uint8)
-    best = np.maximum.reduceat(scores, start) if len(start) else np.zeros(0, np.float32)
-    _put(output, offsets[:-1], best.astype("<f4"))
-    at = offsets[full] + _SCORE_BYTES
-    _put(output, at, documents[start[full]].astype("<u4"))
-    output[at + 4] = step_widths
-    packing.pack_into(output, at + 5, steps[rows], step_widths)
-    at = at + 5 + packing.packed_bytes(step_widths, size)
-    output[at] = count_widths
-    packing.pack_into(output, at + 1, counts[rows], count_widths)
-
-    places = np.concatenate(
-        (
-            (offsets[tails] + _SCORE_BYTES)[tail_owner] + _before(document_sizes, tail_owner),
-            (offsets[tails] + _SCORE_BYTES + document_bytes)[tail_owner] + _before(count_sizes, tail_owner),
-        )
-    )
-    if varint_tail:
-        packing.write_varints(output, places, values)
-    else:
-        _put(output, places, values.astype("<u4"))
-    return _encoded(output, offsets, best, lengths)
-
-
-def _encoded(output: Bytes, offsets: Ints, best: npt.NDArray[np.float32], lengths: Ints) -> EncodedPostings:
-    first_block = np.concatenate(([0], np.cumsum(-(-lengths // SMALL_BLOCK))))
-    blocks = pa.ListArray.from_arrays(pa.array(first_block, pa.int32()), large_binary(offsets, output))
-    best_of = np.maximum.reduceat(best, first_block[:-1]) if len(best) else np.zeros(0, np.float32)
-    return EncodedPostings(blocks, best_of, lengths.astype(np.uint32))
-
-
-def large_binary(offsets: Ints, data: Bytes) -> pa.LargeBinaryArray:
-    """Binary values that lie one behind the other."""
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int64)), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
-
-
-def _expand(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-    """All numbers of some ranges, and which range each is of."""
-    owner = np.repeat(np.arange(len(starts)), lengths)
-    before = np.concatenate(([0], np.cumsum(lengths)))[:-1]
-    return starts[owner] + np.arange(len(owner)) - before[owner], owner
-
-
-def _before(sizes: Ints, owner: Ints) -> Ints:
-    """What lies before each value of the same owner; those of one owner lie together."""
-    total = np.cumsum(sizes) - sizes
-    first = np.searchsorted(owner, owner, side="left")
-    return total - total[first] if len(owner) else total
-
-
-def _put(output: Bytes, starts: Ints, values: npt.NDArray[np.generic]) -> None:
-    """Write numbers of four bytes to some places."""
-    output[starts[:, None] + np.arange(4)] = values.view(np.uint8).reshape(-1, 4)
 
 
 def _buffers(blocks: pa.LargeBinaryArray) -> tuple[Bytes, Ints]:

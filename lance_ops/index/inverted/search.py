@@ -22,6 +22,7 @@ from lance_ops.index.inverted.query import (
     TextQuery,
 )
 from lance_ops.index.inverted.tokenizers.analyzer import Analyzer
+from lance_ops.index.inverted.tokenizers.documents import JSON
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.opened import opened
 from lance_ops.index.reading import reading
@@ -112,7 +113,7 @@ def rows_with_words(dataset: Snapshot, segment: IndexMetadata, text: str) -> Add
     with reading(segment):
         require_rows(segment)
         layout, partitions = _partitions(dataset, segment)
-    if layout.parameters.base_tokenizer != _RUNS:
+    if layout.parameters.base_tokenizer != _RUNS or layout.parameters.lance_tokenizer == JSON:
         return None
     words = Analyzer(layout.parameters).words(pa.array([text], pa.string())).vocabulary
     if not words:

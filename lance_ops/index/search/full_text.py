@@ -1,20 +1,21 @@
 """Full-text search: by the inverted indices of the columns of a query, and by reading what none covers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from lance_ops.errors import UnreadableIndexError, UnsupportedError
+from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.index.column import value_type
 from lance_ops.index.coverage import effective_fragments, listed_coverage
 from lance_ops.index.inverted.column_search import UNINDEXED
 from lance_ops.index.inverted.layout import read_text_parameters
 from lance_ops.index.inverted.query import TextQuery, columns_of, parse_text_query
 from lance_ops.index.inverted.search import TextSource, search_text
-from lance_ops.index.inverted.tokenizers.lists import holds_texts
+from lance_ops.index.inverted.tokenizers.lists import holds_texts, tokenizer_of
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading, warn_unreadable
@@ -156,7 +157,7 @@ def _check_texts(dataset: Dataset, column: str) -> None:
         raise UnsupportedError(
             f"column {column!r} is {field.storage_type}, and no text",
             field="full_text_query",
-            hint="search a column of texts or of lists of texts",
+            hint="search a column of texts, of lists of texts or of JSON documents",
         )
 
 
@@ -176,7 +177,9 @@ def _parameters(dataset: Dataset, segments: Sequence[IndexMetadata]) -> TextPara
     for segment in segments:
         said = TextParameters.from_details(segment.details)
         if said is not None:
-            return said
+            # Entries do not say what the values of the column are.
+            field = dataset.lance_schema.field(dataset.lance_schema.path(segment.fields[0]))
+            return replace(said, lance_tokenizer=tokenizer_of(field))
     assert first is not None
     raise first
 
@@ -184,6 +187,7 @@ def _parameters(dataset: Dataset, segments: Sequence[IndexMetadata]) -> TextPara
 def _texts(
     dataset: Dataset, column: str, fragments: frozenset[int], wanted: RowSet | None
 ) -> Iterator[pa.Table]:
-    wanted_type = value_type(dataset.lance_schema.field(column))
+    field = dataset.lance_schema.field(column)
+    wanted_type = pa.string() if field.logical_type == JSON_TYPE else value_type(field)
     for batch in scanned_rows(dataset, column, fragments, wanted):
         yield pa.table({"values": batch.column(0).cast(wanted_type), "ids": batch.column(2)})

@@ -55,8 +55,8 @@ INDEX_VERSIONS: Mapping[str, KindVersions] = {
     "rtreeindexdetails": _EITHER,
     "zonemapindexdetails": KindVersions({0: _ADDRESSES}),
     "bloomfilterindexdetails": KindVersions({0: _ADDRESSES}),
-    # 0 has its words in a column, 1 and 2 as a transducer, 2 smaller posting lists, too.
-    "invertedindexdetails": KindVersions({0: _IDS, 1: _IDS, 2: _IDS}),
+    # 0 has its words in a column, the others as a transducer; 2 smaller posting lists, 3 impacts, too.
+    "invertedindexdetails": KindVersions({0: _IDS, 1: _IDS, 2: _IDS, 3: _IDS}),
     # The peer writes 1 (2 for IVF_RQ) and reads 0; its releases up to 0.30 use an entry of 0 only.
     "vectorindexdetails": KindVersions({0: _IDS, 1: _IDS, 2: _IDS}),
     "minhashlshindexdetails": KindVersions({0: _IDS}),

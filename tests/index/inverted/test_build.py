@@ -27,7 +27,9 @@ PARAMETERS: list[dict[str, Any]] = [
     {},
     {"format_version": 2},
     {"with_position": True},
-    {"with_position": True, "format_version": 2},
+    {"with_position": True, "format_version": 3},
+    {"block_size": 256},
+    {"with_position": True, "block_size": 256},
     {"base_tokenizer": "ngram"},
     {"base_tokenizer": "whitespace", "language": "German", "custom_stop_words": ["big"]},
     {"base_tokenizer": "raw", "stem": False, "remove_stop_words": False, "max_token_length": None},
@@ -58,7 +60,7 @@ def test_the_peer_searches_what_we_built_as_we_do(
     assert lo.fsck(uri, deep=True).ok
 
 
-@pytest.mark.parametrize("format_version", [1, 2])
+@pytest.mark.parametrize("format_version", [1, 2, 3])
 def test_a_small_memory_makes_several_partitions_that_count_together(
     tmp_path: Path, format_version: int
 ) -> None:
@@ -126,7 +128,7 @@ def _check_rows(uri: str) -> None:
 
 @given(
     happens=st.lists(st.tuples(st.sampled_from(ACTIONS), st.booleans()), min_size=1, max_size=5),
-    parameters=st.sampled_from(PARAMETERS[:4]),
+    parameters=st.sampled_from(PARAMETERS[:6]),
     stable=st.booleans(),
     first_by_peer=st.booleans(),
     seed=st.integers(0, 99),
@@ -182,9 +184,10 @@ def test_an_index_whose_tokenizer_is_not_known_here_is_kept_and_moved(tmp_path: 
     ("column", "parameters", "field"),
     [
         ("x", {}, "column"),
-        ("t", {"format_version": 3}, "format_version"),
+        ("t", {"format_version": 4}, "format_version"),
+        ("t", {"format_version": 2, "block_size": 256}, "format_version"),
         ("t", {"memory_limit": 0}, "memory_limit"),
-        ("t", {"block_size": 256}, "block_size"),
+        ("t", {"block_size": 512}, "block_size"),
     ],
 )
 def test_what_cannot_be_built_is_refused(

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from lance_ops.errors import CorruptFileError
 from lance_ops.index.inverted import packing, positions, postings
 from lance_ops.index.inverted.positions import ListedPositions, StreamedPositions
+from lance_ops.index.inverted.posting_encoder import encode
 from lance_ops.index.inverted.postings import PostingFormat
 from tests.safety.profile import examples
 
+FORMS = [PostingFormat(), PostingFormat(varint_tail=True), PostingFormat(256, True)]
 _u32 = st.integers(0, 2**32 - 1)
 
 
@@ -73,23 +75,22 @@ def _words(draw: st.DrawFn) -> list[list[tuple[int, list[int]]]]:
     return words
 
 
-@given(words=_words(), varint_tail=st.booleans())
+@given(words=_words(), form=st.sampled_from(FORMS))
 @examples(40)
 def test_posting_lists_come_back_with_their_positions(
-    words: list[list[tuple[int, list[int]]]], varint_tail: bool
+    words: list[list[tuple[int, list[int]]]], form: PostingFormat
 ) -> None:
     documents = np.array([document for held in words for document, _ in held], np.uint32)
     counts = np.array([len(places) for held in words for _, places in held], np.uint32)
     lengths = np.array([len(held) for held in words], np.int64)
     places = np.array([place for held in words for _, own in held for place in own], np.uint32)
     scores = np.linspace(0, 1, len(documents), dtype=np.float32)
-    encoded = postings.encode(documents, counts, scores, lengths, varint_tail=varint_tail)
-    form = PostingFormat(varint_tail=varint_tail)
+    encoded = encode(documents, counts, scores, lengths, form)
     together = postings.decode_many(encoded.blocks.flatten(), lengths, form, "x")
     assert together.documents.tolist() == documents.tolist()
     assert together.counts.tolist() == counts.tolist()
     lists = positions.encode_lists(places, counts.astype(np.int64), lengths)
-    streams, offsets = positions.encode_streams(places, counts.astype(np.int64), lengths)
+    streams, offsets = positions.encode_streams(places, counts.astype(np.int64), lengths, form.block_size)
     ends = np.cumsum(lengths)
     assert encoded.best.tolist() == [scores[end - 1] for end in ends]
     for number, held in enumerate(words):
@@ -99,7 +100,12 @@ def test_posting_lists_come_back_with_their_positions(
         wanted = [place for n in some for place in held[n][1]]
         listed = ListedPositions(lists[number].values, one.counts, "x")
         streamed = StreamedPositions(
-            streams[number].as_py(), np.array(offsets[number].as_py(), np.uint32), one.counts, 128, True, "x"
+            streams[number].as_py(),
+            np.array(offsets[number].as_py(), np.uint32),
+            one.counts,
+            form.block_size,
+            True,
+            "x",
         )
         for layout in (listed, streamed):
             found, sizes = layout.of(some)
@@ -107,20 +113,18 @@ def test_posting_lists_come_back_with_their_positions(
             assert sizes.tolist() == [len(held[n][1]) for n in some]
 
 
-@pytest.mark.parametrize("varint_tail", [False, True])
-def test_a_posting_list_that_is_cut_off_is_damage(varint_tail: bool) -> None:
-    documents = np.arange(200, dtype=np.uint32) * 3
-    counts = np.ones(200, np.uint32)
-    encoded = postings.encode(
-        documents, counts, counts.astype(np.float32), np.array([200]), varint_tail=varint_tail
-    )
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_a_posting_list_that_is_cut_off_is_damage(form: PostingFormat) -> None:
+    documents = np.arange(300, dtype=np.uint32) * 3
+    counts = np.ones(300, np.uint32)
+    counts[7] = 1000
+    encoded = encode(documents, counts, counts.astype(np.float32), np.array([300]), form)
     blocks = encoded.blocks[0].as_py()
-    form = PostingFormat(varint_tail=varint_tail)
     for number, block in enumerate(blocks):
         for size in range(len(block)):
             cut = [*blocks[:number], block[:size], *blocks[number + 1 :]]
             with pytest.raises(CorruptFileError):
-                postings.decode_many(pa.array(cut, pa.large_binary()), np.array([200]), form, "x")
-    for length in (0, 1, 128, 199, 201, 1000):
+                postings.decode_many(pa.array(cut, pa.large_binary()), np.array([300]), form, "x")
+    for length in (0, 1, 128, 256, 299, 301, 1000):
         with pytest.raises(CorruptFileError):
             postings.decode_many(pa.array(blocks, pa.large_binary()), np.array([length]), form, "x")

@@ -45,7 +45,7 @@ def check(uri: str) -> None:
         assert np.allclose(ours["_score"].to_pylist(), told, atol=1e-5)
 
 
-@pytest.mark.parametrize("format_version", [0, 1, 2])
+@pytest.mark.parametrize("format_version", [0, 1, 2, 3])
 @pytest.mark.parametrize("with_position", [False, True])
 def test_documents_of_rows_that_are_gone_are_named_as_such_or_left_out(
     tmp_path: Path, format_version: int, with_position: bool

@@ -24,6 +24,7 @@ FORMATS = [
     {"format_version": 2},
     {"format_version": 1, "with_position": True},
     {"format_version": 2, "with_position": True},
+    {"format_version": 3},
     {"block_size": 256, "with_position": True},
     {"base_tokenizer": "whitespace", "stem": False, "with_position": True},
     {"base_tokenizer": "ngram"},

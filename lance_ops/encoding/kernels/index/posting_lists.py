@@ -8,9 +8,9 @@ _PLACES = types.Array(types.int64, 1, "C", readonly=True)
 _WORDS = types.Array(types.uint32, 1, "C", readonly=True)
 _SCORES = types.Array(types.float32, 1, "C", readonly=True)
 
-_SCORE_BYTES = 4
 _LARGE = 256
 _MAX_VARINT_BYTES = 5
+_MAX_EXCEPTIONS = 31
 _DAMAGED = -1
 
 
@@ -214,12 +214,36 @@ def _put_varint(output, at, value):  # type: ignore[no-untyped-def]
     return at + 1
 
 
+@njit(types.int64(_WORDS, types.int64, types.int64, types.int64[::1]), cache=True, nogil=True)
+def _width(counts, row, size, having):  # type: ignore[no-untyped-def]
+    having[:] = 0
+    for place in range(size):
+        having[_bits(counts[row + place])] += 1
+    best = np.int64(32)
+    while best > 0 and having[best] == 0:
+        best -= 1
+    if size != _LARGE:
+        return best
+    least, wide = size * best // 8, np.int64(0)
+    for width in range(best - 1, -1, -1):
+        wide += having[width + 1]
+        if wide > _MAX_EXCEPTIONS:
+            break
+        cost = size * width // 8
+        for bits in range(width + 1, 33):
+            cost += having[bits] * (1 + (bits - width + 6) // 7)
+        if cost < least:
+            best, least = np.int64(width), cost
+    return best
+
+
 @njit(
     types.int64(
         _WORDS,
         _WORDS,
         _SCORES,
         _PLACES,
+        types.int64,
         types.int64,
         types.boolean,
         types.uint8[::1],
@@ -229,8 +253,8 @@ def _put_varint(output, at, value):  # type: ignore[no-untyped-def]
     cache=True,
     nogil=True,
 )
-def encode(documents, counts, scores, lengths, size, varint_tail, output, offsets, best):  # type: ignore[no-untyped-def]
-    """Write posting lists in blocks that begin with their best score.
+def encode(documents, counts, scores, lengths, size, head, varint_tail, output, offsets, best):  # type: ignore[no-untyped-def]
+    """Write posting lists in blocks.
 
     Args:
         documents: Of all lists, those of one ascending.
@@ -238,6 +262,7 @@ def encode(documents, counts, scores, lengths, size, varint_tail, output, offset
         scores: What each would score.
         lengths: Documents of each list.
         size: Documents of a full block.
+        head: Bytes that the caller fills at the beginning of a block.
         varint_tail: Whether blocks that are not full get varints.
         output: Filled; room for 10 bytes a document and 10 a block.
         offsets: Filled: where each block begins, and where the last one ends.
@@ -247,6 +272,7 @@ def encode(documents, counts, scores, lengths, size, varint_tail, output, offset
         Bytes of `output` that are used.
     """
     values, words = np.empty(size, np.uint32), np.empty(size, np.uint32)
+    having = np.empty(33, np.int64)
     at, row, block = np.int64(0), np.int64(0), np.int64(0)
     for length in lengths:
         left = length
@@ -258,7 +284,7 @@ def encode(documents, counts, scores, lengths, size, varint_tail, output, offset
                 greatest = max(greatest, scores[row + place])
             best[block] = greatest
             # Their bytes are put in by the caller, who can look at floats as bytes.
-            at += _SCORE_BYTES
+            at += head
             if held == size:
                 at = _put_word(output, at, documents[row])
                 values[0] = 0
@@ -269,13 +295,24 @@ def encode(documents, counts, scores, lengths, size, varint_tail, output, offset
                 width = _bits(any_bits)
                 output[at] = width
                 at = _pack(output, at + 1, width, size, values, words)
-                any_bits = np.uint32(0)
-                for place in range(size):
-                    values[place] = counts[row + place]
-                    any_bits |= values[place]
-                width = _bits(any_bits)
+                width = _width(counts, row, size, having)
                 output[at] = width
-                at = _pack(output, at + 1, width, size, values, words)
+                at += 1
+                wide_at = at
+                if size == _LARGE:
+                    at += 1
+                kept = np.uint32((np.int64(1) << width) - 1)
+                for place in range(size):
+                    values[place] = counts[row + place] & kept
+                at = _pack(output, at, width, size, values, words)
+                if size == _LARGE:
+                    wide = 0
+                    for place in range(size):
+                        if counts[row + place] > kept:
+                            output[at] = np.uint8(place)
+                            at = _put_varint(output, at + 1, counts[row + place] >> np.uint32(width))
+                            wide += 1
+                    output[wide_at] = wide
             elif varint_tail:
                 at = _put_varint(output, at, documents[row])
                 for place in range(1, held):

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lance_ops.extras import load_extra
 from lance_ops.index.inverted.tokenizers import splitting
+from lance_ops.index.inverted.tokenizers.documents import JSON, Leaf, document_leaves, query_leaves
 from lance_ops.index.inverted.tokenizers.lists import joined_items
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.inverted.tokenizers.splitting import Pieces, Texts
@@ -71,8 +72,16 @@ class Analyzer:
         return _stemming().Stemmer(self.parameters.language.lower(), 0)
 
     def words(self, values: pa.Array) -> Words:
-        """Cut the texts of an array of strings, or of lists of them; a null has no words."""
-        values = joined_items(values)
+        """Cut the texts of an array of strings, or of lists of them; a null has no words.
+
+        Raises:
+            InvalidArgumentError: They should be JSON documents, and one is not.
+        """
+        if self.parameters.lance_tokenizer == JSON:
+            return self.words_of_leaves(document_leaves(values))
+        return self._words_of_texts(joined_items(values))
+
+    def _words_of_texts(self, values: pa.Array) -> Words:
         pieces = self._split(Texts.of(values))
         if values.null_count and self.parameters.base_tokenizer == "raw":
             pieces = _without(pieces, np.asarray(values.is_null().to_numpy(zero_copy_only=False)))
@@ -86,8 +95,29 @@ class Analyzer:
         kept = found >= 0
         return Words(pieces.texts[kept], pieces.positions[kept], found[kept], tuple(numbers))
 
+    def words_of_leaves(self, leaves: Sequence[Leaf]) -> Words:
+        """Words of the values of JSON documents; positions count all words of a document that are kept."""
+        cut = self._words_of_texts(pa.array([leaf.value for leaf in leaves if leaf.is_text], pa.string()))
+        ends = np.searchsorted(cut.texts, np.arange(len(leaves)), side="right").tolist()
+        known = [cut.vocabulary[number] for number in cut.numbers.tolist()]
+        numbers: dict[str, int] = {}
+        found, documents, text, start = [], [], 0, 0
+        for leaf in leaves:
+            words = [leaf.value]
+            if leaf.is_text:
+                words, start, text = known[start : ends[text]], ends[text], text + 1
+            found += [numbers.setdefault(leaf.prefix + word, len(numbers)) for word in words]
+            documents += [leaf.document] * len(words)
+        owners = np.array(documents, np.int64)
+        positions = np.arange(len(owners)) - np.searchsorted(owners, owners)
+        return Words(owners, positions, np.array(found, np.int64), tuple(numbers))
+
     def query_words(self, text: str) -> tuple[tuple[str, int], ...]:
-        """Words of one text with their positions, counted from the first that is kept."""
+        """Words of a query with their positions, counted from the first that is kept.
+
+        Raises:
+            InvalidArgumentError: It is for JSON documents, and has no path or type.
+        """
         if len(text) <= _SHORT:
             return _kept_words(self.parameters, text)
         return _query_words(self, text)
@@ -135,12 +165,16 @@ class Analyzer:
 
 
 def _query_words(analyzer: Analyzer, text: str) -> tuple[tuple[str, int], ...]:
-    if analyzer.parameters.base_tokenizer == "simple" and text.isascii():
+    chosen = analyzer.parameters
+    if chosen.lance_tokenizer != JSON and chosen.base_tokenizer == "simple" and text.isascii():
         # What most questions are takes no arrays.
         words = analyzer.words_of_runs(_ASCII_RUNS.findall(text))
         kept = [(word, place) for place, word in enumerate(words) if word is not None]
         return tuple((word, place - kept[0][1]) for word, place in kept)
-    found = analyzer.words(pa.array([text], pa.string()))
+    if chosen.lance_tokenizer == JSON:
+        found = analyzer.words_of_leaves(query_leaves(text))
+    else:
+        found = analyzer.words(pa.array([text], pa.string()))
     first = int(found.positions[0]) if len(found.positions) else 0
     return tuple(
         (found.vocabulary[number], position - first)

@@ -1,4 +1,7 @@
-"""Lists of texts: the items of a list are one text, with a blank between them, as in pylance."""
+"""Values of columns that are searched for words: texts, lists of texts, and JSON documents.
+
+The items of a list are one text, with a blank between them, as in pylance.
+"""
 
 import numpy as np
 import pyarrow as pa
@@ -7,15 +10,21 @@ import pyarrow.compute as pc
 from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.file.schema.model import Field
 from lance_ops.index.column import value_type
+from lance_ops.index.inverted.tokenizers.documents import JSON, TEXT
 
 
 def holds_texts(field: Field) -> bool:
-    """Whether a column holds texts or lists of texts, which full-text search takes."""
+    """Whether a column holds texts, lists of texts or JSON documents, which full-text search takes."""
     kind = value_type(field)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         items = [child.logical_type for child in field.children]
         return _is_text(kind.value_type) and JSON_TYPE not in items
-    return _is_text(kind) and field.logical_type != JSON_TYPE
+    return _is_text(kind) or field.logical_type == JSON_TYPE
+
+
+def tokenizer_of(field: Field) -> str:
+    """Return the `lance_tokenizer` of the text indices on a column."""
+    return JSON if field.logical_type == JSON_TYPE else TEXT
 
 
 def joined_items(values: pa.Array) -> pa.Array:

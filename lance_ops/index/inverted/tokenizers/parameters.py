@@ -8,11 +8,14 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
+from lance_ops.index.inverted.tokenizers.documents import JSON, TEXT
 from lance_ops.index.inverted.tokenizers.tables import LANGUAGES
 from lance_ops.pb import table_pb2
 
 BASE_TOKENIZERS = ("simple", "whitespace", "raw", "ngram")
 _MAX_NGRAM = 64
+_JSON_MODE, _ONE_DOCUMENT = "json_tokenizer_mode", "single_document"
+"""Newer releases of the peer can make several documents of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,14 @@ class TextParameters:
                 field="base_tokenizer",
                 hint=f"known: {', '.join(BASE_TOKENIZERS)}; pylance can search and refresh the index",
             )
-        if self.lance_tokenizer not in (None, "text"):
+        mode = dict(self.other).get(_JSON_MODE)
+        if mode not in (None, _ONE_DOCUMENT):
+            raise UnsupportedError(
+                f"{_JSON_MODE} {mode!r} is not supported",
+                field=_JSON_MODE,
+                hint="pylance can search and refresh the index",
+            )
+        if self.lance_tokenizer not in (None, TEXT, JSON):
             raise UnsupportedError(
                 f"texts of kind {self.lance_tokenizer!r} are not supported",
                 field="lance_tokenizer",
@@ -170,14 +180,24 @@ class TextParameters:
             )
 
 
-def text_parameters(given: Mapping[str, Any]) -> TextParameters:
+def text_parameters(given: Mapping[str, Any], tokenizer: str = TEXT) -> TextParameters:
     """What a user asks for.
+
+    Args:
+        given: The parameters.
+        tokenizer: The `lance_tokenizer` that goes with the column.
 
     Raises:
         InvalidArgumentError: Names the parameter, and what is known.
         UnsupportedError: The tokenizer or the language is not supported.
     """
-    chosen = _from_mapping(given)
+    chosen = _from_mapping({"lance_tokenizer": tokenizer, **given})
+    if chosen.lance_tokenizer != tokenizer:
+        raise InvalidArgumentError(
+            f"lance_tokenizer {chosen.lance_tokenizer!r} does not fit the column",
+            field="lance_tokenizer",
+            hint=f"leave it out; it is {tokenizer!r} here",
+        )
     if chosen.other:
         raise InvalidArgumentError(
             f"INVERTED has no parameter {chosen.other[0][0]!r}",

@@ -56,16 +56,18 @@ def encode(
     scores: Floats,
     lengths: Integers,
     block_size: int,
+    head_bytes: int,
     varint_tail: bool,
 ) -> tuple[Bytes, Integers, Floats]:
-    """Write posting lists in blocks that begin with the best score of their documents.
+    """Write posting lists in blocks.
 
     Args:
         documents: Of all lists, those of one ascending.
         counts: How often each holds the word.
         scores: What each would score.
         lengths: Documents of each list, none without.
-        block_size: 128.
+        block_size: 128 or 256.
+        head_bytes: 4 where blocks begin with the best score of their documents, 0 where they do not.
         varint_tail: Whether blocks that are not full get varints, and not numbers of 32 bits.
 
     Returns:
@@ -77,9 +79,12 @@ def encode(
     blocks = int((-(-lengths // block_size)).sum())
     output = np.empty(_ROOM_OF_DOCUMENT * len(documents) + _ROOM_OF_BLOCK * blocks, np.uint8)
     offsets, best = np.empty(blocks + 1, np.int64), np.empty(blocks, np.float32)
-    used = kernel.encode(documents, counts, scores, lengths, block_size, varint_tail, output, offsets, best)
+    used = kernel.encode(
+        documents, counts, scores, lengths, block_size, head_bytes, varint_tail, output, offsets, best
+    )
     written = output[: int(used)].copy()
-    written[offsets[:-1, None] + np.arange(4)] = best.astype("<f4").view(np.uint8).reshape(-1, 4)
+    if head_bytes:
+        written[offsets[:-1, None] + np.arange(4)] = best.astype("<f4").view(np.uint8).reshape(-1, 4)
     return written, offsets, best
 
 
