@@ -4,32 +4,10 @@ Each carries what a person needs to act: the file or URI, the field of it that w
 about bytes on disk derive from `FormatError`; errors about other writers derive from `CommitError`.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# What stands between the slashes of a URI and its host: "user:password@", and in web addresses "token@" too.
-# (The container in "abfss://container@account" is no secret.)
-# A password may hold a slash; a port is none.
-_CREDENTIALS = re.compile(
-    r"(?<=://)[^/@:\s]*:[^/\s]*@"
-    r"|(?<=://)[^/@:\s]*:(?![0-9]{1,5}/)[^/@\s]*/[^@\s]*@"
-    r"|(?<=http://)[^/\s]+@|(?<=https://)[^/\s]+@"
-)
-# Signatures and tokens of signed URLs; a URI ends at white space, a quote or a bracket.
-_URI_QUERY = re.compile(r"(://[^\s?\"'<>]*)\?[^\s\"'<>]*=[^\s\"'<>]*")
-
-
-def hide_credentials(text: str) -> str:
-    """Blank out `user:password@` and queries in the URIs of a text, for error messages and `repr`."""
-    if "://" not in text:
-        return text
-    return _URI_QUERY.sub(r"\1?***", hide_users(text))
-
-
-def hide_users(text: str) -> str:
-    """Blank out `user:password@` in the URIs of a text."""
-    return _CREDENTIALS.sub("***@", text)
+from lance_ops.uri_secrets import hide_credentials
 
 
 def shown(text: str) -> str:

@@ -11,7 +11,7 @@ import dagster as dg
 from lance_ops.dagster.lineage import ColumnSources, check_sources
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.health.policy import MaintenancePolicy
-from lance_ops.storage.paths import is_address, parse_location
+from lance_ops.storage.paths import is_address, parse_location, refuse_secrets
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]")
@@ -65,6 +65,7 @@ class LanceDatasetRef:
             )
         if not self.uri:
             raise InvalidArgumentError(f"dataset {self.name!r} has no URI", field="uri")
+        refuse_secrets(self.uri)
         if is_address(self.uri):
             if "://" not in self.uri:
                 parse_location(self.uri)

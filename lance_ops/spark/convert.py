@@ -12,6 +12,7 @@ from lance_ops.spark.types import arrow_schema, is_list, spark_schema
 
 _TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _MILLISECONDS_PER_DAY = 86_400_000
+_TIME = r"^\d\d:\d\d(:\d\d(\.\d+)?)?$"
 
 Leaf = Callable[[pa.Array, pa.DataType], pa.Array]
 
@@ -125,6 +126,8 @@ def _null_mask(array: pa.Array) -> pa.Array | None:
 
 
 def _leaf_to_spark(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pat.is_time(array.type) and pat.is_string(kind):
+        return _time_text(array)
     divisor = 1
     if pat.is_date64(array.type):
         divisor = _MILLISECONDS_PER_DAY
@@ -141,7 +144,25 @@ def _leaf_to_spark(array: pa.Array, kind: pa.DataType) -> pa.Array:
 def _leaf_from_spark(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if kind == pa.float16():
         return _to_half_floats(array)
+    if pat.is_time(kind) and pat.is_string(array.type):
+        return _parse_times(array, kind)
     return array.cast(kind)
+
+
+def _time_text(array: pa.Array) -> pa.Array:
+    """Times as Spark casts them to strings: no zeros at the end, so that strings order alike."""
+    text = pc.replace_substring_regex(array.cast(pa.string()), r"(\.\d*?)0+$", r"\1")
+    return pc.replace_substring_regex(text, r"\.$", "")
+
+
+def _parse_times(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    sound = pc.fill_null(pc.match_substring_regex(array, _TIME), True)
+    if not pc.all(sound, min_count=0).as_py():
+        wrong = array.filter(pc.invert(sound))[0].as_py()
+        raise pa.ArrowInvalid(f"{wrong!r} is no time of day, expected HH:MM:SS with or without a fraction")
+    # Arrow parses no times, but timestamps.
+    moments = pc.binary_join_element_wise("1970-01-01", array, " ").cast(pa.timestamp(kind.unit))
+    return moments.cast(kind)
 
 
 def _to_half_floats(array: pa.Array) -> pa.Array:

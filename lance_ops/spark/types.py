@@ -2,7 +2,8 @@
 
 Spark has neither unsigned integers nor half floats, one unit of time and one layout for lists and texts, so
 most Arrow types share a Spark type with others. A column is read in the narrowest Spark type that holds all
-of its values; only units finer than a microsecond are cut off. In the other direction a Spark column may be
+of its values; only units finer than a microsecond are cut off. Times of day and decimals of more than 38
+digits are read as strings: Spark's TIME is off by default. In the other direction a Spark column may be
 appended to every column that Spark would read in that type, see `adapt_schema`.
 """
 
@@ -165,7 +166,11 @@ def arrow_type(kind: DataType) -> pa.DataType:
 def _spark_field(prefix: str, field: pa.Field, problems: _Problems) -> StructField:
     path = f"{prefix}{field.name}"
     kind = _spark_type(path, field.type, problems)
-    metadata = {FIXED_SIZE_KEY: field.type.list_size} if pat.is_fixed_size_list(field.type) else None
+    metadata: dict[str, object] | None = None
+    if pat.is_fixed_size_list(field.type):
+        metadata = {FIXED_SIZE_KEY: field.type.list_size}
+    elif is_shown_as_text(field.type):
+        metadata = {"comment": f"{field.type} in the dataset, read as a string"}
     return StructField(field.name, kind, field.nullable, metadata)
 
 
@@ -203,12 +208,18 @@ def _spark_scalar(path: str, kind: pa.DataType, problems: _Problems) -> DataType
         digits = max(kind.precision + scale - kind.scale, scale)
         if digits <= MAX_DECIMAL_DIGITS:
             return spark_types.DecimalType(digits, scale)
-        problems.add(path, kind, f"Spark's decimals have at most {MAX_DECIMAL_DIGITS} digits, not {digits}")
-    elif pat.is_time(kind):
-        problems.add(path, kind, "Spark reads no times of day")
-    else:
-        problems.add(path, kind, "Spark has no such type")
+    if is_shown_as_text(kind):
+        return spark_types.StringType()
+    problems.add(path, kind, "Spark has no such type")
     return spark_types.NullType()
+
+
+def is_shown_as_text(kind: pa.DataType) -> bool:
+    """Whether Spark reads values of a type as strings that stand for them: times, and decimals too long."""
+    if pat.is_decimal(kind):
+        scale = max(kind.scale, 0)
+        return max(kind.precision + scale - kind.scale, scale) > MAX_DECIMAL_DIGITS
+    return bool(pat.is_time(kind))
 
 
 # Spark to Arrow
@@ -251,7 +262,7 @@ def _arrow_type(path: str, kind: DataType, problems: _Problems, *, stored: bool)
     for prefixes, found in _ARROW_KINDS:
         if name.startswith(prefixes):
             if stored and pat.is_time(found):
-                problems.add(path, name, "no column of this table could be read by Spark then")
+                problems.add(path, name, "Spark would read it back as a string; cast it to STRING")
             return found
     problems.add(path, name, "there is no Arrow type for it that a data file can hold")
     return pa.null()
@@ -282,14 +293,17 @@ def _adapted_type(data: pa.DataType, target: pa.DataType) -> pa.DataType:
     if pat.is_map(data) and pat.is_map(target):
         key = _adapted_field(data.key_field, target.key_field)
         return pa.map_(key, _adapted_field(data.item_field, target.item_field))
-    return target if not pat.is_nested(target) and data == _shown_as(target) else data
+    return target if not pat.is_nested(target) and data in _handed_over_as(target) else data
+
+
+def _handed_over_as(kind: pa.DataType) -> tuple[pa.DataType | None, ...]:
+    """How Spark hands over values for a column that is not nested."""
+    # Spark's own type for times, where it is enabled, is written as well.
+    return (_shown_as(kind), pa.time64("ns")) if pat.is_time(kind) else (_shown_as(kind),)
 
 
 def _shown_as(kind: pa.DataType) -> pa.DataType | None:
     """How Spark hands over values of a type that is not nested; None when Spark has no type for it."""
-    if pat.is_time(kind):
-        # Written, but not read: Spark's own type for it is not enabled by default.
-        return pa.time64("ns")
     problems = _Problems()
     found = _spark_type("", kind, problems)
     try:

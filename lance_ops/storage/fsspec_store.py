@@ -19,7 +19,6 @@ from lance_ops.errors import (
     LanceOpsError,
     StorageError,
     UnsupportedError,
-    hide_credentials,
 )
 from lance_ops.storage.failures import already_exists, translate_os_error
 from lance_ops.storage.fsspec_options import install_hint, keyword_arguments
@@ -36,6 +35,7 @@ from lance_ops.storage.paths import (
 from lance_ops.storage.ranges import check_possible, plan_merged_reads, resolve_range
 from lance_ops.storage.spooled_writer import SpooledWriter
 from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store, StoreWriter
+from lance_ops.uri_secrets import hide_credentials
 
 _GAP = 256 << 10
 _MAX_MERGED = 16 << 20

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from lance_ops.errors import InvalidArgumentError, check_type, hide_credentials
+from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.uri_secrets import hide_credentials, secret_parts, spellings
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
@@ -34,7 +35,7 @@ _DOCUMENTS = ("{", "-----BEGIN")
 _LEAST_SECRET = 4
 # Parts of a secret that a library may quote alone, such as the key of a connection string.
 _LEAST_PART = 8
-_PART = re.compile(r"[\s;,&=:@/?]+")
+_PART = re.compile(r"[\s;,&=:@/?#]+")
 _NUMBER = re.compile(r"[0-9]{1,4}|[0-9]+\.[0-9]+")
 _LONGEST = 600
 
@@ -114,13 +115,13 @@ def plain_options(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 def is_secret(name: str, value: object) -> bool:
     """Return whether an option must not be shown.
 
-    All are secret that are not known to be harmless, and texts with a user or a query in them; what holds
-    further options is looked into by `redact`, and secret as a whole.
+    All are secret that are not known to be harmless, and texts with a user, a query, a fragment or parameters
+    in them; what holds further options is looked into by `redact`, and secret as a whole.
     """
     if isinstance(value, Mapping | list | tuple):
         return True
     text = str(value)
-    return not _is_harmless(name) or "@" in text or "?" in text
+    return not _is_harmless(name) or "@" in text or "?" in text or hide_credentials(text) != text
 
 
 def _is_harmless(name: str) -> bool:
@@ -143,11 +144,12 @@ def _secrets(options: Mapping[str, Any]) -> Iterator[str]:
                 continue
             if _is_harmless(key) and "://" in text:
                 # The host may be told, and helps.
-                address, _, query = text.partition("://")[2].partition("?")
-                text = f"{address.rpartition('@')[0]} {query}"
+                text = secret_parts(text)
             else:
-                yield text
-            yield from (part for part in _PART.split(text) if len(part) >= _LEAST_PART)
+                yield from spellings(text)
+            for spelling in spellings(text):
+                for part in _PART.split(spelling):
+                    yield from (word for word in spellings(part) if len(word) >= _LEAST_PART)
 
 
 def _texts(name: str, value: object) -> Iterator[tuple[str, str]]:

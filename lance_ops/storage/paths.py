@@ -11,9 +11,8 @@ from lance_ops.errors import (
     PathEscapeError,
     UnsupportedError,
     check_type,
-    hide_credentials,
-    hide_users,
 )
+from lance_ops.uri_secrets import hide_credentials, hide_users
 
 TEMPORARY_PREFIX = ".tmp_"
 """Names of unfinished writes start so; the peer's cleanup looks for `.tmp*`."""
@@ -119,7 +118,7 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
         raise _credentials_in_uri(text)
     scheme = text.partition("://")[0].lower()
     if "://" in text and scheme not in BUCKET_SCHEMES | _LOCAL_SCHEMES | {_DYNAMODB}:
-        _refuse_query(text)
+        refuse_secrets(text)
     if _CHAINED.match(text):
         return Location(scheme=text.split("::", 1)[0].lower(), uri=text.rstrip("/"))
     if match is None:
@@ -198,14 +197,21 @@ def _refuse_credentials(scheme: str, rest: str) -> None:
         raise _credentials_in_uri(scheme)
 
 
-def _refuse_query(uri: str) -> None:
-    """Refuse a query, which may be a signature or a token, and would stand before the paths of files."""
-    if "=" in uri.partition("?")[2]:
+def refuse_secrets(uri: str) -> None:
+    """Refuse an address that would show a password, signature or token wherever it is named.
+
+    Those of object stores are normalised by `parse_location`, so that only who shows them as they were given
+    needs this.
+
+    Raises:
+        InvalidArgumentError: It has a user, a query, a fragment or a parameter that may be secret.
+    """
+    if hide_credentials(uri) != uri:
         raise InvalidArgumentError(
-            "this URI has a query, which may hold a secret, and URIs are written to logs",
+            "this URI has a user, query, fragment or parameters that may be secret, and URIs are logged",
             path=uri,
             field="uri",
-            hint="leave the query out, and pass tokens and signatures as storage options",
+            hint="leave them out, and pass tokens and signatures as storage options",
         )
 
 

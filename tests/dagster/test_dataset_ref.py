@@ -63,3 +63,19 @@ def test_a_misspelt_scheme_is_refused_where_the_dataset_is_declared(uri):
 )
 def test_an_absolute_path_or_a_uri_is_kept_as_it_is(uri):
     assert LanceDatasetRef("events", uri).uri == uri
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://b/x?sig=HUNTER",
+        "s3://b/x#t=HUNTER",
+        "https://h/x;p=HUNTER",
+        "s3://b/x%3Fsig%3DHUNTER",
+        "sftp://me:HUNTER@h/x",
+    ],
+)
+def test_an_address_with_a_secret_is_refused_since_assets_show_it(uri):
+    with pytest.raises(InvalidArgumentError, match="secret") as caught:
+        LanceDatasetRef("events", uri)
+    assert "HUNTER" not in str(caught.value)

@@ -1,7 +1,9 @@
 """`spark.read.format("lance")` and `df.write.format("lance")`."""
 
+import datetime as dt
 import pickle
 import shutil
+from decimal import Decimal
 from pathlib import Path
 
 import lance
@@ -183,13 +185,51 @@ def test_one_loaded_dataframe_serves_many_queries(spark, table):
 
 
 @pytest.mark.spark
-def test_columns_that_spark_cannot_hold_are_named_and_can_be_left_out(spark, tmp_path):
+def test_a_table_with_times_and_long_decimals_is_used_by_name(spark, tmp_path):
+    """Of another writer: Spark 4.3 has no such decimals, and its TIME is off."""
     uri = str(tmp_path / "t.lance")
-    lo.write_dataset(pa.table({"id": [1], "at": pa.array([1], pa.time64("us"))}), uri)
-    with pytest.raises(AnalysisException, match=r"at \(time64\[us\]\).*option 'columns'") as caught:
-        load(spark, uri)
-    assert "UnsupportedTypeError" in str(caught.value)
-    assert load(spark, uri, columns="id").collect() == [(1,)]
+    long = pa.decimal256(60, 5)
+    rows = pa.table(
+        {
+            "id": [1, 2, 3],
+            "at": pa.array([1, 43_200_000_000, None], pa.time64("us")),
+            "much": pa.array([Decimal("0.5"), None, Decimal(10**50)], long),
+            "deep": [[{"t": dt.time(1)}], [], None],
+        },
+        schema=pa.schema(
+            [
+                ("id", pa.int64()),
+                ("at", pa.time64("us")),
+                ("much", long),
+                ("deep", pa.list_(pa.struct([("t", pa.time32("ms"))]))),
+            ]
+        ),
+    )
+    lance.write_dataset(rows, uri)
+    try:
+        spark.sql(f"CREATE TABLE with_times USING lance LOCATION '{uri}'")
+        described = {
+            row.col_name: (row.data_type, row.comment) for row in spark.sql("DESC with_times").collect()
+        }
+        assert described["at"] == ("string", "time64[us] in the dataset, read as a string")
+        assert described["much"][0] == "string"
+        assert spark.sql("SELECT count(*), max(at) FROM with_times").collect() == [(3, "12:00:00")]
+        found = load(spark, uri, pushdown="true").where("at = '12:00:00' OR much = '0.50000'")
+        assert sorted(row.id for row in found.collect()) == [1, 2]
+        spark.sql("INSERT INTO with_times SELECT id + 10, at, much, deep FROM with_times")
+        spark.sql("INSERT INTO with_times (id, at) VALUES (20, '01:02:03.5')")
+        with pytest.raises(Exception, match="at: string to time64"):
+            spark.sql("INSERT INTO with_times (id, at) VALUES (21, 'noon')")
+        told = lance.dataset(uri).to_table()
+        twice = pa.concat_tables([rows, rows])
+        assert told.schema.equals(rows.schema)
+        assert told.select(["at", "much", "deep"]).slice(0, 6).equals(twice.select(["at", "much", "deep"]))
+        assert told["at"][6].as_py() == dt.time(1, 2, 3, 500_000)
+        lo.sql("DELETE FROM with_times WHERE at = '12:00:00'", spark)
+        left = lance.dataset(uri).to_table(["id"])["id"].to_pylist()
+        assert left == [1, 3, 11, 13, 20]
+    finally:
+        spark.sql("DROP TABLE IF EXISTS with_times")
 
 
 @pytest.mark.spark

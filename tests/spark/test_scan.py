@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lance_ops as lo
-from lance_ops.errors import InvalidArgumentError, PredicateError, UnsupportedTypeError, VersionNotFoundError
+from lance_ops.errors import InvalidArgumentError, PredicateError, VersionNotFoundError
 from lance_ops.file.schema.model import Schema
 from lance_ops.spark import read_dataset
 from lance_ops.spark.shares import bytes_to_read, cut_fragments, cut_scan, group_fragments
@@ -19,8 +19,7 @@ from lance_ops.spark.types import arrow_schema, spark_schema
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.plan import FragmentPlan
-from tests.spark.test_types import CONVERTED
-from tests.support.arrays import random_array
+from tests.support.arrays import ALL_2_0_TYPES, random_array
 
 ROWS = 300_000
 
@@ -212,11 +211,6 @@ def test_limits_return_the_first_rows(spark, table):
 def test_what_cannot_be_read_is_said_at_once(spark, table, tmp_path):
     with pytest.raises(PredicateError):
         read_dataset(spark, table, filter="gone = 1")
-    uri = str(tmp_path / "t.lance")
-    lo.append(uri, pa.table({"id": [1], "at": pa.array([1], pa.time64("us"))}))
-    with pytest.raises(UnsupportedTypeError, match="at"):
-        read_dataset(spark, uri)
-    assert read_dataset(spark, uri, ["id"]).collect() == [(1,)]
     lo.append("memory://scan-test", pa.table({"id": [1]}))
     with pytest.raises(InvalidArgumentError, match="memory of this process"):
         read_dataset(spark, "memory://scan-test")
@@ -225,7 +219,7 @@ def test_what_cannot_be_read_is_said_at_once(spark, table, tmp_path):
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
 def test_few_rows_that_an_index_finds_are_those_of_executors(spark, tmp_path, zone):
     """Of every type, nested ones too, with nulls, in whatever zone; and no task is run for them."""
-    kinds = [kind for kind in CONVERTED if kind != pa.list_(pa.null())]
+    kinds = [kind for kind in ALL_2_0_TYPES if kind != pa.list_(pa.null())]
     columns = {f"c{number}": random_array(kind, 40) for number, kind in enumerate(kinds)}
     uri = str(tmp_path / "t.lance")
     lo.append(uri, pa.table({"id": range(40), **columns}), max_rows_per_file=15)

@@ -17,16 +17,6 @@ from lance_ops.spark.convert import from_spark, to_spark
 from lance_ops.spark.types import FIXED_SIZE_KEY, adapt_schema, arrow_schema, spark_schema
 from tests.support.arrays import ALL_2_0_TYPES, random_array
 
-UNKNOWN_TO_SPARK = [
-    pa.time32("s"),
-    pa.time32("ms"),
-    pa.time64("us"),
-    pa.time64("ns"),
-    pa.decimal128(38, -3),
-    pa.decimal256(60, 5),
-]
-CONVERTED = [data_type for data_type in ALL_2_0_TYPES if data_type not in UNKNOWN_TO_SPARK]
-
 
 def one_column(data_type: pa.DataType) -> pa.Schema:
     return pa.schema([("c", data_type)])
@@ -54,6 +44,11 @@ def one_column(data_type: pa.DataType) -> pa.Schema:
         (pa.decimal128(5, -2), "decimal(7,0)"),
         (pa.decimal128(2, 4), "decimal(4,4)"),
         (pa.decimal256(38, 1), "decimal(38,1)"),
+        (pa.decimal256(60, 5), "string"),
+        (pa.decimal128(38, -3), "string"),
+        (pa.time32("s"), "string"),
+        (pa.time64("ns"), "string"),
+        (pa.list_(pa.time64("us")), "array<string>"),
         (pa.null(), "void"),
         (pa.list_(pa.float32(), 8), "array<float>"),
         (pa.large_list(pa.uint8()), "array<smallint>"),
@@ -66,17 +61,18 @@ def test_a_column_is_read_in_the_narrowest_type_that_holds_its_values(stored, sh
 
 
 def test_every_column_that_spark_cannot_hold_is_listed():
-    inner = pa.struct([("x", pa.list_(pa.decimal256(50, 2))), ("y", pa.int8())])
-    schema = pa.schema([("fine", pa.int8()), ("at", pa.time64("us")), ("deep", inner)])
+    interval = pa.month_day_nano_interval()
+    inner = pa.struct([("x", pa.list_(interval)), ("y", pa.int8())])
+    schema = pa.schema([("fine", pa.int8()), ("span", interval), ("deep", inner)])
     with pytest.raises(UnsupportedTypeError, match="columns") as caught:
         spark_schema(schema)
     text = str(caught.value)
-    assert "at (time64[us])" in text
-    assert "deep.x.item (decimal256(50, 2)): Spark's decimals have at most 38 digits, not 50" in text
+    assert "span (month_day_nano_interval): Spark has no such type" in text
+    assert "deep.x.item (month_day_nano_interval)" in text
     assert "fine" not in text
 
 
-@pytest.mark.parametrize("data_type", CONVERTED, ids=str)
+@pytest.mark.parametrize("data_type", ALL_2_0_TYPES, ids=str)
 @pytest.mark.parametrize("nulls", [0.0, 0.3, 1.0])
 def test_a_batch_survives_the_way_to_spark_and_back(data_type, nulls):
     whole = pa.record_batch([random_array(data_type, 40, nulls=nulls)], ["c"])
@@ -90,13 +86,47 @@ def test_a_batch_survives_the_way_to_spark_and_back(data_type, nulls):
         back.validate(full=True)
         assert find_mismatches(adapted, batch.schema) == ()
         kept = conform(back, batch.schema).column(0)
-        if "[ns]" in str(data_type):
+        if "[ns]" in str(data_type) and not pa.types.is_time(data_type):
             rounded = [None if value is None else value // 1000 * 1000 for value in ticks(batch.column(0))]
             assert ticks(kept) == rounded
         else:
             # As Python values: a new dictionary may list the same words in another order.
             assert kept.type == data_type
             assert kept.to_pylist() == batch.column(0).to_pylist()
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_are_strings_that_compare_alike(unit):
+    """As Spark's cast of TIME to STRING writes them."""
+    kind = pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
+    day = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit] * 86_400
+    rng = np.random.default_rng(7)
+    values = sorted({0, 1, 9, day // 2, day - 1, *(int(n) for n in rng.integers(0, day, 200))})
+    whole = pa.int32() if kind.bit_width == 32 else pa.int64()
+    batch = pa.record_batch([pa.array(values, whole).cast(kind)], ["c"])
+    shown = to_spark(batch).column(0).to_pylist()
+    assert shown == sorted(shown)
+    assert shown[values.index(day // 2)] == "12:00:00"
+    assert not any("." in text and text.endswith(("0", ".")) for text in shown)
+    assert spark_schema(batch.schema)["c"].metadata == {"comment": f"{kind} in the dataset, read as a string"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "7", "12", "24:00:00", "12:60", "12:00:00Z", "12:00:00.1234567", "1:00", "2024-01-01 12:00"]
+)
+def test_strings_that_are_no_times_are_refused_by_name(text):
+    target = pa.schema([("id", pa.int64()), ("at", pa.time64("us"))])
+    data = pa.record_batch({"id": pa.array([1, 2]), "at": ["12:00", text]})
+    with pytest.raises(SchemaMismatchError, match=r"at: string to time64\[us\]"):
+        from_spark(data, adapt_schema(data.schema, target))
+
+
+def test_spark_s_own_times_are_written_without_loss_or_refused():
+    data = pa.record_batch([pa.array([43_200_500_000_000, None], pa.int64()).cast(pa.time64("ns"))], ["c"])
+    written = from_spark(data, adapt_schema(data.schema, one_column(pa.time32("ms"))))
+    assert written.column(0).to_pylist() == [dt.time(12, 0, 0, 500_000), None]
+    with pytest.raises(SchemaMismatchError, match="c: "):
+        from_spark(data, adapt_schema(data.schema, one_column(pa.time32("s"))))
 
 
 def ticks(array: pa.Array) -> list[int | None]:
@@ -197,9 +227,9 @@ def test_vectors_keep_their_length_in_the_metadata():
 
 
 @pytest.mark.spark
-def test_sparks_jvm_takes_and_gives_back_every_converted_type(spark):
+def test_sparks_jvm_takes_and_gives_back_every_type(spark):
     # Spark's own Arrow writer counts the items of array<void> wrong.
-    fine = [data_type for data_type in CONVERTED if data_type != pa.list_(pa.null())]
+    fine = [data_type for data_type in ALL_2_0_TYPES if data_type != pa.list_(pa.null())]
     columns = {str(number): random_array(data_type, 30) for number, data_type in enumerate(fine)}
     # Beyond what storage can hold today.
     columns["map"] = pa.array([[("a", 1)], None] * 15, pa.map_(pa.string(), pa.uint8()))
@@ -271,7 +301,7 @@ def test_columns_without_a_type_hold_nulls_whatever_spark_says():
 
 
 def test_a_type_that_spark_cannot_read_back_makes_no_column():
-    """One column of TIME would make all columns of the table unreadable."""
+    """A column of TIME would come back as strings."""
     schema = StructType.fromJson(
         {"type": "struct", "fields": [{"name": "at", "type": "time(6)", "nullable": True, "metadata": {}}]}
     )

@@ -29,7 +29,7 @@ from lance_ops.fleet.policy.quantities import (
 from lance_ops.fleet.policy.secrets import Options, expand
 from lance_ops.fleet.policy.settings import MODES, SETTINGS
 from lance_ops.fleet.policy.windows import Blackout, Window
-from lance_ops.storage.paths import is_address, parse_location
+from lance_ops.storage.paths import is_address, parse_location, refuse_secrets
 
 T = TypeVar("T")
 
@@ -151,6 +151,7 @@ class _Loader:
         if self.base is not None and not is_address(text) and not text.startswith("~"):
             text = str(self.base / text)
         try:
+            refuse_secrets(text)
             parse_location(text)
         except LanceOpsError as error:
             self._say(path, error.message)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from lance_ops.errors import InvalidArgumentError, SchemaMismatchError, check_type
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, evaluate_values
+from lance_ops.maintenance.ingest.pandas_frame import table_of_frame
 from lance_ops.table.scan.row_columns import ROW_COLUMNS
 
 BATCH_ROWS = 8192
@@ -109,9 +110,10 @@ class BatchUDF:
 
         Raises:
             SchemaMismatchError: It is none, has other columns, or another number of rows.
+            InvalidArgumentError: It is a DataFrame with a column that does not fit.
         """
         if type(made).__module__.partition(".")[0] == "pandas":
-            made = pa.Table.from_pandas(made, schema=schema, preserve_index=False)
+            made = table_of_frame(made, schema, keep_index=False)
         if isinstance(made, pa.Table):
             batches = made.combine_chunks().to_batches()
             made = batches[0] if batches else pa.RecordBatch.from_pylist([], made.schema)

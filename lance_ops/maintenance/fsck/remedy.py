@@ -8,8 +8,8 @@ from lance_ops.errors import (
     LanceOpsError,
     NotFoundError,
     UnreadableIndexError,
-    hide_credentials,
 )
+from lance_ops.uri_secrets import hide_credentials
 
 
 def hint_for(error: LanceOpsError, uri: str) -> str | None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, SchemaMismatchError
 from lance_ops.maintenance.ingest.file_source import open_files, scan
+from lance_ops.maintenance.ingest.pandas_frame import table_of_frame
 from lance_ops.maintenance.ingest.views import plain_batches, schema_without_views
 
 # It imports pandas where that is installed, which costs more than most appends: imported where it is needed.
@@ -59,7 +60,7 @@ def open_source(data: Any) -> Source:
             Parquet, CSV, TSV or Arrow IPC files.
 
     Raises:
-        InvalidArgumentError: it is none of these.
+        InvalidArgumentError: it is none of these, or a DataFrame has a column that Arrow cannot hold.
         NotFoundError: a path matches nothing.
     """
     if isinstance(data, (str, Path)):
@@ -81,33 +82,12 @@ def open_source(data: Any) -> Source:
             hint="use lance_ops.spark.append_dataframe or merge_dataframe, or df.write.format('lance')",
         )
     if library == "pandas":
-        return open_source(_table_of_frame(data))
+        return open_source(table_of_frame(data))
     if hasattr(data, "__arrow_c_stream__"):
         return open_source(pa.RecordBatchReader.from_stream(data))
     if isinstance(data, Iterable) and not isinstance(data, Mapping):
         return _open_iterable(iter(data))
     raise _not_data(data)
-
-
-def _table_of_frame(frame: Any) -> pa.Table:
-    # Levels without a name count rows as a rule; `set_index(name, drop=False)` leaves the column as it is.
-    dropped = [
-        number
-        for number, name in enumerate(frame.index.names)
-        if name is None or _repeats_column(frame, number, name)
-    ]
-    if len(dropped) == frame.index.nlevels:
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    if dropped:
-        frame = frame.reset_index(level=dropped, drop=True)
-    return pa.Table.from_pandas(frame, preserve_index=True)
-
-
-def _repeats_column(frame: Any, number: int, name: Any) -> bool:
-    if name not in frame.columns:
-        return False
-    level = frame.index.get_level_values(number).to_series().reset_index(drop=True)
-    return bool(level.equals(frame[name].reset_index(drop=True)))
 
 
 def unify_schemas(parts: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
