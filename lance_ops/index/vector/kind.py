@@ -39,7 +39,7 @@ from lance_ops.index.vector.parameters import INDEX_TYPES, check_parameters, par
 from lance_ops.index.vector.remap import remap
 from lance_ops.index.vector.segment.read import STORAGE_FILE, VectorSegment
 from lance_ops.index.vector.train import SEED, sample_rows, train
-from lance_ops.index.vector.vectors import sample_vectors, vector_type
+from lance_ops.index.vector.vectors import holds_several, sample_vectors, vector_type
 from lance_ops.pb import index_pb2
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -83,7 +83,7 @@ class VectorKind(IndexKind):
                 field="kind",
                 hint=f"kinds that can be built: {', '.join(INDEX_TYPES)}",
             )
-        return check_parameters(index_type, vector_type(field), given)
+        return check_parameters(index_type, vector_type(field), given, several=holds_several(field))
 
     def parameters_of(self, dataset: Snapshot, segment: IndexMetadata) -> Parameters:
         """See `IndexKind.parameters_of`."""
