@@ -238,6 +238,11 @@ class IndexKind(ABC):
         del dataset, segment
         return {}
 
+    def recorded_parameters(self, segment: IndexMetadata) -> Parameters:
+        """What the manifest alone says of how a segment was made, for one whose files cannot be read."""
+        del segment
+        return {}
+
     @abstractmethod
     def check_field(self, field: Field) -> None:
         """Refuse a column that the kind cannot index.

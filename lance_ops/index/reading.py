@@ -35,7 +35,10 @@ NOWHERE = 0xFFFF_FFFF << OFFSET_BITS
 """Address of rows that are gone and whose place in a file has to stay: no fragment ever gets this id."""
 _ANY_OFFSET = 1 << OFFSET_BITS
 _FEW_IDS = 1 << 16
-REPAIR = "build it anew: create_index(uri, column, replace=True), or lance-ops index URI COLUMN --replace"
+REPAIR = (
+    "build it anew: create_index(uri, column, kind, replace=True), or lance-ops index URI COLUMN --replace "
+    "--kind KIND (fsck prints the whole command)"
+)
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def why_not_indexed_here(dataset: Snapshot, segment: IndexMetadata) -> str | Non
         segment: One of its segments.
 
     Returns:
-        What the column has that the kind does not take here, such as several vectors a row; None otherwise.
+        What the column has that the kind does not take here, such as a type of its values; None otherwise.
     """
     kind = kind_of(segment)
     field = dataset.lance_schema.by_id(segment.fields[0]) if len(segment.fields) == 1 else None

@@ -23,7 +23,8 @@ class NearestQuery:
 
     Attributes:
         column: Path of the column of vectors.
-        vector: The vector: one dimension, of the column's values (float32 for float16).
+        vector: The vector: one dimension, of the column's values (float32 for float16); of a column with
+            several vectors a row all vectors of the query, shape (vectors, dimension).
         k: Rows to find at most.
         metric: "l2" (squared, as the peer says it), "cosine", "dot" or "hamming"; None for that of the index,
             or "l2" without one.

@@ -28,19 +28,20 @@ _INTERVAL_UNITS = {
 }
 _NANOS_PER_SECOND = 1_000_000_000
 _SECONDS_PER_DAY = 86_400
+_NANOS_PER_DAY = _SECONDS_PER_DAY * _NANOS_PER_SECOND
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 
 
 def read_date(text: str) -> int:
     """Days since 1970 of `YYYY-MM-DD`, with or without a time of day behind it.
 
+    With an offset behind the time it is the day in UTC, as in pylance.
+
     Raises:
         ValueError: It is no date of the years 1 to 9999.
     """
     days, rest = _split_date(text)
-    if rest:
-        read_timestamp(text, None)
-    return days
+    return read_timestamp(text, None) // _NANOS_PER_DAY if rest else days
 
 
 def _split_date(text: str) -> tuple[int, str]:

@@ -143,6 +143,18 @@ class JsonKind(IndexKind):
             "target_data_type": _name_of(opened.type),
         }
 
+    def recorded_parameters(self, segment: IndexMetadata) -> Parameters:
+        """See `IndexKind.recorded_parameters`: the type of the values is told by the files alone."""
+        message, found = _read_details(segment.details), self._target(segment)
+        if message is None or found is None:
+            return {}
+        kind, inner = found
+        return {
+            "path": message.path,
+            "target_index_type": kind.name.lower(),
+            "target_index_parameters": dict(kind.recorded_parameters(inner)),
+        }
+
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""
         if field.logical_type != JSON_TYPE:

@@ -6,26 +6,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from lance_ops.errors import LanceOpsError, UnsupportedError
+from lance_ops.errors import LanceOpsError
 from lance_ops.index.coverage import effective_fragments, listed_coverage
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading, warn_unreadable
 from lance_ops.index.registry import kind_of
 from lance_ops.index.scored import NearestQuery, Scored
 from lance_ops.index.search.locate import RowLocator
-from lance_ops.index.search.nearest_query import (
-    default_metric,
-    holds_several,
-    nearest_queries,
-    several_vectors,
-)
+from lance_ops.index.search.nearest_query import default_metric, nearest_queries, several_vectors
+from lance_ops.index.search.row_distances import OVER_FETCH, estimated_distances, row_distances
 from lance_ops.index.search.scanned import fragments_text, scanned_rows
-from lance_ops.index.vector.metric import flat_distances
 from lance_ops.index.vector.search import metric_of, search_segment
-from lance_ops.index.vector.vectors import stored_lists
+from lance_ops.index.vector.vectors import holds_several
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import RowSet
@@ -115,18 +108,35 @@ class NearestPlan:
         return self.scanned.union(*(effective_fragments(manifest, item) for item, _ in self.segments))
 
     def _indexed(self, query: NearestQuery, wanted: RowSet | None) -> tuple[list[Scored], frozenset[int]]:
-        """What each segment finds, and the fragments of those that cannot be read."""
-        found: list[Scored] = []
+        """What each segment finds, and the fragments of those that cannot be read.
+
+        Of rows with several vectors it is what all segments find together.
+        """
+        several = query.vector.ndim > 1
+        vectors = [query]
+        if several:
+            vectors = [replace(query, vector=one, refine_factor=OVER_FETCH) for one in query.vector]
+        found: list[list[Scored]] = []
         unreadable: frozenset[int] = frozenset()
         for segment, kind in self.segments:
             locate = RowLocator(self.dataset, segment, kind, wanted)
             try:
                 with reading(segment):
-                    found.append(search_segment(self.dataset, segment, query, locate))
+                    found.append(
+                        [
+                            search_segment(
+                                self.dataset, segment, one, locate, enough=query.k if several else None
+                            )
+                            for one in vectors
+                        ]
+                    )
             except LanceOpsError as error:
                 warn_unreadable(error)
                 unreadable |= effective_fragments(self.dataset.manifest, segment)
-        return found, unreadable
+        if not several or not found:
+            return [part for (part,) in found], unreadable
+        most = OVER_FETCH * query.k
+        return [estimated_distances([_most(parts, most) for parts in zip(*found, strict=True)])], unreadable
 
     def _refined(self, found: Sequence[Scored], query: NearestQuery, count: int) -> "_Best":
         """The best of so many candidates, by their true distances."""
@@ -138,7 +148,7 @@ class NearestPlan:
     ) -> "_Best":
         """The best of those known and of the rows of some fragments, whose vectors are read."""
         for batch in scanned_rows(self.dataset, query.column, fragments, wanted):
-            distances = _distances(self.metric, query.vector, batch.column(0))
+            distances = row_distances(self.metric, query.vector, batch.column(0))
             ids, addresses = (batch.column(name).to_numpy() for name in (ROW_ID, ROW_ADDRESS))
             best = best.add(distances, ids, addresses)
         return best
@@ -154,14 +164,8 @@ def plan_nearest(dataset: Dataset, given: Mapping[str, Any], *, fast: bool, limi
     """See `table.scan.search.Search.plan_nearest`."""
     queries, use_index = nearest_queries(dataset, given, limit)
     first = queries[0]
-    several = holds_several(dataset, first.column)
-    if several and fast:
-        raise UnsupportedError(
-            f"no index on several vectors a row is searched, such as one on {first.column!r}",
-            field="fast_search",
-            hint="search all rows",
-        )
-    segments = _segments(dataset, first) if use_index and not several else []
+    several = holds_several(dataset.lance_schema.field(first.column))
+    segments = _segments(dataset, first) if use_index else []
     metric = first.metric
     usable: list[tuple[IndexMetadata, IndexKind]] = []
     unreadable: list[frozenset[int]] = []
@@ -182,6 +186,9 @@ def plan_nearest(dataset: Dataset, given: Mapping[str, Any], *, fast: bool, limi
     scanned = frozenset(fragment.id for fragment in dataset.fragments) - covered
     if fast:
         scanned = frozenset[int]().union(*unreadable)
+    if several and first.distance_range != (None, None):
+        # An index tells distances of vectors, and the range is one of the sums of these.
+        usable, scanned = [], scanned | covered
     queries = tuple(replace(query, metric=metric) for query in queries)
     return NearestPlan(
         dataset, queries, tuple(usable), scanned, metric, not several and several_vectors(given["q"])
@@ -254,38 +261,3 @@ class _Best:
     def scored(self) -> Scored:
         """As the result of a search."""
         return Scored(self.addresses, self.distances)
-
-
-def _distances(metric: str, wanted: npt.NDArray[Any], column: pa.Array) -> npt.NDArray[np.float32]:
-    """Distance of each row; NaN where it has no vector.
-
-    Of several vectors a row the nearest one counts for each vector of the query; the distances are added.
-
-    Args:
-        metric: That distances are in.
-        wanted: Shape (dimension,); (vectors, dimension) for several vectors a row.
-        column: Vectors, or lists of vectors.
-    """
-    found = np.full(len(column), np.nan, np.float32)
-    if wanted.ndim == 1:
-        vectors, known = vectors_of(column)
-        if len(vectors):
-            found[known] = flat_distances(metric, wanted, vectors)
-        return found
-    vectors, known = vectors_of(pc.list_flatten(column))
-    rows = pc.list_parent_indices(column).to_numpy()[known]
-    if len(rows):
-        starts = np.flatnonzero(np.diff(rows, prepend=-1))
-        parts = [np.minimum.reduceat(flat_distances(metric, one, vectors), starts) for one in wanted]
-        found[rows[starts]] = np.sum(parts, axis=0, dtype=np.float32)
-    return found
-
-
-def vectors_of(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """The vectors that are there, as a matrix, and of which rows they are; a null in one is NaN."""
-    column = stored_lists(column)
-    width = column.type.list_size
-    known = pc.is_valid(column).to_numpy(zero_copy_only=False)
-    values = (column if known.all() else column.filter(pa.array(known))).flatten()
-    vectors = values.to_numpy(zero_copy_only=False).reshape(-1, width)
-    return vectors, known

@@ -12,6 +12,7 @@ from lance_ops.encoding.arrays import number_dtype
 from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.index.scored import NearestQuery
 from lance_ops.index.vector.metric import metric_named
+from lance_ops.index.vector.vectors import holds_several
 from lance_ops.table.snapshot import Snapshot
 
 _KNOWN = (
@@ -79,15 +80,10 @@ def nearest_queries(
             ef=_count(given, "ef"),
             distance_range=_distance_range(given.get("distance_range")),
         )
-        for vector in ([vectors] if holds_several(dataset, column) else vectors)
+        # Of several vectors a row, those that are given are one query.
+        for vector in ([vectors] if holds_several(dataset.lance_schema.field(column)) else vectors)
     )
     return queries, use_index
-
-
-def holds_several(dataset: Snapshot, column: str) -> bool:
-    """Whether a column holds several vectors a row: a query is then all vectors that are given for it."""
-    kind = dataset.lance_schema.field(column).file_type
-    return bool(pa.types.is_list(kind))
 
 
 def several_vectors(given: Any) -> bool:

@@ -1,6 +1,7 @@
 """Recall of a vector index: how many of the true neighbours of some rows it finds, on a bounded sample."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +12,16 @@ from lance_ops.index.reading import reading
 from lance_ops.index.registry import kind_of
 from lance_ops.index.search.nearest import VECTOR_KIND, NearestPlan
 from lance_ops.index.search.nearest_query import nearest_queries
-from lance_ops.index.vector.metric import Vectors, flat_distances
-from lance_ops.index.vector.vectors import finite_vectors, leaf_of, random_positions, vector_type
+from lance_ops.index.search.row_distances import summed_distances
+from lance_ops.index.vector.metric import Distances, Vectors, flat_distances
+from lance_ops.index.vector.vectors import (
+    finite_vectors,
+    holds_several,
+    leaf_of,
+    random_positions,
+    rows_with,
+    vector_type,
+)
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.scan.row_columns import ROW_ADDRESS
@@ -21,6 +30,8 @@ QUERIES = 32
 NEIGHBOURS = 10
 SAMPLE_BYTES = 64 << 20
 _RUN_ROWS = 256
+_QUERY_VECTORS = 8
+"""Vectors of a query at most, where rows hold several."""
 _SEED = 42
 
 
@@ -87,16 +98,17 @@ def measure_recall(
             f"no vector index {name!r}", path=dataset.uri, field="name", hint=f"vector indices: {names}"
         )
     column = dataset.lance_schema.path(found[0].fields[0])
-    addresses, vectors, is_whole = _sample(dataset, column, max_bytes)
+    sample = _sample(dataset, column, max_bytes)
+    addresses, is_whole = sample.addresses, sample.is_whole
     random = np.random.default_rng(_SEED)
-    chosen = random.permutation(len(vectors))[:queries]
+    chosen = random.permutation(len(addresses))[:queries]
     if not len(chosen):
-        return RecallSample(name, None, k, 0, len(vectors), is_whole)
-    plan = _plan(dataset, found[0], column, vectors[np.sort(chosen)], k)
+        return RecallSample(name, None, k, 0, len(addresses), is_whole)
+    plan = _plan(dataset, found[0], column, [sample.query(row) for row in np.sort(chosen).tolist()], k)
     wanted = None if is_whole else RowSet.of(addresses)
     hits = possible = 0
     for query, result in zip(plan.queries, plan.run(wanted, None), strict=True):
-        distances = flat_distances(plan.metric, query.vector, vectors)
+        distances = sample.distances(plan.metric, query.vector)
         known = np.sort(distances[~np.isnan(distances)])[:k]
         if len(known):
             # Rows as far away as the last neighbour are as good as it is.
@@ -104,7 +116,7 @@ def measure_recall(
             hits += min(len(known), int(np.isin(result.addresses, near).sum()))
             possible += len(known)
     recall = hits / possible if possible else None
-    return RecallSample(name, recall, k, len(chosen), len(vectors), is_whole)
+    return RecallSample(name, recall, k, len(chosen), len(addresses), is_whole)
 
 
 def vector_indices(dataset: Dataset) -> list[IndexCoverage]:
@@ -118,20 +130,58 @@ def vector_indices(dataset: Dataset) -> list[IndexCoverage]:
     ]
 
 
-def _sample(dataset: Dataset, column: str, max_bytes: int) -> tuple[Addresses, Vectors, bool]:
-    """Addresses and vectors of live rows, and whether these are all that an index can find."""
-    kind = vector_type(dataset.lance_schema.field(column))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sample:
+    """Live rows that an index can find.
+
+    Attributes:
+        addresses: Of the rows.
+        vectors: Of all rows, one row behind the other.
+        starts: Where the vectors of each row begin; None where each row has a single one.
+        is_whole: Whether these are all rows.
+    """
+
+    addresses: Addresses
+    vectors: Vectors
+    starts: npt.NDArray[np.int64] | None
+    is_whole: bool
+
+    def query(self, row: int) -> Vectors:
+        """A search for a row of the sample."""
+        if self.starts is None:
+            return np.asarray(self.vectors[row])
+        stop = self.starts[row + 1] if row + 1 < len(self.starts) else len(self.vectors)
+        own = self.vectors[self.starts[row] : stop]
+        return np.asarray(own[:: -(-len(own) // _QUERY_VECTORS)])
+
+    def distances(self, metric: str, wanted: Vectors) -> Distances:
+        """Of each row."""
+        if self.starts is None:
+            return flat_distances(metric, wanted, self.vectors)
+        return summed_distances(metric, wanted, self.vectors, self.starts)
+
+
+def _sample(dataset: Dataset, column: str, max_bytes: int) -> _Sample:
+    field = dataset.lance_schema.field(column)
+    kind = vector_type(field)
     limit = max(1, max_bytes // (kind.list_size * kind.value_type.bit_width // 8))
     total = sum(fragment.num_rows for fragment in dataset.fragments)
+    several = holds_several(field)
+    if several:
+        limit = rows_with(dataset, column, limit)
     positions: npt.NDArray[np.int64] = np.arange(total)
     if total > limit:
         positions = random_positions(total, limit, _SEED, run=_RUN_ROWS)
     rows = dataset.take(positions, [column, ROW_ADDRESS])
-    vectors, kept = finite_vectors(leaf_of(rows.column(0), column))
-    return rows.column(1).to_numpy()[kept], vectors, total <= limit
+    vectors, owners = finite_vectors(leaf_of(rows.column(0), column))
+    starts = np.flatnonzero(np.diff(owners, prepend=-1)) if several else None
+    addresses = rows.column(1).to_numpy()[owners if starts is None else owners[starts]]
+    return _Sample(addresses, vectors, starts, total <= limit)
 
 
-def _plan(dataset: Dataset, item: IndexCoverage, column: str, vectors: Vectors, k: int) -> NearestPlan:
+def _plan(
+    dataset: Dataset, item: IndexCoverage, column: str, wanted: Sequence[Vectors], k: int
+) -> NearestPlan:
     segments = []
     metric = None
     for segment in item.segments:
@@ -141,7 +191,7 @@ def _plan(dataset: Dataset, item: IndexCoverage, column: str, vectors: Vectors, 
                 metric = kind.parameters_of(dataset, segment)["metric"]
             segments.append((segment, kind))
     assert metric is not None
-    queries, _ = nearest_queries(dataset, {"column": column, "q": vectors, "k": k, "metric": metric})
+    given = {"column": column, "k": k, "metric": metric}
+    queries = [nearest_queries(dataset, {**given, "q": one})[0][0] for one in wanted]
     scanned = frozenset(fragment.id for fragment in item.uncovered)
-    queries = tuple(replace(query, metric=metric) for query in queries)
-    return NearestPlan(dataset, queries, tuple(segments), scanned, metric, numbers_queries=True)
+    return NearestPlan(dataset, tuple(queries), tuple(segments), scanned, metric, numbers_queries=True)

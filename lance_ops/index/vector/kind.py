@@ -34,12 +34,13 @@ from lance_ops.index.vector.fit import model_fit, training_of
 from lance_ops.index.vector.graph.model import check_graphs
 from lance_ops.index.vector.ivf import read_partitions
 from lance_ops.index.vector.merge import ShareTask, merge, run_share
+from lance_ops.index.vector.metric import metric_numbered
 from lance_ops.index.vector.model import HINT, Model, Training
 from lance_ops.index.vector.parameters import INDEX_TYPES, check_parameters, partition_count
 from lance_ops.index.vector.remap import remap
 from lance_ops.index.vector.segment.read import STORAGE_FILE, VectorSegment
 from lance_ops.index.vector.train import SEED, sample_rows, train
-from lance_ops.index.vector.vectors import sample_vectors, vector_type
+from lance_ops.index.vector.vectors import holds_several, sample_vectors, vector_type
 from lance_ops.pb import index_pb2
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -83,7 +84,7 @@ class VectorKind(IndexKind):
                 field="kind",
                 hint=f"kinds that can be built: {', '.join(INDEX_TYPES)}",
             )
-        return check_parameters(index_type, vector_type(field), given)
+        return check_parameters(index_type, vector_type(field), given, several=holds_several(field))
 
     def parameters_of(self, dataset: Snapshot, segment: IndexMetadata) -> Parameters:
         """See `IndexKind.parameters_of`."""
@@ -117,6 +118,11 @@ class VectorKind(IndexKind):
             rows = sum(fragment.num_rows for fragment in dataset.fragments)
             parameters["num_partitions"] = max(partitions, partition_count(parameters, rows))
             return parameters
+
+    def recorded_parameters(self, segment: IndexMetadata) -> Parameters:
+        """See `IndexKind.recorded_parameters`."""
+        details = _details(segment)
+        return {} if details is None else {"metric": metric_numbered(details.metric_type)}
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""

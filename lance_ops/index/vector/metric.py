@@ -49,6 +49,11 @@ def metric_number(name: str) -> "index_pb2.VectorMetricType.ValueType":
     return _NUMBERS[name]
 
 
+def metric_numbered(number: "index_pb2.VectorMetricType.ValueType") -> str:
+    """The metric that the details of an index name; l2 for numbers that are not known."""
+    return next((name for name, known in _NUMBERS.items() if known == number), "l2")
+
+
 def finite_rows(vectors: Vectors) -> npt.NDArray[np.bool_]:
     """Which of some float vectors have finite values only."""
     kind = np.float32 if vectors.dtype == np.float16 else None

@@ -57,13 +57,16 @@ _HNSW: dict[str, tuple[_Check, str, int | None]] = {
 }
 
 
-def check_parameters(index_type: str, column: pa.FixedSizeListType, given: Parameters) -> Parameters:
+def check_parameters(
+    index_type: str, column: pa.FixedSizeListType, given: Parameters, *, several: bool = False
+) -> Parameters:
     """The parameters of an index, complete but for what the data have to say.
 
     Args:
         index_type: One of `INDEX_TYPES`.
-        column: Type of the column.
+        column: Type of the vectors of the column.
         given: What the user says.
+        several: Whether a row has a list of vectors.
 
     Raises:
         InvalidArgumentError: names the parameter, and what it can be.
@@ -77,7 +80,7 @@ def check_parameters(index_type: str, column: pa.FixedSizeListType, given: Param
     found: dict[str, Any] = {name: default for name, (_, _, default) in known.items()}
     found["index_type"] = index_type
     bits = column.value_type == pa.uint8()
-    found["metric"] = "hamming" if bits else "l2"
+    found["metric"] = "cosine" if several else "hamming" if bits else "l2"
     for given_name, value in given.items():
         name = _ALIASES.get(given_name, given_name)
         if name == "metric":
@@ -96,6 +99,12 @@ def check_parameters(index_type: str, column: pa.FixedSizeListType, given: Param
                     f"{given_name} = {value!r}", field=given_name, hint=f"it is {what}"
                 )
             found[name] = value
+    if several and found["metric"] != "cosine":
+        raise InvalidArgumentError(
+            f"{index_type} with metric {found['metric']!r} on lists of {column}",
+            field="metric",
+            hint="several vectors a row are compared with cosine, as in pylance",
+        )
     if bits != (found["metric"] == "hamming") or (bits and index_type != "IVF_FLAT"):
         raise InvalidArgumentError(
             f"{index_type} with metric {found['metric']!r} on {column}",

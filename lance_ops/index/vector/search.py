@@ -35,8 +35,15 @@ _MORE = 8
 _READ_BYTES = 64 << 20
 
 
-def search_segment(dataset: Snapshot, segment: IndexMetadata, query: NearestQuery, locate: Locate) -> Scored:
-    """The nearest rows of a segment, best first.
+def search_segment(
+    dataset: Snapshot,
+    segment: IndexMetadata,
+    query: NearestQuery,
+    locate: Locate,
+    *,
+    enough: int | None = None,
+) -> Scored:
+    """The nearest rows of a segment, best first; a row with several vectors once for each of these.
 
     Args:
         dataset: The version to search.
@@ -44,6 +51,8 @@ def search_segment(dataset: Snapshot, segment: IndexMetadata, query: NearestQuer
         query: What to look for. With a refine factor there are as many times `k` rows, and a distance range
             is left to whoever refines.
         locate: Where rows are, and which count.
+        enough: How many have to be found for no more partitions to be looked into; as many as are looked
+            for when None.
 
     Returns:
         Rows with their distances by what the index knows of them: exact for FLAT; for PQ and SQ those of the
@@ -81,7 +90,7 @@ def search_segment(dataset: Snapshot, segment: IndexMetadata, query: NearestQuer
             best = _best(best, names, distances, locate, count, limits)
         done += step
         # Twice as many each time, until there are rows enough.
-        step = 0 if len(best) >= count else min(done, most - done)
+        step = 0 if len(best) >= (enough or count) else min(done, most - done)
     return best
 
 

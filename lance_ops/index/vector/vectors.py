@@ -20,27 +20,34 @@ from lance_ops.table.manifest.row_set import Addresses
 _SAMPLE_WHOLE = 0.3
 """Share of the rows above which a sample is cheaper to take from all of them than one by one."""
 _TAKEN_ROWS = 1 << 16
+_PILOT_ROWS, _PILOT_SEED = 256, 7
+"""Rows that say how many vectors a row has, where rows have several."""
+
+
+def holds_several(field: Field) -> bool:
+    """Whether each row of a column holds a list of vectors and not a single one."""
+    found = value_type(field)
+    return bool(pa.types.is_list(found)) and bool(pa.types.is_fixed_size_list(found.value_type))
 
 
 def vector_type(field: Field) -> pa.FixedSizeListType:
     """Arrow type of the vectors of a column that vector indices can be on, as these see them.
 
-    Numbers of 8 bits with a sign are floats of 32 bits to them, as in the peer.
+    Of several vectors a row it is that of one of them. Numbers of 8 bits with a sign are floats of 32 bits to
+    indices, as in the peer.
 
     Raises:
         InvalidArgumentError: they cannot be on it; names its type and what they take.
     """
     found = value_type(field)
+    if holds_several(field) and pa.types.is_floating(found.value_type.value_type):
+        return found.value_type
     if pa.types.is_list(found) or pa.types.is_large_list(found):
-        what = (
-            "several vectors a row"
-            if pa.types.is_fixed_size_list(found.value_type)
-            else "lists of any length"
-        )
         raise InvalidArgumentError(
-            f"column {field.name!r} holds {what} ({found}), which no vector index here can find",
+            f"column {field.name!r} is {found}, which no vector index can be on",
             field="column",
-            hint="it takes one vector a row: a list of a fixed number of floats, or of bytes for hamming",
+            hint="it takes one vector a row, a list of a fixed number of floats (or bytes for hamming), "
+            "or lists of vectors of floats",
         )
     if not pa.types.is_fixed_size_list(found) or not (
         pa.types.is_floating(found.value_type) or found.value_type in (pa.int8(), pa.uint8())
@@ -58,6 +65,8 @@ def live_vectors(
 ) -> Iterator[tuple[Addresses, Vectors]]:
     """Names and vectors of live rows, a batch at a time, without nulls and what is not finite.
 
+    A row that holds several vectors is named once for each of them.
+
     Args:
         dataset: The version to read.
         column: Path of the column.
@@ -65,17 +74,27 @@ def live_vectors(
         row_ids: Name rows by stable row id and not by address.
     """
     for rows in column_values(dataset, column, fragment_ids, row_ids=row_ids):
-        vectors, kept = finite_vectors(rows["values"])
-        yield rows["ids"].to_numpy()[kept], vectors
+        vectors, owners = finite_vectors(rows["values"])
+        yield rows["ids"].to_numpy()[owners], vectors
 
 
-def finite_vectors(column: pa.ChunkedArray) -> tuple[Vectors, npt.NDArray[np.bool_]]:
-    """The vectors of a column that are there and all finite, and which rows these are."""
+def finite_vectors(column: pa.ChunkedArray) -> tuple[Vectors, npt.NDArray[np.int64]]:
+    """The vectors of a column that are there and all finite, and the row of each, ascending."""
     # Joining copies, even what is in one piece.
     lists = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(lists, pa.ChunkedArray):
         lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
     lists = stored_lists(lists)
+    if pa.types.is_list(lists.type):
+        parents = pc.list_parent_indices(lists).to_numpy()
+        vectors, kept = _finite(pc.list_flatten(lists))
+        return vectors, parents[kept].astype(np.int64, copy=False)
+    vectors, kept = _finite(lists)
+    return vectors, np.flatnonzero(kept)
+
+
+def _finite(lists: pa.FixedSizeListArray) -> tuple[Vectors, npt.NDArray[np.bool_]]:
+    """The vectors that are there and all finite, and which these are."""
     kept = np.asarray(lists.is_valid().to_numpy(zero_copy_only=False), np.bool_)
     present = lists if kept.all() else lists.filter(pa.array(kept))
     values = present.flatten()
@@ -102,7 +121,7 @@ def stored_lists(column: pa.Array) -> pa.Array:
 def sample_vectors(
     dataset: Dataset, column: str, fragment_ids: Sequence[int], rows: int, seed: int, *, run: int = 1
 ) -> Vectors:
-    """Vectors of about `rows` random live rows of some fragments, or of all when there are fewer.
+    """About `rows` vectors of random live rows of some fragments, or all when there are fewer.
 
     Args:
         dataset: The version to read.
@@ -116,6 +135,8 @@ def sample_vectors(
     total = sum(counts[number] for number in fragment_ids)
     random = np.random.default_rng(seed)
     parts: list[Vectors] = []
+    if holds_several(dataset.lance_schema.field(column)):
+        rows = rows_with(dataset, column, rows, fragment_ids)
     if rows < total * _SAMPLE_WHOLE:
         chosen = _positions(dataset, fragment_ids, _ranks(random, total, rows, run))
         for start in range(0, len(chosen), _TAKEN_ROWS):
@@ -127,6 +148,24 @@ def sample_vectors(
             parts.append(vectors if share == 1 else vectors[random.random(len(vectors)) < share])
     width = vector_type(dataset.lance_schema.field(column)).list_size
     return np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
+
+
+def rows_with(dataset: Dataset, column: str, vectors: int, fragment_ids: Sequence[int] | None = None) -> int:
+    """How many rows have about so many vectors together, by a look at some of them.
+
+    Args:
+        dataset: The version to read.
+        column: Path of a column with several vectors a row.
+        vectors: How many are wanted.
+        fragment_ids: Which fragments; all when None.
+    """
+    ids = [fragment.id for fragment in dataset.fragments] if fragment_ids is None else fragment_ids
+    total = sum(fragment.num_rows for fragment in dataset.fragments if fragment.id in ids)
+    if not total:
+        return 0
+    pilot = _positions(dataset, ids, _ranks(np.random.default_rng(_PILOT_SEED), total, _PILOT_ROWS, 1))
+    held = len(finite_vectors(leaf_of(dataset.take(pilot, [column]).column(0), column))[0])
+    return max(1, vectors * len(pilot) // held) if held else total
 
 
 def leaf_of(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:

@@ -5,16 +5,15 @@ may fail every filter on its column, and nothing but building it anew makes it w
 what it claims is worse: every reader believes it.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from lance_ops.errors import LanceOpsError, UnreadableIndexError
 from lance_ops.index.coverage import effective_fragments
-from lance_ops.index.default_name import default_index_name
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading
 from lance_ops.index.registry import kind_of
 from lance_ops.index.upkeep.row_check import missing_rows, names_other_rows_only
+from lance_ops.maintenance.fsck.index_repair import repair_of
 from lance_ops.maintenance.text import ids_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -73,21 +72,21 @@ def indices_without_their_rows(
         except LanceOpsError as error:
             if not _is_unreadable(dataset, kind, segment, deep=deep):
                 message = f"rows of index {segment.name!r} cannot be compared: {error.message}"
-                yield segment, message, _rebuild(dataset, segment)
+                yield segment, message, repair_of(dataset, segment)
             continue
         if other:
             message = (
                 f"index {segment.name!r} names no row of the fragments that it claims: its index version "
                 f"({segment.index_version or 0}) does not say what it holds, so that filters find nothing"
             )
-            yield segment, message, _rebuild(dataset, segment)
+            yield segment, message, repair_of(dataset, segment)
         elif missing:
             where = ids_text(sorted(fragments))
             message = (
                 f"index {segment.name!r} claims fragments {where} and does not hold {missing:,} of "
                 f"{asked:,} rows looked for, which filters then miss"
             )
-            yield segment, message, _rebuild(dataset, segment)
+            yield segment, message, repair_of(dataset, segment)
 
 
 def _is_unreadable(dataset: Dataset, kind: IndexKind, segment: IndexMetadata, *, deep: bool) -> bool:
@@ -109,15 +108,4 @@ def unusable_moves(dataset: Dataset) -> tuple[LanceOpsError, str] | None:
 def _repair(dataset: Dataset, segment: IndexMetadata) -> str:
     covered = effective_fragments(dataset.manifest, segment)
     use = "queries scan its rows" if covered else "no query needs it"
-    return f"{use}; {_rebuild(dataset, segment)}"
-
-
-def _rebuild(dataset: Dataset, segment: IndexMetadata) -> str:
-    try:
-        column = dataset.lance_schema.path(segment.fields[0])
-    except (LanceOpsError, LookupError):
-        return f"drop it: lance-ops index URI --drop --name {shlex.quote(segment.name)}"
-    named = (
-        "" if segment.name == default_index_name(dataset, column) else f" --name {shlex.quote(segment.name)}"
-    )
-    return f"build it anew: lance-ops index URI {shlex.quote(column)} --replace{named}"
+    return f"{use}; {repair_of(dataset, segment)}"

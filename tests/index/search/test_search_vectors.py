@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import InvalidArgumentError, UnreadableIndexWarning, UnsupportedError
+from lance_ops.errors import InvalidArgumentError, UnreadableIndexWarning
 
 pytestmark = pytest.mark.peer
 
@@ -247,18 +247,3 @@ def test_of_several_vectors_a_row_the_nearest_ones_count(tmp_path: Path, metric:
     filtered = {"columns": ["id"], "filter": "id < 50", "prefilter": True}
     expected = lance.dataset(uri).to_table(nearest=near, **filtered)["id"].to_pylist()
     assert lo.dataset(uri).to_table(nearest=near, **filtered)["id"].to_pylist() == expected
-
-
-def test_an_index_on_several_vectors_a_row_is_not_asked(tmp_path: Path) -> None:
-    uri = str(tmp_path / "t.lance")
-    values = np.random.default_rng(1).normal(size=(300, 2, 8)).astype("float32")
-    column = pa.array(values.tolist(), pa.list_(pa.list_(pa.float32(), 8)))
-    lance.write_dataset(pa.table({"id": range(300), "v": column}), uri)
-    near = {"column": "v", "q": values[7], "k": 5, "metric": "cosine"}
-    before = lo.dataset(uri).to_table(["id"], nearest=near)
-    lance.dataset(uri).create_index("v", "IVF_FLAT", metric="cosine", num_partitions=2)
-    assert lo.dataset(uri).to_table(["id"], nearest=near).equals(before)
-    with pytest.raises(UnsupportedError, match="several vectors a row"):
-        lo.dataset(uri).to_table(["id"], nearest=near, fast_search=True)
-    with pytest.raises(InvalidArgumentError, match="the vectors of the column have 8"):
-        lo.dataset(uri).to_table(["id"], nearest={**near, "q": values[7][:, :4]})
