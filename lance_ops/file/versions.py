@@ -42,6 +42,13 @@ def _layout_2_2() -> Layout:
     return LAYOUT_2_2
 
 
+@cache
+def _layout_2_3() -> Layout:
+    from lance_ops.file.v2_1.layout import LAYOUT_2_3
+
+    return LAYOUT_2_3
+
+
 def _read_contents_0_1(end: bytes, size: int, path: str) -> Steps[Contents]:
     from lance_ops.file.v0_1.container import read_contents
 
@@ -112,7 +119,7 @@ VERSIONS = (
     StorageVersion("2.0", (0, 3), (2, 0), _layout_2_0),
     StorageVersion("2.1", (2, 1), (2, 1), _layout_2_1),
     StorageVersion("2.2", (2, 2), (2, 2), _layout_2_2),
-    StorageVersion("2.3", (2, 3), (2, 3)),
+    StorageVersion("2.3", (2, 3), (2, 3), _layout_2_3, is_written=False),
 )
 
 
