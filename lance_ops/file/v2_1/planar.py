@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from google.protobuf.message import DecodeError
 
-from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.errors import CorruptFileError, LanceOpsError, UnsupportedError
 from lance_ops.pb import encodings21_pb2 as pb
 from lance_ops.pb import encodings23_pb2 as pb23
 
@@ -130,3 +130,40 @@ def full_zip_layout(values: pb23.ZippedValues) -> pb.FullZipLayout:
     else:
         layout.bits_per_offset = values.bits_per_offset
     return layout
+
+
+def describe_planar(layout: pb.PageLayout) -> pb23.PlanarLayout:
+    """Describe a page with levels that 2.2 describes as mini-blocks or full-zip values.
+
+    Args:
+        layout: The description in 2.2.
+    """
+    planar = pb23.PlanarLayout()
+    if layout.WhichOneof("layout") == "full_zip_layout":
+        full_zip, zipped = layout.full_zip_layout, planar.values.zipped
+        planar.structure.dense.layers.extend(full_zip.layers)
+        zipped.compression.CopyFrom(full_zip.value_compression)
+        zipped.levels.SetInParent()
+        zipped.levels.bits_rep, zipped.levels.bits_def = full_zip.bits_rep, full_zip.bits_def
+        zipped.num_items, zipped.num_visible_items = full_zip.num_items, full_zip.num_visible_items
+        if full_zip.WhichOneof("details") == "bits_per_value":
+            zipped.bits_per_value = full_zip.bits_per_value
+        else:
+            zipped.bits_per_offset = full_zip.bits_per_offset
+        return planar
+    if layout.WhichOneof("layout") != "mini_block_layout" or not layout.mini_block_layout.has_large_chunk:
+        raise LanceOpsError(f"pages of 2.3 are not described as {layout.WhichOneof('layout')}")
+    mini_block, chunked = layout.mini_block_layout, planar.values.chunked
+    planar.structure.dense.layers.extend(mini_block.layers)
+    chunked.compression.CopyFrom(mini_block.value_compression)
+    chunked.levels.SetInParent()
+    if mini_block.HasField("rep_compression"):
+        chunked.levels.rep_compression.CopyFrom(mini_block.rep_compression)
+    if mini_block.HasField("def_compression"):
+        chunked.levels.def_compression.CopyFrom(mini_block.def_compression)
+    chunked.levels.repetition_index_depth = mini_block.repetition_index_depth
+    if mini_block.HasField("dictionary"):
+        chunked.dictionary.CopyFrom(mini_block.dictionary)
+        chunked.num_dictionary_items = mini_block.num_dictionary_items
+    chunked.num_buffers, chunked.num_items = mini_block.num_buffers, mini_block.num_items
+    return planar

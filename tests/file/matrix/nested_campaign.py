@@ -119,12 +119,11 @@ def run_case(case: Case) -> str:
     table = pa.table({"c": case.array}, schema=pa.schema([pa.field("c", case.array.type)]))
     with tempfile.TemporaryDirectory() as folder:
         taken = table.take(pa.array(case.rows))
-        if case.version != "2.3":
-            _write(case, table, folder)
-            _compare(case, "lance_ops reads lance_ops", lambda: _read(folder, "ours.lance"), table)
-            _compare(case, "pylance reads lance_ops", lambda: _peer_read(f"{folder}/ours.lance"), table)
-            path = f"{folder}/ours.lance"
-            _compare(case, "pylance takes from lance_ops", lambda: _peer_take(path, case.rows), taken)
+        _write(case, table, folder)
+        _compare(case, "lance_ops reads lance_ops", lambda: _read(folder, "ours.lance"), table)
+        _compare(case, "pylance reads lance_ops", lambda: _peer_read(f"{folder}/ours.lance"), table)
+        path = f"{folder}/ours.lance"
+        _compare(case, "pylance takes from lance_ops", lambda: _peer_take(path, case.rows), taken)
         path = f"{folder}/peer.lance"
         try:
             with panics_as_errors():
