@@ -111,7 +111,7 @@ class FileReader:
         view = memoryview(tail)
         end = bytes(view[-FOOTER_SIZE:])
         version = version_of_footer(*decode_version(end, path), path)
-        layout = version.require_layout(path)
+        layout = version.layout
 
         ranges = FileRanges(store, path, size, tail, open_base)
         contents = None

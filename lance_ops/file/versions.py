@@ -42,6 +42,13 @@ def _layout_2_2() -> Layout:
     return LAYOUT_2_2
 
 
+@cache
+def _layout_2_3() -> Layout:
+    from lance_ops.file.v2_1.layout import LAYOUT_2_3
+
+    return LAYOUT_2_3
+
+
 def _read_contents_0_1(end: bytes, size: int, path: str) -> Steps[Contents]:
     from lance_ops.file.v0_1.container import read_contents
 
@@ -56,7 +63,7 @@ class StorageVersion:
         name: As users write it, such as "2.0".
         footer: Major and minor number in the footer of a file. For 2.0 they are not the name's.
         manifest: Major and minor number in the manifest's entry for the file.
-        load: Imports how to read and write it; None for a version that is known but not implemented.
+        load: Imports how to read and write it.
         read_contents: Opens a file, given its last bytes, its size and its path.
         is_written: Whether new files can have it.
     """
@@ -64,41 +71,27 @@ class StorageVersion:
     name: str
     footer: tuple[int, int]
     manifest: tuple[int, int]
-    load: Callable[[], Layout] | None = None
+    load: Callable[[], Layout]
     read_contents: Callable[[bytes, int, str], Steps[Contents]] = contents.read_contents
     is_written: bool = True
 
     @property
-    def layout(self) -> Layout | None:
-        """How to read and write it; None for a version that is known but not implemented."""
-        return None if self.load is None else self.load()
-
-    def require_layout(self, path: str | None = None) -> Layout:
-        """How to read and write it.
-
-        Args:
-            path: For the error.
-
-        Raises:
-            UnsupportedVersionError: It is not implemented.
-        """
-        if self.load is None:
-            raise _unsupported(self.name, path)
+    def layout(self) -> Layout:
+        """How to read and write it."""
         return self.load()
 
     def require_writable(self) -> Layout:
         """How to write it.
 
         Raises:
-            UnsupportedVersionError: It is not implemented, or only for reading.
+            UnsupportedVersionError: It is implemented only for reading.
         """
-        layout = self.require_layout()
         if not self.is_written:
             raise UnsupportedVersionError(
                 f"storage version {self.name} is read but not written",
                 hint=f"copy the rows into a new dataset; what can be written: {_written()}",
             )
-        return layout
+        return self.layout
 
 
 DEFAULT_STORAGE_VERSION = "2.2"
@@ -112,7 +105,7 @@ VERSIONS = (
     StorageVersion("2.0", (0, 3), (2, 0), _layout_2_0),
     StorageVersion("2.1", (2, 1), (2, 1), _layout_2_1),
     StorageVersion("2.2", (2, 2), (2, 2), _layout_2_2),
-    StorageVersion("2.3", (2, 3), (2, 3)),
+    StorageVersion("2.3", (2, 3), (2, 3), _layout_2_3),
 )
 
 
@@ -163,12 +156,10 @@ def is_legacy(major: int, minor: int) -> bool:
 
 
 def _unsupported(name: str, path: str | None) -> UnsupportedVersionError:
-    supported = ", ".join(version.name for version in VERSIONS if version.load is not None)
+    supported = ", ".join(version.name for version in VERSIONS)
     hint = f"what can be read: {supported}; what can be written: {_written()}"
-    if any(version.name == name and version.load is None for version in VERSIONS):
-        hint = f"its pages are not understood, but files can be copied as they are; {hint}"
     return UnsupportedVersionError(f"storage version {name} is not supported", path=path, hint=hint)
 
 
 def _written() -> str:
-    return ", ".join(version.name for version in VERSIONS if version.load and version.is_written)
+    return ", ".join(version.name for version in VERSIONS if version.is_written)

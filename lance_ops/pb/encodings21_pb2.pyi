@@ -236,307 +236,6 @@ class BlobLayout(google.protobuf.message.Message):
 global___BlobLayout = BlobLayout
 
 @typing.final
-class SparseLayout(google.protobuf.message.Message):
-    """Nesting stored as positions and counts instead of levels. Not before 2.3."""
-
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    VALUE_COMPRESSION_FIELD_NUMBER: builtins.int
-    NUM_BUFFERS_FIELD_NUMBER: builtins.int
-    NUM_ITEMS_FIELD_NUMBER: builtins.int
-    NUM_VISIBLE_ITEMS_FIELD_NUMBER: builtins.int
-    HAS_LARGE_CHUNK_FIELD_NUMBER: builtins.int
-    STRUCTURAL_LAYERS_FIELD_NUMBER: builtins.int
-    num_buffers: builtins.int
-    num_items: builtins.int
-    """As many as there would be levels."""
-    num_visible_items: builtins.int
-    has_large_chunk: builtins.bool
-    @property
-    def value_compression(self) -> global___CompressiveEncoding: ...
-    @property
-    def structural_layers(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___SparseStructuralLayer]:
-        """From the outermost inwards, the other way round than RepDefLayer."""
-
-    def __init__(
-        self,
-        *,
-        value_compression: global___CompressiveEncoding | None = ...,
-        num_buffers: builtins.int = ...,
-        num_items: builtins.int = ...,
-        num_visible_items: builtins.int = ...,
-        has_large_chunk: builtins.bool = ...,
-        structural_layers: collections.abc.Iterable[global___SparseStructuralLayer] | None = ...,
-    ) -> None: ...
-    def HasField(self, field_name: typing.Literal["value_compression", b"value_compression"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["has_large_chunk", b"has_large_chunk", "num_buffers", b"num_buffers", "num_items", b"num_items", "num_visible_items", b"num_visible_items", "structural_layers", b"structural_layers", "value_compression", b"value_compression"]) -> None: ...
-
-global___SparseLayout = SparseLayout
-
-@typing.final
-class SparseStructuralLayer(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    VALIDITY_FIELD_NUMBER: builtins.int
-    LIST_FIELD_NUMBER: builtins.int
-    FIXED_SIZE_LIST_FIELD_NUMBER: builtins.int
-    @property
-    def validity(self) -> global___SparseValidityLayer: ...
-    @property
-    def list(self) -> global___SparseListLayer: ...
-    @property
-    def fixed_size_list(self) -> global___SparseFixedSizeListLayer: ...
-    def __init__(
-        self,
-        *,
-        validity: global___SparseValidityLayer | None = ...,
-        list: global___SparseListLayer | None = ...,
-        fixed_size_list: global___SparseFixedSizeListLayer | None = ...,
-    ) -> None: ...
-    def HasField(self, field_name: typing.Literal["fixed_size_list", b"fixed_size_list", "layer", b"layer", "list", b"list", "validity", b"validity"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["fixed_size_list", b"fixed_size_list", "layer", b"layer", "list", b"list", "validity", b"validity"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["layer", b"layer"]) -> typing.Literal["validity", "list", "fixed_size_list"] | None: ...
-
-global___SparseStructuralLayer = SparseStructuralLayer
-
-@typing.final
-class SparseValidityLayer(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    NUM_SLOTS_FIELD_NUMBER: builtins.int
-    VALIDITY_FIELD_NUMBER: builtins.int
-    num_slots: builtins.int
-    @property
-    def validity(self) -> global___SparseValiditySet: ...
-    def __init__(
-        self,
-        *,
-        num_slots: builtins.int = ...,
-        validity: global___SparseValiditySet | None = ...,
-    ) -> None: ...
-    def HasField(self, field_name: typing.Literal["validity", b"validity"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["num_slots", b"num_slots", "validity", b"validity"]) -> None: ...
-
-global___SparseValidityLayer = SparseValidityLayer
-
-@typing.final
-class SparseListLayer(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    NUM_SLOTS_FIELD_NUMBER: builtins.int
-    NUM_CHILD_SLOTS_FIELD_NUMBER: builtins.int
-    NON_EMPTY_POSITIONS_FIELD_NUMBER: builtins.int
-    COUNTS_FIELD_NUMBER: builtins.int
-    VALIDITY_FIELD_NUMBER: builtins.int
-    num_slots: builtins.int
-    num_child_slots: builtins.int
-    @property
-    def non_empty_positions(self) -> global___SparsePositionSet:
-        """Lists that hold something; valid ones that are missing here are empty."""
-
-    @property
-    def counts(self) -> global___SparseCountSet:
-        """One count per non-empty list."""
-
-    @property
-    def validity(self) -> global___SparseValiditySet: ...
-    def __init__(
-        self,
-        *,
-        num_slots: builtins.int = ...,
-        num_child_slots: builtins.int = ...,
-        non_empty_positions: global___SparsePositionSet | None = ...,
-        counts: global___SparseCountSet | None = ...,
-        validity: global___SparseValiditySet | None = ...,
-    ) -> None: ...
-    def HasField(self, field_name: typing.Literal["counts", b"counts", "non_empty_positions", b"non_empty_positions", "validity", b"validity"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["counts", b"counts", "non_empty_positions", b"non_empty_positions", "num_child_slots", b"num_child_slots", "num_slots", b"num_slots", "validity", b"validity"]) -> None: ...
-
-global___SparseListLayer = SparseListLayer
-
-@typing.final
-class SparseFixedSizeListLayer(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    NUM_SLOTS_FIELD_NUMBER: builtins.int
-    DIMENSION_FIELD_NUMBER: builtins.int
-    VALIDITY_FIELD_NUMBER: builtins.int
-    num_slots: builtins.int
-    dimension: builtins.int
-    @property
-    def validity(self) -> global___SparseValiditySet: ...
-    def __init__(
-        self,
-        *,
-        num_slots: builtins.int = ...,
-        dimension: builtins.int = ...,
-        validity: global___SparseValiditySet | None = ...,
-    ) -> None: ...
-    def HasField(self, field_name: typing.Literal["validity", b"validity"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["dimension", b"dimension", "num_slots", b"num_slots", "validity", b"validity"]) -> None: ...
-
-global___SparseFixedSizeListLayer = SparseFixedSizeListLayer
-
-@typing.final
-class SparseValiditySet(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    class _Meaning:
-        ValueType = typing.NewType("ValueType", builtins.int)
-        V: typing_extensions.TypeAlias = ValueType
-
-    class _MeaningEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[SparseValiditySet._Meaning.ValueType], builtins.type):
-        DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
-        SPARSE_VALIDITY_UNSPECIFIED: SparseValiditySet._Meaning.ValueType  # 0
-        SPARSE_VALIDITY_NULL_POSITIONS: SparseValiditySet._Meaning.ValueType  # 1
-        SPARSE_VALIDITY_VALID_POSITIONS: SparseValiditySet._Meaning.ValueType  # 2
-
-    class Meaning(_Meaning, metaclass=_MeaningEnumTypeWrapper):
-        """Whether the positions are those of the nulls or of the others."""
-
-    SPARSE_VALIDITY_UNSPECIFIED: SparseValiditySet.Meaning.ValueType  # 0
-    SPARSE_VALIDITY_NULL_POSITIONS: SparseValiditySet.Meaning.ValueType  # 1
-    SPARSE_VALIDITY_VALID_POSITIONS: SparseValiditySet.Meaning.ValueType  # 2
-
-    MEANING_FIELD_NUMBER: builtins.int
-    POSITIONS_FIELD_NUMBER: builtins.int
-    meaning: global___SparseValiditySet.Meaning.ValueType
-    @property
-    def positions(self) -> global___SparsePositionSet: ...
-    def __init__(
-        self,
-        *,
-        meaning: global___SparseValiditySet.Meaning.ValueType = ...,
-        positions: global___SparsePositionSet | None = ...,
-    ) -> None: ...
-    def HasField(self, field_name: typing.Literal["positions", b"positions"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["meaning", b"meaning", "positions", b"positions"]) -> None: ...
-
-global___SparseValiditySet = SparseValiditySet
-
-@typing.final
-class SparsePositionEmpty(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    def __init__(
-        self,
-    ) -> None: ...
-
-global___SparsePositionEmpty = SparsePositionEmpty
-
-@typing.final
-class SparsePositionAll(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    def __init__(
-        self,
-    ) -> None: ...
-
-global___SparsePositionAll = SparsePositionAll
-
-@typing.final
-class SparsePositionRange(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    START_FIELD_NUMBER: builtins.int
-    LENGTH_FIELD_NUMBER: builtins.int
-    start: builtins.int
-    length: builtins.int
-    def __init__(
-        self,
-        *,
-        start: builtins.int = ...,
-        length: builtins.int = ...,
-    ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["length", b"length", "start", b"start"]) -> None: ...
-
-global___SparsePositionRange = SparsePositionRange
-
-@typing.final
-class SparsePositionSet(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    EXPLICIT_FIELD_NUMBER: builtins.int
-    RANGE_FIELD_NUMBER: builtins.int
-    ALL_FIELD_NUMBER: builtins.int
-    EMPTY_FIELD_NUMBER: builtins.int
-    NUM_POSITIONS_FIELD_NUMBER: builtins.int
-    num_positions: builtins.int
-    @property
-    def explicit(self) -> global___CompressiveEncoding: ...
-    @property
-    def range(self) -> global___SparsePositionRange: ...
-    @property
-    def all(self) -> global___SparsePositionAll: ...
-    @property
-    def empty(self) -> global___SparsePositionEmpty: ...
-    def __init__(
-        self,
-        *,
-        explicit: global___CompressiveEncoding | None = ...,
-        range: global___SparsePositionRange | None = ...,
-        all: global___SparsePositionAll | None = ...,
-        empty: global___SparsePositionEmpty | None = ...,
-        num_positions: builtins.int = ...,
-    ) -> None: ...
-    def HasField(self, field_name: typing.Literal["all", b"all", "empty", b"empty", "explicit", b"explicit", "positions", b"positions", "range", b"range"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["all", b"all", "empty", b"empty", "explicit", b"explicit", "num_positions", b"num_positions", "positions", b"positions", "range", b"range"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["positions", b"positions"]) -> typing.Literal["explicit", "range", "all", "empty"] | None: ...
-
-global___SparsePositionSet = SparsePositionSet
-
-@typing.final
-class SparseCountEmpty(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    def __init__(
-        self,
-    ) -> None: ...
-
-global___SparseCountEmpty = SparseCountEmpty
-
-@typing.final
-class SparseCountConstant(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    VALUE_FIELD_NUMBER: builtins.int
-    value: builtins.int
-    def __init__(
-        self,
-        *,
-        value: builtins.int = ...,
-    ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["value", b"value"]) -> None: ...
-
-global___SparseCountConstant = SparseCountConstant
-
-@typing.final
-class SparseCountSet(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    EXPLICIT_FIELD_NUMBER: builtins.int
-    CONSTANT_FIELD_NUMBER: builtins.int
-    EMPTY_FIELD_NUMBER: builtins.int
-    @property
-    def explicit(self) -> global___CompressiveEncoding: ...
-    @property
-    def constant(self) -> global___SparseCountConstant: ...
-    @property
-    def empty(self) -> global___SparseCountEmpty: ...
-    def __init__(
-        self,
-        *,
-        explicit: global___CompressiveEncoding | None = ...,
-        constant: global___SparseCountConstant | None = ...,
-        empty: global___SparseCountEmpty | None = ...,
-    ) -> None: ...
-    def HasField(self, field_name: typing.Literal["constant", b"constant", "counts", b"counts", "empty", b"empty", "explicit", b"explicit"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["constant", b"constant", "counts", b"counts", "empty", b"empty", "explicit", b"explicit"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["counts", b"counts"]) -> typing.Literal["explicit", "constant", "empty"] | None: ...
-
-global___SparseCountSet = SparseCountSet
-
-@typing.final
 class PageLayout(google.protobuf.message.Message):
     """Type URL "/lance.encodings21.PageLayout"."""
 
@@ -546,7 +245,6 @@ class PageLayout(google.protobuf.message.Message):
     CONSTANT_LAYOUT_FIELD_NUMBER: builtins.int
     FULL_ZIP_LAYOUT_FIELD_NUMBER: builtins.int
     BLOB_LAYOUT_FIELD_NUMBER: builtins.int
-    SPARSE_LAYOUT_FIELD_NUMBER: builtins.int
     @property
     def mini_block_layout(self) -> global___MiniBlockLayout: ...
     @property
@@ -555,8 +253,6 @@ class PageLayout(google.protobuf.message.Message):
     def full_zip_layout(self) -> global___FullZipLayout: ...
     @property
     def blob_layout(self) -> global___BlobLayout: ...
-    @property
-    def sparse_layout(self) -> global___SparseLayout: ...
     def __init__(
         self,
         *,
@@ -564,11 +260,10 @@ class PageLayout(google.protobuf.message.Message):
         constant_layout: global___ConstantLayout | None = ...,
         full_zip_layout: global___FullZipLayout | None = ...,
         blob_layout: global___BlobLayout | None = ...,
-        sparse_layout: global___SparseLayout | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["blob_layout", b"blob_layout", "constant_layout", b"constant_layout", "full_zip_layout", b"full_zip_layout", "layout", b"layout", "mini_block_layout", b"mini_block_layout", "sparse_layout", b"sparse_layout"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["blob_layout", b"blob_layout", "constant_layout", b"constant_layout", "full_zip_layout", b"full_zip_layout", "layout", b"layout", "mini_block_layout", b"mini_block_layout", "sparse_layout", b"sparse_layout"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["layout", b"layout"]) -> typing.Literal["mini_block_layout", "constant_layout", "full_zip_layout", "blob_layout", "sparse_layout"] | None: ...
+    def HasField(self, field_name: typing.Literal["blob_layout", b"blob_layout", "constant_layout", b"constant_layout", "full_zip_layout", b"full_zip_layout", "layout", b"layout", "mini_block_layout", b"mini_block_layout"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["blob_layout", b"blob_layout", "constant_layout", b"constant_layout", "full_zip_layout", b"full_zip_layout", "layout", b"layout", "mini_block_layout", b"mini_block_layout"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["layout", b"layout"]) -> typing.Literal["mini_block_layout", "constant_layout", "full_zip_layout", "blob_layout"] | None: ...
 
 global___PageLayout = PageLayout
 
@@ -615,7 +310,9 @@ global___Flat = Flat
 
 @typing.final
 class Variable(google.protobuf.message.Message):
-    """Offsets count from the start of the buffer that holds them together with the bytes."""
+    """Offsets that are flat count from the start of the buffer that holds them together with the bytes. Those of
+    other kinds, in 2.3, count from the start of the bytes and have a buffer of their own, if they need one.
+    """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -639,6 +336,8 @@ global___Variable = Variable
 
 @typing.final
 class Constant(google.protobuf.message.Message):
+    """In 2.3 also of a sequence of integers, little-endian; without a value where there are none."""
+
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     VALUE_FIELD_NUMBER: builtins.int
@@ -656,7 +355,7 @@ global___Constant = Constant
 
 @typing.final
 class Range(google.protobuf.message.Message):
-    """The i-th value is start + i * step."""
+    """The i-th value is start + i * step. Not before 2.3."""
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -679,7 +378,7 @@ global___Range = Range
 
 @typing.final
 class Delta(google.protobuf.message.Message):
-    """A rising sequence as its first value and the differences, one fewer than there are values."""
+    """A rising sequence as its first value and the differences, one fewer than there are values. Not before 2.3."""
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -769,6 +468,8 @@ global___Fsst = Fsst
 
 @typing.final
 class Dictionary(google.protobuf.message.Message):
+    """In 2.3 one buffer: the bytes of the indices and of the items as u64, then both."""
+
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     INDICES_FIELD_NUMBER: builtins.int

@@ -14,7 +14,7 @@ from lance_ops.errors import CorruptFileError, InvalidArgumentError, Unsupported
 from lance_ops.file.container.read import Page
 from lance_ops.file.container.write import ContainerWriter
 from lance_ops.file.io.page_errors import page_errors
-from lance_ops.file.page_copy.dialect import Bytes, Dialect, NewPage, OpaqueDialect, ReadPart
+from lance_ops.file.page_copy.dialect import Bytes, Dialect, NewPage, ReadPart
 from lance_ops.file.page_copy.dialect_2_0 import Dialect20
 from lance_ops.file.page_copy.dialect_2_1 import Dialect21
 from lance_ops.file.page_copy.evolved import see_as
@@ -40,7 +40,6 @@ from lance_ops.storage import Store
 from lance_ops.storage.prefetch import prefetch
 
 _DIALECTS: dict[str, Dialect] = {"2.0": Dialect20(), "2.1": Dialect21(), "2.2": Dialect21()}
-_OPAQUE: Dialect = OpaqueDialect()
 
 # Rows that stay are copied range by range if these have so many bytes on average; shorter ones are picked
 # from the page in memory.
@@ -121,7 +120,7 @@ class _Copying:
         self._container = container
         self._rule = rule
         self._version = sources[0].version.name
-        self._dialect = _DIALECTS.get(self._version, _OPAQUE)
+        self._dialect = _DIALECTS[self._version]
         self._removed = [self._inspect(source) for source in sources]
         self._pages: dict[tuple[int, int], list[Page]] = {}
         self._last_gone = (NOTHING, 0, 0), NOTHING.inside(0, 0)
@@ -312,15 +311,14 @@ class _Copying:
                     priority = max(priority, min(page.priority, max(num_rows - 1, 0)))
                 self._container.add_page(column, page.buffers, page.length, priority, page.encoding)
         schema = Schema(first.schema.fields, self._merge_metadata())
-        if first.version.layout is not None:
-            check_columns(
-                schema,
-                assigned_columns(first),
-                self._container.pages,
-                num_rows,
-                self._container.tell(),
-                self._version,
-            )
+        check_columns(
+            schema,
+            assigned_columns(first),
+            self._container.pages,
+            num_rows,
+            self._container.tell(),
+            self._version,
+        )
         encodings = [column.encoding for column in first.columns]
         self._container.finish(schema, num_rows, encodings, first.version.footer)
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.errors import CorruptFileError
 from lance_ops.file.container.read import Encoding
 from lance_ops.file.io.fetch import Request
 from lance_ops.file.page_copy.plan import Part, Shape
@@ -102,47 +102,3 @@ class Dialect(Protocol):
 
     def merge(self, pages: Sequence[ReadPart]) -> list[NewPage]:
         """Decode pages and write their rows anew."""
-
-
-class OpaqueDialect:
-    """Pages that nobody here understands: they stay or go as a whole. See `Dialect` for the methods."""
-
-    def find_lengths(self, source: OpenSource) -> list[int | None]:
-        """Nothing is known."""
-        return [None] * len(source.columns)
-
-    def find_removed(self, source: OpenSource) -> list[Removed]:
-        """Every column loses the rows of the file."""
-        return [source.removed] * len(source.columns)
-
-    def is_header(self, source: OpenSource, column: int) -> bool:
-        """No column is known to be one."""
-        del source, column
-        return False
-
-    def always_nullable_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
-        """Nothing is known."""
-        return [()] * len(source.columns)
-
-    def shape(self, encoding: Encoding) -> Shape:
-        """Nothing can be done with such a page."""
-        del encoding
-        return Shape(can_merge=False)
-
-    def resize(self, encoding: Encoding, length: int) -> Encoding:
-        """Refuse."""
-        del length
-        raise UnsupportedError(f"a page is encoded as {encoding.type_url!r}")
-
-    def keep(self, page: ReadPart) -> list[NewPage]:
-        """Refuse."""
-        version = page.source.version.name
-        raise UnsupportedError(
-            f"rows are deleted from a page of storage version {version}, which is not understood",
-            path=page.path,
-            field=page.where,
-        )
-
-    def merge(self, pages: Sequence[ReadPart]) -> list[NewPage]:
-        """Refuse."""
-        return self.keep(pages[0])

@@ -67,10 +67,7 @@ def obstacles(sources: Sequence[OpenSource]) -> Iterator[str]:
 
 
 def assigned_columns(source: OpenSource) -> dict[int, int]:
-    """Physical column of each field id of a file.
-
-    The versions after 2.2 have the columns of 2.2.
-    """
+    """Physical column of each field id of a file."""
     return assign_to_schema(source.version, SameSchema(source.schema))
 
 
@@ -90,8 +87,6 @@ class SameSchema:
 @lru_cache(maxsize=16)
 def assign_to_schema(version: StorageVersion, same: SameSchema) -> dict[int, int]:
     """The same of all files that say the same about themselves."""
-    if version.layout is None:
-        return columns_2_1.assign_columns(same.schema)
     return version.layout.assign_columns(same.schema)
 
 
@@ -192,16 +187,6 @@ def _column_obstacle(source: OpenSource, index: int, column: Column) -> str | No
         return "it has buffers that all of its pages share"
     if _is_blob_column(column, source.path, index):
         return f"it is a blob column: {_BLOB_REASON}"
-    if source.version.layout is None and len(source.removed):
-        # Pages that nobody here understands can only stay or go as a whole.
-        for start, page in zip(source.starts[index], column.pages, strict=False):
-            removed, _ = source.removed.inside(start, start + page.length)
-            kept = int(source.removed.kept(start, start + page.length).sum())
-            if len(removed) and kept:
-                return (
-                    f"pages of storage version {source.version.name} are not understood, and rows of one"
-                    " are deleted"
-                )
     return None
 
 

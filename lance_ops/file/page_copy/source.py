@@ -39,6 +39,8 @@ _MAP_FROM = 128 << 10
 
 Bytes = npt.NDArray[np.uint8]
 
+# Pages that are described otherwise are read and written anew.
+_NOT_COPIED = ("2.3",)
 _NO_BYTES: Bytes = np.empty(0, dtype=np.uint8)
 
 
@@ -82,7 +84,7 @@ class OpenSource:
         store: Where it is.
         path: Relative to the store.
         size: In bytes.
-        version: Storage version, which need not be one that can be decoded.
+        version: Storage version.
         schema: The file's own; files that say the same share one.
         num_rows: Rows in the file.
         num_global_buffers: At least 1.
@@ -177,7 +179,7 @@ def open_source(source: CopySource) -> OpenSource:
 
     end = tail.to_pybytes()
     version = version_of_footer(*decode_version(end, path), path)
-    if version.read_contents is not read_contents:
+    if version.read_contents is not read_contents or version.name in _NOT_COPIED:
         raise UnsupportedError(
             f"files of storage version {version.name} have no pages that can be copied",
             path=path,

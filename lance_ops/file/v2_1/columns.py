@@ -19,7 +19,9 @@ from lance_ops.file.schema.blob_fields import is_blob_v2
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.schema.packing import is_packed
 from lance_ops.file.schema.prepared import SchemaCache
+from lance_ops.file.v2_1.planar import PLANAR_LAYOUT_URL, ParsedLayout, parse_planar
 from lance_ops.pb import encodings21_pb2 as pb
+from lance_ops.pb import encodings23_pb2 as pb23
 
 PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"
 COLUMN_ENCODING_URL = "/lance.encodings.ColumnEncoding"
@@ -54,8 +56,9 @@ class LayoutPage:
         start: Number of its first row within the column.
         length: Rows.
         buffers: Position and size in bytes of each buffer.
-        layout: What the buffers hold.
+        layout: What the buffers hold; empty of a page whose structure is sparse.
         file_size: In bytes, the bound of everything in the page.
+        sparse: What the buffers hold of a page whose structure is sparse.
     """
 
     path: str
@@ -65,6 +68,7 @@ class LayoutPage:
     buffers: tuple[tuple[int, int], ...]
     layout: pb.PageLayout
     file_size: int
+    sparse: pb23.PlanarLayout | None = None
 
     def buffer(self, index: int) -> tuple[int, int]:
         """Position and size of a buffer."""
@@ -139,12 +143,21 @@ class LayoutColumn:
             yield self.pages[number], part
 
 
-def parse_column(column: Column, index: int, path: str, file_size: int) -> LayoutColumn:
+def parse_column(
+    column: Column, index: int, path: str, file_size: int, url: str = PAGE_LAYOUT_URL
+) -> LayoutColumn:
     """Parse the descriptions of a column's pages.
+
+    Args:
+        column: The column.
+        index: Its number, for errors.
+        path: The file, for errors.
+        file_size: In bytes.
+        url: Type of the descriptions.
 
     Raises:
         CorruptFileError: A message is unreadable.
-        UnsupportedError: A message is none of 2.1 or 2.2.
+        UnsupportedError: A message is of another type.
     """
     where = f"column {index}"
     if column.encoding.type_url not in ("", COLUMN_ENCODING_URL):
@@ -154,8 +167,10 @@ def parse_column(column: Column, index: int, path: str, file_size: int) -> Layou
     start = 0
     for number, page in enumerate(column.pages):
         own = f"{where}, page {number}"
-        layout = _parse_layout(page.encoding, own, path)
-        pages.append(LayoutPage(path, own, start, page.length, page.buffers, layout, file_size))
+        parsed = _parse_layout(page.encoding, url, own, path)
+        pages.append(
+            LayoutPage(path, own, start, page.length, page.buffers, parsed.layout, file_size, parsed.sparse)
+        )
         starts.append(start)
         start += page.length
     return LayoutColumn(path, where, tuple(pages), tuple(starts), start)
@@ -182,7 +197,9 @@ def join_columns(
                 return None
             buffers = tuple([(position + move, size) for position, size in page.buffers])
             pages.append(
-                LayoutPage(path, page.where, start, page.length, buffers, page.layout, page.file_size)
+                LayoutPage(
+                    path, page.where, start, page.length, buffers, page.layout, page.file_size, page.sparse
+                )
             )
             start += page.length
     starts = tuple([page.start for page in pages])
@@ -292,14 +309,18 @@ def _assign(schema: Schema) -> dict[int, int]:
 _assigned = SchemaCache(_assign, 16)
 
 
-def _parse_layout(encoding: Encoding, where: str, path: str) -> pb.PageLayout:
-    if encoding.type_url != PAGE_LAYOUT_URL:
+def _parse_layout(encoding: Encoding, url: str, where: str, path: str) -> ParsedLayout:
+    if encoding.type_url != url:
         raise UnsupportedError(f"a page is encoded as {encoding.type_url!r}", path=path, field=where)
-    parse = _parse_recurring if len(encoding.value) <= _SMALL_LAYOUT else pb.PageLayout.FromString
     try:
-        return parse(encoding.value)
+        if url == PLANAR_LAYOUT_URL:
+            return parse_planar(encoding.value)
+        parse = _parse_recurring if len(encoding.value) <= _SMALL_LAYOUT else pb.PageLayout.FromString
+        return ParsedLayout(parse(encoding.value))
     except DecodeError as error:
         raise CorruptFileError(f"unreadable page layout: {error}", path=path, field=where) from error
+    except (CorruptFileError, UnsupportedError) as error:
+        raise type(error)(error.message, path=path, field=where, hint=error.hint) from error
 
 
 @lru_cache(maxsize=1024)

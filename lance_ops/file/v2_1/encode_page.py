@@ -28,6 +28,7 @@ from lance_ops.file.v2_1.full_zip.write import can_full_zip, encode_full_zip
 from lance_ops.file.v2_1.mini_block.write import encode_mini_block
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.file.v2_1.self_check import check_positions
+from lance_ops.file.v2_1.sparse.write import MAX_CONSTANT_BYTES, encode_sparse_page
 
 # From here on a value costs more to copy than to find, and a chunk would hold too few of them.
 _WIDE_BYTES = 256
@@ -47,13 +48,15 @@ class LeafColumn:
         name: Path of the field, for errors.
         data_type: Storage type of the values.
         options: Of the field.
-        version: "2.1" or "2.2".
+        version: "2.1", "2.2" or "2.3".
+        items: Of each layer from the outermost inwards, the slots below one of its own; 2.3 needs them.
     """
 
     name: str
     data_type: pa.DataType
     options: FieldOptions
     version: str
+    items: tuple[int, ...] = ()
 
     @property
     def offset_bits(self) -> int:
@@ -90,6 +93,8 @@ def _encode(leaf: LeafColumn, raveled: Raveled) -> EncodedPage | None:
     if leaf.data_type == pa.struct([]):
         return _encode_empty_structs(leaf, raveled)
     if is_all_null(raveled):
+        if leaf.version == "2.3":
+            return encode_sparse_page(raveled, leaf.items, None)
         return encode_null_page(raveled, leaf.version)
     if pa.types.is_dictionary(leaf.data_type):
         positions, items = dictionary_of_arrow(raveled.values, leaf.options, leaf.version)
@@ -99,7 +104,10 @@ def _encode(leaf: LeafColumn, raveled: Raveled) -> EncodedPage | None:
         return _encode_full_zip(leaf, raveled, values)
     if leaf.version != "2.1":
         constant = find_constant(raveled, values, leaf.offset_bits)
-        if constant is not None and _has_few_levels(raveled):
+        if constant is not None and leaf.version == "2.3":
+            if constant.is_fixed and len(constant.parts[0]) <= MAX_CONSTANT_BYTES:
+                return encode_sparse_page(raveled, leaf.items, constant.parts[0])
+        elif constant is not None and _has_few_levels(raveled):
             return encode_constant_page(raveled, constant)
         if constant is not None and isinstance(values, Fixed):
             values = constant.repeat(values)
@@ -148,6 +156,8 @@ def _encode_empty_structs(leaf: LeafColumn, raveled: Raveled) -> EncodedPage:
             field=leaf.name,
             hint="give the struct a member",
         )
+    if leaf.version == "2.3":
+        return encode_sparse_page(raveled, leaf.items, None)
     return encode_empty_page(raveled)
 
 

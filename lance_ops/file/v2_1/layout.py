@@ -19,6 +19,7 @@ from lance_ops.file.v2_1.columns import (
     parse_column,
     sparse_from,
 )
+from lance_ops.file.v2_1.planar import PLANAR_LAYOUT_URL
 from lance_ops.file.v2_1.read import read_field
 from lance_ops.file.v2_1.told_columns import read_told_column
 from lance_ops.file.v2_1.types import find_problems
@@ -109,5 +110,16 @@ class Layout21:
         return Fields21Writer(schema, sink, page_bytes, self._name)
 
 
+class Layout23(Layout21):
+    """Storage version 2.3, whose pages describe structure and values apart."""
+
+    def parse_column(
+        self, column: Column, index: int, path: str, file_size: int
+    ) -> LayoutColumn | columns_2_0.ArrayColumn:
+        """Parse the descriptions of a column's pages."""
+        return parse_column(column, index, path, file_size, PLANAR_LAYOUT_URL)
+
+
 LAYOUT_2_1: Layout = Layout21("2.1")
 LAYOUT_2_2: Layout = Layout21("2.2")
+LAYOUT_2_3: Layout = Layout23("2.3")

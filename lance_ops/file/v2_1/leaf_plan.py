@@ -88,7 +88,7 @@ def plan_file(schema: Schema, version: str) -> FilePlan:
 
     Args:
         schema: Of the file.
-        version: "2.1" or "2.2".
+        version: "2.1", "2.2" or "2.3".
     """
     return _plans[version](schema)
 
@@ -124,7 +124,7 @@ def _plan_leaf(path: LeafPath, column: int, version: str) -> LeafPlan:
         path,
         path.straight,
         column,
-        LeafColumn(path.name, data_type, options, version),
+        LeafColumn(path.name, data_type, options, version, path.items),
         always_nullable_layers(path.fields),
         has_json(field),
         is_blob_v2(field) or is_old_blob(field),
@@ -134,8 +134,8 @@ def _plan_leaf(path: LeafPath, column: int, version: str) -> LeafPlan:
 
 
 def _is_plain(leaves: list[LeafPlan]) -> bool:
-    # Before 2.2, only nulls can be told.
-    if len(leaves) != 1 or leaves[0].leaf.version == "2.1":
+    # Before 2.2, only nulls can be told; pages of 2.3 are described otherwise.
+    if len(leaves) != 1 or leaves[0].leaf.version != "2.2":
         return False
     plan = leaves[0]
     return not plan.path.steps and not plan.has_blobs and plan.leaf.options.structure is None
@@ -145,4 +145,4 @@ def _cache(version: str) -> SchemaCache[FilePlan]:
     return SchemaCache(lambda schema: _plan(schema, version), _KEPT)
 
 
-_plans = {version: _cache(version) for version in ("2.1", "2.2")}
+_plans = {version: _cache(version) for version in ("2.1", "2.2", "2.3")}

@@ -15,6 +15,7 @@ from lance_ops.file.v2_1.columns import is_leaf
 
 # Levels of the items of lists, which are 16-bit integers until they are compressed.
 _LEVELS_BYTES = 4
+_FIXED_SIZE_STRUCTS = "fixed_size_list:struct:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,15 @@ class LeafPath:
     def leaf(self) -> Field:
         """The field that has the column."""
         return self.fields[-1]
+
+    @property
+    def items(self) -> tuple[int, ...]:
+        """Slots below one of each field: 1 but for fixed-size lists of structs."""
+        widths = [
+            int(field.storage_type.list_size) if field.logical_type.startswith(_FIXED_SIZE_STRUCTS) else 1
+            for field in self.fields[:-1]
+        ]
+        return (*widths, 1)
 
     @property
     def name(self) -> str:

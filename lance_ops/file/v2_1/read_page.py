@@ -14,6 +14,7 @@ from lance_ops.file.v2_1.columns import LayoutPage
 from lance_ops.file.v2_1.constant.read import read_constant
 from lance_ops.file.v2_1.full_zip.read import read_full_zip
 from lance_ops.file.v2_1.mini_block.read import read_mini_block
+from lance_ops.file.v2_1.sparse.read import read_sparse
 from lance_ops.pb import encodings21_pb2 as pb
 
 # No page of a sane file has more rows than Arrow's 32-bit offsets can count.
@@ -38,7 +39,10 @@ def read_page(page: LayoutPage, leaf: LeafType, rows: RowSelection, heads: PageH
             raise UnsupportedError(
                 f"a page of {rows.count} rows is too large", hint="read fewer rows at once"
             )
-        piece = yield from _read(page, page.layout, leaf, rows, heads)
+        if page.sparse is not None:
+            piece = yield from read_sparse(page, page.sparse, leaf, rows, heads)
+        else:
+            piece = yield from _read(page, page.layout, leaf, rows, heads)
         if piece.values.type != leaf.data_type or piece.length != rows.count:
             # Arrow aborts the process when it builds a parent over children of a wrong type.
             raise CorruptFileError(f"a page of {leaf.data_type} holds values of {piece.values.type}")

@@ -1,4 +1,4 @@
-"""Which Arrow types 2.1 and 2.2 can hold: what the peer writes and reads back unchanged."""
+"""Which Arrow types 2.1 to 2.3 can hold: what the peer writes and reads back unchanged."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ def find_problems(schema: Schema, version: str) -> list[str]:
 
     Args:
         schema: Of a file.
-        version: "2.1" or "2.2".
+        version: "2.1", "2.2" or "2.3".
     """
     problems = [problem for top in schema.fields for problem in _walk(schema, top, (), version)]
     leaves = [leaf for top in schema.fields for leaf in stored_fields(top)]
@@ -70,7 +70,9 @@ def _problems(field: Field, above: tuple[Field, ...], version: str) -> Iterator[
     elif kind == "fixed_size_binary:0":
         yield f"{version} has no values of zero bytes"
     elif is_old_blob(field):
-        if kind != "large_binary":
+        if version == "2.3":
+            yield f"2.3 has blobs of the extension type {BLOB_EXTENSION} only"
+        elif kind != "large_binary":
             yield "only large_binary can be stored as blobs"
         elif any(_repeats(parent) for parent in above):
             yield f"{version} has no blobs within lists"

@@ -1,4 +1,4 @@
-"""Writing 2.1 and 2.2: collects rows into pages, one column for each leaf of the schema.
+"""Writing 2.1 to 2.3: collects rows into pages, one column for each leaf of the schema.
 
 The columns are independent of each other: each has pages where it has enough rows. A page holds whole rows.
 Pages of any columns that are full at the same time are encoded side by side, and written in turn.
@@ -25,6 +25,7 @@ from lance_ops.file.v2_1.encode_page import encode_page
 from lance_ops.file.v2_1.leaf_plan import LeafPlan, plan_file
 from lance_ops.file.v2_1.leaves import project_leaf, weigh
 from lance_ops.file.v2_1.peer_workarounds import declare_layers
+from lance_ops.file.v2_1.planar import PLANAR_LAYOUT_URL, describe_planar
 from lance_ops.file.v2_1.self_check import check_page
 from lance_ops.file.v2_1.single_row import SingleRow, hold_row
 from lance_ops.pb import encodings20_pb2
@@ -39,13 +40,13 @@ _SHARE_BYTES = 512 << 10
 
 
 class Fields21Writer:
-    """Writes batches as 2.1 or 2.2 pages.
+    """Writes batches as pages of 2.1 to 2.3.
 
     Args:
         schema: Of the file.
         sink: Takes the pages.
         page_bytes: Size at which a column's page is full.
-        version: "2.1" or "2.2".
+        version: "2.1", "2.2" or "2.3".
     """
 
     def __init__(self, schema: Schema, sink: PageSink, page_bytes: int, version: str) -> None:
@@ -110,6 +111,13 @@ class Fields21Writer:
         message.values.SetInParent()
         encoding = Encoding(COLUMN_ENCODING_URL, message.SerializeToString())
         return [encoding for leaves in self._plan.tops for _ in leaves]
+
+
+def _describe(page: EncodedPage, version: str) -> Encoding:
+    if version != "2.3":
+        return Encoding(PAGE_LAYOUT_URL, page.layout.SerializeToString())
+    planar = page.planar if page.planar is not None else describe_planar(page.layout)
+    return Encoding(PLANAR_LAYOUT_URL, planar.SerializeToString())
 
 
 @dataclass(slots=True)
@@ -270,9 +278,10 @@ class _LeafWriter:
     def _add(self, page: EncodedPage, raveled: Raveled, row: int) -> None:
         # Below fixed-size lists of structs, pages are counted in structs.
         span = 1 if raveled.rep is not None else raveled.num_entries // raveled.num_rows
-        check_page(page, page.num_rows * span, self._plan.leaf.version, self._plan.leaf.name)
+        if page.planar is None:
+            check_page(page, page.num_rows * span, self._plan.leaf.version, self._plan.leaf.name)
         buffers = [self._sink.write_buffer(pa.py_buffer(np.ascontiguousarray(data))) for data in page.buffers]
-        encoding = Encoding(PAGE_LAYOUT_URL, page.layout.SerializeToString())
+        encoding = _describe(page, self._plan.leaf.version)
         self._sink.add_page(self._plan.column, buffers, page.num_rows * span, row, encoding)
 
     def _check_members(self, raveled: Raveled) -> None:

@@ -35,6 +35,7 @@ _LEAVES = (
     pa.list_(pa.float32(), 2),
     pa.dictionary(pa.int8(), pa.string()),
 )
+_SPARSE = {"lance-encoding:structural-encoding": "sparse"}
 _KEYS = (pa.string(), pa.int32(), pa.binary(3))
 
 
@@ -44,8 +45,9 @@ class Case:
 
     Attributes:
         number: The same number gives the same case.
-        version: Storage version, "2.1" or "2.2".
+        version: Storage version: "2.1", "2.2" or "2.3".
         array: The column.
+        sparse: Whether pylance is asked for sparse structure, which 2.3 alone has.
         batch_rows: Rows of each batch.
         page_bytes: Size at which a page of lance_ops is full.
         rows: Ascending row numbers that are taken.
@@ -54,6 +56,7 @@ class Case:
     number: int
     version: str
     array: pa.Array
+    sparse: bool
     batch_rows: int
     page_bytes: int
     rows: list[int]
@@ -62,7 +65,7 @@ class Case:
 def build_case(number: int) -> Case:
     """Build a case by its number."""
     rng = np.random.default_rng(number)
-    version = ("2.1", "2.2")[int(rng.integers(2))]
+    version = ("2.1", "2.2", "2.3")[int(rng.integers(3))]
     data_type = _random_type(rng, int(rng.integers(2, MAX_DEPTH + 1)), version)
     length = int(rng.choice([1, 2, 3, 9, 40, 300]))
     array = random_array(
@@ -78,6 +81,7 @@ def build_case(number: int) -> Case:
         number,
         version,
         array,
+        version == "2.3" and bool(rng.random() < 0.6),
         int(rng.choice([1, 7, 100, 1000])),
         int(rng.choice([64, 1000, 1 << 20])),
         np.unique(rng.integers(0, length, 5)).tolist(),
@@ -87,7 +91,7 @@ def build_case(number: int) -> Case:
 def _random_type(rng: np.random.Generator, depth: int, version: str) -> pa.DataType:
     if depth == 0 or rng.random() < 0.1:
         return _LEAVES[int(rng.integers(len(_LEAVES)))]
-    kind = rng.choice(["list", "large_list", "struct", "struct", "map" if version == "2.2" else "list"])
+    kind = rng.choice(["list", "large_list", "struct", "struct", "list" if version == "2.1" else "map"])
     if kind == "struct":
         count = int(rng.choice([1, 1, 2, 3]))
         # The first member leads down, the others end early.
@@ -114,10 +118,10 @@ def run_case(case: Case) -> str:
     """
     table = pa.table({"c": case.array}, schema=pa.schema([pa.field("c", case.array.type)]))
     with tempfile.TemporaryDirectory() as folder:
+        taken = table.take(pa.array(case.rows))
         _write(case, table, folder)
         _compare(case, "lance_ops reads lance_ops", lambda: _read(folder, "ours.lance"), table)
         _compare(case, "pylance reads lance_ops", lambda: _peer_read(f"{folder}/ours.lance"), table)
-        taken = table.take(pa.array(case.rows))
         path = f"{folder}/ours.lance"
         _compare(case, "pylance takes from lance_ops", lambda: _peer_take(path, case.rows), taken)
         path = f"{folder}/peer.lance"
@@ -166,6 +170,8 @@ def _read(folder: str, name: str) -> pa.Table:
 
 
 def _peer_write(case: Case, table: pa.Table, path: str) -> None:
+    if case.sparse:
+        table = table.cast(pa.schema([table.schema.field(0).with_metadata(_SPARSE)]))
     with LanceFileWriter(path, table.schema, version=case.version) as writer:
         for start in range(0, table.num_rows, case.batch_rows):
             rows = np.arange(start, min(start + case.batch_rows, table.num_rows))

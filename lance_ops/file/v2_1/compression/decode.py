@@ -9,25 +9,31 @@ import pyarrow as pa
 
 from lance_ops.encoding.bits.bitpacking import unpack_inline, unpack_parts
 from lance_ops.encoding.bits.byte_stream_split import join_streams
-from lance_ops.encoding.bits.rle import decode_runs
 from lance_ops.encoding.chunks import ChunkBuffer, read_words
 from lance_ops.encoding.fsst import decode_fsst_chunks
 from lance_ops.encoding.general.compression import decompress, decompress_parts
 from lance_ops.encoding.pages.level_packing import unpack_levels
 from lance_ops.encoding.values.values import Fixed, Lists, Nulls, Values, as_flags
 from lance_ops.encoding.values.variable import decode_variable_block, decode_variable_chunks
-from lance_ops.errors import CorruptFileError
-from lance_ops.file.v2_1.compression.decode_rows import as_bytes, decode_fsst_values, split_members
+from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.file.v2_1.compression.decode_rows import (
+    as_bytes,
+    decode_fixed_rows,
+    decode_fsst_values,
+    fixed_bits,
+    split_members,
+)
 from lance_ops.file.v2_1.compression.parameters import (
     MAX_BITS,
     flat_bits,
     offset_bytes,
     packed_width,
     refuse_data_compression,
-    rle_bits,
     scheme_of,
     unsupported,
 )
+from lance_ops.file.v2_1.compression.runs import decode_run_chunks
+from lance_ops.file.v2_1.compression.sequences import decode_strings, needs_bytes
 from lance_ops.pb import encodings21_pb2 as pb
 
 Bytes = npt.NDArray[np.uint8]
@@ -60,8 +66,14 @@ def decode_chunk_values(
 
 def has_tables_apart(encoding: pb.CompressiveEncoding) -> bool:
     """Whether chunks are strings that `decode_chunks_by_tables` takes."""
-    return encoding.WhichOneof("compression") == "fsst" and (
-        encoding.fsst.values.WhichOneof("compression") == "variable"
+    return encoding.WhichOneof("compression") == "fsst" and _is_in_one_buffer(encoding.fsst.values)
+
+
+def _is_in_one_buffer(encoding: pb.CompressiveEncoding) -> bool:
+    """Whether chunks are strings behind their offsets."""
+    return (
+        encoding.WhichOneof("compression") == "variable"
+        and encoding.variable.offsets.WhichOneof("compression") == "flat"
     )
 
 
@@ -107,13 +119,17 @@ def _decode_chunks(
         return _integers(unpack_parts(_next(buffers), counts, width, bits))
     if kind == "rle":
         values, lengths = _next(buffers), _next(buffers)
-        bits, length_bits = rle_bits(encoding.rle)
-        return Fixed(bits, total, decode_runs(values, lengths, counts, bits, length_bits))
+        return decode_run_chunks(encoding.rle, values, lengths, counts)
     if kind == "variable":
-        return decode_variable_chunks(_next(buffers), counts, offset_bytes(encoding.variable))
+        if _is_in_one_buffer(encoding):
+            return decode_variable_chunks(_next(buffers), counts, offset_bytes(encoding.variable))
+        if encoding.variable.HasField("values"):
+            raise UnsupportedError("compressed bytes of strings are not supported")
+        offsets = _next(buffers) if needs_bytes(encoding.variable.offsets) else None
+        return decode_strings(encoding.variable, offsets, _next(buffers), counts)
     if kind == "fsst":
         inner = encoding.fsst.values
-        if inner.WhichOneof("compression") == "variable":
+        if _is_in_one_buffer(inner):
             width = offset_bytes(inner.variable)
             tables = np.zeros(len(counts), dtype=np.int64)
             return decode_fsst_chunks([encoding.fsst.symbol_table], tables, _next(buffers), counts, width)
@@ -155,6 +171,12 @@ def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> V
         return decode_block(encoding.general.values, as_bytes(plain), count)
     if kind == "variable":
         return decode_variable_block(data, count)
+    if kind == "fixed_size_list":
+        # One by one, each behind the validity of its items.
+        size = fixed_bits(encoding) // 8
+        if size * count > len(data):
+            raise CorruptFileError(f"{count} values of {size} bytes in a buffer of {len(data)}")
+        return decode_fixed_rows(encoding, data[: size * count], count)
     if kind == "fsst":
         return decode_fsst_values(encoding.fsst, decode_block(encoding.fsst.values, data, count))
     if kind == "rle":

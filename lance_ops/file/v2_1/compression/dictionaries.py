@@ -46,7 +46,7 @@ _BEGINNING = 64
 _LARGE_BYTES = 1 << 10
 _SURELY = 4
 # Widths of numbers that readers of a version look up in a dictionary.
-_FIXED_BITS = {"2.1": (128,), "2.2": (64, 128)}
+_FIXED_BITS = {"2.1": (128,), "2.2": (64, 128), "2.3": (64, 128)}
 
 
 def find_dictionary(

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.pb import encodings21_pb2 as pb
+from lance_ops.pb import encodings23_pb2 as pb23
 
 Integers = npt.NDArray[np.int64]
 
@@ -62,14 +63,16 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class EncodedPage:
-    """A finished page of 2.1 or 2.2.
+    """A finished page of 2.1 to 2.3.
 
     Attributes:
         layout: What the buffers hold.
         buffers: In the order of the layout.
         num_rows: Top-level rows.
+        planar: What the buffers hold of a page of 2.3 that 2.2 cannot describe.
     """
 
     layout: pb.PageLayout
     buffers: tuple[npt.NDArray[np.uint8], ...]
     num_rows: int
+    planar: pb23.PlanarLayout | None = None

@@ -32,11 +32,6 @@ def offset_bytes(variable: pb.Variable) -> int:
     return bits // 8
 
 
-def rle_bits(rle: pb.Rle) -> tuple[int, int]:
-    """Bits of a value of runs, and of the length of a run."""
-    return flat_bits(rle.values), flat_bits(rle.run_lengths)
-
-
 def packed_width(encoding: pb.OutOfLineBitpacking) -> int:
     """Bits of a packed integer."""
     width = flat_bits(encoding.values)

@@ -14,7 +14,7 @@ from lance_ops.file.v2_1.compression.encoded import ChunkedValues
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.pb import encodings21_pb2 as pb
 
-MAX_CHUNK_BYTES = {"2.1": 31 << 10, "2.2": 1 << 30}
+MAX_CHUNK_BYTES = {"2.1": 31 << 10, "2.2": 1 << 30, "2.3": 1 << 30}
 """The words of 2.1 cannot describe more than 32 KiB, of which header, levels and paddings take some."""
 
 _GENERAL = (ZSTD, LZ4)

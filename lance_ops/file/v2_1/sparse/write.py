@@ -1,0 +1,100 @@
+"""Pages without values, written for 2.3: constants and nulls, whose nesting is sparse structure."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.encoding.bits.bitmap import decode_bitmap
+from lance_ops.encoding.pages.levels import Nest, unravel
+from lance_ops.encoding.pages.ravel import Raveled
+from lance_ops.file.v2_1.columns import layer_codes
+from lance_ops.file.v2_1.compression.encoded import EncodedPage
+from lance_ops.pb import encodings21_pb2 as pb
+from lance_ops.pb import encodings23_pb2 as pb23
+
+Bytes = npt.NDArray[np.uint8]
+Integers = npt.NDArray[np.int64]
+
+MAX_CONSTANT_BYTES = 32
+"""Longer constants are left to dictionaries."""
+
+_BITS = 64
+
+
+def encode_sparse_page(raveled: Raveled, items: Sequence[int], value: bytes | None) -> EncodedPage:
+    """Build a page of one value, or of none.
+
+    Args:
+        raveled: Its levels.
+        items: Of each layer from the outermost inwards, the slots below one of its own.
+        value: The value of whatever is not null; None where nothing is, and of empty structs.
+    """
+    planar = pb23.PlanarLayout()
+    if value is None:
+        planar.values.none.SetInParent()
+    else:
+        planar.values.constant.value = value
+    if value is not None and raveled.rep is None and raveled.definition is None:
+        planar.structure.dense.layers.extend(layer_codes(raveled.layers))
+        return EncodedPage(pb.PageLayout(), (), raveled.num_rows, planar)
+    nests, _ = unravel(raveled.rep, raveled.definition, raveled.layers, items, raveled.num_entries)
+    buffers: list[Bytes] = []
+    for nest, width in zip(nests, items, strict=True):
+        _add_layer(planar.structure.sparse.layers.add(), nest, width, buffers)
+    return EncodedPage(pb.PageLayout(), tuple(buffers), raveled.num_rows, planar)
+
+
+def _add_layer(layer: pb23.SparseStructuralLayer, nest: Nest, width: int, buffers: list[Bytes]) -> None:
+    if nest.offsets is None:
+        own = layer.validity if width == 1 else layer.fixed_size_list.validity
+        if width > 1:
+            layer.fixed_size_list.dimension = width
+        _add_validity(own, nest, buffers)
+        return
+    lengths = np.diff(nest.offsets.astype(np.int64))
+    filled = np.flatnonzero(lengths)
+    counts = lengths[filled]
+    layer.list.num_child_slots = int(nest.offsets[-1])
+    layer.list.num_non_empty = len(filled)
+    _add_sequence(layer.list.non_empty_positions, filled, buffers)
+    if len(counts) and bool((counts == counts[0]).all()):
+        layer.list.counts.constant.value = _scalar(int(counts[0]))
+    else:
+        _add_sequence(layer.list.counts, counts, buffers)
+    _add_validity(layer.list.validity, nest, buffers)
+
+
+def _add_validity(described: pb23.SparseValiditySet, nest: Nest, buffers: list[Bytes]) -> None:
+    valid = np.ones(nest.length, dtype=np.bool_)
+    if nest.validity is not None:
+        valid = decode_bitmap(nest.validity, nest.length)
+    nulls = np.flatnonzero(~valid)
+    described.meaning = pb23.SparseValiditySet.SPARSE_VALIDITY_NULL_POSITIONS
+    numbers = nulls
+    if 2 * len(nulls) > nest.length:
+        described.meaning = pb23.SparseValiditySet.SPARSE_VALIDITY_VALID_POSITIONS
+        numbers = np.flatnonzero(valid)
+    described.num_positions = len(numbers)
+    _add_sequence(described.positions, numbers, buffers)
+
+
+def _add_sequence(encoding: pb.CompressiveEncoding, numbers: Integers, buffers: list[Bytes]) -> None:
+    """Describe integers, without bytes where they follow a rule."""
+    if len(numbers) < 2:
+        encoding.constant.SetInParent()
+        for number in numbers.tolist():
+            encoding.constant.value = _scalar(number)
+        return
+    steps = np.diff(numbers)
+    if int(steps[0]) > 0 and bool((steps == steps[0]).all()):
+        encoding.range.uncompressed_bits_per_value = _BITS
+        encoding.range.start = int(numbers[0])
+        encoding.range.step = int(steps[0])
+        return
+    encoding.flat.bits_per_value = _BITS
+    buffers.append(np.ascontiguousarray(numbers, dtype="<u8").view(np.uint8))
+
+
+def _scalar(number: int) -> bytes:
+    return number.to_bytes(_BITS // 8, "little")
