@@ -78,7 +78,9 @@ def build_lance_definitions(
     }
     return dg.Definitions(
         assets=build_lance_assets(refs, ingests=ingests, assets=assets, translator=translator, prefix=prefix),
-        asset_checks=build_asset_checks(refs, prefix=prefix),
+        asset_checks=build_asset_checks(
+            refs, downstream={name for item in downstream for name in item.datasets}, prefix=prefix
+        ),
         jobs=[*jobs, *(cast("Any", build_ingest_job(ingest)) for ingest in ingests)],
         schedules=build_maintenance_schedules(
             refs,

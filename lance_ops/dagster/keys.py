@@ -114,6 +114,8 @@ IO_MANAGER = "dagster.io_manager"
 STORE_RESOURCE = "lance_store"
 MANIFEST_READABLE = "manifest_readable"
 ROWS_LOADED = "rows_loaded"
+PARTITIONS_LOADED = "partitions_loaded"
+DOWNSTREAM_COMPUTED = "downstream_computed"
 
 
 def prefixed(prefix: str, name: str) -> str:

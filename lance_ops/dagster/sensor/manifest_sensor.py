@@ -21,6 +21,7 @@ from lance_ops.dagster.checks.records import latest_records, says_otherwise
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.downstream import LanceDownstream
 from lance_ops.dagster.jobs.operations import NamedJob
+from lance_ops.dagster.place import CodePlace
 from lance_ops.dagster.publication import (
     NEWEST,
     VersionEvent,
@@ -33,7 +34,7 @@ from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.sensor.cursor import DatasetCursor, SensorCursor, parse_cursor
 from lance_ops.dagster.sensor.memory import SensorMemory
 from lance_ops.dagster.sensor.rest import asked_in_turn, find_at_rest
-from lance_ops.dagster.sensor.started import start_downstream, state_of_data
+from lance_ops.dagster.sensor.started import Downstream, start_downstream, state_of_data, with_state
 from lance_ops.dagster.sensor.survey import Room, Survey, survey_datasets
 from lance_ops.dagster.sensor.tick import MOST_CARRIED, Tick
 from lance_ops.maintenance.text import count_text
@@ -168,6 +169,7 @@ def _evaluate(
     examined = [ref for ref in turn if ref.name in surveys and surveys[ref.name].outcomes]
     shown = latest_records(context.instance, examined)
     tick = Tick(memory, options.max_events)
+    started = Downstream(downstream, context.instance, CodePlace.of_sensor(context))
     postponed: list[LanceDatasetRef] = []
     for ref in turn:
         survey = surveys.get(ref.name)
@@ -175,7 +177,7 @@ def _evaluate(
             postponed.append(ref)
             continue
         stale = says_otherwise(shown.get(ref.name, {}), survey.outcomes, looked_at)
-        _take_in(tick, ref, survey, context.instance, downstream, options, stale=stale)
+        _take_in(tick, ref, survey, started, options, stale=stale)
     if postponed:
         tick.notes.append(f"{count_text(len(postponed), 'dataset')} left to the next tick")
     summary = tick.summary(len(refs) - len(postponed))
@@ -222,8 +224,7 @@ def _take_in(
     tick: Tick,
     ref: LanceDatasetRef,
     survey: Survey,
-    instance: dg.DagsterInstance,
-    downstream: Sequence[LanceDownstream],
+    downstream: Downstream,
     options: SensorOptions,
     *,
     stale: bool,
@@ -234,11 +235,11 @@ def _take_in(
         tick: What the tick will return.
         ref: The dataset.
         survey: What was found.
-        instance: With the event log and the runs.
         downstream: Jobs that read datasets.
         options: Limits.
         stale: Dagster shows another verdict on some check.
     """
+    instance = downstream.instance
     before = tick.memory.of(ref.name)
     owed = tick.owed
     now = before
@@ -273,9 +274,8 @@ def _take_in(
         _report_checks(tick, ref, survey, before, instance, due=published > 0 or stale or unchecked)
     if now.problem is None:
         state = state_of_data(ref, dealt, before, instance)
-        if state is not None and state.data_version != now.data_version:
-            start_downstream(tick, ref, state, instance, downstream, forgotten=before.data_version is None)
-            now = replace(now, data_version=state.data_version)
+        anew = survey.of_another is not None
+        now = start_downstream(tick, ref, with_state(now, state, downstream.of(ref), anew=anew), downstream)
     tick.keep(ref.name, now, owes=tick.owed > owed)
 
 
