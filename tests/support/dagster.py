@@ -99,6 +99,7 @@ class Daemon:
     resources: Mapping[str, object] = field(default_factory=lambda: {"lance_store": STORE})
     cursor: str | None = None
     run_keys: list[str] = field(default_factory=list)
+    repository: dg.RepositoryDefinition | None = None
 
     def tick(self, *, dies_before_cursor: bool = False) -> dg.SensorResult:
         """Evaluate; store the events, start runs with unknown keys, then keep the cursor.
@@ -106,7 +107,10 @@ class Daemon:
         The result has the requests of runs that Dagster starts.
         """
         with dg.build_sensor_context(
-            instance=self.instance, cursor=self.cursor, resources=dict(self.resources)
+            instance=self.instance,
+            cursor=self.cursor,
+            resources=dict(self.resources),
+            repository_def=self.repository,
         ) as context:
             result = self.sensor(context)
         assert isinstance(result, dg.SensorResult)
