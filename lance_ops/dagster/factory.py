@@ -19,6 +19,7 @@ from lance_ops.dagster.jobs.operations import build_jobs
 from lance_ops.dagster.jobs.schedules import MaintenanceTimes, build_maintenance_schedules
 from lance_ops.dagster.lineage import ColumnSources
 from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.retry_sensor import build_retry_sensor
 from lance_ops.dagster.sensor.manifest_sensor import SensorOptions, build_manifest_sensor
 from lance_ops.dagster.spec import LanceDatasetTranslator, build_lance_assets
 from lance_ops.errors import InvalidArgumentError
@@ -77,6 +78,13 @@ def build_lance_definitions(
         "minimum_interval_seconds": sensor_interval_seconds,
         "default_status": status,
     }
+    retry = build_retry_sensor(
+        refs,
+        ingests=ingests,
+        assets=assets,
+        name=keys.prefixed(prefix, "lance_retry_sensor"),
+        **common,
+    )
     return dg.Definitions(
         assets=build_lance_assets(refs, ingests=ingests, assets=assets, translator=translator, prefix=prefix),
         asset_checks=build_asset_checks(
@@ -110,6 +118,7 @@ def build_lance_definitions(
                 name=keys.prefixed(prefix, "lance_failure_alert_sensor"),
                 **common,
             ),
+            retry,
             build_check_alert_sensor(
                 refs, notifier, name=keys.prefixed(prefix, "lance_check_alert_sensor"), **common
             ),

@@ -87,6 +87,11 @@ DOWNSTREAM_TAG = "lance_ops/downstream"
 TRIGGER_TAG = "lance_ops/trigger"
 # And the data version that they were started for.
 DATA_TAG = "lance_ops/data"
+# Tags of runs that are asked for again: which attempt it is, the run that ended without success, and the
+# first one, under whose job keys it works.
+ATTEMPT_TAG = "lance_ops/attempt"
+RETRY_OF_TAG = "lance_ops/retry_of"
+RETRY_ROOT_TAG = "lance_ops/retry_root"
 # Tag of runs that a schedule starts: why the operation was due.
 DUE_TAG = "lance_ops/due"
 # And the version and policy for which it was, so that a failed run is known.

@@ -70,6 +70,7 @@ class RunMap:
             self._by_job[f"{slugify(ingest.asset_name)}_job"] = [ingest.ref.name]
         for item in downstream:
             self._by_job.setdefault(item.job.name, []).extend(item.datasets)
+        self._written = dict(self._by_asset)
         for asset in assets:
             self.add_readers(asset)
         # Dagster's name of the step that materializes an asset.
@@ -96,6 +97,11 @@ class RunMap:
         for key in self.assets_of(run):
             names += self._by_asset.get(key, ())
         return [name for name in dict.fromkeys(names) if name in self._subjects]
+
+    def datasets_written_by(self, run: dg.DagsterRun) -> list[str]:
+        """Return the names of the datasets that a run writes by the assets that it computes."""
+        names = [name for key in run.asset_selection or () for name in self._written.get(key, ())]
+        return list(dict.fromkeys(names))
 
     def _named_by(self, run: dg.DagsterRun) -> list[str]:
         """Return the datasets that a run as a whole is about, by its tags and its job."""
@@ -136,12 +142,12 @@ class RunMap:
         return self._place is None or CodePlace.of_run(run) in (None, self._place)
 
 
-def add_conditional_readers(run_map: RunMap, context: dg.SensorEvaluationContext) -> None:
-    """Add the assets of a sensor's repository that have the condition of datasets."""
+def conditional_assets(context: dg.SensorEvaluationContext) -> dict[dg.AssetKey, dg.AssetsDefinition]:
+    """Return the assets of a sensor's repository that have the condition of datasets."""
     repository = context.repository_def
-    if repository is None:
-        return
-    for asset in dict.fromkeys(repository.assets_defs_by_key.values()):
-        conditions = (spec.automation_condition for spec in asset.specs)
+    found: dict[dg.AssetKey, dg.AssetsDefinition] = {}
+    for key, asset in ({} if repository is None else repository.assets_defs_by_key).items():
+        conditions = [spec.automation_condition for spec in asset.specs if spec.key == key]
         if any(condition is not None and condition.get_label() == LABEL for condition in conditions):
-            run_map.add_readers(asset)
+            found[key] = asset
+    return found

@@ -20,7 +20,7 @@ from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.downstream import LanceDownstream
 from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.place import CodePlace
-from lance_ops.dagster.run_map import RunMap, Subject, add_conditional_readers
+from lance_ops.dagster.run_map import RunMap, Subject, conditional_assets
 from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.maintenance.text import count_text
 
@@ -80,7 +80,8 @@ def build_failure_alert_sensor(
             fleets=fleets,
             place=CodePlace.of_sensor(context),
         )
-        add_conditional_readers(watched, context)
+        for asset in conditional_assets(context).values():
+            watched.add_readers(asset)
         found, ahead = _failures_since(context.instance, cursor, watched, now)
         for alert in found:
             context.log.warning(str(alert))

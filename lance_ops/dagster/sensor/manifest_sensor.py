@@ -8,7 +8,7 @@ may be repeated: the event log is asked before anything is published, and the ru
 import os
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, cast
@@ -20,7 +20,9 @@ from lance_ops.dagster.checks.evaluate import unreadable
 from lance_ops.dagster.checks.records import latest_records, says_otherwise
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.downstream import LanceDownstream
+from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.jobs.operations import NamedJob
+from lance_ops.dagster.jobs.turn import tag_waiting_runs
 from lance_ops.dagster.place import CodePlace
 from lance_ops.dagster.publication import (
     NEWEST,
@@ -30,7 +32,9 @@ from lance_ops.dagster.publication import (
     now_utc,
     resume_after,
 )
+from lance_ops.dagster.registry import REGISTRY
 from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.run_map import RunMap
 from lance_ops.dagster.sensor.cursor import DatasetCursor, SensorCursor, parse_cursor
 from lance_ops.dagster.sensor.memory import SensorMemory
 from lance_ops.dagster.sensor.rest import asked_in_turn, find_at_rest
@@ -182,6 +186,7 @@ def _evaluate(
         tick.notes.append(f"{count_text(len(postponed), 'dataset')} left to the next tick")
     summary = tick.summary(len(refs) - len(postponed))
     context.log.info(summary)
+    tag_waiting_runs(context.instance, RunMap(refs, ingests=ingests_into(names)))
     memory.put(tick.settled, names)
     next_cursor = SensorCursor(
         memory.name,
@@ -197,6 +202,11 @@ def _evaluate(
         asset_events=tick.events,
         cursor=next_cursor.serialize(),
     )
+
+
+def ingests_into(names: Collection[str]) -> list[LanceIngest]:
+    """Return the declared ingests into some datasets."""
+    return [ingest for ingest in REGISTRY.ingests.values() if ingest.ref.name in names]
 
 
 def _due_for_full_check(
