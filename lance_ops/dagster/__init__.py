@@ -24,6 +24,7 @@ from lance_ops.dagster.jobs.schedules import MaintenanceTimes, build_maintenance
 from lance_ops.dagster.lineage import column_lineage
 from lance_ops.dagster.publication import last_published
 from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.retry_sensor import build_retry_sensor
 from lance_ops.dagster.sensor.manifest_sensor import SensorOptions, build_manifest_sensor
 from lance_ops.dagster.spec import LanceDatasetTranslator, build_lance_assets
 from lance_ops.dagster.submit.client import SparkSubmitClient
@@ -62,6 +63,7 @@ __all__ = [
     "build_lance_definitions",
     "build_maintenance_schedules",
     "build_manifest_sensor",
+    "build_retry_sensor",
     "column_lineage",
     "evaluate_checks",
     "lance_data_changed",

@@ -1,6 +1,8 @@
 """When to recompute what depends on a dataset: when its data changed, not when its layout did.
 
-`AutomationCondition.eager()` is wrong here. It looks at events, and a compaction is an event.
+`AutomationCondition.eager()` is wrong here. It looks at events, and a compaction is an event. Dagster's
+`since_last_handled()` is wrong as well: it forgets a change that is published while the requested run is
+still at work, because the end of that run counts as handling the change.
 """
 
 from collections.abc import Sequence
@@ -9,20 +11,24 @@ from typing import Any
 import dagster as dg
 
 LABEL = "lance_data_changed"
+Condition = dg.AutomationCondition[Any]
 
 
-def lance_data_changed(*, require_checks: bool = False) -> dg.AutomationCondition[Any]:
-    """The condition for assets downstream of datasets.
+def lance_data_changed(*, require_checks: bool = False) -> Condition:
+    """Return the condition for assets downstream of datasets.
 
-    It holds when the data version of a dependency moved since the asset was last computed, once nothing that
-    it concerns is running. Rewrites, new indices and config changes keep the data version.
+    It holds when the data version of a dependency moved after the asset was last requested, once nothing that
+    it concerns is running: a change during a run asks for another run. Rewrites, new indices and config
+    changes keep the data version. Runs that computed nothing are asked for again by `build_retry_sensor`.
 
     Args:
         require_checks: Also wait until the blocking checks of all dependencies have passed.
     """
     condition = dg.AutomationCondition
-    changed = condition.any_deps_match(condition.data_version_changed()).since_last_handled()
-    holds = changed & ~condition.in_progress() & ~condition.any_deps_in_progress()
+    changed = condition.any_deps_match(condition.data_version_changed())
+    # A change that is found together with the last request is newer than that, so it is not reset by it.
+    pending = changed.since(condition.newly_requested() & ~changed)
+    holds = pending & ~condition.in_progress() & ~condition.any_deps_in_progress()
     if require_checks:
         holds &= condition.all_deps_blocking_checks_passed()
     return holds.with_label(LABEL)

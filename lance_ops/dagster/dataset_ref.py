@@ -9,7 +9,8 @@ from pathlib import PurePath
 import dagster as dg
 
 from lance_ops.dagster.lineage import ColumnSources, check_sources
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, LanceOpsError
+from lance_ops.fleet.policy.overlaps import resolved
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.storage.paths import is_address, parse_location, refuse_secrets
 
@@ -113,19 +114,47 @@ class LanceDatasetRef:
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
+def place_of(uri: str) -> str:
+    """Return a URI by which the same place is known: links, slashes and spellings of schemes resolved."""
+    try:
+        return resolved(uri)
+    except LanceOpsError:
+        return uri  # The error is raised where it is opened.
+
+
+def _server_of(ref: LanceDatasetRef) -> tuple[tuple[str, str], ...]:
+    """Return the options that say which server a bucket is on: others have buckets of the same name."""
+    return tuple(
+        sorted(
+            (name.lower(), value.env_var_name if isinstance(value, dg.EnvVar) else value)
+            for name, value in ref.storage_options.items()
+            if "endpoint" in name.lower() or "account_name" in name.lower()
+        )
+    )
+
+
 def index_refs(refs: Iterable[LanceDatasetRef]) -> dict[str, LanceDatasetRef]:
     """The datasets by name.
 
     Raises:
-        InvalidArgumentError: There are none, or two that Dagster could not tell apart.
+        InvalidArgumentError: There are none, two that Dagster could not tell apart, or two at one place.
     """
     by_name: dict[str, LanceDatasetRef] = {}
     slugs: dict[str, str] = {}
+    places: dict[tuple[object, ...], LanceDatasetRef] = {}
     for ref in refs:
         other = slugs.setdefault(ref.slug, ref.name)
         if ref.name in by_name or other != ref.name:
             raise InvalidArgumentError(
                 f"two datasets are called {other!r} and {ref.name!r}", field="name", hint="rename one of them"
+            )
+        same = places.setdefault((place_of(ref.uri), _server_of(ref)), ref)
+        if same is not ref:
+            raise InvalidArgumentError(
+                f"datasets {same.name!r} ({same.uri}) and {ref.name!r} ({ref.uri}) are one dataset under two "
+                "names: both would publish and maintain it",
+                field="uri",
+                hint=f"remove one of them, and refer to the other by its asset key {same.name!r}",
             )
         by_name[ref.name] = ref
     if not by_name:

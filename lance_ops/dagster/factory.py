@@ -11,7 +11,7 @@ from lance_ops.dagster.alerts.check_sensor import build_check_alert_sensor
 from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
 from lance_ops.dagster.alerts.notifier import Notifier
 from lance_ops.dagster.checks.definitions import build_asset_checks
-from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs, place_of, slugify
 from lance_ops.dagster.downstream import LanceDownstream
 from lance_ops.dagster.ingest.asset import build_ingest_job
 from lance_ops.dagster.ingest.spec import LanceIngest
@@ -19,6 +19,7 @@ from lance_ops.dagster.jobs.operations import build_jobs
 from lance_ops.dagster.jobs.schedules import MaintenanceTimes, build_maintenance_schedules
 from lance_ops.dagster.lineage import ColumnSources
 from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.retry_sensor import build_retry_sensor
 from lance_ops.dagster.sensor.manifest_sensor import SensorOptions, build_manifest_sensor
 from lance_ops.dagster.spec import LanceDatasetTranslator, build_lance_assets
 from lance_ops.errors import InvalidArgumentError
@@ -69,16 +70,26 @@ def build_lance_definitions(
         )
     sources = _sources_of_ingests(ingests)
     refs = [_fed_by(ref, sources) for ref in refs]
-    ingests = [replace(ingest, ref=_fed_by(ingest.ref, sources)) for ingest in ingests]
+    by_name = index_refs(refs)
+    ingests = [replace(ingest, ref=_declared(ingest, by_name, sources)) for ingest in ingests]
     jobs = build_jobs(refs, prefix=prefix)
     status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
     common: dict[str, Any] = {
         "minimum_interval_seconds": sensor_interval_seconds,
         "default_status": status,
     }
+    retry = build_retry_sensor(
+        refs,
+        ingests=ingests,
+        assets=assets,
+        name=keys.prefixed(prefix, "lance_retry_sensor"),
+        **common,
+    )
     return dg.Definitions(
         assets=build_lance_assets(refs, ingests=ingests, assets=assets, translator=translator, prefix=prefix),
-        asset_checks=build_asset_checks(refs, prefix=prefix),
+        asset_checks=build_asset_checks(
+            refs, downstream={name for item in downstream for name in item.datasets}, prefix=prefix
+        ),
         jobs=[*jobs, *(cast("Any", build_ingest_job(ingest)) for ingest in ingests)],
         schedules=build_maintenance_schedules(
             refs,
@@ -102,9 +113,12 @@ def build_lance_definitions(
                 refs,
                 notifier,
                 ingests=ingests,
+                assets=assets,
+                downstream=downstream,
                 name=keys.prefixed(prefix, "lance_failure_alert_sensor"),
                 **common,
             ),
+            retry,
             build_check_alert_sensor(
                 refs, notifier, name=keys.prefixed(prefix, "lance_check_alert_sensor"), **common
             ),
@@ -121,6 +135,27 @@ def _sources_of_ingests(ingests: Sequence[LanceIngest]) -> dict[str, ColumnSourc
             columns = found.setdefault(ingest.ref.name, {})
             columns.setdefault(column, []).append((ingest.key, column))
     return dict(found)
+
+
+def _declared(
+    ingest: LanceIngest, refs: Mapping[str, LanceDatasetRef], sources: Mapping[str, ColumnSources]
+) -> LanceDatasetRef:
+    """The dataset of an ingest as the code location declares it, with policy, options and owners.
+
+    Raises:
+        InvalidArgumentError: It is declared elsewhere.
+    """
+    known = refs.get(ingest.ref.name)
+    if known is None:
+        return _fed_by(ingest.ref, sources)
+    if place_of(known.uri) != place_of(ingest.ref.uri):
+        raise InvalidArgumentError(
+            f"{ingest.asset_name} writes dataset {known.name!r} at {ingest.ref.uri}, which is declared at "
+            f"{known.uri}",
+            field="ref",
+            hint="give the ingest the same LanceDatasetRef",
+        )
+    return known
 
 
 def _fed_by(ref: LanceDatasetRef, sources: Mapping[str, ColumnSources]) -> LanceDatasetRef:

@@ -87,6 +87,11 @@ DOWNSTREAM_TAG = "lance_ops/downstream"
 TRIGGER_TAG = "lance_ops/trigger"
 # And the data version that they were started for.
 DATA_TAG = "lance_ops/data"
+# Tags of runs that are asked for again: which attempt it is, the run that ended without success, and the
+# first one, under whose job keys it works.
+ATTEMPT_TAG = "lance_ops/attempt"
+RETRY_OF_TAG = "lance_ops/retry_of"
+RETRY_ROOT_TAG = "lance_ops/retry_root"
 # Tag of runs that a schedule starts: why the operation was due.
 DUE_TAG = "lance_ops/due"
 # And the version and policy for which it was, so that a failed run is known.
@@ -114,6 +119,8 @@ IO_MANAGER = "dagster.io_manager"
 STORE_RESOURCE = "lance_store"
 MANIFEST_READABLE = "manifest_readable"
 ROWS_LOADED = "rows_loaded"
+PARTITIONS_LOADED = "partitions_loaded"
+DOWNSTREAM_COMPUTED = "downstream_computed"
 
 
 def prefixed(prefix: str, name: str) -> str:

@@ -10,6 +10,7 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.ingest.asset import build_ingest_asset
 from lance_ops.dagster.ingest.spec import LanceIngest
+from lance_ops.dagster.registry import REGISTRY
 from lance_ops.dagster.version_event import as_metadata
 
 _DEFAULT_GROUP = "default"
@@ -74,6 +75,7 @@ def build_lance_assets(
     upstream: dict[str, list[dg.AssetKey]] = {}
     for ingest in ingests:
         upstream.setdefault(ingest.ref.name, []).append(ingest.key)
+    REGISTRY.declare(index_refs(refs).values(), ingests=ingests, assets=assets)
     built: list[Any] = [build_ingest_asset(ingest, prefix=prefix) for ingest in ingests]
     written = {key for asset in assets for key in asset.keys}
     specs: dict[dg.AssetKey, dg.AssetSpec] = {}

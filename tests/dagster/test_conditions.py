@@ -1,3 +1,5 @@
+import random
+
 import dagster as dg
 import pytest
 
@@ -97,3 +99,85 @@ def test_the_condition_has_a_name():
 def test_the_sensor_for_conditions_runs_from_the_start():
     sensor = build_automation_sensor([dg.AssetKey("derived")])
     assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+
+
+class Runs:
+    """An asset with the condition, and runs of it that begin, end or die when a test says so."""
+
+    def __init__(self, instance, **options):
+        self.instance, self.cursor = instance, None
+        self.source = dg.AssetKey("source")
+
+        @dg.asset(deps=[self.source], automation_condition=lance_data_changed(**options))
+        def derived(): ...
+
+        self.derived = derived
+        self.defs = dg.Definitions(assets=[dg.AssetSpec(self.source), derived])
+        self.data, self.computed, self.running = 0, 0, None
+        self.run_reads = 0
+
+    def change(self):
+        self.data += 1
+        tags = {"dagster/data_version": f"{self.data:032x}"}
+        self.instance.report_runless_asset_event(dg.AssetMaterialization(self.source, tags=tags))
+
+    def evaluate(self):
+        """Evaluate the condition; a requested run is launched, and reads at once."""
+        result = dg.evaluate_automation_conditions(defs=self.defs, instance=self.instance, cursor=self.cursor)
+        self.cursor = result.cursor
+        if result.total_requested:
+            assert self.running is None
+            self.running = self.instance.create_run_for_job(
+                self.defs.resolve_implicit_global_asset_job_def(),
+                asset_selection=frozenset({self.derived.key}),
+                status=dg.DagsterRunStatus.STARTED,
+            )
+            self.run_reads = self.data
+        return bool(result.total_requested)
+
+    def end(self):
+        run, self.running = self.running, None
+        if run is not None:
+            self.instance.report_runless_asset_event(dg.AssetMaterialization(self.derived.key))
+            event = dg.DagsterEvent(event_type_value="PIPELINE_SUCCESS", job_name=run.job_name)
+            self.instance.report_dagster_event(event, run.run_id)
+            self.computed = self.run_reads
+
+
+def test_a_change_that_arrives_while_the_run_works_is_computed_afterwards(instance):
+    runs = Runs(instance)
+    runs.evaluate()
+    runs.change()
+    assert runs.evaluate()
+
+    runs.change()  # before the next evaluation: it falls together with the request
+    assert not runs.evaluate()
+    runs.end()
+    assert runs.evaluate()
+
+    runs.change()
+    assert not runs.evaluate()
+    assert not runs.evaluate()
+    runs.end()
+    assert runs.evaluate()
+    runs.end()
+    assert not runs.evaluate()
+    assert runs.computed == runs.data
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_newest_data_are_computed_at_last_whenever_they_change(instance, seed):
+    runs, chance = Runs(instance), random.Random(seed)
+    runs.evaluate()
+    for _ in range(12):
+        for _ in range(chance.choice((0, 1, 1, 2))):
+            runs.change()
+        runs.evaluate()
+        if chance.random() < 0.5:
+            runs.end()
+    for _ in range(3):
+        runs.end()
+        runs.evaluate()
+
+    assert runs.running is None
+    assert runs.computed == runs.data

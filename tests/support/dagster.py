@@ -99,21 +99,28 @@ class Daemon:
     resources: Mapping[str, object] = field(default_factory=lambda: {"lance_store": STORE})
     cursor: str | None = None
     run_keys: list[str] = field(default_factory=list)
+    repository: dg.RepositoryDefinition | None = None
 
     def tick(self, *, dies_before_cursor: bool = False) -> dg.SensorResult:
-        """Evaluate; store the events, start runs with unknown keys, then keep the cursor."""
+        """Evaluate; store the events, start runs with unknown keys, then keep the cursor.
+
+        The result has the requests of runs that Dagster starts.
+        """
         with dg.build_sensor_context(
-            instance=self.instance, cursor=self.cursor, resources=dict(self.resources)
+            instance=self.instance,
+            cursor=self.cursor,
+            resources=dict(self.resources),
+            repository_def=self.repository,
         ) as context:
             result = self.sensor(context)
         assert isinstance(result, dg.SensorResult)
         for event in result.asset_events:
             self.instance.report_runless_asset_event(event)
-        new = [request.run_key for request in result.run_requests or []]
-        self.run_keys += [key for key in new if key not in self.run_keys]
+        new = [request for request in result.run_requests or [] if request.run_key not in self.run_keys]
+        self.run_keys += [str(request.run_key) for request in new]
         if not dies_before_cursor:
             self.cursor = result.cursor
-        return result
+        return result._replace(run_requests=new)
 
     def remembered(self, name: str) -> DatasetCursor:
         """What the sensor knows of a dataset by now, in the cursor or beside it."""

@@ -17,8 +17,7 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.delivery import deliver
 from lance_ops.dagster.alerts.notifier import LogNotifier, Notifier
 from lance_ops.dagster.alerts.values import CheckAlert
-from lance_ops.dagster.checks.catalog import CHECKS
-from lance_ops.dagster.checks.records import CheckRecord, latest_records
+from lance_ops.dagster.checks.records import REPORTED, CheckRecord, latest_records
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.event_log import LogPosition, read_since
 from lance_ops.dagster.version_event import plain_metadata
@@ -91,7 +90,7 @@ def _news(
     others = {ref.key: ref.name for ref in refs if ref.name not in found}
     for event in events.values():
         evaluation = event.asset_check_evaluation
-        if evaluation is not None and evaluation.asset_key in others and evaluation.check_name in CHECKS:
+        if evaluation is not None and evaluation.asset_key in others and evaluation.check_name in REPORTED:
             records = found.setdefault(others[evaluation.asset_key], {})
             records[evaluation.check_name] = CheckRecord(evaluation, event.timestamp)
     return {ref.name: found[ref.name] for ref in refs if ref.name in found}, position

@@ -6,7 +6,7 @@ the event log, and keeps in its cursor how far it came and what it could not del
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -17,7 +17,10 @@ from lance_ops.dagster.alerts.notifier import LogNotifier, Notifier
 from lance_ops.dagster.alerts.queue import AlertCursor, Waiting, parse_alert_cursor
 from lance_ops.dagster.alerts.values import Alert, ConflictAlert, FailureAlert
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
+from lance_ops.dagster.downstream import LanceDownstream
 from lance_ops.dagster.ingest.spec import LanceIngest
+from lance_ops.dagster.place import CodePlace
+from lance_ops.dagster.run_map import RunMap, Subject, conditional_assets
 from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.maintenance.text import count_text
 
@@ -30,6 +33,8 @@ def build_failure_alert_sensor(
     notifier: Notifier | None = None,
     *,
     ingests: Sequence[LanceIngest] = (),
+    assets: Sequence[dg.AssetsDefinition] = (),
+    downstream: Sequence[LanceDownstream] = (),
     fleets: Mapping[str, str] | None = None,
     name: str = "lance_failure_alert_sensor",
     minimum_interval_seconds: int = 30,
@@ -44,6 +49,8 @@ def build_failure_alert_sensor(
         refs: The datasets.
         notifier: Who is told; the log by default.
         ingests: How rows come into some of them: runs from an asset's page tell no dataset, only the asset.
+        assets: Assets that write some of them through `LanceIOManager`, or read them.
+        downstream: Jobs that read some of them.
         fleets: Jobs of the sensor's repository that maintain many datasets in one run, with where their
             policies are: whatever fails in such a run is told.
         name: Name of the sensor.
@@ -54,9 +61,6 @@ def build_failure_alert_sensor(
         InvalidArgumentError: Datasets that cannot be told apart, or nothing to watch.
     """
     known = index_refs(refs) if refs or not fleets else {}
-    subjects = {ref.name: _Subject(ref.name, ref.uri) for ref in known.values()}
-    of_fleets = {job: _Subject(job, uri) for job, uri in (fleets or {}).items()}
-    ingested = {ingest.key: ingest.ref.name for ingest in ingests}
     told = notifier or LogNotifier()
 
     @dg.sensor(
@@ -68,7 +72,16 @@ def build_failure_alert_sensor(
     def failure_alert_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         cursor = parse_alert_cursor(context.cursor)
         now = time.time()
-        watched = _Watched(subjects, ingested, of_fleets, _Place.of_sensor(context))
+        watched = RunMap(
+            known.values(),
+            ingests=ingests,
+            assets=assets,
+            downstream=downstream,
+            fleets=fleets,
+            place=CodePlace.of_sensor(context),
+        )
+        for asset in conditional_assets(context).values():
+            watched.add_readers(asset)
         found, ahead = _failures_since(context.instance, cursor, watched, now)
         for alert in found:
             context.log.warning(str(alert))
@@ -87,87 +100,8 @@ def build_failure_alert_sensor(
     return failure_alert_sensor
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    """What a run worked on: a dataset, or a fleet, which has the name of its job.
-
-    Attributes:
-        name: Of the dataset, or of the job.
-        uri: Of the dataset, or of the policy.
-    """
-
-    name: str
-    uri: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a job or a sensor is defined: names of jobs are unique there, and nowhere else.
-
-    Attributes:
-        location: Name of the code location.
-        repository: Name of the repository in it.
-    """
-
-    location: str
-    repository: str
-
-    @classmethod
-    def of_sensor(cls, context: dg.SensorEvaluationContext) -> "_Place | None":
-        """Of the sensor that is evaluated; None outside a daemon."""
-        location, repository = context.code_location_origin, context.repository_name
-        return None if location is None or repository is None else cls(location.location_name, repository)
-
-    @classmethod
-    def of_run(cls, run: dg.DagsterRun) -> "_Place | None":
-        """Of the job of a run; None for one that no code location was asked for."""
-        if run.remote_job_origin is None:
-            return None
-        origin = run.remote_job_origin.repository_origin
-        return cls(origin.code_location_origin.location_name, origin.repository_name)
-
-
-class _Watched:
-    """Which runs are about which of the datasets and fleets."""
-
-    def __init__(
-        self,
-        datasets: Mapping[str, _Subject],
-        ingests: Mapping[dg.AssetKey, str],
-        fleets: Mapping[str, _Subject],
-        place: _Place | None,
-    ) -> None:
-        self._datasets = datasets
-        self._ingests = ingests
-        self._fleets = fleets
-        self._place = place
-        # Dagster's name of the step that materializes an asset.
-        self._steps = {"__".join(key.path): dataset for key, dataset in ingests.items()}
-
-    def of_step(self, run: dg.DagsterRun, step: str, metadata: Mapping[str, object]) -> _Subject | None:
-        """What a failed step worked on; None when it is none of ours."""
-        named = metadata.get(keys.DATASET) or run.tags.get(keys.DATASET_TAG) or self._steps.get(step)
-        return self._datasets.get(str(named)) or self._fleet_of(run)
-
-    def of_run(self, run: dg.DagsterRun) -> list[_Subject]:
-        """What a run worked on, as far as it says so itself."""
-        fleet = self._fleet_of(run)
-        if fleet is not None:
-            return [fleet]
-        names = [run.tags.get(keys.DATASET_TAG, "")]
-        names += [self._ingests[key] for key in run.asset_selection or () if key in self._ingests]
-        return [self._datasets[name] for name in dict.fromkeys(names) if name in self._datasets]
-
-    def _fleet_of(self, run: dg.DagsterRun) -> _Subject | None:
-        """The fleet of a run; another code location may have one under the same name."""
-        fleet = self._fleets.get(run.job_name)
-        if fleet is None or self._place is None:
-            return fleet
-        return fleet if _Place.of_run(run) in (None, self._place) else None
-
-
 def _failures_since(
-    instance: dg.DagsterInstance, cursor: AlertCursor, watched: _Watched, now: float
+    instance: dg.DagsterInstance, cursor: AlertCursor, watched: RunMap, now: float
 ) -> tuple[list[Alert], AlertCursor]:
     """Alerts of the failures that are not looked at yet, oldest first, and how far that is."""
     # Kept from the first look on: a daemon that is down before the first failure misses none.
@@ -193,7 +127,7 @@ def _failures_since(
 
 
 def failure_alerts(
-    instance: dg.DagsterInstance, run: dg.DagsterRun, watched: _Watched, message: str
+    instance: dg.DagsterInstance, run: dg.DagsterRun, watched: RunMap, message: str
 ) -> Iterator[Alert]:
     """One alert for each failed step of a run that worked on a dataset; one for the run if no step did.
 
@@ -210,15 +144,14 @@ def failure_alerts(
             continue
         data = event.step_failure_data
         metadata = {} if data.user_failure_data is None else plain_metadata(data.user_failure_data.metadata)
-        ref = watched.of_step(run, event.step_key or "", metadata)
-        if ref is not None:
+        for ref in watched.of_step(run, event.step_key or "", metadata):
             yield _alert(ref, run, event.step_key or "", data, metadata)
     if not steps:
         for ref in watched.of_run(run):
             yield FailureAlert(ref.name, ref.uri, run.job_name, "", run.run_id, "", message)
 
 
-def _alert(ref: _Subject, run: dg.DagsterRun, step: str, data: Any, metadata: Mapping[str, Any]) -> Alert:
+def _alert(ref: Subject, run: dg.DagsterRun, step: str, data: Any, metadata: Mapping[str, Any]) -> Alert:
     """The alert of a failed step.
 
     Args:

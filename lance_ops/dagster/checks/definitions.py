@@ -4,12 +4,13 @@ Dagster forgets the verdict on a check with every newer materialization, so whoe
 reports the checks on it: runs, the manifest sensor, and the button in the UI all come through `evaluate`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.checks.catalog import CHECKS
+from lance_ops.dagster.checks.computed import downstream_spec, last_verdict
 from lance_ops.dagster.checks.evaluate import CheckOutcome, examine
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.publication import last_published
@@ -17,16 +18,19 @@ from lance_ops.dagster.resource import LanceStoreResource
 
 
 def build_asset_checks(
-    refs: Sequence[LanceDatasetRef], *, prefix: str = ""
+    refs: Sequence[LanceDatasetRef], *, downstream: Collection[str] = (), prefix: str = ""
 ) -> list[dg.AssetChecksDefinition]:
     """One definition per dataset with all its checks, any of which can be executed alone.
 
     Args:
         refs: The datasets.
+        downstream: Names of those that downstream jobs read: they have the check `downstream_computed`.
         prefix: Of the resource that they want: `<prefix>_lance_store`.
     """
     store_key = keys.prefixed(prefix, keys.STORE_RESOURCE)
-    return [_build_checks(ref, store_key) for ref in index_refs(refs).values()]
+    return [
+        _build_checks(ref, store_key, is_read=ref.name in downstream) for ref in index_refs(refs).values()
+    ]
 
 
 def build_check_specs(ref: LanceDatasetRef) -> list[dg.AssetCheckSpec]:
@@ -37,10 +41,10 @@ def build_check_specs(ref: LanceDatasetRef) -> list[dg.AssetCheckSpec]:
     ]
 
 
-def _build_checks(ref: LanceDatasetRef, store_key: str) -> dg.AssetChecksDefinition:
+def _build_checks(ref: LanceDatasetRef, store_key: str, *, is_read: bool) -> dg.AssetChecksDefinition:
     @dg.multi_asset_check(
         name=f"{ref.slug}_checks",
-        specs=build_check_specs(ref),
+        specs=[*build_check_specs(ref), *([downstream_spec(ref)] if is_read else [])],
         can_subset=True,
         required_resource_keys={store_key},
         description=f"Is {ref.name} sound, and is maintenance keeping up?",
@@ -51,9 +55,15 @@ def _build_checks(ref: LanceDatasetRef, store_key: str) -> dg.AssetChecksDefinit
         selected = {key.name for key in context.selected_asset_check_keys}
         store: LanceStoreResource = getattr(context.resources, store_key)
         seen = last_published(context.instance, ref.key) is not None
-        found = {outcome.name: outcome for outcome in examine(ref, store, selected, seen=seen)}
+        found = {
+            outcome.name: outcome
+            for outcome in examine(ref, store, selected - {keys.DOWNSTREAM_COMPUTED}, seen=seen)
+        }
         reason = found.get(keys.MANIFEST_READABLE)
         for name in sorted(selected):
+            if name == keys.DOWNSTREAM_COMPUTED:
+                yield last_verdict(context.instance, ref)
+                continue
             outcome = found.get(name)
             if outcome is None and reason is not None:
                 # A step has to report on every selected check.

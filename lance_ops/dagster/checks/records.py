@@ -6,9 +6,13 @@ from typing import Any
 
 import dagster as dg
 
+from lance_ops.dagster import keys
 from lance_ops.dagster.checks.catalog import CHECKS
 from lance_ops.dagster.checks.evaluate import CheckOutcome
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
+
+REPORTED = (*CHECKS, keys.DOWNSTREAM_COMPUTED)
+"""Names of the checks on a dataset that are reported, and of which alerts tell."""
 
 _DATASETS_PER_LOOKUP = 1000
 
@@ -33,10 +37,10 @@ def latest_records(
     found: dict[str, dict[str, CheckRecord]] = {}
     for start in range(0, len(refs), _DATASETS_PER_LOOKUP):
         some = refs[start : start + _DATASETS_PER_LOOKUP]
-        wanted = [dg.AssetCheckKey(ref.key, check) for ref in some for check in CHECKS]
+        wanted = [dg.AssetCheckKey(ref.key, check) for ref in some for check in REPORTED]
         records = instance.event_log_storage.get_latest_asset_check_execution_by_key(wanted)
         for ref in some:
-            of_ref = {check: records.get(dg.AssetCheckKey(ref.key, check)) for check in CHECKS}
+            of_ref = {check: records.get(dg.AssetCheckKey(ref.key, check)) for check in REPORTED}
             found[ref.name] = {
                 check: CheckRecord(record.evaluation, record.create_timestamp)
                 for check, record in of_ref.items()

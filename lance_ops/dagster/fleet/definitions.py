@@ -16,6 +16,7 @@ from lance_ops.dagster.fleet.report_asset import build_fleet_report
 from lance_ops.dagster.fleet.run_job import FLEET_JOB, build_fleet_job
 from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.retry_sensor import build_retry_sensor
 from lance_ops.dagster.spec import LanceDatasetTranslator
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.fleet.alerts.channels import FleetNotifier
@@ -71,7 +72,14 @@ def build_fleet_definitions(
         assets=[build_fleet_report(read, prefix=prefix)],
         jobs=[job],  # type: ignore[list-item]  # a job by its public type
         schedules=[_schedule(read, job, cron, prefix, running=schedules_running)],
-        sensors=list(_sensors(read, notifier, notifiers, prefix, _status(running=running))),
+        sensors=[
+            *_sensors(read, notifier, notifiers, prefix, _status(running=running)),
+            build_retry_sensor(
+                fleet=job,
+                name=keys.prefixed(prefix, "lance_fleet_retry_sensor"),
+                default_status=_status(running=running),
+            ),
+        ],
     )
     refs = list(fleet_refs(read, found, _verdicts(read)).values())
     resource = store or LanceStoreResource()

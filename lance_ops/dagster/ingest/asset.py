@@ -38,6 +38,7 @@ from lance_ops.dagster.jobs.config import OperationConfig
 from lance_ops.dagster.jobs.failures import translated_errors
 from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.jobs.run_report import RunNotes, report_versions, result_metadata
+from lance_ops.dagster.jobs.turn import take_turn
 from lance_ops.dagster.lineage import column_lineage
 from lance_ops.dagster.links import asset_link
 from lance_ops.dagster.resource import LanceStoreResource
@@ -143,6 +144,7 @@ def _ingest(
     notes: RunNotes,
 ) -> dg.MaterializeResult[Any]:
     partitions = _chosen(context, ingest)
+    take_turn(context, ingest.ref.name)
     loaded = [
         _load(context, ingest, config, store, replace(notes, partition=partition)) for partition in partitions
     ]

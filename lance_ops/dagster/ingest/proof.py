@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from lance_ops.dagster import keys
-from lance_ops.dagster.jobs.run_report import RunNotes
+from lance_ops.dagster.jobs.run_report import RunNotes, parent_of
 from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.errors import JobUnprovenError, NotFoundError, RowsLostError
 from lance_ops.maintenance.ingest.lost_rows import losses_since
@@ -39,7 +39,7 @@ def first_attempt(instance: dg.DagsterInstance, notes: RunNotes) -> str:
             return notes.root_run_id
         if run.status is dg.DagsterRunStatus.SUCCESS:
             break
-        first, parent = parent, run.parent_run_id
+        first, parent = parent, parent_of(run)
     return first
 
 

@@ -5,6 +5,7 @@ with its data version and numbers, and versions of other writers are published b
 sensor.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -17,6 +18,7 @@ from lance_ops.dagster.io_manager.load_input import load_rows, selection_of
 from lance_ops.dagster.io_manager.output_event import describe_output
 from lance_ops.dagster.io_manager.store_output import notes_of, store_rows
 from lance_ops.dagster.jobs.failures import translated_errors
+from lance_ops.dagster.registry import REGISTRY
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import as_metadata
 from lance_ops.errors import InvalidArgumentError
@@ -94,7 +96,7 @@ class LanceIOManager(dg.ConfigurableIOManager):
         return load_rows(dataset, selection, context.dagster_type.typing_type, self.store)
 
     def _ref(self, context: dg.OutputContext | dg.InputContext, metadata: Any) -> LanceDatasetRef:
-        """The dataset of an asset, or of an output of an op."""
+        """The dataset of an asset, as declared where it is, or of an output of an op."""
         path = list(context.asset_key.path) if context.has_asset_key else list(context.get_identifier())
         name = "/".join(path)
         uri = getattr(metadata.get(keys.URI), "value", metadata.get(keys.URI))
@@ -113,4 +115,7 @@ class LanceIOManager(dg.ConfigurableIOManager):
                 )
             uri = "/".join([self.root.rstrip("/"), *path]) + _SUFFIX
         sources = getattr(metadata.get(keys.COLUMNS_FROM), "value", metadata.get(keys.COLUMNS_FROM))
+        declared = REGISTRY.find(name, str(uri))
+        if declared is not None:
+            return replace(declared, columns_from={**(sources or {}), **declared.columns_from})
         return LanceDatasetRef(name, str(uri), columns_from=sources or {})

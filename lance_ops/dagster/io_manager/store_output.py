@@ -11,7 +11,7 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.ingest.proof import first_attempt
 from lance_ops.dagster.io_manager.declaration import AssetDeclaration, partitions_predicate
-from lance_ops.dagster.jobs.run_report import RunNotes, build_progress
+from lance_ops.dagster.jobs.run_report import RunNotes, build_progress, parent_of, root_of
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.spark.row_writer import RowWrite, write_rows
@@ -24,12 +24,12 @@ def notes_of(context: dg.OutputContext) -> RunNotes:
     partitions = partitions_of(context)
     return RunNotes(
         run_id=run.run_id,
-        root_run_id=run.root_run_id or run.run_id,
+        root_run_id=root_of(run),
         job=context.job_name,
         step=context.step_key,
         partition=partitions[0] if len(partitions) == 1 else None,
         retry_number=step.previous_attempt_count,
-        parent_run_id=run.parent_run_id,
+        parent_run_id=parent_of(run),
     )
 
 

@@ -39,6 +39,16 @@ _MOST_LINES = 200
 _LEFT_OUT = frozenset({"operation", "uri", "version", "read_version", "conflicts"})
 
 
+def root_of(run: dg.DagsterRun) -> str:
+    """Return the id of the first run, when a run re-executes another or was asked for again."""
+    return run.tags.get(keys.RETRY_ROOT_TAG) or run.root_run_id or run.run_id
+
+
+def parent_of(run: dg.DagsterRun) -> str | None:
+    """Return the id of the run that a run re-executes, or because of whose end it was asked for; or None."""
+    return run.parent_run_id or run.tags.get(keys.RETRY_OF_TAG)
+
+
 @dataclass(frozen=True, slots=True)
 class RunNotes:
     """Where a run is noted in the commits it makes.
@@ -67,12 +77,12 @@ class RunNotes:
         op = context.op_execution_context if isinstance(context, dg.AssetExecutionContext) else context
         return cls(
             run_id=op.run_id,
-            root_run_id=op.run.root_run_id or op.run_id,
+            root_run_id=root_of(op.run),
             job=op.run.job_name,
             step=str(op.op_handle),
             partition=op.partition_key if op.has_partition_key else None,
             retry_number=op.retry_number,
-            parent_run_id=op.run.parent_run_id,
+            parent_run_id=parent_of(op.run),
         )
 
     @property

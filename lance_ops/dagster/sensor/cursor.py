@@ -5,6 +5,7 @@ carries only those that the last tick changed and that wait for what it returned
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,10 +22,16 @@ class DatasetCursor:
 
     Attributes:
         version: Newest version that it has dealt with; None before the first.
-        data_version: Data version for which downstream jobs were last started.
+        data_version: Data version that downstream jobs have to read.
         problem: What was wrong at the last look, so that it is reported once; None when nothing was.
         checked: When all checks were last made, in seconds since 1970; None if never.
         mark: Of the manifest of `version`: another one lies there when somebody made the dataset anew.
+        since: First version with that data version; None in entries of earlier releases.
+        known_at: When the sensor had seen it, in seconds since 1970; None in entries of earlier releases.
+        anew: The dataset was made anew with it.
+        done: Downstream jobs that have read it, by name.
+        given_up: Downstream jobs whose runs for it failed too often, by name.
+        policy: Hash of the policy of the last checks; None in entries of earlier releases.
     """
 
     version: int | None = None
@@ -32,6 +39,12 @@ class DatasetCursor:
     problem: str | None = None
     checked: int | None = None
     mark: str | None = None
+    since: int | None = None
+    known_at: float | None = None
+    anew: bool = False
+    done: tuple[str, ...] = ()
+    given_up: tuple[str, ...] = ()
+    policy: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values; what says nothing is left out."""
@@ -41,6 +54,12 @@ class DatasetCursor:
             ("problem", self.problem),
             ("checked", self.checked),
             ("mark", self.mark),
+            ("since", self.since),
+            ("known_at", self.known_at),
+            ("anew", self.anew or None),
+            ("done", list(self.done) or None),
+            ("given_up", list(self.given_up) or None),
+            ("policy", self.policy),
         )
         return {key: value for key, value in pairs if value is not None}
 
@@ -103,14 +122,33 @@ def parse_cursor(text: str | None) -> SensorCursor:
 
 
 def _parse_dataset(entry: Mapping[str, Any]) -> DatasetCursor:
-    data, problem, mark = entry.get("data"), entry.get("problem"), entry.get("mark")
+    data, problem = entry.get("data"), entry.get("problem")
     return DatasetCursor(
         _count(entry.get("version")),
         data if isinstance(data, str) else None,
         problem if isinstance(problem, str) else None,
         _count(entry.get("checked")),
-        mark if isinstance(mark, str) and len(mark) <= _MOST_OF_A_NAME else None,
+        _short(entry.get("mark")),
+        _count(entry.get("since")),
+        _seconds(entry.get("known_at")),
+        entry.get("anew") is True,
+        _texts(entry.get("done")),
+        _texts(entry.get("given_up")),
+        _short(entry.get("policy")),
     )
+
+
+def _short(value: object) -> str | None:
+    return value if isinstance(value, str) and len(value) <= _MOST_OF_A_NAME else None
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+def _seconds(value: object) -> float | None:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if fits else None  # type: ignore[arg-type]
 
 
 def _count(value: object) -> int | None:

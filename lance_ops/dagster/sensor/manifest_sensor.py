@@ -8,7 +8,7 @@ may be repeated: the event log is asked before anything is published, and the ru
 import os
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, cast
@@ -20,7 +20,10 @@ from lance_ops.dagster.checks.evaluate import unreadable
 from lance_ops.dagster.checks.records import latest_records, says_otherwise
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.downstream import LanceDownstream
+from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.jobs.operations import NamedJob
+from lance_ops.dagster.jobs.turn import tag_waiting_runs
+from lance_ops.dagster.place import CodePlace
 from lance_ops.dagster.publication import (
     NEWEST,
     VersionEvent,
@@ -29,11 +32,13 @@ from lance_ops.dagster.publication import (
     now_utc,
     resume_after,
 )
+from lance_ops.dagster.registry import REGISTRY
 from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.run_map import RunMap
 from lance_ops.dagster.sensor.cursor import DatasetCursor, SensorCursor, parse_cursor
 from lance_ops.dagster.sensor.memory import SensorMemory
 from lance_ops.dagster.sensor.rest import asked_in_turn, find_at_rest
-from lance_ops.dagster.sensor.started import start_downstream, state_of_data
+from lance_ops.dagster.sensor.started import Downstream, start_downstream, state_of_data, with_state
 from lance_ops.dagster.sensor.survey import Room, Survey, survey_datasets
 from lance_ops.dagster.sensor.tick import MOST_CARRIED, Tick
 from lance_ops.maintenance.text import count_text
@@ -168,6 +173,7 @@ def _evaluate(
     examined = [ref for ref in turn if ref.name in surveys and surveys[ref.name].outcomes]
     shown = latest_records(context.instance, examined)
     tick = Tick(memory, options.max_events)
+    started = Downstream(downstream, context.instance, CodePlace.of_sensor(context))
     postponed: list[LanceDatasetRef] = []
     for ref in turn:
         survey = surveys.get(ref.name)
@@ -175,11 +181,12 @@ def _evaluate(
             postponed.append(ref)
             continue
         stale = says_otherwise(shown.get(ref.name, {}), survey.outcomes, looked_at)
-        _take_in(tick, ref, survey, context.instance, downstream, options, stale=stale)
+        _take_in(tick, ref, survey, started, options, stale=stale)
     if postponed:
         tick.notes.append(f"{count_text(len(postponed), 'dataset')} left to the next tick")
     summary = tick.summary(len(refs) - len(postponed))
     context.log.info(summary)
+    tag_waiting_runs(context.instance, RunMap(refs, ingests=ingests_into(names)))
     memory.put(tick.settled, names)
     next_cursor = SensorCursor(
         memory.name,
@@ -195,6 +202,11 @@ def _evaluate(
         asset_events=tick.events,
         cursor=next_cursor.serialize(),
     )
+
+
+def ingests_into(names: Collection[str]) -> list[LanceIngest]:
+    """Return the declared ingests into some datasets."""
+    return [ingest for ingest in REGISTRY.ingests.values() if ingest.ref.name in names]
 
 
 def _due_for_full_check(
@@ -222,8 +234,7 @@ def _take_in(
     tick: Tick,
     ref: LanceDatasetRef,
     survey: Survey,
-    instance: dg.DagsterInstance,
-    downstream: Sequence[LanceDownstream],
+    downstream: Downstream,
     options: SensorOptions,
     *,
     stale: bool,
@@ -234,11 +245,11 @@ def _take_in(
         tick: What the tick will return.
         ref: The dataset.
         survey: What was found.
-        instance: With the event log and the runs.
         downstream: Jobs that read datasets.
         options: Limits.
         stale: Dagster shows another verdict on some check.
     """
+    instance = downstream.instance
     before = tick.memory.of(ref.name)
     owed = tick.owed
     now = before
@@ -273,9 +284,8 @@ def _take_in(
         _report_checks(tick, ref, survey, before, instance, due=published > 0 or stale or unchecked)
     if now.problem is None:
         state = state_of_data(ref, dealt, before, instance)
-        if state is not None and state.data_version != now.data_version:
-            start_downstream(tick, ref, state, instance, downstream, forgotten=before.data_version is None)
-            now = replace(now, data_version=state.data_version)
+        anew = survey.of_another is not None
+        now = start_downstream(tick, ref, with_state(now, state, downstream.of(ref), anew=anew), downstream)
     tick.keep(ref.name, now, owes=tick.owed > owed)
 
 

@@ -1,17 +1,27 @@
-"""What the manifest sensor starts: the jobs that read a dataset, once for each state of its data."""
+"""What the manifest sensor starts: the jobs that read a dataset, until each has read the newest data.
+
+The entry of a dataset says which jobs have read its data. Every tick compares the others with their runs, so
+that a run that was asked for and did nothing (it failed, was cancelled, died, or was never launched) is asked
+for again.
+"""
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import dagster as dg
 
 from lance_ops.dagster import keys
+from lance_ops.dagster.attempts import Outlook, Stage, outlook_of_version
+from lance_ops.dagster.checks.computed import downstream_verdict
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
-from lance_ops.dagster.downstream import LanceDownstream, has_read_nothing, last_started_for
-from lance_ops.dagster.publication import VersionEvent, last_published
+from lance_ops.dagster.downstream import LanceDownstream, attempts_of, newest_asked_for
+from lance_ops.dagster.place import CodePlace
+from lance_ops.dagster.publication import VersionEvent, last_published, now_utc
 from lance_ops.dagster.sensor.cursor import DatasetCursor
 from lance_ops.dagster.sensor.tick import Tick
+from lance_ops.maintenance.text import count_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +30,25 @@ class DataState:
 
     data_version: str
     since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Downstream:
+    """The jobs that a sensor starts, and where to look for their runs.
+
+    Attributes:
+        jobs: The jobs, with the datasets that they read.
+        instance: With the runs.
+        place: Where sensor and jobs are defined; None when that is not known.
+    """
+
+    jobs: Sequence[LanceDownstream]
+    instance: dg.DagsterInstance
+    place: CodePlace | None = None
+
+    def of(self, ref: LanceDatasetRef) -> list[str]:
+        """Return the names of the jobs that read a dataset."""
+        return list(dict.fromkeys(item.job.name for item in self.jobs if ref.name in item.datasets))
 
 
 def state_of_data(
@@ -40,46 +69,130 @@ def state_of_data(
     return DataState(published.data_version, published.version)
 
 
+def with_state(
+    entry: DatasetCursor, state: DataState | None, jobs: Sequence[str], *, anew: bool
+) -> DatasetCursor:
+    """Return an entry with another state of the data, which no job has read yet.
+
+    Args:
+        entry: The entry.
+        state: The state; None when it is not known to be another one.
+        jobs: The jobs that read the dataset.
+        anew: The dataset was made anew.
+    """
+    if state is None or state.data_version == entry.data_version:
+        return entry
+    # A sensor that lost its cursor asks the runs first, see `_recall`.
+    known_at = None if entry.data_version is None or not jobs else now_utc().timestamp()
+    return replace(
+        entry,
+        data_version=state.data_version,
+        since=state.since if jobs else None,
+        known_at=known_at,
+        anew=anew and bool(jobs),
+        done=(),
+        given_up=(),
+    )
+
+
 def start_downstream(
-    tick: Tick,
-    ref: LanceDatasetRef,
-    state: DataState,
-    instance: dg.DagsterInstance,
-    downstream: Sequence[LanceDownstream],
-    *,
-    forgotten: bool,
-) -> None:
-    """Request the jobs that read the dataset, once for each state of its data.
+    tick: Tick, ref: LanceDatasetRef, entry: DatasetCursor, downstream: Downstream
+) -> DatasetCursor:
+    """Request the jobs that have not read the newest data yet, unless a run is about to.
 
     Args:
         tick: What the tick will return.
         ref: The dataset.
-        state: Its data.
-        instance: With the runs.
+        entry: What is known of it.
         downstream: The jobs.
-        forgotten: The cursor does not know what was started last: then the runs tell.
+
+    Returns:
+        The entry, with the jobs that have read the data by now.
     """
-    for item in downstream:
-        if ref.name not in item.datasets:
+    jobs = downstream.of(ref)
+    if entry.data_version is None or not set(jobs).difference(entry.done):
+        return entry
+    if entry.known_at is None or entry.since is None:
+        entry = _recall(ref, entry, jobs, downstream.instance)
+    assert entry.since is not None
+    assert entry.known_at is not None
+    told: dict[str, Outlook] = {}
+    for name in jobs:
+        if name in entry.done:
             continue
-        name = item.job.name
-        if has_read_nothing(name, instance):
-            # So it will read what is here now: many appends need not many runs. The dataset was looked at
-            # before, so a run that begins to read in this moment reads no less.
-            tick.notes.append(f"{name} is queued already")
-            continue
-        if forgotten and last_started_for(name, ref, instance) == state.data_version:
-            tick.notes.append(f"{name} has run for this state of {ref.name}")
-            continue
-        tick.requests.append(
-            dg.RunRequest(
-                job_name=name,
-                # The version tells apart two times of the same data, before and after a restore.
-                run_key=f"{name}|{ref.name}|{state.data_version}|{state.since}",
-                tags={
-                    keys.DOWNSTREAM_TAG: name,
-                    keys.TRIGGER_TAG: f"{ref.name}@{state.since}",
-                    keys.DATA_TAG: state.data_version,
-                },
-            )
+        outlook = outlook_of_version(
+            attempts_of(name, ref, _tags(name, ref, entry), downstream.instance, downstream.place),
+            since=entry.since,
+            known_at=entry.known_at,
+            now=now_utc().timestamp(),
+            anew=entry.anew,
         )
+        told[name] = outlook
+        if outlook.stage is Stage.DONE:
+            entry = replace(entry, done=(*entry.done, name))
+        elif outlook.stage is Stage.DUE:
+            tick.requests.append(_request(name, ref, entry, outlook))
+        else:
+            tick.notes.append(_note(name, ref, outlook))
+    given_up = tuple(name for name in jobs if name in told and told[name].stage is Stage.GIVEN_UP)
+    settled = set(entry.done) >= set(jobs)
+    if given_up != entry.given_up or settled:
+        tick.events.append(downstream_verdict(ref, entry.since, {name: told[name] for name in given_up}))
+    return replace(entry, given_up=given_up)
+
+
+def _recall(
+    ref: LanceDatasetRef, entry: DatasetCursor, jobs: Sequence[str], instance: dg.DagsterInstance
+) -> DatasetCursor:
+    """Find out by the runs what an entry does not say, of an earlier release or after the cursor was lost.
+
+    What was asked for is done where the newest run that was started for the dataset succeeded for the same
+    data. Else the runs since then count, or those since the newest event of the dataset.
+    """
+    asked: list[dg.RunRecord] = []
+    done = list(entry.done)
+    for name in jobs:
+        record = newest_asked_for(name, ref, instance)
+        if record is None or record.dagster_run.tags.get(keys.DATA_TAG) != entry.data_version:
+            continue
+        asked.append(record)
+        if record.dagster_run.status is dg.DagsterRunStatus.SUCCESS:
+            done.append(name)
+    known_at = min((record.create_timestamp.timestamp() for record in asked), default=None)
+    if known_at is None:
+        events = instance.fetch_materializations(ref.key, limit=1).records
+        known_at = events[0].timestamp if events else now_utc().timestamp()
+    since = entry.since
+    if since is None:
+        triggers = [record.dagster_run.tags[keys.TRIGGER_TAG].rpartition("@")[2] for record in asked]
+        since = min((int(text) for text in triggers if text.isdecimal()), default=entry.version or 0)
+    return replace(entry, since=since, known_at=known_at, done=tuple(dict.fromkeys(done)))
+
+
+def _request(name: str, ref: LanceDatasetRef, entry: DatasetCursor, outlook: Outlook) -> dg.RunRequest:
+    # The version tells apart two times of the same data, before and after a restore; the run that failed, two
+    # attempts. A tick that is repeated has the same key.
+    key = f"{name}|{ref.name}|{entry.data_version}|{entry.since}"
+    return dg.RunRequest(
+        job_name=name,
+        run_key=f"{key}|after {outlook.last}" if outlook.failed else key,
+        tags=_tags(name, ref, entry),
+    )
+
+
+def _tags(name: str, ref: LanceDatasetRef, entry: DatasetCursor) -> dict[str, str]:
+    """Return the tags of the runs that are started for the data."""
+    return {
+        keys.DOWNSTREAM_TAG: name,
+        keys.TRIGGER_TAG: f"{ref.name}@{entry.since}",
+        keys.DATA_TAG: str(entry.data_version),
+    }
+
+
+def _note(name: str, ref: LanceDatasetRef, outlook: Outlook) -> str:
+    if outlook.stage is Stage.AT_WORK:
+        return f"{name} is queued or at work already"
+    failed = f"{count_text(outlook.failed, 'run')} of {name} for {ref.name} failed"
+    if outlook.not_before is None:
+        return f"{failed}: given up"
+    return f"{failed}: the next one is due at {datetime.fromtimestamp(outlook.not_before, UTC):%H:%M:%S} UTC"

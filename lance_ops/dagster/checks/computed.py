@@ -1,0 +1,79 @@
+"""Check `downstream_computed`: whether the downstream jobs of a dataset have read its newest data.
+
+The manifest sensor, which knows what it asked for, reports it. It fails when a job was given up, so that one
+alert stays open until the job has succeeded, and it is not green while a job is still to read a change:
+Dagster drops the verdict with each new version.
+"""
+
+from collections.abc import Mapping
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.attempts import Outlook
+from lance_ops.dagster.checks.records import latest_records
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.version_event import as_metadata
+from lance_ops.maintenance.text import count_text
+
+
+def downstream_spec(ref: LanceDatasetRef) -> dg.AssetCheckSpec:
+    """Return the check as Dagster knows it."""
+    return dg.AssetCheckSpec(
+        name=keys.DOWNSTREAM_COMPUTED,
+        asset=ref.key,
+        description="Every downstream job has read the newest data. Reported by the manifest sensor.",
+    )
+
+
+def downstream_verdict(
+    ref: LanceDatasetRef, since: int, given_up: Mapping[str, Outlook]
+) -> dg.AssetCheckEvaluation:
+    """Return the verdict for a version of the data.
+
+    Args:
+        ref: The dataset.
+        since: First version with the data.
+        given_up: Jobs whose runs failed too often, with what is known of these.
+    """
+    metadata: dict[str, object] = {keys.VERSION: since}
+    text = f"the downstream jobs have read version {since} or a newer one"
+    if given_up:
+        failed = "; ".join(
+            f"{name} has not read version {since}: {count_text(item.failed, 'run')} failed, the last one is "
+            f"{item.last}"
+            for name, item in given_up.items()
+        )
+        commands = "; ".join(f"dagster job launch -j {name}" for name in given_up)
+        text = f"{failed}. No more runs are started for it"
+        metadata[keys.ERROR_HINT] = f"mend the cause, then start it again: {commands}"
+    return dg.AssetCheckEvaluation(
+        asset_key=ref.key,
+        check_name=keys.DOWNSTREAM_COMPUTED,
+        passed=not given_up,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=text,
+        metadata=as_metadata(metadata),
+    )
+
+
+def last_verdict(instance: dg.DagsterInstance, ref: LanceDatasetRef) -> dg.AssetCheckResult:
+    """Return the newest verdict of the sensor, for a step that was asked to evaluate the check."""
+    record = latest_records(instance, [ref])[ref.name].get(keys.DOWNSTREAM_COMPUTED)
+    if record is None:
+        return dg.AssetCheckResult(
+            asset_key=ref.key,
+            check_name=keys.DOWNSTREAM_COMPUTED,
+            passed=False,
+            severity=dg.AssetCheckSeverity.WARN,
+            description="not evaluated yet: the manifest sensor does so when the downstream jobs are done",
+        )
+    known = record.evaluation
+    return dg.AssetCheckResult(
+        asset_key=ref.key,
+        check_name=keys.DOWNSTREAM_COMPUTED,
+        passed=known.passed,
+        severity=known.severity,
+        description=known.description,
+        metadata=known.metadata,
+    )

@@ -1,0 +1,52 @@
+"""Registry: the datasets, ingests and assets of this code location, as its definitions declare them.
+
+What Dagster calls by key alone (IO managers, notifiers, steps that look at other runs) finds the same
+reference here as sensors, jobs and checks have: with policy, storage options and owner.
+"""
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import dagster as dg
+
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, place_of
+from lance_ops.dagster.ingest.spec import LanceIngest
+from lance_ops.storage.fork_safe import new_lock
+
+
+@dataclass(slots=True)
+class DatasetRegistry:
+    """Everything that was declared in this process, by name; what is declared later replaces it."""
+
+    refs: dict[str, LanceDatasetRef] = field(default_factory=dict)
+    ingests: dict[str, LanceIngest] = field(default_factory=dict)
+    assets: dict[dg.AssetKey, dg.AssetsDefinition] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=new_lock)
+
+    def declare(
+        self,
+        refs: Iterable[LanceDatasetRef],
+        *,
+        ingests: Iterable[LanceIngest] = (),
+        assets: Iterable[dg.AssetsDefinition] = (),
+    ) -> None:
+        """Add datasets, ingests into them and assets that write or read them."""
+        with self._lock:
+            self.refs |= {ref.name: ref for ref in refs}
+            self.ingests |= {ingest.asset_name: ingest for ingest in ingests}
+            self.assets |= {key: asset for asset in assets for key in asset.keys}
+
+    def find(self, name: str, uri: str) -> LanceDatasetRef | None:
+        """Return the declared dataset of a name, if it lies where the caller says."""
+        ref = self.refs.get(name)
+        return ref if ref is not None and place_of(ref.uri) == place_of(uri) else None
+
+    def owners_of(self, name: str) -> Sequence[str]:
+        """Return the owners of a dataset, as declared; none when it is not known."""
+        ref = self.refs.get(name)
+        return () if ref is None else tuple(ref.owners)
+
+
+REGISTRY = DatasetRegistry()
+"""Of this process: Dagster loads a code location into processes of its own."""

@@ -1,0 +1,223 @@
+"""A sensor that asks again for runs that ended without success: of ingests, IO-managed assets, fleets.
+
+It keeps no list: the runs of the last day tell which ended without success, whether a newer run of the same
+work exists, and which attempt each was. A retry works under the job keys of the first run, so that a run that
+died after its commit adds nothing twice.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.attempts import PAUSES
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
+from lance_ops.dagster.ingest.spec import LanceIngest
+from lance_ops.dagster.jobs.operations import NamedJob
+from lance_ops.dagster.place import CodePlace
+from lance_ops.dagster.publication import now_utc
+from lance_ops.dagster.run_map import conditional_assets
+
+_LOOK_BACK = timedelta(days=1)
+_MOST_RUNS = 200
+_RETRIED_BY_DAGSTER = timedelta(minutes=10)
+_ENDED = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+
+_PARTITION = "dagster/partition"
+_RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
+_BACKFILL = "dagster/backfill"
+_WILL_RETRY = "dagster/will_retry"
+_MAX_RETRIES = "dagster/max_retries"
+"""Of Dagster's own retries of lost processes: the attempts are counted here."""
+_NOT_COPIED = ("dagster/", ".dagster/")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a run was to do: two runs of the same work replace each other.
+
+    Attributes:
+        job: Name of the job of a fleet; "" for assets.
+        assets: The assets that it computes, of those that are looked after.
+        partition: Its partition, or the first and the last of a range; "" without.
+    """
+
+    job: str
+    assets: tuple[dg.AssetKey, ...]
+    partition: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Retried:
+    """What the sensor looks after.
+
+    Attributes:
+        assets: Assets that are computed because somebody asked for them.
+        conditional: Assets that are computed because data changed: they are owed, whoever ends a run.
+        jobs: Ingests by the names of their jobs.
+        fleet: Name of the job of a fleet.
+        place: Where the jobs are defined.
+    """
+
+    assets: frozenset[dg.AssetKey]
+    conditional: frozenset[dg.AssetKey]
+    jobs: Mapping[str, dg.AssetKey]
+    fleet: str | None
+    place: CodePlace | None
+
+    def work_of(self, run: dg.DagsterRun) -> Work | None:
+        """Return what a run was to do; None when it is not looked after."""
+        if self.place is not None and CodePlace.of_run(run) not in (None, self.place):
+            return None
+        partition = run.tags.get(_PARTITION) or "...".join(run.tags.get(name, "") for name in _RANGE)
+        partition = "" if partition == "..." else partition
+        if run.job_name == self.fleet:
+            return Work(run.job_name, (), partition)
+        selected = set(run.asset_selection or ())
+        if not selected and run.job_name in self.jobs:
+            selected = {self.jobs[run.job_name]}
+        found = selected & (self.assets | self.conditional)
+        return Work("", tuple(sorted(found)), partition) if found else None
+
+    def is_wanted(self, record: dg.RunRecord, work: Work) -> bool:
+        """Return whether work is to be done although its run ended: what a person stopped is not."""
+        run = record.dagster_run
+        if run.status is dg.DagsterRunStatus.FAILURE or self.conditional.intersection(work.assets):
+            return True
+        return record.start_time is None and _BACKFILL not in run.tags
+
+
+def build_retry_sensor(
+    refs: Sequence[LanceDatasetRef] = (),
+    *,
+    ingests: Sequence[LanceIngest] = (),
+    assets: Sequence[dg.AssetsDefinition] = (),
+    fleet: NamedJob | None = None,
+    name: str = "lance_retry_sensor",
+    minimum_interval_seconds: int = 30,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+) -> dg.SensorDefinition:
+    """Build the sensor that asks again for runs that failed, were cancelled in the queue, or died.
+
+    It does so three times, after 1, 5 and 25 minutes. It looks after ingests, assets that are datasets,
+    assets of the repository with the condition `lance_data_changed`, or the job of a fleet. A run that
+    somebody terminates is not asked for again, unless it computes an asset with that condition, whose data
+    would stay old. Downstream jobs are looked after by the manifest sensor, maintenance by its schedules.
+
+    Args:
+        refs: The datasets.
+        ingests: How rows come into some of them.
+        assets: Assets that write some of them through `LanceIOManager`.
+        fleet: The job of a fleet, instead of datasets.
+        name: Name of the sensor.
+        minimum_interval_seconds: Pause between ticks.
+        default_status: Whether it runs from the start.
+    """
+    datasets = {ref.key for ref in refs}
+    written = {key for asset in assets for key in asset.keys if key in datasets}
+    own = frozenset({*written, *(ingest.key for ingest in ingests)})
+    jobs = {f"{slugify(ingest.asset_name)}_job": ingest.key for ingest in ingests}
+
+    @dg.sensor(
+        name=name,
+        description="Asks again for runs that failed, were cancelled in the queue, or died: three times.",
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=default_status,
+        job=fleet,  # type: ignore[arg-type]  # a job by its public type
+        asset_selection=None if fleet is not None else dg.AssetSelection.all(),
+    )
+    def retry_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        now = now_utc()
+        since = _since(context.cursor, now)
+        conditional = frozenset() if fleet is not None else frozenset(conditional_assets(context))
+        retried = _Retried(
+            own, conditional, jobs, None if fleet is None else fleet.name, CodePlace.of_sensor(context)
+        )
+        requests: list[dg.RunRequest] = []
+        notes: list[str] = []
+        for record, work in _ended_last(context.instance, retried, max(since, now - _LOOK_BACK)):
+            outcome = _retry_of(record, work, now)
+            (notes if isinstance(outcome, str) else requests).append(outcome)  # type: ignore[arg-type]
+        return dg.SensorResult(
+            run_requests=requests,
+            skip_reason=None if requests else "; ".join(notes) or "no run is to be asked for again",
+            cursor=json.dumps({"since": since.timestamp()}),
+        )
+
+    return retry_sensor
+
+
+def _since(cursor: str | None, now: datetime) -> datetime:
+    """Return since when runs count: runs that ended before the sensor was first evaluated do not."""
+    try:
+        content = json.loads(cursor) if cursor else None
+        return datetime.fromtimestamp(float(content["since"]), UTC)
+    except (ValueError, TypeError, KeyError, OverflowError, OSError):
+        return now
+
+
+def _ended_last(
+    instance: dg.DagsterInstance, retried: _Retried, since: datetime
+) -> Iterator[tuple[dg.RunRecord, Work]]:
+    """Yield the runs that ended without success, and after which no run of the same work was created."""
+    ended = dg.RunsFilter(statuses=list(_ENDED), updated_after=since)
+    seen: set[Work] = set()
+    for record in instance.get_run_records(ended, limit=_MOST_RUNS):
+        work = retried.work_of(record.dagster_run)
+        if work is None or work in seen:
+            continue
+        seen.add(work)
+        if retried.is_wanted(record, work) and not _has_newer(instance, retried, record, work):
+            yield record, work
+
+
+def _has_newer(instance: dg.DagsterInstance, retried: _Retried, record: dg.RunRecord, work: Work) -> bool:
+    run = record.dagster_run
+    tags = {_PARTITION: run.tags[_PARTITION]} if _PARTITION in run.tags else {}
+    later = dg.RunsFilter(created_after=record.create_timestamp, tags=tags)
+    for other in instance.get_runs(later, limit=_MOST_RUNS):
+        if other.run_id == run.run_id:
+            continue
+        done = retried.work_of(other)
+        same = done is not None and (done.job, done.partition) == (work.job, work.partition)
+        if done is not None and same and set(done.assets) >= set(work.assets):
+            return True
+    return False
+
+
+def _retry_of(record: dg.RunRecord, work: Work, now: datetime) -> dg.RunRequest | str:
+    """Return the request of the next attempt, or why there is none now."""
+    run = record.dagster_run
+    attempt = run.tags.get(keys.ATTEMPT_TAG, "")
+    before = int(attempt) if attempt.isdecimal() else 0
+    what = work.job or ", ".join(key.to_user_string() for key in work.assets)
+    what += f" [{work.partition}]" if work.partition else ""
+    if before >= len(PAUSES):
+        return f"{what}: {before + 1} runs failed: given up; launch it again when the cause is mended"
+    ended = datetime.fromtimestamp(record.end_time or record.update_timestamp.timestamp(), UTC)
+    pause = PAUSES[before]
+    if run.tags.get(_WILL_RETRY) == "true":
+        pause = max(pause, _RETRIED_BY_DAGSTER)
+    if now < ended + pause:
+        return f"{what}: the next attempt is due at {ended + pause:%H:%M:%S} UTC"
+    copied = {name: value for name, value in run.tags.items() if not name.startswith(_NOT_COPIED)}
+    ranges = {name: run.tags[name] for name in _RANGE if name in run.tags}
+    root = run.tags.get(keys.RETRY_ROOT_TAG) or run.root_run_id or run.run_id
+    return dg.RunRequest(
+        run_key=f"retry|{run.run_id}",
+        job_name=work.job or None,
+        asset_selection=list(work.assets) or None,
+        partition_key=run.tags.get(_PARTITION),
+        run_config=run.run_config,
+        tags={
+            **copied,
+            **ranges,
+            _MAX_RETRIES: "0",
+            keys.ATTEMPT_TAG: str(before + 1),
+            keys.RETRY_OF_TAG: run.run_id,
+            keys.RETRY_ROOT_TAG: root,
+        },
+    )

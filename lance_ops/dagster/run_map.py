@@ -1,0 +1,153 @@
+"""Run map: which datasets and fleets a run is about, however it was started.
+
+| started by | tells by |
+|---|---|
+| a maintenance job, a schedule, an ingest job | the tag `lance_ops/dataset` |
+| the manifest sensor, for a downstream job | the tag `lance_ops/trigger`, or the name of the job |
+| the page of an asset, a backfill, automation | the assets that it selects: dataset, ingest, writer, reader |
+| the page of a check | the asset of the check |
+| the schedule of a fleet | the name of the job |
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.conditions import LABEL
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
+from lance_ops.dagster.downstream import LanceDownstream
+from lance_ops.dagster.ingest.spec import LanceIngest
+from lance_ops.dagster.place import CodePlace
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a run is about: a dataset, or a fleet, which has the name of its job.
+
+    Attributes:
+        name: Of the dataset, or of the job.
+        uri: Of the dataset, or of the policy.
+        owners: Of the dataset.
+    """
+
+    name: str
+    uri: str
+    owners: tuple[str, ...] = ()
+
+
+class RunMap:
+    """Maps runs and their steps to datasets and fleets.
+
+    Args:
+        refs: The datasets.
+        ingests: How rows come into some of them.
+        assets: Assets that write some of them through an IO manager, or read them.
+        downstream: Jobs that read some of them.
+        fleets: Jobs that maintain many datasets in one run, with where their policies are.
+        place: Where the jobs are defined: another code location may have others under these names.
+    """
+
+    def __init__(
+        self,
+        refs: Iterable[LanceDatasetRef],
+        *,
+        ingests: Iterable[LanceIngest] = (),
+        assets: Iterable[dg.AssetsDefinition] = (),
+        downstream: Iterable[LanceDownstream] = (),
+        fleets: Mapping[str, str] | None = None,
+        place: CodePlace | None = None,
+    ) -> None:
+        known = list(refs)
+        self._subjects = {ref.name: Subject(ref.name, ref.uri, tuple(ref.owners)) for ref in known}
+        self._fleets = {job: Subject(job, uri) for job, uri in (fleets or {}).items()}
+        self._place = place
+        self._by_asset: dict[dg.AssetKey, list[str]] = {ref.key: [ref.name] for ref in known}
+        self._by_job: dict[str, list[str]] = {}
+        for ingest in ingests:
+            self._by_asset[ingest.key] = [ingest.ref.name]
+            self._by_job[f"{slugify(ingest.asset_name)}_job"] = [ingest.ref.name]
+        for item in downstream:
+            self._by_job.setdefault(item.job.name, []).extend(item.datasets)
+        self._written = dict(self._by_asset)
+        for asset in assets:
+            self.add_readers(asset)
+        # Dagster's name of the step that materializes an asset.
+        self._by_step = {"__".join(key.path): names for key, names in self._by_asset.items()}
+
+    def add_readers(self, asset: dg.AssetsDefinition) -> None:
+        """Add an asset: its runs concern the datasets that it is, or else those that it depends on."""
+        for spec in asset.specs:
+            read = [name for dep in spec.deps for name in self._by_asset.get(dep.asset_key, ())]
+            if spec.key not in self._by_asset and read:
+                self._by_asset[spec.key] = list(dict.fromkeys(read))
+        self._by_step = {"__".join(key.path): names for key, names in self._by_asset.items()}
+
+    def of_run(self, run: dg.DagsterRun) -> list[Subject]:
+        """Return what a run is about; nothing when it is none of ours."""
+        fleet = self._fleet_of(run)
+        if fleet is not None:
+            return [fleet]
+        return [self._subjects[name] for name in self.datasets_of(run)]
+
+    def datasets_of(self, run: dg.DagsterRun) -> list[str]:
+        """Return the names of the datasets that a run is about."""
+        names = self._named_by(run)
+        for key in self.assets_of(run):
+            names += self._by_asset.get(key, ())
+        return [name for name in dict.fromkeys(names) if name in self._subjects]
+
+    def datasets_written_by(self, run: dg.DagsterRun) -> list[str]:
+        """Return the names of the datasets that a run writes by the assets that it computes."""
+        names = [name for key in run.asset_selection or () for name in self._written.get(key, ())]
+        return list(dict.fromkeys(names))
+
+    def _named_by(self, run: dg.DagsterRun) -> list[str]:
+        """Return the datasets that a run as a whole is about, by its tags and its job."""
+        names = [run.tags.get(keys.DATASET_TAG, ""), run.tags.get(keys.TRIGGER_TAG, "").rpartition("@")[0]]
+        return [*names, *(self._by_job.get(run.job_name, ()) if self._is_here(run) else ())]
+
+    @staticmethod
+    def assets_of(run: dg.DagsterRun) -> list[dg.AssetKey]:
+        """Return the assets that a run selects, and those whose checks it selects."""
+        checked = (key.asset_key for key in run.asset_check_selection or ())
+        return sorted({*(run.asset_selection or ()), *checked})
+
+    def of_step(self, run: dg.DagsterRun, step: str, metadata: Mapping[str, object]) -> Sequence[Subject]:
+        """Return what a failed step worked on: as it says itself, by its asset, or by its run.
+
+        Args:
+            run: The run.
+            step: Name of the step.
+            metadata: Of its failure.
+        """
+        named = self._subjects.get(str(metadata.get(keys.DATASET)))
+        if named is not None:
+            return [named]
+        fleet = self._fleet_of(run)
+        if fleet is not None:
+            return [fleet]
+        # A step of an asset that is made of a graph has the name of the graph before its own.
+        path = step.partition("[")[0].split(".")
+        names = self._by_step.get(path[0]) or self._named_by(run)
+        return [self._subjects[name] for name in dict.fromkeys(names) if name in self._subjects]
+
+    def _fleet_of(self, run: dg.DagsterRun) -> Subject | None:
+        fleet = self._fleets.get(run.job_name)
+        return fleet if fleet is not None and self._is_here(run) else None
+
+    def _is_here(self, run: dg.DagsterRun) -> bool:
+        """Whether the job of a run is one of this place, as far as that is known."""
+        return self._place is None or CodePlace.of_run(run) in (None, self._place)
+
+
+def conditional_assets(context: dg.SensorEvaluationContext) -> dict[dg.AssetKey, dg.AssetsDefinition]:
+    """Return the assets of a sensor's repository that have the condition of datasets."""
+    repository = context.repository_def
+    found: dict[dg.AssetKey, dg.AssetsDefinition] = {}
+    for key, asset in ({} if repository is None else repository.assets_defs_by_key).items():
+        conditions = [spec.automation_condition for spec in asset.specs if spec.key == key]
+        if any(condition is not None and condition.get_label() == LABEL for condition in conditions):
+            found[key] = asset
+    return found

@@ -1,0 +1,216 @@
+"""A change counts as handled when a run that read it has succeeded, whatever became of the runs before."""
+
+import json
+import random
+from datetime import timedelta
+
+import dagster as dg
+import pytest
+
+from lance_ops.dagster import LanceDatasetRef, LanceDownstream, attempts, build_manifest_sensor, keys
+from lance_ops.dagster.checks.records import latest_records
+from lance_ops.maintenance.compact.operation import compact
+from lance_ops.table.dataset import Dataset
+from tests.support.dagster import Daemon, write
+
+
+@dg.job
+def recompute():
+    pass
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+@pytest.fixture
+def ref(tmp_path):
+    return LanceDatasetRef("numbers", str(tmp_path / "numbers.lance"))
+
+
+class World:
+    """A dataset, the sensor, and the runs that it starts, which read when they begin."""
+
+    def __init__(self, ref, instance):
+        self.ref, self.instance = ref, instance
+        sensor = build_manifest_sensor([ref], downstream=[LanceDownstream(recompute, [ref.name])])
+        self.daemon = Daemon(sensor, instance)
+        self.queued, self.working, self.read = [], [], {}
+        self.computed = 0
+        self.rows = 0
+
+    def commit(self):
+        write(self.ref.uri, self.rows, self.rows + 1)
+        self.rows += 1
+
+    def compact(self):
+        if self.rows > 1:
+            compact(self.ref.uri)
+
+    def tick(self, *, dies_before_cursor=False):
+        result = self.daemon.tick(dies_before_cursor=dies_before_cursor)
+        for request in result.run_requests:
+            self.queued.append(
+                self.instance.create_run_for_job(
+                    recompute, status=dg.DagsterRunStatus.NOT_STARTED, tags=request.tags
+                )
+            )
+        return result
+
+    def begin(self):
+        if self.queued:
+            run = self.queued.pop(0)
+            self._event(run, "PIPELINE_START")
+            self.read[run.run_id] = self.rows
+            self.working.append(run)
+
+    def succeed(self):
+        if self.working:
+            run = self.working.pop(0)
+            self._event(run, "PIPELINE_SUCCESS")
+            self.computed = self.read[run.run_id]
+
+    def fail(self):
+        if self.working:
+            self.instance.report_run_failed(self.working.pop(0))
+
+    def cancel(self):
+        runs = self.queued or self.working
+        if runs:
+            self.instance.report_run_canceled(runs.pop(0))
+
+    def vanish(self):
+        """Somebody deletes a run that waits; its key is free again."""
+        if self.queued:
+            run = self.queued.pop(0)
+            self.instance.delete_run(run.run_id)
+            self.daemon.run_keys.clear()
+
+    def lose_cursor(self):
+        self.daemon.cursor = None
+
+    def _event(self, run, kind):
+        event = dg.DagsterEvent(event_type_value=kind, job_name=run.job_name)
+        self.instance.report_dagster_event(event, run.run_id)
+
+    def settle(self):
+        """Let everything that is asked for succeed."""
+        for _ in range(6):
+            result = self.tick()
+            while self.queued or self.working:
+                self.begin()
+                self.succeed()
+        return result
+
+    def verdict(self):
+        return latest_records(self.instance, [self.ref])[self.ref.name][keys.DOWNSTREAM_COMPUTED].evaluation
+
+
+ACTIONS = ("commit", "tick", "begin", "succeed", "fail", "cancel", "vanish", "lose_cursor", "compact")
+WEIGHTS = (4, 6, 4, 3, 2, 2, 1, 1, 1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_newest_data_are_computed_whatever_becomes_of_runs(ref, instance, monkeypatch, seed):
+    monkeypatch.setattr(attempts, "PAUSES", (timedelta(0),) * 50)
+    world, chance = World(ref, instance), random.Random(seed)
+    world.commit()
+    for action in chance.choices(ACTIONS, WEIGHTS, k=14):
+        getattr(world, action)()
+
+    result = world.settle()
+
+    assert world.computed == world.rows
+    assert not result.run_requests
+    assert world.verdict().passed
+
+
+def test_a_run_that_keeps_failing_is_asked_for_three_times_more_and_then_given_up(ref, instance, monkeypatch):
+    monkeypatch.setattr(attempts, "PAUSES", (timedelta(0),) * 3)
+    world = World(ref, instance)
+    world.commit()
+    for _ in range(4):
+        assert len(world.tick().run_requests) == 1
+        assert not world.tick(dies_before_cursor=True).run_requests
+        world.begin()
+        world.fail()
+
+    for _ in range(3):
+        assert not world.tick().run_requests
+    verdict = world.verdict()
+    assert not verdict.passed
+    assert "recompute has not read version 1: 4 runs failed" in verdict.description
+    assert "dagster job launch -j recompute" in verdict.metadata["lance/error_hint"].value
+
+    # The command in the hint starts a run that has no tag of the sensor.
+    world.queued.append(instance.create_run_for_job(recompute, status=dg.DagsterRunStatus.NOT_STARTED))
+    world.begin()
+    world.succeed()
+    world.tick()
+    assert world.verdict().passed
+
+
+def test_a_retry_waits_for_its_pause(ref, instance):
+    world = World(ref, instance)
+    world.commit()
+    world.tick()
+    world.cancel()
+
+    result = world.tick()
+
+    assert not result.run_requests
+    assert "1 run of recompute for numbers failed: the next one is due at" in str(result.skip_reason)
+
+
+@pytest.mark.parametrize(("version", "handled"), [(1, False), (2, True), (None, False)])
+def test_a_run_that_began_before_a_change_counts_when_it_recorded_that_it_read_it(
+    ref, instance, version, handled
+):
+    world = World(ref, instance)
+    world.commit()
+    (request,) = world.daemon.tick().run_requests
+
+    @dg.op
+    def work(context):
+        world.commit()
+        if version is not None:
+            noted = {keys.INPUT_VERSIONS: dg.MetadataValue.json({ref.name: version})}
+            context.log_event(dg.AssetMaterialization("derived", metadata=noted))
+
+    @dg.job(name="recompute")
+    def at_work():
+        work()
+
+    assert at_work.execute_in_process(instance=instance, tags=request.tags).success
+
+    assert len(world.tick().run_requests) == (0 if handled else 1)
+
+
+def test_a_job_that_reads_a_version_of_its_own_choice_is_not_started_in_every_tick(ref, instance):
+    known = attempts.Attempt("run", attempts.RunState.SUCCEEDED, began=20.0, ended=30.0, read=3)
+    outlook = attempts.outlook_of_version([known], since=7, known_at=10.0, now=31.0)
+    assert outlook.stage is attempts.Stage.PAUSED
+
+
+@pytest.mark.parametrize("status", ["SUCCESS", "FAILURE", "CANCELED", None])
+@pytest.mark.parametrize("schema", [1, 2])
+def test_a_cursor_of_an_earlier_release_is_read_on(ref, instance, monkeypatch, schema, status):
+    """It says what was asked for; the runs say what became of it."""
+    monkeypatch.setattr(attempts, "PAUSES", (timedelta(0),))
+    world = World(ref, instance)
+    world.commit()
+    (request,) = world.daemon.tick().run_requests
+    if status is not None:
+        instance.create_run_for_job(recompute, status=dg.DagsterRunStatus[status], tags=request.tags)
+    head = Dataset.open(ref.uri)
+    entry = {"version": head.version, "data": head.data_version, "checked": 1_900_000_000}
+    old = {"schema": schema, "offset": 0, "datasets": {ref.name: entry}}
+    world.daemon.cursor = json.dumps(old | ({"memory": ""} if schema == 2 else {}))
+    world.daemon.run_keys.clear()
+
+    result = world.daemon.tick()
+
+    assert not [event for event in result.asset_events if isinstance(event, dg.AssetMaterialization)]
+    assert len(result.run_requests) == (0 if status == "SUCCESS" else 1)
