@@ -15,6 +15,7 @@ from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading
 from lance_ops.index.registry import kind_of
 from lance_ops.index.upkeep.row_check import missing_rows, names_other_rows_only
+from lance_ops.index.vector.kind import VECTOR_KINDS
 from lance_ops.maintenance.text import ids_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -112,6 +113,10 @@ def _repair(dataset: Dataset, segment: IndexMetadata) -> str:
     return f"{use}; {_rebuild(dataset, segment)}"
 
 
+_NOT_NAMED = ("BTREE", *(kind.name for kind in VECTOR_KINDS))
+"""The kind that is built by default, and those of which the segment alone tells which one it is."""
+
+
 def _rebuild(dataset: Dataset, segment: IndexMetadata) -> str:
     try:
         column = dataset.lance_schema.path(segment.fields[0])
@@ -120,4 +125,6 @@ def _rebuild(dataset: Dataset, segment: IndexMetadata) -> str:
     named = (
         "" if segment.name == default_index_name(dataset, column) else f" --name {shlex.quote(segment.name)}"
     )
-    return f"build it anew: lance-ops index URI {shlex.quote(column)} --replace{named}"
+    kind = kind_of(segment)
+    of_kind = "" if kind is None or kind.name in _NOT_NAMED else f" --kind {kind.name}"
+    return f"build it anew: lance-ops index URI {shlex.quote(column)} --replace{of_kind}{named}"
