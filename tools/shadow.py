@@ -17,7 +17,6 @@ crashed, whatever the tests themselves say: they may test what has nothing to do
 """
 
 import argparse
-import os
 import re
 import runpy
 import sys
@@ -31,9 +30,6 @@ from pathlib import Path
 import pytest
 from shadow_calls import install
 from shadow_report import Outcome, Tally
-
-# Warnings of the peer about itself.
-os.environ.setdefault("LANCE_LOG", "error")
 
 _BLOCK = re.compile(r"^( *)```python[^\n]*\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 

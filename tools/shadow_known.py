@@ -31,11 +31,6 @@ KNOWN = (
         "the range index of a DataFrame is not kept: no other write keeps it true",
     ),
     KnownDifference(
-        r"write_dataset",
-        r"metadata: ours .*ARROW:extension:metadata': b''.*theirs None",
-        "blobs made of plain binary are stored like those of the blob type, with empty extension metadata",
-    ),
-    KnownDifference(
         r"LanceDataset\.add_columns",
         r"metadata: ours .* theirs .*b'pandas'",
         "the peer describes the whole table to pandas by the new columns alone",

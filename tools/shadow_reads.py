@@ -99,7 +99,9 @@ def _columns(plain: Any, transform: Any) -> list[str] | dict[str, str] | None:
 
 
 def _check_blobs(dataset: lo.Dataset, columns: Any, handling: object) -> None:
-    fields = dataset.schema if columns is None else [f for f in dataset.schema if f.name in columns]
+    named = dataset.schema.names if columns is None else columns
+    texts = list(named.values()) if isinstance(named, dict) else list(named)
+    fields = [field for field in dataset.schema if any(field.name in text for text in texts)]
     if handling != "all_binary" and any(has_blobs(field) for field in fields):
         raise NotOursError("descriptions of blobs instead of their bytes")
     if handling == "all_binary" and any(_has_blobs_v2(field) for field in fields):

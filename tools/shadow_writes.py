@@ -50,6 +50,10 @@ _IGNORED = {
 """Options that change how the peer works, and not what comes out."""
 
 
+_folders: list[tempfile.TemporaryDirectory[str]] = []
+"""In the place of datasets in the memory of the peer, until the process ends."""
+
+
 @dataclass
 class Write:
     """One write.
@@ -221,6 +225,10 @@ def write_dataset(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Writ
     bound.arguments["data_obj"] = theirs
     if theirs is not data:
         bound.arguments.pop("schema", None)
+    if uri.startswith("memory://") and version is None:
+        # Nobody else sees the memory of the peer, and a folder does as well.
+        _folders.append(tempfile.TemporaryDirectory(prefix="shadow-memory-"))
+        uri = bound.arguments["uri"] = str(Path(_folders[-1].name) / "in-memory.lance")
     exists = (_root(uri)[0] / "_versions").is_dir()
     if mode == "append" and not exists:
         mode = "create"

@@ -18,6 +18,12 @@ def holds_texts(field: Field) -> bool:
     return _is_text(kind) and field.logical_type != JSON_TYPE
 
 
+def type_words(field: Field) -> str:
+    """What a column holds, in words for errors."""
+    nodes = (field, *field.children)
+    return "JSON" if any(node.logical_type == JSON_TYPE for node in nodes) else str(field.storage_type)
+
+
 def joined_items(values: pa.Array) -> pa.Array:
     """One text for each list: its items that are not null, in a row. Texts come back as they are.
 
