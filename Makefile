@@ -62,8 +62,8 @@ faults: env-dev ## Kill daemon, code server, webserver and workers of a fleet at
 storm: env-dev ## Compact while four processes delete and update, and the same with the official library (STORM="50 1")
 	@RUST_LOG=off $(PY) -W ignore -m tests.safety.storm $(STORM)
 
-shadow: env-dev ## Answer each read of tests and scripts for the peer twice and compare (SHADOW="files or folders")
-	@$(PY) -W ignore tools/shadow.py $(SHADOW)
+shadow: env-dev ## Do each read and write of tests and scripts for the peer twice and compare (SHADOW="files or folders")
+	@LANCE_LOG=error $(PY) -W ignore tools/shadow.py $(SHADOW)
 
 fuzz: env-dev ## Damage data files and indices at random for longer than the tests do (FUZZ=30m or FUZZ=1000000)
 	@$(PY) -m tests.fuzz --for $(FUZZ) $(FUZZ_ARGS)

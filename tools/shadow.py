@@ -1,14 +1,19 @@
-"""Run tests, scripts and documents written for the peer while lance_ops answers every read as well.
+"""Run tests, scripts and documents written for the peer while lance_ops answers every call as well.
 
     python tools/shadow.py tests/shadow                        scripts and tests below a folder
     python tools/shadow.py test_dataset.py -- -k take -x       a pytest file, with options of pytest
     python tools/shadow.py example.py guide.md                 a script; the Python blocks of a document
 
-Each `to_table`, `scanner`, `take`, `count_rows`, `head`, `to_batches` and the like of the peer's
-`LanceDataset`, `LanceScanner` and `LanceFragment` is answered by both libraries, and the answers are compared
-row by row: values, types, schema. The code that runs sees the peer's answer only. The end is a report: equal,
-refused (by a typed error), different, crashed (by an untyped one). Exit status 1 when a call was different or
-crashed, whatever the tests themselves say: they may test what has nothing to do with reading.
+Each read of the peer (`to_table`, `scanner` with `nearest` and `full_text_query`, `take`, `count_rows` and
+the like) is answered by both libraries, and the answers are compared row by row: values, types, schema.
+Searches may order ties otherwise; where an index approximates, lance_ops has to find as many true neighbors.
+Each write (`write_dataset`, `delete`, `update`, `merge_insert`, changes of columns, compaction, indices,
+tags, branches, cleanup, `restore`) is done by the peer on the user's table and by lance_ops on a copy of the
+table as it was before, and the two tables are compared. The code that runs sees only what the peer did.
+
+The end is a report: equal, refused (by a typed error), known differences (with their reasons, see
+`shadow_known.py`), different, crashed (by an untyped error). Exit status 1 when a call was different or
+crashed, whatever the tests themselves say: they may test what has nothing to do with either.
 """
 
 import argparse
@@ -16,6 +21,7 @@ import re
 import runpy
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Sequence
 from contextlib import chdir
@@ -28,12 +34,24 @@ from shadow_report import Outcome, Tally
 _BLOCK = re.compile(r"^( *)```python[^\n]*\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 
 
-def shadow(targets: Sequence[str], pytest_args: Sequence[str] = ()) -> Tally:
+class _Deadline:
+    """Ends pytest between two tests when its time is over."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.ends = None if seconds is None else time.monotonic() + seconds
+
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        if self.ends is not None and time.monotonic() > self.ends:
+            item.session.shouldstop = "the time of --seconds is over"
+
+
+def shadow(targets: Sequence[str], pytest_args: Sequence[str] = (), seconds: float | None = None) -> Tally:
     """Run each target in this process.
 
     Args:
         targets: Folders, test files or node ids of pytest, scripts, Markdown documents.
         pytest_args: More options for pytest.
+        seconds: No further test of pytest begins after these.
     """
     tally = Tally()
     put_back = install(tally)
@@ -51,7 +69,8 @@ def shadow(targets: Sequence[str], pytest_args: Sequence[str] = ()) -> Tally:
                     if not script.name.startswith(("test_", "conftest", "__")):
                         _run_script(script)
         if tests:
-            pytest.main(["-q", "-p", "no:cacheprovider", "--no-header", *pytest_args, *tests])
+            options = ["-q", "-p", "no:cacheprovider", "--no-header", *pytest_args, *tests]
+            pytest.main(options, plugins=[_Deadline(seconds)])
     finally:
         put_back()
     return tally
@@ -92,8 +111,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("targets", nargs="*", default=["tests/shadow"], help="what to run")
     parser.add_argument("--examples", type=int, default=10, help="calls to show of each bad outcome")
     parser.add_argument("--refusals", type=int, default=0, help="refused calls to show")
+    parser.add_argument("--seconds", type=float, help="begin no further test after these")
     options = parser.parse_args(arguments)
-    tally = shadow(options.targets, extra)
+    tally = shadow(options.targets, extra, options.seconds)
     tally.write(
         sys.stdout,
         shown={
@@ -101,6 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             Outcome.ONLY_OURS: options.refusals,
             Outcome.DIFFERENT: options.examples,
             Outcome.CRASHED: options.examples,
+            Outcome.BROKEN: options.examples,
         },
     )
     return 1 if tally.is_bad else 0

@@ -5,57 +5,53 @@ replacement runs the peer's own method, asks lance_ops the same about the same v
 and counts how the two answers compare; what the caller sees is always the peer's answer.
 """
 
+import contextlib
 import functools
-import itertools
+import inspect
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+import lance
 import pyarrow as pa
-from lance.dataset import LanceDataset, LanceScanner
+from lance.dataset import (
+    Branches,
+    DatasetOptimizer,
+    LanceDataset,
+    LanceScanner,
+    MergeInsertBuilder,
+    Tags,
+)
 from lance.fragment import LanceFragment
 from shadow_compare import difference
+from shadow_known import known_reason
+from shadow_reads import (
+    NotOursError,
+    Ours,
+    dataset_count,
+    dataset_fragments,
+    dataset_schema,
+    dataset_take,
+    dataset_take_rows,
+    dataset_versions,
+    fragment_count,
+    fragment_take,
+    scan,
+    scanner_count,
+)
 from shadow_report import Outcome, Tally
+from shadow_search import keep_arguments, search_difference
+from shadow_writes import WRITES, Copy, Write, copied, keep_clauses, write_dataset
 
-import lance_ops as lo
 from lance_ops.errors import LanceOpsError
 
-# What a scanner of the peer can be told, that lance_ops has no word for; each with its idle values.
-_NOT_OURS: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "_nearest": ("vector search", (None,)),
-    "_minhash_query": ("minhash search", (None,)),
-    "_full_text_query": ("full text search", (None,)),
-    "_search_filter": ("a search as filter", (None,)),
-    "_substrait_filter": ("a filter as a pyarrow expression", (None,)),
-    "_substrait_aggregate": ("aggregates", (None,)),
-    "_orderings": ("order_by", (None, [], ())),
-    "_include_deleted_rows": ("include_deleted_rows", (None, False)),
-    "_index_segments": ("index_segments", (None,)),
-    "_row_addr_allowlist": ("lists of row addresses", (None,)),
-    "_row_addr_blocklist": ("lists of row addresses", (None,)),
-    "_fast_search": ("fast_search", (None, False)),
-}
-_BLOB = b"lance-encoding:blob"
 _labels = threading.local()
-
-
-class NotOursError(Exception):
-    """lance_ops has no such call."""
-
-
-@dataclass(frozen=True)
-class Ours:
-    """A call of lance_ops that means the same as one of the peer.
-
-    Attributes:
-        answer: Makes the call.
-        ordered: Whether the order of rows is promised.
-    """
-
-    answer: Callable[[], Any]
-    ordered: bool = True
+_writing = threading.Lock()
+_begun = [0, 0]
+"""Writes that were begun, and those that are not over."""
 
 
 def install(tally: Tally) -> Callable[[], None]:
@@ -84,18 +80,32 @@ def install(tally: Tally) -> Callable[[], None]:
             replace(owner, name, functools.partial(_labelled, f"{owner.__name__}.{name}"))
     replace(scanner, "to_reader", lambda old: _shadow_reader(tally, old))
     for owner, name, translate in (
-        (scanner, "count_rows", _scanner_count),
-        (dataset, "count_rows", _dataset_count),
-        (dataset, "take", _dataset_take),
-        (dataset, "_take_rows", _dataset_take_rows),
-        (dataset, "versions", _dataset_versions),
-        (dataset, "get_fragments", _dataset_fragments),
-        (fragment, "count_rows", _fragment_count),
-        (fragment, "take", _fragment_take),
+        (scanner, "count_rows", scanner_count),
+        (dataset, "count_rows", dataset_count),
+        (dataset, "take", dataset_take),
+        (dataset, "_take_rows", dataset_take_rows),
+        (dataset, "versions", dataset_versions),
+        (dataset, "get_fragments", dataset_fragments),
+        (fragment, "count_rows", fragment_count),
+        (fragment, "take", fragment_take),
     ):
         replace(owner, name, functools.partial(_shadowed, tally, f"{owner.__name__}.{name}", translate))
+    keep_arguments(replace)
+    keep_clauses(replace, dataset, MergeInsertBuilder)
+    owners = {
+        owner.__name__: owner for owner in (dataset, DatasetOptimizer, Tags, Branches, MergeInsertBuilder)
+    }
+    for name, translate_write in WRITES.items():
+        owner_name, method_name = name.split(".")
+        make = functools.partial(_shadowed_write, tally, name, translate_write)
+        replace(owners[owner_name], method_name, make)
+    undo.append(
+        _replace_function(
+            lance.write_dataset, functools.partial(_shadowed_write, tally, "write_dataset", write_dataset)
+        )
+    )
     schema = dataset.__dict__["schema"]
-    dataset.schema = property(_shadowed(tally, "LanceDataset.schema", _dataset_schema, schema.fget))
+    dataset.schema = property(_shadowed(tally, "LanceDataset.schema", dataset_schema, schema.fget))
     undo.append(lambda: setattr(dataset, "schema", schema))
     return lambda: [put_back() for put_back in reversed(undo)] and None
 
@@ -151,6 +161,75 @@ def _shadowed(
     return shadowed
 
 
+def _shadowed_write(
+    tally: Tally, name: str, translate: Callable[..., Write], method: Callable[..., Any]
+) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def shadowed(*args: Any, **kwargs: Any) -> Any:
+        if getattr(_labels, "quiet", False):
+            return method(*args, **kwargs)
+        shown = repr((args[1:], kwargs))[:300]
+        with _quiet(), _alone() as is_alone, contextlib.ExitStack() as stack:
+            call = functools.partial(method, *args, **kwargs)
+            try:
+                write = translate(method, *args, **kwargs)
+                if write.args is not None:
+                    call = functools.partial(_call_with, method, write.args)
+                copy = stack.enter_context(copied(write))
+            except Exception as missing:
+                theirs, error = _attempt(call)
+                outcome = Outcome.NOT_OURS if error is None else Outcome.BOTH_REFUSE
+                known = isinstance(missing, NotOursError)
+                tally.add(outcome, name, shown, str(missing) if known else f"not translated: {missing!r}")
+            else:
+                theirs, error = _attempt(call)
+                if is_alone():
+                    _compare(tally, name, lambda: copy, theirs, error, (args[1:], kwargs))
+                else:
+                    tally.add(Outcome.NOT_OURS, name, shown, "a write beside another one")
+        if error is not None:
+            raise error
+        return theirs
+
+    return shadowed
+
+
+@contextmanager
+def _alone() -> Iterator[Callable[[], bool]]:
+    """Tells whether no other thread has written since."""
+    with _writing:
+        _begun[0] += 1
+        before, running = _begun[0], _begun[1]
+        _begun[1] += 1
+    try:
+        yield lambda: not running and _begun[0] == before
+    finally:
+        with _writing:
+            _begun[1] -= 1
+
+
+def _call_with(method: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """Call a method with arguments by name, some of which may be collected in `**kwargs`."""
+    bound = inspect.signature(method).bind_partial()
+    bound.arguments.update(arguments)
+    return method(*bound.args, **bound.kwargs)
+
+
+def _replace_function(old: Callable[..., Any], make: Callable[[Any], Any]) -> Callable[[], None]:
+    """Replace a function of the peer in every module that holds it."""
+    new = make(old)
+    places = [
+        (module, name)
+        for path, module in list(sys.modules.items())
+        if path.split(".")[0] == "lance" and module is not None
+        for name, value in list(vars(module).items())
+        if value is old
+    ]
+    for module, name in places:
+        setattr(module, name, new)
+    return lambda: [setattr(module, name, old) for module, name in places] and None
+
+
 def _shadow_reader(tally: Tally, method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def to_reader(self: Any) -> pa.RecordBatchReader:
@@ -161,12 +240,12 @@ def _shadow_reader(tally: Tally, method: Callable[..., Any]) -> Callable[..., An
             call = _told(self)
             reader, error = _attempt(lambda: method(self))
             if error is not None:
-                _compare(tally, name, lambda: _scan(self), None, error, call)
+                _compare(tally, name, lambda: scan(self), None, error, call)
                 raise error
             batches: list[pa.RecordBatch] = []
             _, error = _attempt(lambda: batches.extend(reader))
             theirs = pa.Table.from_batches(batches, schema=reader.schema)
-            _compare(tally, name, lambda: _scan(self), theirs, error, call)
+            _compare(tally, name, lambda: scan(self), theirs, error, call)
         return pa.RecordBatchReader.from_batches(reader.schema, _again(batches, error))
 
     return to_reader
@@ -207,7 +286,7 @@ def _attempt(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
 def _compare(
     tally: Tally,
     name: str,
-    translate: Callable[[], Ours],
+    translate: Callable[[], Any],
     theirs: Any,
     error: BaseException | None,
     call: object,
@@ -215,7 +294,7 @@ def _compare(
     shown = repr(call)[:300]
     try:
         ours = translate()
-        mine = ours.answer()
+        mine = ours.apply() if isinstance(ours, Copy) else ours.answer()
     except NotOursError as missing:
         tally.add(Outcome.NOT_OURS, name, shown, str(missing))
     except LanceOpsError as refusal:
@@ -230,185 +309,25 @@ def _compare(
         if error is not None:
             tally.add(Outcome.ONLY_OURS, name, shown, f"{type(error).__name__}: {error}")
             return
-        if isinstance(theirs, pa.Table):
-            found = difference(mine, theirs, ordered=ours.ordered)
+        try:
+            found, close = _difference(ours, mine, theirs)
+        except Exception:
+            tally.add(Outcome.BROKEN, name, shown, traceback.format_exc(limit=-3))
+            return
+        if found is None:
+            tally.add(Outcome.CLOSE if close else Outcome.EQUAL, name, shown)
+        elif (reason := known_reason(name, found)) is not None:
+            tally.add(Outcome.KNOWN, name, shown, reason)
         else:
-            found = None if mine == theirs else f"ours {str(mine)[:300]} | theirs {str(theirs)[:300]}"
-        tally.add(Outcome.EQUAL if found is None else Outcome.DIFFERENT, name, shown, found or "")
+            tally.add(Outcome.DIFFERENT, name, shown, found)
 
 
-# --- the same in the words of lance_ops
-
-
-def _open(dataset: Any, *, newest: bool = False) -> lo.Dataset:
-    uri = str(dataset.uri)
-    if uri.startswith(("memory:", "shared-memory:")) or "memory://" in uri:
-        raise NotOursError("a dataset in the memory of the peer")
-    if getattr(dataset, "_namespace_client", None) is not None:
-        raise NotOursError("a dataset of a namespace")
-    version = None if newest else dataset._ds.version()
-    return lo.dataset(uri, version=version, storage_options=dataset._storage_options)
-
-
-def _has_blobs(field: pa.Field) -> bool:
-    metadata = field.metadata or {}
-    children = [field.type.field(number) for number in range(getattr(field.type, "num_fields", 0))]
-    extension = isinstance(field.type, pa.BaseExtensionType) and field.type.extension_name == "lance.blob.v2"
-    named = metadata.get(b"ARROW:extension:name") == b"lance.blob.v2"
-    return _BLOB in metadata or extension or named or any(_has_blobs(child) for child in children)
-
-
-def _columns(plain: Any, transform: Any) -> list[str] | None:
-    if transform:
-        if any(name != expression for name, expression in transform):
-            raise NotOursError("columns computed by expressions")
-        return [name for name, _ in transform]
-    return None if plain is None else list(plain)
-
-
-def _check_blobs(dataset: lo.Dataset, columns: list[str] | None, handling: object) -> None:
-    fields = dataset.schema if columns is None else [f for f in dataset.schema if f.name in columns]
-    if handling != "all_binary" and any(_has_blobs(field) for field in fields):
-        raise NotOursError("descriptions of blobs instead of their bytes")
-    if handling == "all_descriptions":
-        raise NotOursError("descriptions of blobs instead of their bytes")
-
-
-def _scan(scanner: Any) -> Ours:
-    options = scanner._snapshot
-    if options is None:
-        raise NotOursError("a scanner without its options")
-    for key, (words, idle) in _NOT_OURS.items():
-        if not any(options.get(key) is value or options.get(key) == value for value in idle):
-            raise NotOursError(words)
-    dataset = _open(scanner._ds)
-    columns = _columns(options["_columns"], options["_columns_with_transform"])
-    _check_blobs(dataset, columns, options["_blob_handling"])
-    fragments = options["_fragments"]
-    arguments: dict[str, Any] = {
-        "columns": columns,
-        "filter": options["_filter"],
-        "limit": options["_limit"],
-        "offset": options["_offset"],
-        "with_row_id": bool(options["_with_row_id"]),
-        "with_row_address": bool(options["_with_row_address"]),
-        "fragments": None if fragments is None else [fragment.id() for fragment in fragments],
-    }
-    if options["_use_scalar_index"] is False:
-        arguments["pruners"] = ()
-    return Ours(lambda: dataset.to_table(**arguments), ordered=bool(options["_scan_in_order"]))
-
-
-def _scanner_count(scanner: Any) -> Ours:
-    return Ours(lambda: _scan(scanner).answer().num_rows)
-
-
-def _dataset_count(dataset: Any, filter: Any = None, **more: Any) -> Ours:  # noqa: A002 - the peer's name
-    if more or isinstance(filter, pa.compute.Expression):
-        raise NotOursError("a filter as a pyarrow expression")
-    return Ours(lambda: _open(dataset).count_rows(filter))
-
-
-def _take(dataset: Any, rows: Any, columns: Any, by: str) -> Ours:
-    ours = _open(dataset)
-    pairs = list(columns.items()) if isinstance(columns, dict) else None
-    names = _columns(None if pairs else columns, pairs)
-    _check_blobs(ours, names, None)
-    if isinstance(rows, pa.Array | pa.ChunkedArray):
-        rows = rows.to_pylist()
-    return Ours(lambda: ours.take(rows, names, by=by))
-
-
-def _dataset_take(dataset: Any, indices: Any, columns: Any = None) -> Ours:
-    return _take(dataset, indices, columns, "offset")
-
-
-def _dataset_take_rows(dataset: Any, row_ids: Any, columns: Any = None, **more: Any) -> Ours:
-    if any(more.values()):
-        raise NotOursError("rows as if nothing were deleted")
-    return _take(dataset, row_ids, columns, "id")
-
-
-def _dataset_schema(dataset: Any) -> Ours:
-    if dataset._default_scan_options:
-        raise NotOursError("default options of scans")
-    return Ours(lambda: _Schema(_open(dataset).schema))
-
-
-class _Schema:
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self.schema.equals(other, check_metadata=True))
-
-    def __hash__(self) -> int:
-        return hash(str(self.schema))
-
-    def __str__(self) -> str:
-        return str(self.schema)
-
-
-class _Versions:
-    """Numbers and moments of versions; the peer's moments have no zone."""
-
-    def __init__(self, versions: list[Any]) -> None:
-        self.pairs = [(item.version, item.timestamp.timestamp()) for item in versions]
-
-    def __eq__(self, other: object) -> bool:
-        assert isinstance(other, list)
-        theirs = [(item["version"], item["timestamp"].timestamp()) for item in other]
-        # Nanoseconds of a manifest as microseconds, which the peer rounds and lance_ops cuts off.
-        return len(theirs) == len(self.pairs) and all(
-            mine[0] == yours[0] and abs(mine[1] - yours[1]) < 2e-6
-            for mine, yours in zip(self.pairs, theirs, strict=True)
-        )
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.pairs))
-
-    def __str__(self) -> str:
-        return str(self.pairs)
-
-
-def _dataset_versions(dataset: Any) -> Ours:
-    # The version that the peer holds may be gone.
-    return Ours(lambda: _Versions(_open(dataset, newest=True).versions()))
-
-
-class _Fragments:
-    """Ids and numbers of rows of fragments."""
-
-    def __init__(self, fragments: Any) -> None:
-        self.rows = [(item.id, item.physical_rows, item.physical_rows - item.num_rows) for item in fragments]
-
-    def __eq__(self, other: object) -> bool:
-        assert isinstance(other, list)
-        return self.rows == [(item.fragment_id, item.physical_rows, item.num_deletions) for item in other]
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.rows))
-
-    def __str__(self) -> str:
-        return str(self.rows)
-
-
-def _dataset_fragments(dataset: Any, filter: Any = None) -> Ours:  # noqa: A002 - the peer's name
-    if filter is not None:
-        raise NotOursError("fragments by filter")
-    return Ours(lambda: _Fragments(_open(dataset).fragments))
-
-
-def _fragment_count(fragment: Any, filter: Any = None) -> Ours:  # noqa: A002 - the peer's name
-    if filter is not None and not isinstance(filter, str):
-        raise NotOursError("a filter as a pyarrow expression")
-    scan = {"columns": [], "filter": filter, "fragments": [fragment.fragment_id]}
-    return Ours(lambda: _open(fragment._ds).scanner(**scan).count_rows())
-
-
-def _fragment_take(fragment: Any, indices: Any, columns: Any = None) -> Ours:
-    dataset = _open(fragment._ds)
-    before = itertools.takewhile(lambda one: one.id != fragment.fragment_id, dataset.fragments)
-    start = sum(one.num_rows for one in before)
-    rows = indices.to_pylist() if isinstance(indices, pa.Array) else list(indices)
-    return _take(fragment._ds, [start + int(row) for row in rows], columns, "offset")
+def _difference(ours: Ours | Copy, mine: Any, theirs: Any) -> tuple[str | None, bool]:
+    """The first difference, and whether the answers are equal in recall only."""
+    if isinstance(ours, Copy):
+        return ours.difference(mine, theirs), False
+    if not isinstance(theirs, pa.Table):
+        return (None if mine == theirs else f"ours {str(mine)[:300]} | theirs {str(theirs)[:300]}"), False
+    if ours.search is not None:
+        return search_difference(mine, theirs, ours.search)
+    return difference(mine, theirs, ordered=ours.ordered), False

@@ -17,10 +17,8 @@ def difference(ours: pa.Table, theirs: pa.Table, *, ordered: bool = True) -> str
         theirs: The answer of the peer.
         ordered: Whether the order of rows counts.
     """
-    if ours.schema != theirs.schema:
-        return f"schema: ours {_flat(ours.schema)} | theirs {_flat(theirs.schema)}"
-    if not ours.schema.equals(theirs.schema, check_metadata=True):
-        return f"metadata: ours {_metadata(ours.schema)} | theirs {_metadata(theirs.schema)}"
+    if (found := schema_difference(ours.schema, theirs.schema)) is not None:
+        return found
     if ours.num_rows != theirs.num_rows:
         return f"rows: ours {ours.num_rows:,} | theirs {theirs.num_rows:,}"
     if not ordered:
@@ -29,6 +27,18 @@ def difference(ours: pa.Table, theirs: pa.Table, *, ordered: bool = True) -> str
         if (row := _first_difference(mine, yours)) is not None:
             shown = [repr(column[row].as_py())[:200] for column in (mine, yours)]
             return f"row {row:,} of column {name!r}: ours {shown[0]} | theirs {shown[1]}"
+    return None
+
+
+def schema_difference(ours: pa.Schema, theirs: pa.Schema) -> str | None:
+    """The first difference between two schemas, metadata included, in words."""
+    if ours.names != theirs.names:
+        return f"columns: ours {str(ours.names)[:400]} | theirs {str(theirs.names)[:400]}"
+    for mine, yours in zip(ours, theirs, strict=True):
+        if mine != yours:
+            return f"schema: ours {mine} | theirs {yours}"
+    if not ours.equals(theirs, check_metadata=True):
+        return f"metadata: ours {_metadata(ours)} | theirs {_metadata(theirs)}"
     return None
 
 
@@ -84,10 +94,6 @@ def _storage(kind: pa.DataType) -> pa.DataType:
 def _multiset(table: pa.Table) -> list[str]:
     columns = [_plain(column).to_pylist() for column in table.columns]
     return sorted(repr(row) for row in zip(*columns, strict=True))
-
-
-def _flat(schema: pa.Schema) -> str:
-    return ", ".join(str(field) for field in schema)[:400]
 
 
 def _metadata(schema: pa.Schema) -> str:

@@ -13,12 +13,18 @@ class Outcome(Enum):
     """How the two answers to one call compare."""
 
     EQUAL = "equal"
+    CLOSE = "as near as the peer"
     BOTH_REFUSE = "refused by both"
     REFUSED = "refused by lance_ops"
     ONLY_OURS = "refused by the peer only"
     NOT_OURS = "not compared"
+    KNOWN = "known difference"
     DIFFERENT = "different"
     CRASHED = "crashed"
+    BROKEN = "comparison failed"
+
+
+_WITH_REASONS = (Outcome.REFUSED, Outcome.ONLY_OURS, Outcome.NOT_OURS, Outcome.KNOWN, Outcome.BOTH_REFUSE)
 
 
 @dataclass
@@ -46,10 +52,10 @@ class Tally:
             detail: The reason or the difference.
         """
         self.counts[outcome, method] += 1
-        if outcome in (Outcome.REFUSED, Outcome.NOT_OURS, Outcome.ONLY_OURS, Outcome.BOTH_REFUSE):
+        if outcome in _WITH_REASONS:
             self.reasons[outcome, _general(detail)] += 1
         kept = self.examples.setdefault(outcome, [])
-        if outcome is not Outcome.EQUAL and len(kept) < self.keep:
+        if outcome not in (Outcome.EQUAL, Outcome.CLOSE) and len(kept) < self.keep:
             where = os.environ.get("PYTEST_CURRENT_TEST", "").split(" ")[0]
             kept.append(f"{method}({call}) in {where or 'the script'}\n    {detail}")
 
@@ -60,7 +66,7 @@ class Tally:
     @property
     def is_bad(self) -> bool:
         """Whether lance_ops answered something else than the peer, or broke."""
-        return bool(self.of(Outcome.DIFFERENT) + self.of(Outcome.CRASHED))
+        return bool(sum(self.of(outcome) for outcome in (Outcome.DIFFERENT, Outcome.CRASHED, Outcome.BROKEN)))
 
     def write(self, out: TextIO, *, shown: Mapping[Outcome, int]) -> None:
         """Print the counts, the reasons and the first examples.
@@ -70,13 +76,13 @@ class Tally:
             shown: How many examples of each outcome.
         """
         methods = sorted({method for _, method in self.counts})
-        out.write("\nshadow run: every read answered by both libraries\n")
+        out.write("\nshadow run: every call answered by both libraries\n")
         for outcome in Outcome:
             total = self.of(outcome)
             split = [f"{method} {self.counts[outcome, method]:,}" for method in methods]
             split = [text for text in split if not text.endswith(" 0")]
             out.write(f"  {outcome.value:26} {total:8,}   {', '.join(split)}\n")
-        for outcome in (Outcome.REFUSED, Outcome.ONLY_OURS, Outcome.NOT_OURS):
+        for outcome in _WITH_REASONS:
             found = [(n, text) for (kind, text), n in self.reasons.items() if kind is outcome]
             if found:
                 out.write(f"\n{outcome.value}, by reason\n")

@@ -8,8 +8,9 @@ import re
 import pyarrow as pa
 
 from lance_ops.errors import check_type
-from lance_ops.filter.expression import Expression
+from lance_ops.filter.expression import Column, Expression
 from lance_ops.filter.functions.registry import TODAY
+from lance_ops.filter.types.coercion import plain_type
 
 
 def parse_filter(sql: str, schema: pa.Schema) -> Expression:
@@ -38,7 +39,8 @@ def parse_value(
     """Parse an expression of any type and resolve it against a schema.
 
     Args:
-        sql: What a filter may contain, also where its value is no condition.
+        sql: What a filter may contain, also where its value is no condition. A plain text that is the name of
+            a column, such as `0` or `unit price`, means that column, as in pylance.
         schema: The columns that it may name.
         hint: The type that is wanted, for numbers and texts without a type of their own.
         narrow: Compute numbers beside a column in the type of the column, as the peer does: `i + 1` of an
@@ -48,9 +50,22 @@ def parse_value(
         PredicateError: See `parse_filter`.
     """
     check_type(sql, str, "an SQL expression", field="expression")
+    # Subclasses of str are translated from another dialect, in which names like these are quoted.
+    if type(sql) is str and (column := _column_named(sql, schema)) is not None:
+        return column
     from lance_ops.filter.parse.resolve import resolve_value
 
     return resolve_value(sql, schema, hint, narrow=narrow)
+
+
+def _column_named(name: str, schema: pa.Schema) -> Expression | None:
+    """The only column of a name, in another case where none has this one."""
+    if "`" in name:
+        return None
+    found = [one for one in schema.names if one == name] or [
+        one for one in schema.names if one.lower() == name.lower()
+    ]
+    return Column((found[0],), plain_type(schema.field(found[0]).type)) if len(found) == 1 else None
 
 
 def settled(sql: str, schema: pa.Schema) -> str:

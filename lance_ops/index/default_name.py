@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import chain, count
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.field_path import parse_field_path
@@ -16,6 +17,31 @@ def indexed_field(dataset: Snapshot, column: str) -> Field:
         InvalidArgumentError: There is no such field.
     """
     return dataset.lance_schema.ancestry(column, any_case=True)[-1]
+
+
+def free_index_name(dataset: Snapshot, column: str, kind: str) -> str:
+    """Return the name of a new index that is given none, as pylance does.
+
+    That is the default name; where an index of another kind or on another column has it, `_2`, `_3` and so on
+    follow, up to the first name that is free or belongs to the index of this kind on the column.
+
+    Args:
+        dataset: The version.
+        column: Path of the column.
+        kind: Type of the index details, see `IndexMetadata.kind`.
+
+    Raises:
+        InvalidArgumentError: There is no such field.
+    """
+    base = default_index_name(dataset, column)
+    field = indexed_field(dataset, column).id
+    taken = {
+        segment.name
+        for segment in dataset.indices
+        if segment.fields != (field,) or segment.kind not in (kind, None)
+    }
+    names = chain([base], (f"{base}_{number}" for number in count(2)))
+    return next(name for name in names if name not in taken)
 
 
 def default_index_name(dataset: Snapshot, column: str) -> str:

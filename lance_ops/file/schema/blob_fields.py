@@ -5,6 +5,7 @@ an extension type: a struct of the value's bytes or of where they lie outside of
 descriptors instead of it, so that their own schemas show these.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -67,13 +68,16 @@ def has_blobs(schema: Schema) -> bool:
     return any(is_blob_v2(node) or is_old_blob(node) for node in schema.walk())
 
 
-def upgrade_blobs(schema: pa.Schema) -> pa.Schema:
+def upgrade_blobs(schema: pa.Schema, *, is_new: bool) -> pa.Schema:
     """A schema whose blobs of the old kind became those of 2.2, as in new tables of the peer.
 
     Args:
         schema: Of the data.
+        is_new: Leave the blobs structs that name the type: a new table then stores the name alone, as that of
+            the peer does, and no empty parameters of the type.
     """
-    return pa.schema([_upgrade(field) for field in schema], metadata=schema.metadata)
+    known = (lambda field: field) if is_new else resolve_extension
+    return pa.schema([_upgrade(field, known) for field in schema], metadata=schema.metadata)
 
 
 def before_upgrade(schema: Schema) -> Schema:
@@ -139,7 +143,7 @@ def _storage(data_type: pa.DataType) -> pa.DataType:
     return data_type.storage_type if isinstance(data_type, pa.BaseExtensionType) else data_type
 
 
-def _upgrade(field: pa.Field) -> pa.Field:
+def _upgrade(field: pa.Field, known: Callable[[pa.Field], pa.Field]) -> pa.Field:
     if not field.metadata and not field.type.num_fields:
         return field
     metadata = dict(field.metadata or {})
@@ -147,14 +151,14 @@ def _upgrade(field: pa.Field) -> pa.Field:
         del metadata[BLOB_KEY.encode()]
         members = [pa.field("data", pa.large_binary()), pa.field("uri", pa.string())]
         metadata[EXTENSION_NAME_KEY.encode()] = BLOB_EXTENSION.encode()
-        return resolve_extension(pa.field(field.name, pa.struct(members), field.nullable, metadata))
+        return known(pa.field(field.name, pa.struct(members), field.nullable, metadata))
     types = pa.types
     if types.is_struct(field.type):
-        return field.with_type(pa.struct([_upgrade(child) for child in field.type]))
+        return field.with_type(pa.struct([_upgrade(child, known) for child in field.type]))
     if types.is_list(field.type):
-        return field.with_type(pa.list_(_upgrade(field.type.value_field)))
+        return field.with_type(pa.list_(_upgrade(field.type.value_field, known)))
     if types.is_large_list(field.type):
-        return field.with_type(pa.large_list(_upgrade(field.type.value_field)))
+        return field.with_type(pa.large_list(_upgrade(field.type.value_field, known)))
     return field
 
 

@@ -2,10 +2,12 @@
 
 import ctypes
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.logical_types import EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY
 
 # The Arrow C data interface stores metadata as: count, then per entry key length, key, value length, value.
@@ -21,13 +23,33 @@ class _ArrowSchema(ctypes.Structure):
     )
 
 
+def text_keys(metadata: Mapping[bytes, bytes] | None, where: str) -> dict[str, bytes]:
+    """Metadata of Arrow with keys as text.
+
+    Args:
+        metadata: Of a schema or field.
+        where: Whose it is, for the error.
+
+    Raises:
+        InvalidArgumentError: A key is not UTF-8, which the format cannot hold.
+    """
+    try:
+        return {key.decode(): value for key, value in (metadata or {}).items()}
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(
+            f"metadata key {error.object!r} is not valid UTF-8",
+            field=where,
+            hint="encode binary keys as text, for example in base64",
+        ) from error
+
+
 def split_extension(field: pa.Field) -> tuple[pa.DataType, dict[str, bytes]]:
     """Storage type of a field, and its metadata with the extension entries added.
 
     Args:
         field: Any Arrow field; one without an extension type comes back as it is.
     """
-    metadata = {key.decode(): value for key, value in (field.metadata or {}).items()}
+    metadata = text_keys(field.metadata, field.name)
     if not isinstance(field.type, pa.BaseExtensionType):
         return field.type, metadata
     name, parameters = _extension_entries(field.type)

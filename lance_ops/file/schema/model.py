@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema.extension_types import text_keys
 from lance_ops.file.schema.field import Field as Field
 from lance_ops.file.schema.field import build_field
 from lance_ops.file.schema.field_path import format_field_path, parse_field_path
@@ -35,12 +36,13 @@ class Schema:
 
         Raises:
             UnsupportedTypeError: A type that no storage version can hold; the field is named.
-            InvalidArgumentError: Two fields of the same name, or a top-level name with a dot.
+            InvalidArgumentError: Two fields of the same name, a top-level name with a dot, or a metadata key
+                that is not UTF-8.
         """
         numbers = iter(range(first_id, 2**31))
         fields = tuple(build_field(arrow, -1, numbers, arrow.name) for arrow in schema)
         _check_names(fields)
-        return cls(fields, {key.decode(): value for key, value in (schema.metadata or {}).items()})
+        return cls(fields, text_keys(schema.metadata, "schema"))
 
     @classmethod
     def from_protos(

@@ -25,7 +25,7 @@ from lance_ops.index.inverted.partition import open_partitions
 from lance_ops.index.inverted.partition_writer import WrittenPartition
 from lance_ops.index.inverted.remap import remap
 from lance_ops.index.inverted.search import rows_with_words
-from lance_ops.index.inverted.tokenizers.lists import holds_texts, tokenizer_of
+from lance_ops.index.inverted.tokenizers.lists import holds_texts, tokenizer_of, type_words
 from lance_ops.index.kind import (
     BuildTask,
     BuiltSegment,
@@ -82,7 +82,7 @@ class InvertedKind(IndexKind):
         """See `IndexKind.check_field`."""
         if pa.types.is_dictionary(field.file_type) or not holds_texts(field):
             raise InvalidArgumentError(
-                f"column {field.name!r} is {field.storage_type}, which INVERTED cannot index",
+                f"column {field.name!r} is {type_words(field)}, which INVERTED cannot index",
                 field="column",
                 hint="it takes texts, lists of texts and JSON documents; index a leaf of a struct",
             )

@@ -30,7 +30,7 @@ COLUMNS, TRANSDUCER = "arrow", "fst"
 """How words are kept."""
 _VOCABULARIES = (COLUMNS, TRANSDUCER)
 DELETED_FRAGMENTS = "deleted_fragments"
-_OLD_TOKENS = "tokens.lance"
+_OLD_POSTINGS, _OLD_TOKENS = "invert.lance", "tokens.lance"
 _OLD_PARAMETERS = "tokenizer"
 
 
@@ -67,7 +67,14 @@ class SegmentLayout:
             UnsupportedError: It says something that is not known here.
         """
         path = f"{directory}/{METADATA}"
-        reader = FileReader.open(store, path)
+        try:
+            reader = FileReader.open(store, path)
+        except NotFoundError:
+            if not store.exists(f"{directory}/{_OLD_POSTINGS}"):
+                raise
+            raise UnsupportedError(
+                "text indices without partitions, of pylance before 0.28, are not supported", path=directory
+            ) from None
         said = _texts(reader)
         if "params" not in said or "partitions" not in said:
             raise CorruptFileError(

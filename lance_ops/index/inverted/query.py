@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, UnsupportedError
 
 _OPERATORS = ("AND", "OR")
 _MAX_DEPTH = 100
@@ -127,6 +127,7 @@ def parse_text_query(value: object, indexed: Sequence[str]) -> TextQuery:
     Raises:
         InvalidArgumentError: It is no query, names no column where there is not exactly one, or has a value
             that cannot be.
+        UnsupportedError: Its documents are not rows, or its kind is not supported.
     """
     query = _parse(value, None, 0)
     if isinstance(query, str):
@@ -194,6 +195,12 @@ def _parse(value: object, columns: Sequence[str] | None, depth: int) -> TextQuer
             hint=f"kinds: {', '.join(_KINDS)}",
         )
     ((kind, body),) = value.items()
+    if kind == "combined_fields":
+        raise UnsupportedError(
+            "queries of kind 'combined_fields' are not supported",
+            field="full_text_query",
+            hint="multi_match takes the best score of several columns",
+        )
     if kind not in _KINDS or not isinstance(body, Mapping):
         raise InvalidArgumentError(
             f"there are no full-text queries of kind {kind!r}",
@@ -222,14 +229,27 @@ def _child(value: object, depth: int) -> TextQuery:
     return MatchQuery(query) if isinstance(query, str) else query
 
 
+def _check_granularity(body: dict[str, Any]) -> None:
+    """Take whole rows for documents; others are named by `document_granularity`, as with pylance."""
+    granularity = body.pop("document_granularity", None)
+    if granularity not in (None, "row"):
+        raise UnsupportedError(
+            f"searches of documents by {granularity!r} are not supported",
+            field="document_granularity",
+            hint='leave it out, or use "row": the items of a list are searched as one text',
+        )
+
+
 def _match(body: dict[str, Any], depth: int) -> TextQuery:
     del depth
+    _check_granularity(body)
     terms = body.pop("terms") if "terms" in body else body.pop("query")
     return MatchQuery(terms, **{**body, "operator": str(body.get("operator", "OR")).upper()})
 
 
 def _phrase(body: dict[str, Any], depth: int) -> TextQuery:
     del depth
+    _check_granularity(body)
     terms = body.pop("terms") if "terms" in body else body.pop("query")
     return PhraseQuery(terms, **body)
 

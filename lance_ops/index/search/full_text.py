@@ -15,7 +15,7 @@ from lance_ops.index.inverted.column_search import UNINDEXED
 from lance_ops.index.inverted.layout import read_text_parameters
 from lance_ops.index.inverted.query import TextQuery, columns_of, parse_text_query
 from lance_ops.index.inverted.search import TextSource, search_text
-from lance_ops.index.inverted.tokenizers.lists import holds_texts, tokenizer_of
+from lance_ops.index.inverted.tokenizers.lists import holds_texts, tokenizer_of, type_words
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading, warn_unreadable
@@ -155,7 +155,7 @@ def _check_texts(dataset: Dataset, column: str) -> None:
     field = dataset.lance_schema.field(column)
     if not holds_texts(field):
         raise UnsupportedError(
-            f"column {column!r} is {field.storage_type}, and no text",
+            f"column {column!r} is {type_words(field)}, and no text",
             field="full_text_query",
             hint="search a column of texts, of lists of texts or of JSON documents",
         )

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError, check_type
 from lance_ops.index.coverage import coverage
-from lance_ops.index.default_name import default_index_name, indexed_field
+from lance_ops.index.default_name import free_index_name, indexed_field
 from lance_ops.index.kind import Parameters
 from lance_ops.index.registry import kind_by_name
 from lance_ops.index.upkeep.wear import IndexWear
@@ -210,7 +210,8 @@ def plan_create_index(
         dataset: Version to plan from.
         column: Path of the column.
         kind: Kind of the index, ignoring case.
-        name: Its name; `{column}_idx` by default.
+        name: Its name; `{column}_idx` by default, followed by a number where an index of another kind has
+            that name.
         replace: Rebuild the index if there is one of this name.
         parameters: How the index is made, as its kind knows them.
         train: Read the rows. Otherwise the index is there, and covers nothing before it is refreshed.
@@ -235,7 +236,7 @@ def plan_create_index(
         )
     if name is not None:
         check_type(name, str, "the name of an index", field="name")
-    name = name or default_index_name(dataset, column)
+    name = name or free_index_name(dataset, column, chosen.type_url.rsplit(".", 1)[-1].lower())
     column = dataset.lance_schema.path(indexed.id)
     check_index_name(name)
     old = tuple(segment for segment in dataset.indices if segment.name == name)

@@ -94,7 +94,7 @@ def plan_write_on(
     parts = [("the data", schema)] if isinstance(schema, pa.Schema) else list(schema)
     if dataset is None:
         version = options.data_storage_version or DEFAULT_STORAGE_VERSION
-        parts = _with_blobs(parts, version)
+        parts = _with_blobs(parts, version, is_new=True)
         schema_to_be = _new_schema(parts, store.uri, options)
         options = _with_predicate(options, schema_to_be)
         task = _task(store, schema_to_be, version, options)
@@ -103,7 +103,8 @@ def plan_write_on(
     committed = None if found is None else found.version
     version, target = dataset.data_storage_version, dataset.lance_schema
     if committed is None:
-        parts = _with_blobs(parts, options.data_storage_version or version)
+        is_new = options.mode == "overwrite"
+        parts = _with_blobs(parts, options.data_storage_version or version, is_new=is_new)
         version, target = _check(dataset, parts, options)
         options = _with_predicate(options, target)
     bases = dataset.bases.blob_uris if options.mode in KEEPS_SCHEMA else {}
@@ -147,11 +148,13 @@ def _check(
     return version, dataset.lance_schema
 
 
-def _with_blobs(parts: Sequence[tuple[str, pa.Schema]], version: str) -> list[tuple[str, pa.Schema]]:
+def _with_blobs(
+    parts: Sequence[tuple[str, pa.Schema]], version: str, *, is_new: bool
+) -> list[tuple[str, pa.Schema]]:
     # Binary columns that ask for blobs are columns of another type from 2.2 on.
     if version in VERSIONS_WITH_OLD_BLOBS:
         return list(parts)
-    return [(what, upgrade_blobs(part)) for what, part in parts]
+    return [(what, upgrade_blobs(part, is_new=is_new)) for what, part in parts]
 
 
 def _new_schema(parts: Sequence[tuple[str, pa.Schema]], uri: str, options: WriteOptions) -> Schema:

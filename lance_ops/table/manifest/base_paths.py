@@ -17,6 +17,7 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import BasePath
 
 DATA_DIRECTORY = "data"
+_BRANCHES = "tree"
 _ONE_SLASH = re.compile("file:/(?!/)")
 
 
@@ -126,12 +127,33 @@ class Bases:
 
 def _absolute(base: BasePath, root: str) -> str:
     if not base.path.startswith("/") and not is_address(base.path):
+        if (main := _main_root(base, root)) is not None:
+            return main
         raise PathEscapeError(
             f"base {base.id} is at {base.path!r}, which is not an absolute path or URI",
             path=root,
             field="base_paths",
         )
     return base.path
+
+
+def _main_root(base: BasePath, root: str) -> str | None:
+    """Main root of a branch, if a base with a relative path means it.
+
+    pylance records the path as its caller gave it, which is right in one working directory only.
+
+    Args:
+        base: Of the manifest of a branch.
+        root: URI of the branch.
+    """
+    wanted = [part for part in base.path.split("/") if part not in ("", ".")]
+    if not base.is_dataset_root or not wanted or ".." in wanted:
+        return None
+    parts = root.rstrip("/").split("/")
+    for place in range(len(wanted), len(parts)):
+        if parts[place] == _BRANCHES and parts[place - len(wanted) : place] == wanted:
+            return "/".join(parts[:place])
+    return None
 
 
 def _absolute_uri(path: str) -> str:

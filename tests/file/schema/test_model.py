@@ -186,3 +186,17 @@ def test_the_fields_of_a_wide_table_are_built_once() -> None:
         wide.to_arrow()
         Schema.from_protos(wide.to_protos()).to_arrow()
     assert fields._plain_arrow.cache_info().misses == before
+
+
+@pytest.mark.parametrize("place", ["schema", "column", "struct", "item"])
+@pytest.mark.parametrize("key", [b"\xfe", b"ok\xc3", b"\xed\xa0\x80"])
+def test_a_metadata_key_that_is_no_text_is_refused_by_name(place, key):
+    marked = pa.field("a", pa.int8(), metadata={key: b"x"})
+    schema = {
+        "schema": pa.schema([pa.field("a", pa.int8())], metadata={key: b"x"}),
+        "column": pa.schema([marked]),
+        "struct": pa.schema([pa.field("s", pa.struct([marked]))]),
+        "item": pa.schema([pa.field("l", pa.list_(marked))]),
+    }[place]
+    with pytest.raises(InvalidArgumentError, match="not valid UTF-8"):
+        Schema.from_arrow(schema)

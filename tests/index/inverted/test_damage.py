@@ -116,3 +116,22 @@ def test_a_missing_file_is_named_and_the_search_reads_the_texts(tmp_path: Path) 
         table = lo.dataset(uri).to_table(full_text_query="cat fox", with_row_id=True)
     assert {row["_rowid"] for row in table.to_pylist()} == before
     assert not lo.fsck(uri, deep=True).ok
+
+
+def test_an_index_without_partitions_is_kept_and_not_called_damage(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"t": ["red apple", "pear"]}), uri)
+    lo.create_index(uri, "t", "INVERTED")
+    (folder,) = Path(uri).glob("_indices/*")
+    (folder / "metadata.lance").unlink()
+    assert not lo.fsck(uri, deep=True).ok
+    # The files of pylance 0.27 have these names.
+    for file in folder.glob("part_*"):
+        file.rename(folder / file.name.split("_", 2)[2])
+    # The manifest of our index still names the files as they were; those of 0.27 name none.
+    (found,) = lo.fsck(uri, deep=True).of("indices_readable")
+    assert found.severity == "warning"
+    assert "before 0.28" in found.message
+    before = lo.dataset(uri).indices
+    assert lo.optimize_indices(uri).version == lo.dataset(uri).version
+    assert lo.dataset(uri).indices == before

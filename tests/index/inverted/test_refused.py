@@ -56,3 +56,32 @@ def test_those_of_pylance_are_kept_and_searches_say_what_is_not_supported(
     assert skipped.startswith("x ")
     assert lo.fsck(uri, deep=True).ok
     assert [item.name for item in lo.dataset(uri).indices] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ({"match": {"terms": "red", "column": "t", "document_granularity": "list_element"}}, "list_element"),
+        ({"phrase": {"terms": "red", "column": "t", "document_granularity": "list_element"}}, "list_element"),
+        ({"combined_fields": {"query": "red", "columns": ["t"]}}, "combined_fields"),
+        ({"boolean": {"must": [{"combined_fields": {"query": "red", "columns": ["t"]}}]}}, "combined_fields"),
+        ({"match": {"terms": "red", "column": "j"}}, "JSON"),
+    ],
+)
+def test_queries_that_are_not_supported_are_refused_by_name(
+    tmp_path: Path, query: dict[str, Any], named: str
+) -> None:
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(pa.table({"t": ["red apple"] * 9, "j": documents(9)}), uri)
+    with pytest.raises(UnsupportedError, match=named):
+        lo.dataset(uri).to_table(full_text_query=query)
+
+
+def test_rows_are_the_documents_that_a_query_may_ask_for(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(pa.table({"t": ["red apple", "pear"]}), uri)
+    lo.create_index(uri, "t", "INVERTED", parameters={"with_position": True})
+    for kind in ("match", "phrase"):
+        for granularity in ("row", None):
+            query = {kind: {"terms": "red apple", "column": "t", "document_granularity": granularity}}
+            assert lo.dataset(uri).to_table(["t"], full_text_query=query)["t"].to_pylist() == ["red apple"]

@@ -82,3 +82,38 @@ def test_an_index_under_the_name_of_an_earlier_release_is_found(tmp_path: Path, 
     lo.create_index(uri, path, replace=True)
     build_indices(uri, [WantedIndex(path, "BTREE"), WantedIndex("x", "BTREE")], {})
     assert {item.name for item in lo.dataset(uri).indices} == {old, "`x`_idx", "x_idx"}
+
+
+STEPS = {
+    "another kind": [("x", "BITMAP", {}), ("x", "BTREE", {})],
+    "each kind again": [("x", "BITMAP", {}), ("x", "BTREE", {}), ("x", "ZONEMAP", {}), ("x", "BTREE", {})],
+    "without replacing": [("x", "BITMAP", {"replace": False}), ("x", "BTREE", {"replace": False})],
+    "the same without replacing": [("x", "BTREE", {"replace": False}), ("x", "BTREE", {"replace": False})],
+    "by name": [("x", "BITMAP", {}), ("x", "BTREE", {"name": "x_idx"})],
+    "name of another column": [("X", "BTREE", {"name": "x_idx"}), ("x", "BTREE", {})],
+    "number that is taken": [("x", "BTREE", {"name": "x_idx_2"}), ("x", "BITMAP", {}), ("x", "BTREE", {})],
+    "texts": [("odd name", "BTREE", {}), ("odd name", "BITMAP", {}), ("odd name", "BLOOMFILTER", {})],
+}
+
+
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
+def test_an_index_of_another_kind_stays_beside_a_new_one_without_a_name(tmp_path: Path, steps: list) -> None:
+    ours, theirs = str(tmp_path / "ours.lance"), str(tmp_path / "theirs.lance")
+    for uri in (ours, theirs):
+        lo.write_dataset(TABLE, uri)
+    for column, kind, options in steps:
+        refused = [False, False]
+        try:
+            lo.create_index(ours, column, kind, **{"replace": True, **options})
+        except InvalidArgumentError:
+            refused[0] = True
+        try:
+            lance.dataset(theirs).create_scalar_index(column, kind, **options)
+        except RuntimeError:
+            refused[1] = True
+        assert refused[0] == refused[1]
+    kinds = [
+        [(item.name, item.index_type) for item in lance.dataset(uri).describe_indices()]
+        for uri in (ours, theirs)
+    ]
+    assert kinds[0] == kinds[1]

@@ -2,8 +2,10 @@
 
 import pickle
 
+import pyarrow as pa
 import pytest
 
+import lance_ops as lo
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError, PathEscapeError
 from lance_ops.storage import open_store
 from lance_ops.table.manifest.base_paths import Bases, branch_root
@@ -86,3 +88,41 @@ def test_the_root_of_a_branch_is_found_from_its_name():
     assert branch_root("/d/t.lance", None) == "/d/t.lance"
     with pytest.raises(InvalidArgumentError):
         branch_root("/d/copy", "exp")
+
+
+@pytest.mark.parametrize("path", ["t.lance", "./t.lance", "lake/t.lance", "lake//t.lance/"])
+@pytest.mark.parametrize("branch", ["side", "team/exp", "tree/side"])
+def test_a_relative_base_of_a_branch_is_its_main_root(tmp_path, path, branch):
+    root = open_store(tmp_path / "lake" / "t.lance" / "tree" / branch)
+    found = bases(root, BasePath(1, path, True)).store_for(1)
+    assert found.uri == open_store(tmp_path / "lake" / "t.lance").uri
+
+
+@pytest.mark.parametrize("path", ["other.lance", "ake/t.lance", "../t.lance", "x/../t.lance", "lake", ""])
+def test_other_relative_bases_of_a_branch_are_refused(tmp_path, path):
+    root = open_store(tmp_path / "lake" / "t.lance" / "tree" / "side")
+    with pytest.raises(PathEscapeError, match="base 1"):
+        bases(root, BasePath(1, path, True)).store_for(1)
+    with pytest.raises(PathEscapeError, match="base 1"):
+        bases(root, BasePath(1, "t.lance", False)).store_for(1)
+
+
+@pytest.mark.peer
+def test_a_branch_that_pylance_made_of_a_relative_path_is_read_and_changed(tmp_path, monkeypatch):
+    import lance
+
+    monkeypatch.chdir(tmp_path)
+    made = lance.write_dataset(pa.table({"a": range(9)}), "t.lance").create_branch("side")
+    made.delete("a > 6")
+    monkeypatch.chdir(tmp_path.parent)
+    branch = str(tmp_path / "t.lance" / "tree" / "side")
+    assert lo.dataset(branch).count_rows() == 7
+    lo.delete(branch, "a = 3")
+    lo.append(branch, pa.table({"a": [40]}))
+    lo.compact(branch)
+    assert lo.fsck(branch, deep=True).ok
+    expected = [0, 1, 2, 4, 5, 6, 40]
+    assert lo.dataset(branch).to_table()["a"].to_pylist() == expected
+    monkeypatch.chdir(tmp_path)
+    assert lance.dataset(branch).to_table()["a"].to_pylist() == expected
+    assert lance.dataset("t.lance").count_rows() == 9

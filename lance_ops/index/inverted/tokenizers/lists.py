@@ -27,6 +27,12 @@ def tokenizer_of(field: Field) -> str:
     return JSON if field.logical_type == JSON_TYPE else TEXT
 
 
+def type_words(field: Field) -> str:
+    """What a column holds, in words for errors."""
+    nodes = (field, *field.children)
+    return "JSON" if any(node.logical_type == JSON_TYPE for node in nodes) else str(field.storage_type)
+
+
 def joined_items(values: pa.Array) -> pa.Array:
     """One text for each list: its items that are not null, in a row. Texts come back as they are.
 
