@@ -9,8 +9,8 @@ from email.message import EmailMessage
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from lance_ops.alerts.deadline import Deadline
 from lance_ops.errors import AlertNotDeliveredError
-from lance_ops.fleet.alerts.deadline import Deadline
 
 _TIMEOUT = 10.0
 _SECONDS = 30.0

@@ -21,8 +21,8 @@ from http.client import (
 from typing import IO, Any
 from urllib.parse import urljoin, urlsplit
 
+from lance_ops.alerts.deadline import Deadline
 from lance_ops.errors import AlertNotDeliveredError
-from lance_ops.fleet.alerts.deadline import Deadline
 
 _ATTEMPTS = 3
 _REQUEST_TIMEOUT_STATUS = 408
