@@ -1,34 +1,30 @@
-"""Posting JSON: servers that fail or ask for patience are tried again, redirects are not followed.
+"""Post JSON: servers that fail or ask for patience are tried again, redirects are not followed.
 
 Headers with secrets would go wherever a server says, and the alert would not, since what follows a redirect
 has no body. The path of such a URL is often its secret, so messages name the host alone.
 """
 
-import json
+import re
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
-from functools import partial
-from http.client import (
-    HTTPConnection,
-    HTTPException,
-    HTTPMessage,
-    HTTPResponse,
-    HTTPSConnection,
-    InvalidURL,
-)
-from typing import IO, Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-from lance_ops.alerts.deadline import Deadline
+import urllib3
+from urllib3.exceptions import HTTPError, LocationParseError
+from urllib3.exceptions import TimeoutError as NoAnswerError
+
+from lance_ops.alerts.in_time import InTime, OutOfTimeError
 from lance_ops.errors import AlertNotDeliveredError
 
 _ATTEMPTS = 3
 _REQUEST_TIMEOUT_STATUS = 408
 _TOO_MANY_REQUESTS_STATUS = 429
-_SERVER_ERRORS = 500
+_GOOD = range(200, 300)
 _REDIRECTS = (301, 302, 303, 307, 308)
+_SERVER_ERRORS = 500
+_NO_URL = re.compile(r"[^\x21-\x7e]")
+_CALLS: dict[str, InTime] = {}
 
 
 def post_json(
@@ -55,42 +51,41 @@ def post_json(
         hint: Where the URL comes from, for messages.
 
     Raises:
-        AlertNotDeliveredError: Nobody took it.
+        AlertNotDeliveredError: The server did not accept it, or the URL is not one of http or https.
     """
     host = host_of(url)
     if host is None:
-        raise AlertNotDeliveredError(f"the {what}'s URL is no http or https URL", hint=hint)
-    body = json.dumps(content, default=str).encode()
+        raise AlertNotDeliveredError(f"the {what} needs an http or https URL", hint=hint)
+    malformed = AlertNotDeliveredError(
+        f"the {what}'s URL for {host} is malformed",
+        hint=hint or "percent-encode spaces and signs; a user and a password belong into a header",
+    )
+    if _is_malformed(url):
+        raise malformed
     sent = {"Content-Type": "application/json", **(headers or {})}
+    calls = _CALLS.setdefault(f"{what} {host}", InTime(f"the {what} at {host}"))
     reason = ""
     for attempt in range(_ATTEMPTS):
         if attempt:
             sleep(pause * 2 ** (attempt - 1))
         try:
-            _post(url, body, sent, timeout)
-        except urllib.error.HTTPError as error:
-            error.close()
-            reason = f"status {error.code}"
-            if error.code in _REDIRECTS:
-                reason = f"it redirects (status {error.code})"
-                hint = _redirect_hint(url, error.headers.get("Location", ""))
-                break
-            if not _is_passing(error.code):
-                break
-        except (InvalidURL, ValueError):
-            # What Python says of such a URL quotes it.
-            raise AlertNotDeliveredError(
-                f"the {what}'s URL for {host} is malformed",
-                hint=hint or "percent-encode what a user, a password or a path has of / : @ or spaces",
-            ) from None
-        except HTTPException as error:
-            reason = type(error).__name__
-        except TimeoutError:
+            status, location = calls.call(lambda: _post(url, content, sent, timeout), timeout)
+        except (OutOfTimeError, NoAnswerError):
             reason = f"no answer within {timeout:g} s"
-        except OSError as error:
-            reason = str(getattr(error, "reason", error)) or type(error).__name__
+        except (LocationParseError, UnicodeError):
+            raise malformed from None
+        except (HTTPError, OSError) as error:
+            reason = _reason(error)
         else:
-            return
+            if status in _GOOD:
+                return
+            reason = f"status {status}"
+            if status in _REDIRECTS:
+                reason = f"it redirects (status {status})"
+                hint = _redirect_hint(url, location)
+                break
+            if not _is_passing(status):
+                break
     raise AlertNotDeliveredError(f"the {what} at {host} did not take the alert: {reason}", hint=hint)
 
 
@@ -103,67 +98,52 @@ def host_of(url: str) -> str | None:
     return parts.hostname if parts.scheme in ("http", "https") else None
 
 
-def _post(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> None:
-    request = urllib.request.Request(url, body, dict(headers), method="POST")  # noqa: S310 - scheme is checked
-    with Deadline(timeout) as deadline:
-        opener = urllib.request.build_opener(_NoRedirects, _Http(deadline), _Https(deadline))
-        try:
-            # The status is the answer: what the server says beside it is not waited for.
-            opener.open(request, timeout=timeout).close()
-        except (OSError, HTTPException) as error:
-            if deadline.passed and not isinstance(error, urllib.error.HTTPError):
-                raise TimeoutError from error
-            raise
+def _is_malformed(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        _ = parts.port
+    except ValueError:
+        return True
+    return _NO_URL.search(url) is not None or parts.username is not None
 
 
-class _Connection(HTTPConnection):
-    """Is under a deadline from its connection on."""
-
-    deadline: Deadline
-
-    def connect(self) -> None:
-        """See `http.client.HTTPConnection.connect`."""
-        super().connect()
-        self.deadline.watch(self.sock)
-
-
-class _TLSConnection(HTTPSConnection, _Connection):
-    """So with TLS, which is begun on what `_Connection` connected."""
-
-
-def _under(deadline: Deadline, kind: type[_Connection], host: str, **named: Any) -> _Connection:
-    connection = kind(host, **named)
-    connection.deadline = deadline
-    return connection
+def _post(url: str, content: object, headers: Mapping[str, str], timeout: float) -> tuple[int, str]:
+    """Make one attempt; returns the status and the place to which the server redirects."""
+    with _pool(url) as pool:
+        # The status is the answer: the body of the response is not waited for.
+        response = pool.request(
+            "POST",
+            url,
+            json=content,
+            headers=dict(headers),
+            timeout=timeout,
+            retries=False,
+            redirect=False,
+            preload_content=False,
+        )
+        response.close()
+        return response.status, response.headers.get("Location", "")
 
 
-class _Http(urllib.request.HTTPHandler):
-    def __init__(self, deadline: Deadline) -> None:
-        super().__init__()
-        self._deadline = deadline
-
-    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(partial(_under, self._deadline, _Connection), req)
-
-
-class _Https(urllib.request.HTTPSHandler):
-    def __init__(self, deadline: Deadline) -> None:
-        super().__init__()
-        self._deadline = deadline
-
-    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(partial(_under, self._deadline, _TLSConnection), req)
+def _pool(url: str) -> urllib3.PoolManager:
+    """Connections through the proxy of the environment, where it names one for the host."""
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme)
+    if proxy is None or proxy_bypass(parts.netloc):
+        return urllib3.PoolManager()
+    user = urlsplit(proxy)
+    headers = None
+    if user.username is not None:
+        credentials = f"{unquote(user.username)}:{unquote(user.password or '')}"
+        headers = urllib3.make_headers(proxy_basic_auth=credentials)
+    return urllib3.ProxyManager(proxy, proxy_headers=headers)
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Leaves redirects to the handler of errors, whatever the place to which they lead."""
-
-    def http_error_302(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
-    ) -> None:
-        """See `urllib.request.HTTPRedirectHandler.http_error_302`."""
-
-    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+def _reason(error: BaseException) -> str:
+    """What went wrong at the bottom: the library's own texts name its objects."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error) or type(error).__name__
 
 
 def _redirect_hint(url: str, location: str) -> str:
