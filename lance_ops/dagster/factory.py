@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import dagster as dg
 
+from lance_ops.alerts.notifier import Notifier
 from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.check_sensor import build_check_alert_sensor
 from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
-from lance_ops.dagster.alerts.notifier import Notifier
 from lance_ops.dagster.checks.definitions import build_asset_checks
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs, place_of, slugify
 from lance_ops.dagster.downstream import LanceDownstream

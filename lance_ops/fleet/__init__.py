@@ -12,16 +12,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lance_ops.alerts.message import Message
+    from lance_ops.alerts.row import AlertRow
+    from lance_ops.alerts.rule import AlertRule
     from lance_ops.fleet.adopt.operation import Adoption, adopt_fleet
-    from lance_ops.fleet.alerts.message import Message
     from lance_ops.fleet.alerts.operation import Told, tell_alerts
     from lance_ops.fleet.discover.operation import Discovery, discover_datasets
     from lance_ops.fleet.forecast.operation import FleetForecast, forecast_fleet
     from lance_ops.fleet.ledger.ledger import FleetLedger
-    from lance_ops.fleet.ledger.rows import AlertRow, Look, OperationRow, RunRow
+    from lance_ops.fleet.ledger.rows import Look, OperationRow, RunRow
     from lance_ops.fleet.plan.model import FleetPlan, LeftOut, PlannedDataset
     from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet
-    from lance_ops.fleet.policy.alerts import AlertRule
     from lance_ops.fleet.policy.load import load_policy, parse_policy
     from lance_ops.fleet.policy.model import (
         Assignment,
@@ -43,18 +44,19 @@ if TYPE_CHECKING:
     from lance_ops.storage.lease import Lease
 
 _PUBLIC = {
-    "adopt.operation": ("Adoption", "adopt_fleet"),
+    "fleet.adopt.operation": ("Adoption", "adopt_fleet"),
     "alerts.message": ("Message",),
-    "alerts.operation": ("Told", "tell_alerts"),
-    "discover.operation": ("Discovery", "discover_datasets"),
-    "forecast.operation": ("FleetForecast", "forecast_fleet"),
-    "ledger.ledger": ("FleetLedger",),
-    "ledger.rows": ("AlertRow", "Look", "OperationRow", "RunRow"),
-    "plan.model": ("FleetPlan", "LeftOut", "PlannedDataset"),
-    "plan.operation": ("PlanOptions", "plan_fleet"),
-    "policy.load": ("load_policy", "parse_policy"),
-    "policy.alerts": ("AlertRule",),
-    "policy.model": (
+    "alerts.row": ("AlertRow",),
+    "alerts.rule": ("AlertRule",),
+    "fleet.alerts.operation": ("Told", "tell_alerts"),
+    "fleet.discover.operation": ("Discovery", "discover_datasets"),
+    "fleet.forecast.operation": ("FleetForecast", "forecast_fleet"),
+    "fleet.ledger.ledger": ("FleetLedger",),
+    "fleet.ledger.rows": ("Look", "OperationRow", "RunRow"),
+    "fleet.plan.model": ("FleetPlan", "LeftOut", "PlannedDataset"),
+    "fleet.plan.operation": ("PlanOptions", "plan_fleet"),
+    "fleet.policy.load": ("load_policy", "parse_policy"),
+    "fleet.policy.model": (
         "Assignment",
         "Budget",
         "DatasetPolicy",
@@ -63,15 +65,15 @@ _PUBLIC = {
         "PolicyClass",
         "StoreSpec",
     ),
-    "policy.secrets": ("Options",),
-    "policy.ttl": ("RowTTL",),
-    "policy.windows": ("Blackout", "Window"),
-    "report.operation": ("write_report",),
-    "run.maintain": ("Lease",),
-    "run.operation": ("RunOptions", "run_fleet"),
-    "run.result": ("FleetRun",),
-    "stores.opened": ("FleetDataset", "FleetStores"),
-    "survey.operation": ("Survey", "SurveyOptions", "survey_fleet"),
+    "fleet.policy.secrets": ("Options",),
+    "fleet.policy.ttl": ("RowTTL",),
+    "fleet.policy.windows": ("Blackout", "Window"),
+    "fleet.report.operation": ("write_report",),
+    "storage.lease": ("Lease",),
+    "fleet.run.operation": ("RunOptions", "run_fleet"),
+    "fleet.run.result": ("FleetRun",),
+    "fleet.stores.opened": ("FleetDataset", "FleetStores"),
+    "fleet.survey.operation": ("Survey", "SurveyOptions", "survey_fleet"),
 }
 _HOMES = {name: home for home, names in _PUBLIC.items() for name in names}
 
@@ -126,7 +128,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'lance_ops.fleet' has no attribute {name!r}")
-    value = getattr(import_module(f"lance_ops.fleet.{home}"), name)
+    value = getattr(import_module(f"lance_ops.{home}"), name)
     globals()[name] = value
     return value
 

@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager
 
 import pytest
 
+from lance_ops.alerts.notifier import Notifier
+from lance_ops.alerts.values import Alert, CheckAlert, ConflictAlert, FailureAlert
 from lance_ops.dagster.alerts.delivery import deliver
-from lance_ops.dagster.alerts.notifier import Notifier
-from lance_ops.dagster.alerts.values import Alert, CheckAlert, ConflictAlert, FailureAlert
 from lance_ops.errors import AlertNotDeliveredError
 
 _URI = "/data/flights.lance"

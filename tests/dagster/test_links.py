@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from lance_ops.alerts.message import link_of
+from lance_ops.alerts.row import AlertRow
 from lance_ops.dagster.links import code, code_block, plain
-from lance_ops.fleet.alerts.message import link_of
-from lance_ops.fleet.ledger.rows import AlertRow
 
 HOSTILE = [
     "![x](https://evil.example/a.png)",

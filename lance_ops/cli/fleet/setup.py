@@ -121,7 +121,8 @@ def adopt_command(
 def lint_command(dataset: str | None, notifiers: tuple[str, ...], policy: str, as_json: bool) -> None:
     """Check the policy file; every problem is told with its line. Exit code 1 when there is one."""
     from lance_ops.fleet.policy.load import load_policy
-    from lance_ops.fleet.policy.secrets import HIDDEN, variables
+    from lance_ops.fleet.policy.secrets import HIDDEN
+    from lance_ops.storage.variables import variables
 
     try:
         found = load_policy(policy)
@@ -179,7 +180,7 @@ def lint_command(dataset: str | None, notifiers: tuple[str, ...], policy: str, a
 
 def _check_alerts(policy: "FleetPolicy", notifiers: tuple[str, ...]) -> None:
     """See that everybody whom the rules name can be told."""
-    from lance_ops.fleet.policy.alerts import unreachable
+    from lance_ops.alerts.rule import unreachable
 
     wrong = [
         PolicyProblem(policy.line(path), path, message)

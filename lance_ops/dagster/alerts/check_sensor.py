@@ -13,10 +13,10 @@ from typing import Any
 
 import dagster as dg
 
+from lance_ops.alerts.notifier import LogNotifier, Notifier
+from lance_ops.alerts.values import CheckAlert
 from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.delivery import deliver
-from lance_ops.dagster.alerts.notifier import LogNotifier, Notifier
-from lance_ops.dagster.alerts.values import CheckAlert
 from lance_ops.dagster.checks.records import REPORTED, CheckRecord, latest_records
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.event_log import LogPosition, read_since

@@ -4,8 +4,8 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from lance_ops.dagster.alerts.notifier import Notifier
-from lance_ops.dagster.alerts.values import Alert
+from lance_ops.alerts.notifier import Notifier
+from lance_ops.alerts.values import Alert
 from lance_ops.errors import AlertNotDeliveredError
 
 _BUDGET_SECONDS = 20.0

@@ -11,11 +11,11 @@ from typing import Any
 
 import dagster as dg
 
+from lance_ops.alerts.notifier import LogNotifier, Notifier
+from lance_ops.alerts.values import Alert, ConflictAlert, FailureAlert
 from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.delivery import deliver
-from lance_ops.dagster.alerts.notifier import LogNotifier, Notifier
 from lance_ops.dagster.alerts.queue import AlertCursor, Waiting, parse_alert_cursor
-from lance_ops.dagster.alerts.values import Alert, ConflictAlert, FailureAlert
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.downstream import LanceDownstream
 from lance_ops.dagster.ingest.spec import LanceIngest

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from lance_ops.dagster.alerts.values import Alert, CheckAlert, alert_from_dict, alert_to_dict
+from lance_ops.alerts.values import Alert, CheckAlert, alert_from_dict, alert_to_dict
 
 _SCHEMA = 1
 _MOST = 200

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import dagster as dg
 
+from lance_ops.alerts.channels import FleetNotifier
 from lance_ops.dagster import keys
-from lance_ops.fleet.alerts.channels import FleetNotifier
 from lance_ops.fleet.alerts.operation import tell_alerts
 from lance_ops.fleet.policy.model import FleetPolicy
 

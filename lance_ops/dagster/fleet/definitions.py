@@ -6,9 +6,10 @@ from pathlib import Path
 
 import dagster as dg
 
+from lance_ops.alerts.channels import FleetNotifier
+from lance_ops.alerts.notifier import Notifier
 from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
-from lance_ops.dagster.alerts.notifier import Notifier
 from lance_ops.dagster.factory import build_lance_definitions
 from lance_ops.dagster.fleet.alert_sensor import build_fleet_alert_sensor
 from lance_ops.dagster.fleet.refs import fleet_refs
@@ -19,7 +20,6 @@ from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.retry_sensor import build_retry_sensor
 from lance_ops.dagster.spec import LanceDatasetTranslator
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
-from lance_ops.fleet.alerts.channels import FleetNotifier
 from lance_ops.fleet.discover.operation import discover
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.policy.load import load_policy

@@ -9,8 +9,8 @@ import dagster as dg
 
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
 from lance_ops.fleet.policy.model import FleetPolicy
-from lance_ops.fleet.policy.secrets import expand
 from lance_ops.fleet.stores.opened import FleetDataset
+from lance_ops.storage.variables import expand
 
 CLASS_TAG = "lance/class"
 STORE_TAG = "lance/store"

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
-from lance_ops.fleet.ledger.rows import GONE, AlertRow, Look, OperationRow
-from lance_ops.fleet.policy.alerts import AlertRule
+from lance_ops.alerts.row import AlertRow
+from lance_ops.alerts.rule import AlertRule
+from lance_ops.fleet.ledger.rows import GONE, Look, OperationRow
 from lance_ops.fleet.policy.model import FleetPolicy
 from lance_ops.maintenance.text import seconds_text
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 
+from lance_ops.alerts.channels import FleetNotifier, send
+from lance_ops.alerts.message import Message
+from lance_ops.alerts.row import AlertRow
+from lance_ops.alerts.rule import AlertRule
 from lance_ops.errors import AlertNotDeliveredError, LeaseHeldError
-from lance_ops.fleet.alerts.channels import FleetNotifier, send
 from lance_ops.fleet.alerts.evaluate import RULE, UNTOLD, WINDOW, evaluate, quiet_until
-from lance_ops.fleet.alerts.message import Message
 from lance_ops.fleet.ledger.ledger import FleetLedger
-from lance_ops.fleet.ledger.rows import AlertRow, Look, OperationRow
-from lance_ops.fleet.policy.alerts import AlertRule
+from lance_ops.fleet.ledger.rows import Look, OperationRow
 from lance_ops.fleet.policy.model import FleetPolicy
 from lance_ops.maintenance.text import count_text
 from lance_ops.storage.lease import Lease

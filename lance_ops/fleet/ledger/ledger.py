@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_ops.alerts.row import AlertRow
 from lance_ops.errors import (
     CommitConflictError,
     DatasetExistsError,
@@ -22,7 +23,6 @@ from lance_ops.errors import (
 from lance_ops.fleet.ledger.journal import Entry, Journal
 from lance_ops.fleet.ledger.rows import (
     GONE,
-    AlertRow,
     Look,
     OperationRow,
     RunRow,

@@ -7,8 +7,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lance_ops.alerts.rule import AlertRule
 from lance_ops.errors import InvalidArgumentError, LanceOpsError, NotFoundError, PolicyError, PolicyProblem
-from lance_ops.fleet.policy.alerts import AlertRule
 from lance_ops.fleet.policy.document import Document, read_document
 from lance_ops.fleet.policy.model import (
     Assignment,
@@ -26,10 +26,11 @@ from lance_ops.fleet.policy.quantities import (
     parse_several,
     parse_text,
 )
-from lance_ops.fleet.policy.secrets import Options, expand
+from lance_ops.fleet.policy.secrets import Options
 from lance_ops.fleet.policy.settings import MODES, SETTINGS
 from lance_ops.fleet.policy.windows import Blackout, Window
 from lance_ops.storage.paths import is_address, parse_location, refuse_secrets
+from lance_ops.storage.variables import expand
 
 T = TypeVar("T")
 

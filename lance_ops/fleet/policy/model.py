@@ -7,8 +7,8 @@ from datetime import timedelta
 from hashlib import blake2b
 from typing import Any, Literal
 
+from lance_ops.alerts.rule import AlertRule, problems_of
 from lance_ops.errors import InvalidArgumentError, PolicyError, PolicyProblem
-from lance_ops.fleet.policy.alerts import AlertRule, problems_of
 from lance_ops.fleet.policy.overlaps import ledger_in_the_way, overlaps
 from lance_ops.fleet.policy.secrets import Options
 from lance_ops.fleet.policy.settings import OPERATIONS, SETTINGS, THRESHOLDS, Mode, setting_text

@@ -1,46 +1,16 @@
 """Secrets: options of stores with `${VARIABLE}` in them, filled in when a store is opened and never shown."""
 
-import os
-import re
 from collections.abc import Iterator, Mapping
 
-from lance_ops.errors import InvalidArgumentError
 from lance_ops.storage.options import is_secret
-
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+from lance_ops.storage.variables import VARIABLE, expand
 
 HIDDEN = "***"
 
 
-def variables(text: str) -> tuple[str, ...]:
-    """Names of the variables in a text that have no default."""
-    return tuple(match[1] for match in _VARIABLE.finditer(text) if match[2] is None)
-
-
-def expand(text: str, environment: Mapping[str, str] | None = None) -> str:
-    """Fill in `${VARIABLE}` and `${VARIABLE:-default}`.
-
-    Raises:
-        InvalidArgumentError: A variable is not set.
-    """
-    known = os.environ if environment is None else environment
-
-    def value(match: re.Match[str]) -> str:
-        found = known.get(match[1], match[2])
-        if found is None:
-            raise InvalidArgumentError(
-                f"the environment has no {match[1]}",
-                field=match[1],
-                hint=f"export {match[1]}, or write ${{{match[1]}:-default}}",
-            )
-        return found
-
-    return _VARIABLE.sub(value, text)
-
-
 def _masked(text: str) -> str:
     """What of a secret may be shown: the variable that it comes from."""
-    whole = _VARIABLE.fullmatch(text)
+    whole = VARIABLE.fullmatch(text)
     if whole is None:
         return HIDDEN
     return text if whole[2] is None else f"${{{whole[1]}:-{HIDDEN}}}"

@@ -10,15 +10,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from lance_ops.alerts import channels, post
+from lance_ops.alerts.mail import MailServer, hand_in
+from lance_ops.alerts.message import Message
+from lance_ops.alerts.row import AlertRow
+from lance_ops.alerts.rule import AlertRule
 from lance_ops.errors import AlertNotDeliveredError
-from lance_ops.fleet.alerts import channels, post
 from lance_ops.fleet.alerts import operation as telling
-from lance_ops.fleet.alerts.mail import MailServer, hand_in
-from lance_ops.fleet.alerts.message import Message
 from lance_ops.fleet.alerts.operation import tell_alerts
 from lance_ops.fleet.ledger.ledger import FleetLedger
-from lance_ops.fleet.ledger.rows import AlertRow, Look, OperationRow
-from lance_ops.fleet.policy.alerts import AlertRule
+from lance_ops.fleet.ledger.rows import Look, OperationRow
 from lance_ops.fleet.policy.load import parse_policy
 from lance_ops.storage.lease import Lease
 
@@ -355,6 +356,7 @@ def test_a_mail_server_that_drips_is_waited_for_no_longer_than_all_of_it_may_tak
     place = MailServer.parse(mail.url)
     with pytest.raises(AlertNotDeliveredError, match=r"no answer within 0\.3 s"):
         hand_in(letter, place, seconds=0.3)
+    mail.drips.clear()
     assert mail.got
 
 
@@ -366,7 +368,7 @@ def test_a_mail_without_an_address_waits_and_says_why(tmp_path, mail):
 
 
 def test_a_password_is_not_sent_in_the_clear(tmp_path, monkeypatch):
-    from lance_ops.fleet.alerts import mail
+    from lance_ops.alerts import mail
 
     class Server:
         def __init__(self, *_, **__):

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
+from lance_ops.alerts.rule import AlertRule
 from lance_ops.fleet.alerts.evaluate import evaluate
 from lance_ops.fleet.forecast.operation import forecast_fleet
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet
-from lance_ops.fleet.policy.alerts import AlertRule
 from lance_ops.fleet.run.operation import RunOptions, approved, run_fleet
 from lance_ops.fleet.stores.opened import FleetStores
 from lance_ops.fleet.survey.identity import is_another, mark_in

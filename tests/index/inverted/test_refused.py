@@ -65,14 +65,13 @@ def test_those_of_pylance_are_kept_and_searches_say_what_is_not_supported(
         ({"phrase": {"terms": "red", "column": "t", "document_granularity": "list_element"}}, "list_element"),
         ({"combined_fields": {"query": "red", "columns": ["t"]}}, "combined_fields"),
         ({"boolean": {"must": [{"combined_fields": {"query": "red", "columns": ["t"]}}]}}, "combined_fields"),
-        ({"match": {"terms": "red", "column": "j"}}, "JSON"),
     ],
 )
 def test_queries_that_are_not_supported_are_refused_by_name(
     tmp_path: Path, query: dict[str, Any], named: str
 ) -> None:
     uri = str(tmp_path / "t.lance")
-    lo.write_dataset(pa.table({"t": ["red apple"] * 9, "j": documents(9)}), uri)
+    lo.write_dataset(pa.table({"t": ["red apple"] * 9}), uri)
     with pytest.raises(UnsupportedError, match=named):
         lo.dataset(uri).to_table(full_text_query=query)
 

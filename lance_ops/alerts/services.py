@@ -8,11 +8,11 @@ that hangs costs an alert ten seconds, and it is told again later.
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from lance_ops.dagster.alerts.in_time import SECONDS, InTime
-from lance_ops.dagster.alerts.values import Alert, CheckAlert, ConflictAlert, FailureAlert, alert_to_dict
+from lance_ops.alerts.channels import severity_of
+from lance_ops.alerts.in_time import SECONDS, InTime
+from lance_ops.alerts.message import RUNBOOK, Message, said_of
+from lance_ops.alerts.values import Alert, CheckAlert, ConflictAlert, FailureAlert, alert_to_dict
 from lance_ops.errors import AlertNotDeliveredError
-from lance_ops.fleet.alerts.channels import severity_of
-from lance_ops.fleet.alerts.message import RUNBOOK, Message, said_of
 
 
 class _Slack(Protocol):

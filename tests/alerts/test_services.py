@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from lance_ops.alerts.message import Message
+from lance_ops.alerts.row import AlertRow
 from lance_ops.dagster import CheckAlert, PagerDutyNotifier, SlackNotifier
 from lance_ops.errors import AlertNotDeliveredError
-from lance_ops.fleet.alerts.message import Message
-from lance_ops.fleet.ledger.rows import AlertRow
 
 
 class Client:

@@ -3,14 +3,12 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
-import dagster as dg
-
-from lance_ops.dagster.alerts.values import Alert, CheckAlert, alert_to_dict
+from lance_ops.alerts.message import Message
+from lance_ops.alerts.post import host_of, post_json
+from lance_ops.alerts.values import Alert, CheckAlert, alert_to_dict
 from lance_ops.errors import AlertNotDeliveredError, InvalidArgumentError
-from lance_ops.fleet.alerts.message import Message
-from lance_ops.fleet.alerts.post import host_of, post_json
 
 
 class Notifier(Protocol):
@@ -51,8 +49,8 @@ class WebhookNotifier:
     since what follows a redirect has no body.
 
     Args:
-        url: `http` or `https`; a `dg.EnvVar` is read when there is something to tell.
-        headers: Sent along, e.g. for authorization; their values may be `dg.EnvVar` as well.
+        url: `http` or `https`; a `dagster.EnvVar` is read when there is something to tell.
+        headers: Sent along, e.g. for authorization; their values may be `dagster.EnvVar` as well.
         timeout: Seconds for each attempt.
         pause: Seconds before the second attempt; doubled before the third.
         sleep: Replaces `time.sleep` in tests.
@@ -63,14 +61,14 @@ class WebhookNotifier:
 
     def __init__(
         self,
-        url: str | dg.EnvVar,
+        url: str,
         *,
-        headers: Mapping[str, str | dg.EnvVar] | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout: float = 5.0,
         pause: float = 0.5,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        if not isinstance(url, dg.EnvVar) and host_of(url) is None:
+        if not is_variable(url) and host_of(url) is None:
             raise InvalidArgumentError("a webhook has an http or https URL", field="url")
         self._url = url
         self._headers = dict(headers or {})
@@ -81,7 +79,8 @@ class WebhookNotifier:
     def __repr__(self) -> str:
         # The path of such a URL is often its secret, so messages name the host alone.
         url = self._url
-        shown = f"EnvVar({url.env_var_name!r})" if isinstance(url, dg.EnvVar) else repr(host_of(url))
+        name: str | None = getattr(url, "env_var_name", None)
+        shown = repr(host_of(url)) if name is None else f"EnvVar({name!r})"
         return f"WebhookNotifier({shown})"
 
     def notify(self, alert: Alert | Message) -> None:
@@ -93,17 +92,23 @@ class WebhookNotifier:
             timeout=self._timeout,
             pause=self._pause,
             sleep=self._sleep,
-            hint=repr(self) if isinstance(self._url, dg.EnvVar) else None,
+            hint=repr(self) if is_variable(self._url) else None,
         )
 
 
-def _resolved(value: str | dg.EnvVar, what: str) -> str:
+def is_variable(value: str) -> bool:
+    """Whether a text is Dagster's `EnvVar`, a name of an environment variable in the type of a text."""
+    return hasattr(value, "env_var_name")
+
+
+def _resolved(value: str, what: str) -> str:
     """The value, or that of the environment variable that it names."""
-    if not isinstance(value, dg.EnvVar):
+    if not is_variable(value):
         return value
-    found = value.get_value()
+    variable: Any = value
+    found = str(variable.get_value() or "")
     if not found:
-        name = value.env_var_name
+        name = variable.env_var_name
         raise AlertNotDeliveredError(
             f"{what} is in the environment variable {name}, which is not set", hint=f"set {name}"
         )

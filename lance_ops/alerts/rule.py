@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
 
-from lance_ops.fleet.policy.secrets import variables
+from lance_ops.storage.variables import variables
 
 ALERT_KINDS = (
     "conflict",

@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from email.message import EmailMessage
 from typing import Protocol
 
+from lance_ops.alerts.mail import MailServer, hand_in
+from lance_ops.alerts.message import RUNBOOK, Message, link_of, said_of
+from lance_ops.alerts.post import post_json
+from lance_ops.alerts.row import AlertRow
+from lance_ops.alerts.rule import AlertRule
 from lance_ops.errors import AlertNotDeliveredError, InvalidArgumentError
-from lance_ops.fleet.alerts.mail import MailServer, hand_in
-from lance_ops.fleet.alerts.message import RUNBOOK, Message, link_of, said_of
-from lance_ops.fleet.alerts.post import post_json
-from lance_ops.fleet.ledger.rows import AlertRow
-from lance_ops.fleet.policy.alerts import AlertRule
-from lance_ops.fleet.policy.secrets import expand
+from lance_ops.storage.variables import expand
 
 _PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 _SEVERITY = {"damaged": "critical", "failure": "error", "conflict": "error", "blocked": "error"}

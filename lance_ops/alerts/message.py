@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from lance_ops.fleet.ledger.rows import AlertRow
+from lance_ops.alerts.row import AlertRow
 from lance_ops.maintenance.text import count_text
 
 RUNBOOK: Mapping[str, str] = {

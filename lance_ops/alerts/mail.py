@@ -2,18 +2,17 @@
 
 import contextlib
 import smtplib
-import socket
 import ssl
 from dataclasses import dataclass
 from email.message import EmailMessage
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from lance_ops.alerts.in_time import InTime, OutOfTimeError
 from lance_ops.errors import AlertNotDeliveredError
-from lance_ops.fleet.alerts.deadline import Deadline
 
 _TIMEOUT = 10.0
 _SECONDS = 30.0
+_CALLS = InTime("the mail server", _SECONDS)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -77,23 +76,25 @@ def hand_in(mail: EmailMessage, server: MailServer, *, seconds: float = _SECONDS
     Raises:
         AlertNotDeliveredError: The server took it for nobody, as far as is known.
     """
-    with Deadline(seconds) as deadline:
-        try:
-            refused = _converse(mail, server, deadline)
-        except (OSError, smtplib.SMTPException) as error:
-            said = f"no answer within {seconds:g} s" if deadline.passed else _said(error)
-            raise AlertNotDeliveredError(
-                f"the mail server at {server.host} did not take it: {said}"
-            ) from error
+    try:
+        refused = _CALLS.call(lambda: _converse(mail, server), seconds)
+    except OutOfTimeError as error:
+        raise AlertNotDeliveredError(
+            f"the mail server at {server.host} did not take it: no answer within {seconds:g} s"
+        ) from error
+    except (OSError, smtplib.SMTPException) as error:
+        raise AlertNotDeliveredError(
+            f"the mail server at {server.host} did not take it: {_said(error)}"
+        ) from error
     if not refused:
         return ""
     lines = "; ".join(f"{who} ({code} {_text(said)})" for who, (code, said) in refused.items())
     return f"the mail server at {server.host} refused {lines}; the other recipients have it"
 
 
-def _converse(mail: EmailMessage, place: MailServer, deadline: Deadline) -> dict[str, tuple[int, bytes]]:
+def _converse(mail: EmailMessage, place: MailServer) -> dict[str, tuple[int, bytes]]:
     context = ssl.create_default_context()
-    server = _connected(place, deadline, context)
+    server = _connected(place, context)
     try:
         server.ehlo()
         safe = place.scheme == "smtps" or place.host in _LOOPBACK
@@ -115,31 +116,10 @@ def _converse(mail: EmailMessage, place: MailServer, deadline: Deadline) -> dict
         server.close()
 
 
-def _connected(place: MailServer, deadline: Deadline, context: ssl.SSLContext) -> smtplib.SMTP:
+def _connected(place: MailServer, context: ssl.SSLContext) -> smtplib.SMTP:
     if place.scheme == "smtps":
-        return _WatchedTLS(deadline, place.host, place.port or 465, timeout=_TIMEOUT, context=context)
-    return _Watched(deadline, place.host, place.port or 25, timeout=_TIMEOUT)
-
-
-class _Watched(smtplib.SMTP):
-    """Is under the deadline from its connection on."""
-
-    def __init__(self, deadline: Deadline, *arguments: Any, **named: Any) -> None:
-        self._deadline = deadline
-        super().__init__(*arguments, **named)
-
-    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
-        connection: socket.socket = super()._get_socket(host, port, timeout)  # type: ignore[misc]  # not in the stub
-        self._deadline.watch(connection)
-        return connection
-
-
-class _WatchedTLS(smtplib.SMTP_SSL, _Watched):
-    """So with TLS from the beginning, which takes its connection from `_Watched`."""
-
-    def __init__(self, deadline: Deadline, *arguments: Any, **named: Any) -> None:
-        self._deadline = deadline
-        smtplib.SMTP_SSL.__init__(self, *arguments, **named)
+        return smtplib.SMTP_SSL(place.host, place.port or 465, timeout=_TIMEOUT, context=context)
+    return smtplib.SMTP(place.host, place.port or 25, timeout=_TIMEOUT)
 
 
 def _said(error: Exception) -> str:

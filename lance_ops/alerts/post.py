@@ -1,0 +1,160 @@
+"""Post JSON: servers that fail or ask for patience are tried again, redirects are not followed.
+
+Headers with secrets would go wherever a server says, and the alert would not, since what follows a redirect
+has no body. The path of such a URL is often its secret, so messages name the host alone.
+"""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
+from urllib3.exceptions import HTTPError, LocationParseError
+from urllib3.exceptions import TimeoutError as NoAnswerError
+
+from lance_ops.alerts.in_time import InTime, OutOfTimeError
+from lance_ops.errors import AlertNotDeliveredError
+
+_ATTEMPTS = 3
+_REQUEST_TIMEOUT_STATUS = 408
+_TOO_MANY_REQUESTS_STATUS = 429
+_GOOD = range(200, 300)
+_REDIRECTS = (301, 302, 303, 307, 308)
+_SERVER_ERRORS = 500
+_NO_URL = re.compile(r"[^\x21-\x7e]")
+_CALLS: dict[str, InTime] = {}
+
+
+def post_json(
+    url: str,
+    content: object,
+    *,
+    headers: Mapping[str, str] | None = None,
+    timeout: float = 5.0,
+    pause: float = 0.5,
+    sleep: Callable[[float], None] = time.sleep,
+    what: str = "webhook",
+    hint: str | None = None,
+) -> None:
+    """Post a value as JSON.
+
+    Args:
+        url: `http` or `https`.
+        content: The value.
+        headers: Sent along.
+        timeout: Seconds for each attempt, however often the server is heard of in between.
+        pause: Seconds before the second attempt; doubled before the third.
+        sleep: Replaces `time.sleep` in tests.
+        what: Name of the receiver, for messages.
+        hint: Where the URL comes from, for messages.
+
+    Raises:
+        AlertNotDeliveredError: The server did not accept it, or the URL is not one of http or https.
+    """
+    host = host_of(url)
+    if host is None:
+        raise AlertNotDeliveredError(f"the {what} needs an http or https URL", hint=hint)
+    malformed = AlertNotDeliveredError(
+        f"the {what}'s URL for {host} is malformed",
+        hint=hint or "percent-encode spaces and signs; a user and a password belong into a header",
+    )
+    if _is_malformed(url):
+        raise malformed
+    sent = {"Content-Type": "application/json", **(headers or {})}
+    calls = _CALLS.setdefault(f"{what} {host}", InTime(f"the {what} at {host}"))
+    reason = ""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            sleep(pause * 2 ** (attempt - 1))
+        try:
+            status, location = calls.call(lambda: _post(url, content, sent, timeout), timeout)
+        except (OutOfTimeError, NoAnswerError):
+            reason = f"no answer within {timeout:g} s"
+        except (LocationParseError, UnicodeError):
+            raise malformed from None
+        except (HTTPError, OSError) as error:
+            reason = _reason(error)
+        else:
+            if status in _GOOD:
+                return
+            reason = f"status {status}"
+            if status in _REDIRECTS:
+                reason = f"it redirects (status {status})"
+                hint = _redirect_hint(url, location)
+                break
+            if not _is_passing(status):
+                break
+    raise AlertNotDeliveredError(f"the {what} at {host} did not take the alert: {reason}", hint=hint)
+
+
+def host_of(url: str) -> str | None:
+    """Host of an http or https URL; None when it is something else."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    return parts.hostname if parts.scheme in ("http", "https") else None
+
+
+def _is_malformed(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        _ = parts.port
+    except ValueError:
+        return True
+    return _NO_URL.search(url) is not None or parts.username is not None
+
+
+def _post(url: str, content: object, headers: Mapping[str, str], timeout: float) -> tuple[int, str]:
+    """Make one attempt; returns the status and the place to which the server redirects."""
+    with _pool(url) as pool:
+        # The status is the answer: the body of the response is not waited for.
+        response = pool.request(
+            "POST",
+            url,
+            json=content,
+            headers=dict(headers),
+            timeout=timeout,
+            retries=False,
+            redirect=False,
+            preload_content=False,
+        )
+        response.close()
+        return response.status, response.headers.get("Location", "")
+
+
+def _pool(url: str) -> urllib3.PoolManager:
+    """Connections through the proxy of the environment, where it names one for the host."""
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme)
+    if proxy is None or proxy_bypass(parts.netloc):
+        return urllib3.PoolManager()
+    user = urlsplit(proxy)
+    headers = None
+    if user.username is not None:
+        credentials = f"{unquote(user.username)}:{unquote(user.password or '')}"
+        headers = urllib3.make_headers(proxy_basic_auth=credentials)
+    return urllib3.ProxyManager(proxy, proxy_headers=headers)
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong at the bottom: the library's own texts name its objects."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error) or type(error).__name__
+
+
+def _redirect_hint(url: str, location: str) -> str:
+    """What to do about a redirect; of the place to which it leads no more is told than of the webhook."""
+    try:
+        host = host_of(urljoin(url, location))
+    except ValueError:
+        host = None
+    where = "that it leads to" if host is None else f"at {host} that it leads to"
+    return f"give the URL {where}: redirects are not followed, since the headers would go along"
+
+
+def _is_passing(status: int) -> bool:
+    return status >= _SERVER_ERRORS or status in (_REQUEST_TIMEOUT_STATUS, _TOO_MANY_REQUESTS_STATUS)
