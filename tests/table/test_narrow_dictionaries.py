@@ -89,7 +89,7 @@ def test_a_compaction_keeps_apart_what_does_not_fit(
     assert not result.changed
     assert "stay apart: the dictionaries of c" in result.notes[0]
     # A plan that knows nothing of it is refused.
-    monkeypatch.setattr(plan, "without_kept_apart", lambda dataset, groups, notes: tuple(groups))
+    monkeypatch.setattr(plan, "without_kept_apart", lambda dataset, groups, notes: list(groups))
     with pytest.raises(LanceOpsError, match=r"cannot become fewer.*than the indices can number.*field: c"):
         lo.compact(uri, method=method)
     assert_read(uri, pa.concat_tables(tables), 2)

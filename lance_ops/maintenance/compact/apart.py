@@ -15,7 +15,7 @@ _ROWS = 1 << 17
 
 def without_kept_apart(
     dataset: Dataset, groups: Iterable[CompactionGroup], notes: list[str]
-) -> tuple[CompactionGroup, ...]:
+) -> list[CompactionGroup]:
     """Leave out groups that cannot become fewer fragments, as `rewrite_group` would refuse them.
 
     Only narrow dictionaries are read, and of a group that can become fewer those of its first fragments.
@@ -27,7 +27,7 @@ def without_kept_apart(
     """
     names = narrow_columns(prepare_schema(dataset.lance_schema).arrow)
     if not names:
-        return tuple(groups)
+        return list(groups)
     kept: list[CompactionGroup] = []
     for group in groups:
         if group.deleted_rows or not _is_kept_apart(dataset, group, names):
@@ -38,7 +38,7 @@ def without_kept_apart(
                 f"{', '.join(names)} together have more values than the indices can number; give the column "
                 f"a wider index type, or plain values, with alter_columns"
             )
-    return tuple(kept)
+    return kept
 
 
 def _is_kept_apart(dataset: Dataset, group: CompactionGroup, names: list[str]) -> bool:
