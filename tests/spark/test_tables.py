@@ -432,7 +432,7 @@ def test_lengths_of_texts_are_kept_as_by_sparks_own_formats(spark, names, tmp_pa
         spark.table(lance_table).replace("a", "toolong").write.insertInto(lance_table)
 
 
-@pytest.mark.parametrize("name", ["a`b", "``", " ", "select", "ä b"])
+@pytest.mark.parametrize("name", [" ", "select", "ä b"])
 def test_columns_of_any_name_are_written_and_read(spark, tmp_path, name):
     uri = str(tmp_path / "t.lance")
     rows = spark.createDataFrame([(1, "x"), (2, "y")], [name, "other"])
@@ -445,10 +445,10 @@ def test_columns_of_any_name_are_written_and_read(spark, tmp_path, name):
     assert sorted(row[0] for row in only.collect()) == [1, 1, 2, 2]
 
 
-@pytest.mark.parametrize("name", ["", "_rowid", "_rowaddr"])
+@pytest.mark.parametrize("name", ["", "_rowid", "_rowaddr", "a`b"])
 def test_columns_that_pylance_cannot_read_are_refused(spark, tmp_path, name):
     rows = spark.createDataFrame([(1, "x")], [name, "other"])
-    with pytest.raises(PySparkException, match=r"column has no name|is reserved"):
+    with pytest.raises(PySparkException, match=r"column has no name|is reserved|contains a backtick"):
         rows.write.format("lance").mode("append").save(str(tmp_path / "t.lance"))
     assert not list(tmp_path.rglob("*.lance"))
 

@@ -10,6 +10,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import LanceOpsError
+from lance_ops.maintenance.compact import plan
 from lance_ops.table.narrow_dictionaries import NarrowDictionaries
 
 ROWS = 100
@@ -75,13 +76,20 @@ def test_batches_of_one_write_go_into_files_that_fit(tmp_path: Path, version: st
 
 @pytest.mark.peer
 @pytest.mark.parametrize("method", ["copy", "rewrite", "auto"])
-def test_a_compaction_keeps_apart_what_does_not_fit(tmp_path: Path, method: str) -> None:
+def test_a_compaction_keeps_apart_what_does_not_fit(
+    tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     uri = str(tmp_path / "t")
     tables = [rows(prefix, 20_000) for prefix in "aabb"]
     for table in tables:
         lo.append(uri, table)
     lo.compact(uri, method=method)
     assert_read(uri, pa.concat_tables(tables), 2)
+    result = lo.compact(uri, method=method)
+    assert not result.changed
+    assert "stay apart: the dictionaries of c" in result.notes[0]
+    # A plan that knows nothing of it is refused.
+    monkeypatch.setattr(plan, "without_kept_apart", lambda dataset, groups, notes: list(groups))
     with pytest.raises(LanceOpsError, match=r"cannot become fewer.*than the indices can number.*field: c"):
         lo.compact(uri, method=method)
     assert_read(uri, pa.concat_tables(tables), 2)

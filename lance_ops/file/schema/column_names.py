@@ -1,10 +1,11 @@
 """Column names: those that no column of a table may have, because pylance cannot read such a table.
 
 Pylance reserves the names of the row columns for top-level columns, finds no column without a name, and
-aborts the process over a NUL in a name at any depth.
+aborts the process over a NUL in a name at any depth. It writes top-level columns with a backtick in their
+names, and then reads no column of the table.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
@@ -36,6 +37,8 @@ def _find(schema: Schema) -> Iterator[tuple[str, str]]:
             yield top.name, "a column has no name"
         elif top.name in RESERVED_NAMES:
             yield top.name, f"the column name {top.name!r} is reserved"
+        elif "`" in top.name:
+            yield top.name, f"the column name {top.name!r} contains a backtick"
         for node in top.walk():
             if "\0" in node.name:
                 yield top.name, f"the column name {node.name!r} contains a NUL character"
@@ -45,20 +48,21 @@ def _find(schema: Schema) -> Iterator[tuple[str, str]]:
 _refused: SchemaCache[tuple[tuple[str, str], ...]] = SchemaCache(lambda schema: tuple(_find(schema)), 64)
 
 
-def check_column_names(schema: Schema, known: Collection[str] = (), *, path: str | None = None) -> None:
+def check_column_names(schema: Schema, known: Schema | None = None, *, path: str | None = None) -> None:
     """Refuse new columns that would make a table unreadable for pylance.
 
     Args:
         schema: What the table becomes.
-        known: Names of the columns that it has already: tables of earlier versions keep their columns until
-            they are renamed or dropped.
+        known: What it is: tables of earlier versions and of pylance keep their columns until these are
+            renamed or dropped.
         path: The table, for the error.
 
     Raises:
         InvalidArgumentError: Names the column, and says what to do.
     """
+    exempt = () if known is None else refused_names(known)
     for name, problem in refused_names(schema):
-        if name not in known:
+        if (name, problem) not in exempt:
             hint = "give the column another name"
             if name in RESERVED_NAMES:
                 hint = f"{drop_hint(name)}, or give it another name"

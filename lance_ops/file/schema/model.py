@@ -89,7 +89,8 @@ class Schema:
         """The field at a path.
 
         Args:
-            path: Name of a top-level field, or a nested path such as `a.b`.
+            path: Name of a top-level field, or a nested path such as `a.b`; names with a backtick, and none,
+                are taken as they are where they are no path of another field.
 
         Raises:
             InvalidArgumentError: There is no such field.
@@ -106,9 +107,10 @@ class Schema:
         Raises:
             InvalidArgumentError: There is no such field.
         """
+        segments = self._segments(path)
         found: list[Field] = []
         level = self.fields
-        for segment in parse_field_path(path):
+        for segment in segments:
             node = next((candidate for candidate in level if candidate.name == segment), None)
             if node is None and any_case:
                 lower = segment.lower()
@@ -120,6 +122,17 @@ class Schema:
             found.append(node)
             level = node.children
         return tuple(found)
+
+    def _segments(self, path: str) -> tuple[str, ...]:
+        """The names that a path consists of; a column whose name is no path, or another one, by its name."""
+        own = any(field.name == path for field in self.fields)
+        try:
+            segments = parse_field_path(path)
+        except InvalidArgumentError:
+            if own:
+                return (path,)
+            raise
+        return (path,) if own and not any(field.name == segments[0] for field in self.fields) else segments
 
     def by_id(self, field_id: int) -> Field | None:
         """The field of that id at any depth."""

@@ -159,7 +159,7 @@ def _plan(alterations: Sequence[Alteration], dataset: Dataset) -> AlterColumnsPl
     schema = replace(own, fields=fields)
     # Names that are taken, or that no column may have.
     Schema.from_arrow(schema.to_arrow())
-    check_column_names(schema, own.names, path=dataset.uri)
+    check_column_names(schema, own, path=dataset.uri)
     changes = tuple(_changes(own, wanted))
     if not changes:
         raise _refused(dataset, "there is nothing to change")

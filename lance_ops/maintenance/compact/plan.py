@@ -13,6 +13,7 @@ from lance_ops.file.writer import check_writable
 from lance_ops.index.upkeep.lost_rows import may_need_purges, with_purges
 from lance_ops.index.upkeep.routes import Route, SegmentRoute, plan_routes, why_not_deferred
 from lance_ops.index.upkeep.weigh import weigh_routes
+from lance_ops.maintenance.compact.apart import without_kept_apart
 from lance_ops.maintenance.compact.budget import RunEstimates, within_limits
 from lance_ops.maintenance.compact.costs import CostModel
 from lance_ops.maintenance.compact.estimate import GroupEstimate, PlanEstimate, covers
@@ -230,7 +231,7 @@ def plan_compaction(
     _check_version(dataset, options)
     routes = routes_of(dataset, options)
     pinned, notes = _pinned_fragments(dataset, routes)
-    groups = find_groups(dataset, options, pinned)
+    groups = without_kept_apart(dataset, find_groups(dataset, options, pinned), notes)
     within = list(within_limits(groups, options, dataset.uri))
     weighed = _weighed(dataset, options, routes, within)
     estimates = RunEstimates(dataset, within, weighed, options, costs or CostModel(), slots)
@@ -241,8 +242,7 @@ def plan_compaction(
         notes.append(f"{count_text(left, 'more group')} left for later runs by the budget")
     if not groups:
         notes += _why_nothing(dataset, options, pinned)
-    not_deferred = why_not_deferred(dataset) if chosen and options.defer_index_remap else None
-    if not_deferred is not None:
+    if chosen and options.defer_index_remap and (not_deferred := why_not_deferred(dataset)) is not None:
         notes.append(not_deferred)
     if chosen and len(chosen) < len(estimates.planned):
         following = _weighed(dataset, options, routes, chosen)

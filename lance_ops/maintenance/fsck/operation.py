@@ -9,6 +9,7 @@ from lance_ops.errors import FormatError, InconsistentStoreError, NotFoundError,
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.registry import why_not_indexed_here
 from lance_ops.maintenance.fsck.blobs import check_blobs
+from lance_ops.maintenance.fsck.dictionaries import check_dictionaries
 from lance_ops.maintenance.fsck.files import check_files, promised_files
 from lance_ops.maintenance.fsck.findings import Finding, FsckResult, Severity
 from lance_ops.maintenance.fsck.fragments import (
@@ -94,6 +95,7 @@ def fsck(
             findings += _findings("rows_match", check_doubtful_counts, dataset)
         if deep:
             findings += _findings("rows_match", check_rows, dataset)
+            findings += _findings("rows_match", check_dictionaries, dataset)
     return FsckResult(
         uri=dataset.uri,
         version=dataset.version,

@@ -77,7 +77,7 @@ def build_manifest(
     if isinstance(operation, Overwrite):
         check_column_names(changed.schema)
     elif not isinstance(operation, Restore) and changed.schema is not current.schema:
-        check_column_names(changed.schema, current.schema.names)
+        check_column_names(changed.schema, current.schema)
         changed = changed.replace(schema=without_replaced_columns(changed.schema, current.schema))
     changed = record_given(current, changed, options.highest_field_id)
     changed = changed.replace(indices=drop_stale_catchup(current.indices, changed.indices))

@@ -16,7 +16,7 @@ from lance_ops.table.scan.row_columns import ROW_COLUMNS
 from lance_ops.table.transaction.operations import Merge, Overwrite, Project
 
 ROWS = pa.table({"id": [1, 2], "x": [5, 6]})
-NAMES = [*ROW_COLUMNS, "", "a\0b"]
+NAMES = [*ROW_COLUMNS, "", "a\0b", "a`b"]
 
 
 def named(name: str) -> pa.Table:
@@ -109,9 +109,9 @@ def test_no_field_may_contain_a_nul(tmp_path: Path, structure: pa.DataType) -> N
         lo.write_dataset(pa.table({"s": pa.nulls(1, structure)}), str(tmp_path / "t"))
 
 
+@pytest.mark.parametrize("repair", ["rename", "rename by path", "drop"])
+@pytest.mark.parametrize("name", ["_rowid", "_row_created_at_version", "", "a\0b", "a`b", "`a`"])
 @pytest.mark.peer
-@pytest.mark.parametrize("name", ["_rowid", "_rowaddr", ""])
-@pytest.mark.parametrize("repair", ["rename", "drop"])
 def test_tables_of_earlier_versions_can_be_repaired(
     tmp_path: Path, name: str, repair: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,12 +125,48 @@ def test_tables_of_earlier_versions_can_be_repaired(
     assert repr(name) in finding.message
     lo.append(uri, named(name))
     lo.delete(uri, "id = 1")
-    if repair == "rename":
-        lo.alter_columns(uri, {"path": name or "``", "name": "x"})
-        expected = pa.table({"id": [2, 2], "x": [6, 6]})
-    else:
+    quoted = "`" + name.replace("`", "``") + "`"
+    if name not in ROW_COLUMNS:
+        assert lo.dataset(uri).to_table([name]).column_names == [name]
+        # No filter can have a NUL.
+        assert "\0" in name or lo.dataset(uri).count_rows(f"{quoted} = 6") == 2
+    if repair == "drop":
         lo.drop_columns(uri, [name])
         expected = pa.table({"id": [2, 2]})
+    else:
+        path = name if repair == "rename" else quoted
+        with pytest.raises(InvalidArgumentError):
+            lo.alter_columns(uri, {"path": path, "name": "b`" if name == "" else ""})
+        lo.alter_columns(uri, {"path": path, "name": "x"})
+        expected = pa.table({"id": [2, 2], "x": [6, 6]})
     assert lo.fsck(uri, deep=True).ok
     assert lance.dataset(uri).to_table() == expected
     assert lo.dataset(uri).to_table(with_row_id=True)["_rowid"].to_pylist() == [1, (1 << 32) + 1]
+
+
+def test_a_column_that_is_broken_already_takes_no_further_broken_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = str(tmp_path / "t")
+    rows = pa.table({"s": pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["a\0b", "c"])})
+    with monkeypatch.context() as earlier:
+        earlier.setattr(column_names, "refused_names", lambda schema: ())
+        lo.write_dataset(rows, uri)
+    with pytest.raises(InvalidArgumentError, match="NUL"):
+        lo.alter_columns(uri, {"path": "s.c", "name": "d\0"})
+    lo.alter_columns(uri, {"path": "s.a\0b", "name": "a"})
+    assert lo.fsck(uri, deep=True).ok
+    assert lance.dataset(uri).to_table().to_pylist() == [{"s": {"a": 1, "c": 2}}]
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("name", ["a`b", "`", "``"])
+def test_a_table_of_pylance_that_pylance_cannot_read_is_repaired(tmp_path: Path, name: str) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(named(name), uri)
+    with pytest.raises((ValueError, OSError)):
+        lance.dataset(uri).to_table()
+    assert lo.dataset(uri).to_table() == named(name)
+    assert not lo.fsck(uri).ok
+    lo.alter_columns(uri, {"path": name, "name": "x"})
+    assert lance.dataset(uri).to_table() == named("x")

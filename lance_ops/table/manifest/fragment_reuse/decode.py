@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from google.protobuf.unknown_fields import UnknownFieldSet
+from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-not-found]  # no stub
 from pyroaring import BitMap64
 
 from lance_ops.errors import CorruptManifestError, UnsupportedError

@@ -187,7 +187,8 @@ def _labels(reader: FileReader, destinations: int, path: str) -> npt.NDArray[np.
     if schema.names != ["label"] or schema.field(0).type != pa.uint16():
         raise CorruptFileError("a row map has one column of labels, uint16", path=path)
     column = reader.read_table()["label"].combine_chunks()
-    labels = column.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    numbers = column.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+    labels: npt.NDArray[np.int32] = numbers.astype(np.int32)
     if bool((labels >= destinations).any()):
         raise CorruptFileError(f"a label is not below the {destinations} destinations", path=path)
     return labels
