@@ -12,9 +12,11 @@ _KNOWN = {
     "dagster_pipes": ("Dagster Pipes", "pipes"),
     "faiss": ("faiss, with which vector indices are trained,", "vector"),
     "pandas": ("pandas", "pandas"),
+    "lindera": ("Lindera, which the tokenizer lindera needs,", "lindera"),
     "py4j": ("Spark (its py4j)", "spark"),
     "pyspark": ("Spark", "spark"),
     "shapely": ("shapely, which conditions on geometries need,", "geo"),
+    "rjieba": ("rjieba, which the tokenizer jieba needs,", "jieba"),
     "Stemmer": ("PyStemmer, which stems of words need,", "text"),
 }
 """By module: what it is called, and the extra that brings it along; others have their own name."""

@@ -8,7 +8,7 @@ from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.index.inverted.layout import COLUMNS, TRANSDUCER, SegmentLayout
 from lance_ops.index.inverted.postings import LARGE_BLOCK, SMALL_BLOCK, PostingFormat
 from lance_ops.index.inverted.tokenizers.documents import TEXT
-from lance_ops.index.inverted.tokenizers.parameters import TextParameters, text_parameters
+from lance_ops.index.inverted.tokenizers.parameters import CODE, TextParameters, text_parameters
 from lance_ops.pb import table_pb2
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
@@ -18,8 +18,8 @@ _VOCABULARY = "vocabulary"
 _MEBIBYTE = 1 << 20
 _DEFAULT_MEMORY = 512
 _FORMATS = (0, 1, 2, 3)
-_LARGE_FORMAT = 3
-"""The format of segments with blocks of 256 documents."""
+_NEW_FORMAT = 3
+"""The format of segments with blocks of 256 documents, or with words of code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class BuildParameters:
     Attributes:
         text: How texts are cut into words.
         format_version: 2, which releases of the peer since 4 read; 3, which release 14 writes for blocks of
-            256 documents; or 1, which those since 0.30 read and which takes more bytes. 0 is 1 without a
-            place for fragments that are gone, which releases before 4 do not look at: such a segment is
-            written anew where a compaction removes rows.
+            256 documents and for code; or 1, which those since 0.30 read and which takes more bytes. 0 is 1
+            without a place for fragments that are gone, which releases before 4 do not look at: such a
+            segment is written anew where a compaction removes rows.
         memory_limit: MiB that a task may hold, about; a partition is written when they are full.
         vocabulary: How words are kept; "" for what goes with the format. The peer merges segments of one
             index only if they keep their words alike.
@@ -65,11 +65,12 @@ class BuildParameters:
             raise InvalidArgumentError(
                 f"block_size cannot be {text.block_size}", field="block_size", hint="128 or 256"
             )
-        if text.block_size == LARGE_BLOCK and own.setdefault(_FORMAT, _LARGE_FORMAT) != _LARGE_FORMAT:
+        is_new = text.block_size == LARGE_BLOCK or text.base_tokenizer == CODE
+        if is_new and own.setdefault(_FORMAT, _NEW_FORMAT) != _NEW_FORMAT:
             raise InvalidArgumentError(
-                f"{_FORMAT} {own[_FORMAT]} has no blocks of {LARGE_BLOCK} documents",
+                f"{_FORMAT} {own[_FORMAT]} has neither blocks of {LARGE_BLOCK} nor the tokenizer {CODE!r}",
                 field=_FORMAT,
-                hint=f"{_FORMAT}={_LARGE_FORMAT}, or block_size={SMALL_BLOCK}",
+                hint=f"leave it out, or ask for {_NEW_FORMAT}",
             )
         return cls(text, **own)
 
@@ -79,7 +80,7 @@ class BuildParameters:
         least = 1 if layout.names_deleted else 0
         version = min(max(layout.format_version, 1), _FORMATS[-1])
         if layout.postings.block_size == LARGE_BLOCK:
-            version = _LARGE_FORMAT
+            version = _NEW_FORMAT
         text = layout.parameters.with_block_size(layout.postings.block_size)
         return cls(text, least if version == 1 else version, vocabulary=layout.vocabulary)
 

@@ -107,7 +107,7 @@ def test_stems_of_many_words_are_those_of_the_peer(language: str) -> None:
     assert _ours(parameters, text) == _theirs(parameters, text)
 
 
-@pytest.mark.parametrize("name", ["icu", "jieba/default", "lindera/ipadic", "code"])
+@pytest.mark.parametrize("name", ["icu", "icu/split", "lance"])
 def test_a_tokenizer_that_is_not_known_here_is_refused_by_name(name: str) -> None:
     with pytest.raises(UnsupportedError, match=name):
         text_parameters({"base_tokenizer": name})
@@ -121,6 +121,8 @@ def test_a_tokenizer_that_is_not_known_here_is_refused_by_name(name: str) -> Non
         ({"min_ngram_length": 0}, "min_ngram_length"),
         ({"base_tokenizer": "ngram", "min_ngram_length": 4, "max_ngram_length": 3}, "min_ngram_length"),
         ({"max_token_length": -1}, "max_token_length"),
+        ({"split_identifiers": True}, "split_identifiers"),
+        ({"base_tokenizer": "raw", "index_operators": True}, "index_operators"),
     ],
 )
 def test_a_parameter_that_cannot_be_is_refused(parameters: dict[str, object], field: str) -> None:

@@ -15,16 +15,13 @@ pytestmark = pytest.mark.peer
 NOT_BUILT: list[dict[str, Any]] = [
     {"base_tokenizer": "icu"},
     {"base_tokenizer": "icu/split"},
-    {"base_tokenizer": "jieba/default"},
-    {"base_tokenizer": "lindera/ipadic"},
-    {"base_tokenizer": "code"},
     {"format_version": 4},
     {"block_size": 64},
     {"document_granularity": "element"},
 ]
 OF_PYLANCE: list[dict[str, Any]] = [
     {"base_tokenizer": "icu"},
-    {"base_tokenizer": "code"},
+    {"base_tokenizer": "icu/split"},
 ]
 
 

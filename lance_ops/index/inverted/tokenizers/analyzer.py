@@ -12,9 +12,11 @@ import pyarrow as pa
 
 from lance_ops.extras import load_extra
 from lance_ops.index.inverted.tokenizers import splitting
+from lance_ops.index.inverted.tokenizers.code import code_words
 from lance_ops.index.inverted.tokenizers.documents import JSON, Leaf, document_leaves, query_leaves
+from lance_ops.index.inverted.tokenizers.libraries import library_cut
 from lance_ops.index.inverted.tokenizers.lists import joined_items
-from lance_ops.index.inverted.tokenizers.parameters import TextParameters
+from lance_ops.index.inverted.tokenizers.parameters import CODE, TextParameters
 from lance_ops.index.inverted.tokenizers.splitting import Pieces, Texts
 from lance_ops.index.inverted.tokenizers.tables import folding, newer_lower_case, stop_words
 from lance_ops.storage.fork_safe import cached_property
@@ -128,6 +130,16 @@ class Analyzer:
 
     def _split(self, texts: Texts) -> Pieces:
         chosen = self.parameters
+        if (cut := library_cut(chosen.base_tokenizer)) is not None:
+            return splitting.cut_pieces(splitting.whole(texts), cut)
+        if chosen.base_tokenizer == CODE:
+            return code_words(
+                texts,
+                split=chosen.split_identifiers,
+                numerics=chosen.split_on_numerics,
+                original=chosen.preserve_original,
+                operators=chosen.index_operators,
+            )
         if chosen.base_tokenizer == "ngram":
             least, greatest = chosen.min_ngram_length, chosen.max_ngram_length
             return splitting.ngrams(texts, least, greatest, prefix_only=chosen.prefix_only)

@@ -9,10 +9,13 @@ from google.protobuf.message import DecodeError
 
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
 from lance_ops.index.inverted.tokenizers.documents import JSON, TEXT
+from lance_ops.index.inverted.tokenizers.libraries import FAMILIES, library_cut
 from lance_ops.index.inverted.tokenizers.tables import LANGUAGES
 from lance_ops.pb import table_pb2
 
-BASE_TOKENIZERS = ("simple", "whitespace", "raw", "ngram")
+CODE = "code"
+BASE_TOKENIZERS = ("simple", "whitespace", "raw", "ngram", CODE)
+_CODE_FLAGS = ("split_identifiers", "split_on_numerics", "preserve_original", "index_operators")
 _MAX_NGRAM = 64
 _JSON_MODE, _ONE_DOCUMENT = "json_tokenizer_mode", "single_document"
 """Newer releases of the peer can make several documents of a row."""
@@ -24,8 +27,8 @@ class TextParameters:
 
     Attributes:
         lance_tokenizer: "text", or "json" for documents; None as old releases left it.
-        base_tokenizer: "simple" (runs of letters and digits), "whitespace", "raw" (the whole text) or
-            "ngram"; the peer has more.
+        base_tokenizer: "simple" (runs of letters and digits), "whitespace", "raw" (the whole text), "ngram",
+            "code" (see `tokenizers.code`), "jieba/..." or "lindera/..."; the peer has more.
         language: Of stems and of words that say nothing.
         with_position: Whether the index knows where in a text a word is, for phrases.
         max_token_length: Words of so many bytes, or more, are left out; None to keep all.
@@ -38,6 +41,10 @@ class TextParameters:
         max_ngram_length: Greatest.
         prefix_only: Whether only n-grams at the beginning of a text count.
         block_size: Documents of a block of postings.
+        split_identifiers: Whether "code" cuts identifiers into parts.
+        split_on_numerics: Whether parts end between digits and others.
+        preserve_original: Whether an identifier is a word beside its parts.
+        index_operators: Whether operators are words.
         other: What newer releases say besides, by name.
     """
 
@@ -55,6 +62,10 @@ class TextParameters:
     max_ngram_length: int = 3
     prefix_only: bool = False
     block_size: int = 128
+    split_identifiers: bool = False
+    split_on_numerics: bool = False
+    preserve_original: bool = False
+    index_operators: bool = False
     other: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
@@ -92,6 +103,8 @@ class TextParameters:
             if not message.HasField("base_tokenizer"):
                 return None
             said = {name: getattr(message, name) for name in _IN_DETAILS}
+            if message.HasField("code_config"):
+                said |= {name: getattr(message.code_config, name) for name in _CODE_FLAGS}
             least, most = message.min_ngram_length, message.max_ngram_length
             return _from_mapping(
                 {
@@ -121,6 +134,9 @@ class TextParameters:
         }
         if self.custom_stop_words is not None:
             known["custom_stop_words"] = list(self.custom_stop_words)
+        if self.base_tokenizer != CODE:
+            for name in _CODE_FLAGS:
+                del known[name]
         return {**known, **dict(self.other)}
 
     def to_details(self, template: bytes, format_version: int) -> bytes:
@@ -145,6 +161,9 @@ class TextParameters:
         message.prefix_only = self.prefix_only
         message.block_size = self.block_size
         message.posting_format_version = format_version
+        if self.base_tokenizer == CODE:
+            for name in _CODE_FLAGS:
+                setattr(message.code_config, name, getattr(self, name))
         return bytes(message.SerializeToString(deterministic=True))
 
     def require_known(self) -> None:
@@ -153,11 +172,12 @@ class TextParameters:
         Raises:
             UnsupportedError: Names what is not known.
         """
-        if self.base_tokenizer not in BASE_TOKENIZERS:
+        if library_cut(self.base_tokenizer) is None and self.base_tokenizer not in BASE_TOKENIZERS:
+            known = ", ".join((*BASE_TOKENIZERS, *FAMILIES))
             raise UnsupportedError(
                 f"the tokenizer {self.base_tokenizer!r} is not supported",
                 field="base_tokenizer",
-                hint=f"known: {', '.join(BASE_TOKENIZERS)}; pylance can search and refresh the index",
+                hint=f"known: {known}; pylance can search and refresh the index",
             )
         mode = dict(self.other).get(_JSON_MODE)
         if mode not in (None, _ONE_DOCUMENT):
@@ -204,10 +224,20 @@ def text_parameters(given: Mapping[str, Any], tokenizer: str = TEXT) -> TextPara
             field="parameters",
             hint=f"known: {', '.join(item.name for item in fields(TextParameters) if item.name != 'other')}",
         )
-    if chosen.base_tokenizer == "ngram":
-        # As the peer: what is cut out of the middle of words has no stem.
+    if chosen.base_tokenizer in ("ngram", CODE):
+        # As the peer: what is cut out of the middle of words has no stem, nor has code.
         chosen = replace(
             chosen, stem=given.get("stem", False), remove_stop_words=given.get("remove_stop_words", False)
+        )
+    if chosen.base_tokenizer == CODE:
+        chosen = replace(
+            chosen,
+            split_on_numerics=given.get("split_on_numerics", True),
+            preserve_original=given.get("preserve_original", True),
+        )
+    elif flag := next((name for name in _CODE_FLAGS if getattr(chosen, name)), None):
+        raise InvalidArgumentError(
+            f"{flag} is for the tokenizer {CODE!r}, not {chosen.base_tokenizer!r}", field=flag
         )
     if not 1 <= chosen.min_ngram_length <= chosen.max_ngram_length <= _MAX_NGRAM:
         raise InvalidArgumentError(

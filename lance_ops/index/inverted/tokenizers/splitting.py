@@ -1,11 +1,13 @@
 """Cutting texts into pieces, many texts at once: where each piece is, and which bytes it has."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.index.inverted.packing import expand, offsets_in_owner
 from lance_ops.index.inverted.tokenizers.tables import alphanumeric, not_whitespace
 
 Ints = npt.NDArray[np.int64]
@@ -53,12 +55,12 @@ class Texts:
 
 def words(texts: Texts) -> Pieces:
     """Runs of letters and digits."""
-    return _runs(texts, alphanumeric())
+    return runs_of(texts, alphanumeric())
 
 
 def between_blanks(texts: Texts) -> Pieces:
     """Runs of anything but blanks."""
-    return _runs(texts, not_whitespace())
+    return runs_of(texts, not_whitespace())
 
 
 def whole(texts: Texts) -> Pieces:
@@ -89,7 +91,32 @@ def ngrams(texts: Texts, least: int, greatest: int, *, prefix_only: bool) -> Pie
     return Pieces(owner[row], np.zeros(len(row), np.int64), _strings(offsets, texts.data[source]))
 
 
-def _runs(texts: Texts, kept: npt.NDArray[np.bool_]) -> Pieces:
+def cut_pieces(pieces: Pieces, cut: Callable[[str], Sequence[tuple[str, int]]]) -> Pieces:
+    """Return the words that pieces are cut into.
+
+    Args:
+        pieces: The pieces.
+        cut: Returns the words of a piece, each with its position in the piece.
+    """
+    encoded = pieces.pieces.dictionary_encode()
+    cuts = [cut(piece) for piece in encoded.dictionary.to_pylist()]
+    numbers = encoded.indices.to_numpy()
+    counts = np.array([len(words) for words in cuts], np.int64)
+    spans = np.array([1 + max((place for _, place in words), default=-1) for words in cuts], np.int64)
+    words = pa.array([word for words in cuts for word, _ in words], pa.large_string())
+    places = np.array([place for words in cuts for _, place in words], np.int64)
+    flat, owner = expand((np.cumsum(counts) - counts)[numbers], counts[numbers])
+    before = offsets_in_owner(spans[numbers], pieces.texts)
+    return Pieces(pieces.texts[owner], before[owner] + places[flat], words.take(pa.array(flat)))
+
+
+def runs_of(texts: Texts, kept: npt.NDArray[np.bool_]) -> Pieces:
+    """Return the runs of some characters.
+
+    Args:
+        texts: The texts.
+        kept: Whether a character is one of them, by its number.
+    """
     inside = _of_bytes(texts.data, kept)
     begins = np.zeros(len(inside) + 1, np.bool_)
     begins[texts.starts] = True
