@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lance_ops.errors import FormatError, InvalidArgumentError, NotFoundError
+from lance_ops.file.io.side_files import list_side_files
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.blob_fields import is_blob_v2
 from lance_ops.file.schema.model import Field, Schema
@@ -18,6 +19,7 @@ from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.side_sizes import blob_field_ids, may_have_side_files
 from lance_ops.table.transaction.operations import (
     Append,
     CreateIndex,
@@ -58,7 +60,7 @@ class CheckedFiles:
 
     Attributes:
         files: Data and deletion files.
-        size: Their bytes; of deletion files not.
+        size: Their bytes, with the blobs beside them; of deletion files not.
     """
 
     files: int = 0
@@ -179,6 +181,8 @@ def _check_file(task: CheckTask, file: DataFile, held: set[int]) -> int:
         raise _wrong(task, what, where)
     held.update(field_id for field_id in file.fields if field_id >= 0)
     _check_columns(task, reader, columns, where)
+    if may_have_side_files(file, blob_field_ids(task.schema)):
+        size += sum(found for _, found in list_side_files(store, path))
     return size
 
 

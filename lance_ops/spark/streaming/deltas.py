@@ -126,9 +126,9 @@ class Delta:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of data files of a row, about; at least 1."""
+        """Bytes of files of a row, about, with blobs beside data files; at least 1."""
         datasets = [part.new if isinstance(part, UpdatedRows) else part.dataset for part in self.parts]
-        fragments = [fragment for dataset in datasets for fragment in dataset.fragments]
+        fragments = [fragment for dataset in datasets for fragment in dataset.with_side_sizes().fragments]
         rows = sum(fragment.physical_rows for fragment in fragments)
         return max(1, sum(fragment.data_bytes for fragment in fragments) // max(1, rows))
 
