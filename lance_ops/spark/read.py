@@ -15,7 +15,7 @@ from lance_ops.filter.junctions import all_of
 from lance_ops.spark.local_time import refuse_local_filter
 from lance_ops.spark.options import ReadOptions
 from lance_ops.spark.pushdown import push_filters
-from lance_ops.spark.shares import Share, cut_scan
+from lance_ops.spark.shares import Share, cut_scan, with_blob_sizes
 from lance_ops.spark.types import arrow_schema, spark_schema
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.snapshot import Snapshot
@@ -55,6 +55,7 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as 
         assert self._dataset is not None
         condition = all_of(self._filters) if self._filters else None
         plan = self._dataset.scanner(self._columns, condition).plan
+        plan = with_blob_sizes(plan, self._dataset.bases)
         return [InputPartition(share) for share in cut_scan(plan, share_bytes=self._partition_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
 from lance_ops.spark.convert import to_spark
-from lance_ops.spark.shares import Share, bytes_to_read, cut_scan
+from lance_ops.spark.shares import Share, bytes_to_read, cut_scan, with_blob_sizes
 from lance_ops.spark.transport import dump_task, refuse_memory_store
 from lance_ops.spark.types import arrow_schema, spark_schema
 from lance_ops.table.dataset import Dataset
@@ -77,6 +77,7 @@ def read_dataset(
     scan = dataset.scanner(columns, filter, limit=limit)
     plan = scan.plan
     schema = spark_schema(plan.projection.arrow_schema)
+    plan = with_blob_sizes(plan, dataset.bases)
     if _is_few(plan.fragments):
         return _here(spark, scan, schema)
     shares = cut_scan(plan, slots=_slots(spark), share_bytes=partition_bytes)

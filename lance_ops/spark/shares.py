@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lance_ops.spark.convert import to_spark
+from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.scan.plan import FragmentPlan, ScanPlan
 from lance_ops.table.scan.run import BATCH_ROWS, Scan
+from lance_ops.table.side_sizes import blob_field_ids, with_side_sizes
 from lance_ops.table.snapshot import Snapshot
 
 SLOTS_VARIABLE = "LANCE_OPS_SPARK_SLOTS"
@@ -68,11 +70,26 @@ class Share:
         return Scan(snapshot, self.plan, batch_rows=self.batch_rows, threads=_SCAN_THREADS)
 
 
+def with_blob_sizes(plan: ScanPlan, bases: Bases) -> ScanPlan:
+    """A plan whose fragments know the bytes of blobs that lie beside their data files, where it reads blobs.
+
+    Args:
+        plan: Of a scan.
+        bases: Where the files of the dataset lie; folders of data files are listed.
+    """
+    fragments = [part.fragment for part in plan.fragments]
+    sized = with_side_sizes(bases, plan.read_schema, fragments)
+    if sized is fragments:
+        return plan
+    parts = zip(plan.fragments, sized, strict=True)
+    return replace(plan, fragments=tuple(replace(part, fragment=fragment) for part, fragment in parts))
+
+
 def cut_scan(plan: ScanPlan, *, slots: int | None = None, share_bytes: int | None = None) -> list[Share]:
     """Cut a scan into shares, in the order of the rows.
 
     Args:
-        plan: The whole scan.
+        plan: The whole scan, with the sizes of its blobs.
         slots: How many tasks run at once; what the environment says when None.
         share_bytes: Size of data files at which a share ends; None for what `default_share_bytes` says.
     """
@@ -96,7 +113,12 @@ def default_share_bytes(plan: ScanPlan, slots: int) -> int:
 
 
 def _part_read(plan: ScanPlan) -> float:
-    """How much of its files a scan reads, 1/8 to 1, by the number of fields: nothing tells their sizes."""
+    """How much of its files a scan reads, 1/8 to 1, by the number of fields: nothing tells their sizes.
+
+    Blobs, which are counted where they are read, are nearly all of a file.
+    """
+    if blob_field_ids(plan.read_schema):
+        return 1.0
     read = {field.id for field in plan.read_schema.walk()}
     stored = [number for part in plan.fragments[:1] for file in part.fragment.files for number in file.fields]
     return max(_LEAST_PART, sum(number in read for number in stored) / max(1, len(stored)))
@@ -156,11 +178,13 @@ def bytes_to_read(plan: FragmentPlan) -> int:
 
 
 def _batch_rows(group: Sequence[FragmentPlan]) -> int:
-    """Rows of about 16 MiB of data files."""
+    """Rows of about 16 MiB of data files; one row at least, where blobs beside them are counted."""
     fragments = {plan.fragment.id: plan.fragment for plan in group}.values()
     rows = sum(fragment.physical_rows for fragment in fragments)
     size = sum(fragment.data_bytes for fragment in fragments)
-    return max(_LEAST_ROWS, min(BATCH_ROWS, _BATCH_BYTES * rows // size)) if size else BATCH_ROWS
+    has_blobs = any(file.side_bytes for fragment in fragments for file in fragment.all_files)
+    least = 1 if has_blobs else _LEAST_ROWS
+    return max(least, min(BATCH_ROWS, _BATCH_BYTES * rows // size)) if size else BATCH_ROWS
 
 
 def _slots_here() -> int:

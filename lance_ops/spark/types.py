@@ -218,7 +218,7 @@ def is_shown_as_text(kind: pa.DataType) -> bool:
     """Whether Spark reads values of a type as strings that stand for them: times, and decimals too long."""
     if pat.is_decimal(kind):
         scale = max(kind.scale, 0)
-        return max(kind.precision + scale - kind.scale, scale) > MAX_DECIMAL_DIGITS
+        return bool(max(kind.precision + scale - kind.scale, scale) > MAX_DECIMAL_DIGITS)
     return bool(pat.is_time(kind))
 
 

@@ -122,7 +122,9 @@ def test_blobs_named_relative_to_a_base_stay_so(folder: str, tmp_path: Path) -> 
         lo.compact(uri)
 
 
-@pytest.mark.parametrize("way", ["append", "add_columns", "merge", "merge_insert", "compact"])
+@pytest.mark.parametrize(
+    "way", ["append", "add_columns", "merge", "merge_insert", "compact", "replace_columns", "update_all"]
+)
 def test_every_way_in_names_external_blobs_by_their_base(way: str, tmp_path: Path) -> None:
     (tmp_path / "ext").mkdir()
     (tmp_path / "ext" / "b.bin").write_bytes(b"external")
@@ -131,6 +133,8 @@ def test_every_way_in_names_external_blobs_by_their_base(way: str, tmp_path: Pat
     full = pa.table({"id": range(3), "blob": blobs})
     base = [lance.DatasetBasePath((tmp_path / "ext").as_uri(), name="external", id=1)]
     start = full.select(["id"]) if way in ("add_columns", "merge") else full.slice(0, 0)
+    if way in ("replace_columns", "update_all"):
+        start = full.set_column(1, full.field("blob"), lance.blob_array([b"old"] * 3))
     lance.write_dataset(start, uri, data_storage_version="2.2", initial_bases=base)
     if way == "append":
         lo.append(uri, full)
@@ -140,6 +144,10 @@ def test_every_way_in_names_external_blobs_by_their_base(way: str, tmp_path: Pat
         lo.add_columns(uri, full.select(["blob"]))
     elif way == "merge":
         lo.merge(uri, full, "id")
+    elif way == "replace_columns":
+        lo.replace_columns(uri, full.select(["blob"]))
+    elif way == "update_all":
+        lo.merge_insert(uri, full, "id", when_matched="update_all")
     else:
         for number in range(2):
             lo.append(uri, full.slice(number, 2 - number))
@@ -150,6 +158,17 @@ def test_every_way_in_names_external_blobs_by_their_base(way: str, tmp_path: Pat
     found = dataset.scanner(blob_handling="all_binary").to_table()["blob"].to_pylist()
     assert b"external" in found
     assert b"inline" in found
+    assert b"old" not in found
+
+
+def test_a_commit_of_fragments_counts_the_bytes_of_blobs(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    lo.write_dataset(_rows([b"a"]), uri, data_storage_version="2.2")
+    parts = lo.write_fragments(_rows(VALUES), uri)
+    plan = lo.commit(uri, lo.operations.Append(parts), 1, dry_run=True)
+    beside = sum(path.stat().st_size for path in _side_files(uri))
+    assert beside == 170_000 + (5 << 20)
+    assert plan.bytes == beside + sum(file.size_bytes for part in parts for file in part.files)
 
 
 @pytest.mark.parametrize("name", ["inline_size", "dedicated_size", "pack_file_size"])

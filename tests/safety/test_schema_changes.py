@@ -180,3 +180,50 @@ def test_an_operation_beside_a_schema_change_gives_one_of_both_orders(operation,
         known = (CommitConflictError, SchemaMismatchError, type(expected["theirs first"]()))
         assert isinstance(error, known)
         assert found == expected["theirs alone"]()
+
+
+def others() -> pa.Table:
+    """Rows whose columns have the field ids of `x` and `s`."""
+    numbers = range(50, 55)
+    return pa.table(
+        {
+            "i": pa.array(numbers, pa.int64()),
+            "salary": pa.array([n * 100.0 for n in numbers]),
+            "t": pa.array([{"c": n + 1000, "d": 7.0} for n in numbers]),
+        }
+    )
+
+
+def overwrite(uri: str) -> None:
+    lo.write_dataset(others(), uri, mode="overwrite")
+
+
+def overwrite_and_restore(uri: str) -> None:
+    version = lo.dataset(uri).version
+    lance.write_dataset(others(), uri, mode="overwrite")
+    lo.restore(uri, version)
+
+
+def overwrite_in_another_order(uri: str) -> None:
+    overwrite(uri)
+    lance.write_dataset(table(50, 55).select(["x", "i", "s"]), uri, mode="overwrite")
+
+
+OVERWRITES = [overwrite, overwrite_and_restore, overwrite_in_another_order]
+OVERWRITE_CASES = [
+    pair
+    for number, pair in enumerate(product(OPERATIONS, OVERWRITES))
+    if ALL or pair[0] == "commit of fragments" or number % 5 == 0
+]
+
+
+@pytest.mark.parametrize(("operation", "others_do"), OVERWRITE_CASES)
+def test_what_began_before_an_overwrite_is_refused(operation, others_do, template, tmp_path):
+    """Its field ids begin at 0, as with pylance: files from before would show values of other columns."""
+    uri, alone = str(tmp_path / "t.lance"), str(tmp_path / "alone.lance")
+    shutil.copytree(template, uri)
+    shutil.copytree(template, alone)
+    with pytest.raises(CommitConflictError):
+        OPERATIONS[operation](uri, committer=Late(lambda: others_do(uri)))
+    others_do(alone)
+    assert contents(uri) == contents(alone)

@@ -2,12 +2,14 @@
 
 from decimal import Decimal
 
+import lance
 import pyarrow as pa
 import pytest
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.spark.changes import changes_dataframe
+from tests.table.test_former_values import table as column_table
 
 pytestmark = pytest.mark.spark
 
@@ -40,6 +42,28 @@ def test_it_is_the_feed_of_one_process(spark, tmp_path, stable):
         assert df.rdd.getNumPartitions() >= local.num_rows // 8
     counts = df.groupBy("_change_type").count().collect()
     assert {row[0]: row[1] for row in counts}["delete"] == (2 if stable else 14)
+
+
+@pytest.mark.peer
+def test_columns_that_were_cast_dropped_and_added_again_are_those_of_one_process(spark, tmp_path):
+    """Executors get what became of the columns: values of a dropped one show under no other name."""
+    uri = str(tmp_path / "t")
+    lo.write_dataset(column_table(), uri, enable_stable_row_ids=True, max_rows_per_file=4)
+    lo.alter_columns(uri, {"path": "x", "name": "z", "data_type": pa.float32()})
+    lance.dataset(uri).drop_columns(["s.a", "l"])
+    lo.add_columns(uri, {"l": "i + 100", "x": "i * 7"})
+    lo.delete(uri, "i >= 4")
+    lo.update(uri, {"i": "i + 0"}, "i < 2")
+    local = lo.dataset(uri).changes(1).read_all()
+    found = changes_dataframe(spark, uri, 1, rows_per_partition=3).collect()
+    keys = [(row["i"], row["_change_type"]) for row in local.to_pylist()]
+    assert sorted((row.i, row["_change_type"]) for row in found) == sorted(keys)
+    for row in found:
+        is_old = row["_change_type"] in ("delete", "update_preimage")
+        assert row.z == row.i * 0.5
+        assert row.s.asDict() == {"b": f"b{row.i}"}
+        assert row.l == (None if is_old else row.i + 100)
+        assert row.x == (None if is_old else row.i * 7)
 
 
 def test_nothing_changed_and_what_cannot_be_told(spark, tmp_path):

@@ -14,11 +14,19 @@ import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, PredicateError, VersionNotFoundError
 from lance_ops.file.schema.model import Schema
 from lance_ops.spark import read_dataset
-from lance_ops.spark.shares import bytes_to_read, cut_fragments, cut_scan, group_fragments
+from lance_ops.spark.shares import (
+    Share,
+    bytes_to_read,
+    cut_fragments,
+    cut_scan,
+    group_fragments,
+    with_blob_sizes,
+)
 from lance_ops.spark.types import arrow_schema, spark_schema
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.plan import FragmentPlan
+from tests.safety.stream_histories import query
 from tests.support.arrays import ALL_2_0_TYPES, random_array
 
 ROWS = 300_000
@@ -112,6 +120,32 @@ def test_every_row_is_in_one_piece(sizes, share):
         assert all(left[1] == right[0] for left, right in pairwise(spans))
     pieces = cut_fragments(plans, share)
     assert [part for group in group_fragments(pieces, share) for part in group] == pieces
+
+
+def test_bytes_of_blobs_count_where_they_are_read(tmp_path):
+    """They lie beside the data files, of which they are a thousandth part."""
+    uri = str(tmp_path / "t.lance")
+    schema = pa.schema([pa.field("i", pa.int64()), lance.blob_field("b")])
+    blobs = lance.blob_array([bytes([n]) * (1 << 20) for n in range(12)])
+    lo.write_dataset(pa.table({"i": range(12), "b": blobs}, schema=schema), uri, data_storage_version="2.2")
+    dataset = lo.dataset(uri)
+
+    def shares(*columns: str) -> list[Share]:
+        scan = with_blob_sizes(dataset.scanner(list(columns)).plan, dataset.bases)
+        return cut_scan(scan, slots=2, share_bytes=3 << 20)
+
+    assert len(shares("i")) == 1
+    assert len(shares("b")) == len(shares("i", "b")) == 4
+    assert {share.batch_rows for share in shares("b")} == {15}
+    found = [
+        row["i"]
+        for share in shares("i", "b")
+        for batch in share.read(dataset, arrow_schema(spark_schema(dataset.scanner(["i", "b"]).schema)))
+        for row in batch.to_pylist()
+    ]
+    assert found == list(range(12))
+    source = query(uri, mode="append", starting_version=1, max_bytes=3 << 20)
+    assert [len(epoch) for epoch in source.drain()] == [2, 2, 2, 2, 2, 2]
 
 
 def test_candidates_of_an_index_are_cut_too():

@@ -39,6 +39,16 @@ def reuse(uri: str, name: str) -> None:
     peer(uri).add_columns({name: "cast(i * 100 as double)"})
 
 
+def others(name: str) -> pa.Table:
+    """Rows with another column at the place, and so under the field id, of `x`."""
+    numbers = range(100, 108)
+    return pa.table({"i": pa.array(numbers, pa.int64()), name: pa.array([n * 9.0 for n in numbers])})
+
+
+def overwrite(uri: str, name: str) -> None:
+    lance.write_dataset(others(name), uri, mode="overwrite")
+
+
 CHANGES = {
     "id reused": (lambda uri: reuse(uri, "salary"), "salary", lambda n: None),
     "id and name reused": (lambda uri: reuse(uri, "x"), "x", lambda n: None),
@@ -85,6 +95,17 @@ CHANGES = {
         lambda n: n * 0.5,
     ),
     "compaction": (lo.compact, "x", lambda n: n * 0.5),
+    "overwrite with other columns": (lambda uri: overwrite(uri, "salary"), "salary", lambda n: None),
+    "overwrite by lance_ops": (
+        lambda uri: lo.write_dataset(others("salary"), uri, mode="overwrite"),
+        "salary",
+        lambda n: None,
+    ),
+    "overwrite and restore": (
+        lambda uri: (overwrite(uri, "salary"), lo.restore(uri, 1)),
+        "x",
+        lambda n: n * 0.5,
+    ),
 }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lance_ops.errors import FormatError, InvalidArgumentError, NotFoundError
+from lance_ops.file.io.side_files import list_side_files
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.blob_fields import is_blob_v2
 from lance_ops.file.schema.model import Field, Schema
@@ -18,6 +19,7 @@ from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.side_sizes import blob_field_ids, may_have_side_files
 from lance_ops.table.transaction.operations import (
     Append,
     CreateIndex,
@@ -58,7 +60,7 @@ class CheckedFiles:
 
     Attributes:
         files: Data and deletion files.
-        size: Their bytes; of deletion files not.
+        size: Their bytes, with the blobs beside them; of deletion files not.
     """
 
     files: int = 0
@@ -179,6 +181,8 @@ def _check_file(task: CheckTask, file: DataFile, held: set[int]) -> int:
         raise _wrong(task, what, where)
     held.update(field_id for field_id in file.fields if field_id >= 0)
     _check_columns(task, reader, columns, where)
+    if may_have_side_files(file, blob_field_ids(task.schema)):
+        size += sum(found for _, found in list_side_files(store, path))
     return size
 
 
@@ -186,7 +190,6 @@ def _check_columns(task: CheckTask, reader: FileReader, columns: dict[int, int],
     own = {index: number for number, index in reader.layout.assign_columns(reader.schema).items()}
     theirs = {node.id: node for node in reader.schema.walk()}
     wanted = {node.id: node for node in task.schema.walk()}
-    siblings = {(node.parent_id, node.name): node.id for node in wanted.values()}
     opaque = {node.id for top in task.schema.walk() if is_blob_v2(top) for node in top.walk()}
     for number, index in columns.items():
         field = wanted.get(number)
@@ -200,11 +203,13 @@ def _check_columns(task: CheckTask, reader: FileReader, columns: dict[int, int],
                 f"column {_path(task, number)} is {field.logical_type}, in a data file {found.logical_type}"
             )
             raise _wrong(task, what, where)
-        other = siblings.get((field.parent_id, found.name), number)
-        if number not in opaque and found.name != field.name and other != number:
-            # A renamed column keeps its id; under the name of another one it is most likely that one.
-            what = f"column {_path(task, number)} is called {found.name!r} in a data file, as another one is"
-            raise _wrong(task, what, where)
+        other = None if number in opaque else _other_name(found, theirs, field, wanted)
+        if other is not None:
+            # Written for another version: an overwrite gives field ids from 0, and pylance gives those of
+            # dropped columns again.
+            what = f"column {_path(task, number)} is called {other!r} in a data file"
+            hint = "commit it with the read_version that it was written for, or write it again for this one"
+            raise _wrong(task, what, where, hint=hint)
         # In the file they may be null, so that only the values can tell.
         if not field.nullable and found.nullable and field.parent_id < 0:
             part = Schema((found,))
@@ -213,6 +218,26 @@ def _check_columns(task: CheckTask, reader: FileReader, columns: dict[int, int],
                 raise _wrong(
                     task, f"column {_path(task, number)} has {nulls:,} nulls and may have none", where
                 )
+
+
+def _other_name(found: Field, theirs: dict[int, Field], field: Field, wanted: dict[int, Field]) -> str | None:
+    """The name of a column or of a member above it in a data file, where it is another one in the schema."""
+    there: Field | None = found
+    here: Field | None = field
+    while there is not None and here is not None:
+        above = wanted.get(here.parent_id)
+        # Writers name the items of lists and maps as they like.
+        is_named = above is None or (
+            above.logical_type == "struct" and not _is_map(wanted.get(above.parent_id))
+        )
+        if is_named and there.name != here.name:
+            return there.name
+        there, here = theirs.get(there.parent_id), above
+    return None
+
+
+def _is_map(field: Field | None) -> bool:
+    return field is not None and field.logical_type == "map"
 
 
 def _is_same(found: Field, wanted: Field) -> bool:
@@ -233,10 +258,12 @@ def _path(task: CheckTask, number: int) -> str:
     return repr(task.schema.path(number))
 
 
-def _wrong(task: CheckTask, what: str, path: str | None) -> InvalidArgumentError:
+def _wrong(
+    task: CheckTask, what: str, path: str | None, *, hint: str = "write the fragment again, for this dataset"
+) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"fragment {task.fragment.id} cannot be committed: {what}",
         path=path,
         field="fragments",
-        hint="write the fragment again, for this dataset",
+        hint=hint,
     )

@@ -47,7 +47,7 @@ class CommitPlan:
         version: The version that it goes by; 0 when it creates the dataset.
         operation: What would be committed.
         files: New files that were looked at.
-        bytes: Of the data files among them.
+        bytes: Of the data files among them, with the blobs beside them.
     """
 
     uri: str

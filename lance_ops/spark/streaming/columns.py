@@ -1,17 +1,20 @@
 """Columns of a stream, which keeps its schema while the dataset's may change."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from lance_ops.errors import LanceOpsError, SchemaMismatchError
 from lance_ops.file.schema.field_path import format_field_path
+from lance_ops.file.schema.model import Field
 from lance_ops.spark.convert import to_spark
 from lance_ops.spark.types import arrow_schema, spark_schema
 from lance_ops.table.changes import CHANGE_TYPE, COMMIT_VERSION
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.former_values import FormerColumn
 from lance_ops.table.history.field_history import find_origins
 
 COMMIT_TIMESTAMP = "_commit_timestamp"
@@ -47,6 +50,30 @@ def split_changes(schema: StructType) -> tuple[StructType, StructType]:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """A column of a stream in one version.
+
+    Attributes:
+        name: There.
+        former: How its values become those of the stream; None where they are alike.
+    """
+
+    name: str
+    former: FormerColumn | None = None
+
+    def values(self, column: pa.Array) -> pa.Array:
+        """Values of the version in the type that the column of the stream is made from."""
+        if self.former is None:
+            return column
+        converted = self.former.convert(pa.chunked_array([column]), self.former.now.to_arrow().type)
+        return converted.combine_chunks()
+
+
+Sources = tuple[SourceColumn | None, ...]
+"""Columns of a version for those of a stream; None for one that the version does not have yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class StreamColumns:
     """The columns of a stream, found again in each version.
 
@@ -59,6 +86,8 @@ class StreamColumns:
     rows: StructType
     ids: dict[str, int]
     version: int
+    # Origins of fields by the version's fields: a stream that catches up meets the same ones often.
+    _origins: dict[Any, Mapping[int, int]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, dataset: Dataset, rows: StructType) -> "StreamColumns":
@@ -67,7 +96,7 @@ class StreamColumns:
         Raises:
             SchemaMismatchError: The version lacks some.
         """
-        known = {field.name: field.id for field in dataset.lance_schema.fields}
+        known = {top.name: top.id for top in dataset.lance_schema.fields}
         missing = [name for name in rows.fieldNames() if name not in known]
         if missing:
             lines = [f"{name}: the dataset has no such column" for name in missing]
@@ -79,19 +108,27 @@ class StreamColumns:
         """The rows, as Spark takes them."""
         return arrow_schema(self.rows)
 
-    def names_in(self, dataset: Dataset) -> tuple[str | None, ...]:
-        """What the columns are called in a version; None for one that it does not have yet.
+    def sources_in(self, dataset: Dataset) -> Sources:
+        """The columns of a version; None for one that it does not have yet.
+
+        A column of an older version is the same under another name or type: its values are cast, null where
+        one does not fit. A column that was dropped has no successor.
 
         Raises:
             SchemaMismatchError: A column is gone, or of another type; lists every one.
         """
-        found: list[str | None] = []
+        found: list[SourceColumn | None] = []
         problems: list[str] = []
-        for field in self.rows.fields:
-            name = self._find(field, dataset)
-            if name is None and (dataset.version >= self.version or not field.nullable):
-                problems.append(f"{field.name}: version {dataset.version} has no such column of this type")
-            found.append(name)
+        own = self._own(dataset)
+        for column in self.rows.fields:
+            source = self._find(column, dataset, own)
+            may_lack = column.nullable and dataset.version < self.version
+            unproven = own is None and column.name in dataset.lance_schema.names
+            if source is None and not (may_lack and not unproven):
+                problems.append(f"{column.name}: version {dataset.version} has no such column of this type")
+            elif source is not None and source.former is not None and not column.nullable:
+                problems.append(f"{column.name}: version {dataset.version} has it of another type")
+            found.append(source)
         if problems:
             raise SchemaMismatchError(
                 "columns of the stream changed; start the query again, with the option columns if some are "
@@ -101,30 +138,63 @@ class StreamColumns:
             )
         return tuple(found)
 
-    def _find(self, field: StructField, dataset: Dataset) -> str | None:
-        names: list[str] = [field.name]
-        same_field = dataset.lance_schema.by_id(self.ids[field.name])
-        if same_field is not None and same_field.parent_id < 0 and self._was_renamed(field.name, dataset):
-            names.append(same_field.name)
-        for name in names:
-            if name in dataset.lance_schema.names:
-                kind = spark_schema(dataset.scanner([format_field_path([name])]).schema)[0].dataType
-                if kind.simpleString() == field.dataType.simpleString():
-                    return name
-        return None
-
-    def _was_renamed(self, name: str, dataset: Dataset) -> bool:
-        """Whether the field id of a column means that column in a version that lacks its name."""
-        if name in dataset.lance_schema.names or dataset.version == self.version:
-            return True
+    def _own(self, dataset: Dataset) -> Dataset | None:
+        """The version that the schema is from, where it is needed; None when it was cleaned away."""
+        if dataset.version == self.version or all(
+            self._is_same(column, dataset) for column in self.rows.fields
+        ):
+            return dataset
         try:
-            own = dataset.checkout_version(self.version)
+            return dataset.checkout_version(self.version)
         except LanceOpsError:
-            # Cleaned away: nothing proves that the id was not given to another column.
-            return False
-        old, new = sorted((own, dataset), key=lambda item: item.version)
-        origins = find_origins(old, new, lambda version: new.read_transaction(version).operation)
-        return origins.get(self.ids[name]) == self.ids[name]
+            return None
+
+    def _is_same(self, column: StructField, dataset: Dataset) -> bool:
+        """Whether a version has the column under its name, id and type."""
+        named = _top(dataset, column.name)
+        return named is not None and named.id == self.ids[column.name] and _has_type(column, dataset)
+
+    def _find(self, column: StructField, dataset: Dataset, own: Dataset | None) -> SourceColumn | None:
+        if self._is_same(column, dataset):
+            return SourceColumn(column.name)
+        if own is None:
+            # Nothing is left to tell what became of columns, so that names have to do.
+            return SourceColumn(column.name) if _has_type(column, dataset) else None
+        wanted = self.ids[column.name]
+        origins = self._origins_of(own, dataset)
+        if dataset.version < self.version:
+            before = next((top for top in dataset.lance_schema.fields if top.id == origins.get(wanted)), None)
+            if before is None:
+                return None
+            former = FormerColumn(before, own.lance_schema.field(format_field_path([column.name])), origins)
+            return SourceColumn(before.name, None if former.is_same else former)
+        after = next((top for top in dataset.lance_schema.fields if origins.get(top.id) == wanted), None)
+        if after is None or not _has_type(column, dataset, after.name):
+            return None
+        return SourceColumn(after.name)
+
+    def _origins_of(self, own: Dataset, dataset: Dataset) -> Mapping[int, int]:
+        """Field ids of the older of two versions by those of the newer one."""
+        key = (dataset.version < self.version, dataset.lance_schema.fields)
+        if key not in self._origins:
+            old, new = sorted((own, dataset), key=lambda item: item.version)
+            self._origins[key] = find_origins(
+                old, new, lambda version: new.read_transaction(version).operation
+            )
+        return self._origins[key]
+
+
+def _top(dataset: Dataset, name: str) -> Field | None:
+    return next((top for top in dataset.lance_schema.fields if top.name == name), None)
+
+
+def _has_type(column: StructField, dataset: Dataset, name: str | None = None) -> bool:
+    """Whether a version has a column, under its own name or another one, in the type of the stream."""
+    name = column.name if name is None else name
+    if _top(dataset, name) is None:
+        return False
+    kind = spark_schema(dataset.scanner([format_field_path([name])]).schema)[0].dataType
+    return bool(kind.simpleString() == column.dataType.simpleString())
 
 
 def wanted_columns(dataset: Dataset, columns: Sequence[str] | None) -> StructType:
@@ -139,22 +209,22 @@ def wanted_columns(dataset: Dataset, columns: Sequence[str] | None) -> StructTyp
 
 
 def spark_batch(
-    batch: pa.RecordBatch, names: Sequence[str | None], schema: pa.Schema, extra: Sequence[pa.Scalar]
+    batch: pa.RecordBatch, sources: Sources, schema: pa.Schema, extra: Sequence[pa.Scalar]
 ) -> pa.RecordBatch:
     """Rows of a version as rows of a stream.
 
     Args:
-        batch: With the columns of `names` that are none, in this order.
-        names: See `StreamColumns.names_in`.
+        batch: With the columns of `sources` that there are, in this order.
+        sources: See `StreamColumns.sources_in`.
         schema: See `StreamColumns.schema`.
         extra: Values of `CHANGE_FIELDS` for all rows; none in other modes.
     """
     read = iter(batch.columns)
     columns = [
-        pa.nulls(batch.num_rows, field.type) if name is None else next(read)
-        for name, field in zip(names, schema, strict=True)
+        pa.nulls(batch.num_rows, wanted.type) if source is None else source.values(next(read))
+        for source, wanted in zip(sources, schema, strict=True)
     ]
-    fields = [pa.field(field.name, column.type) for field, column in zip(schema, columns, strict=True)]
+    fields = [pa.field(wanted.name, column.type) for wanted, column in zip(schema, columns, strict=True)]
     rows = to_spark(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)), schema)
     if not extra:
         return rows

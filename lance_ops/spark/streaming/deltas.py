@@ -126,9 +126,9 @@ class Delta:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of data files of a row, about; at least 1."""
+        """Bytes of files of a row, about, with blobs beside data files; at least 1."""
         datasets = [part.new if isinstance(part, UpdatedRows) else part.dataset for part in self.parts]
-        fragments = [fragment for dataset in datasets for fragment in dataset.fragments]
+        fragments = [fragment for dataset in datasets for fragment in dataset.with_side_sizes().fragments]
         rows = sum(fragment.physical_rows for fragment in fragments)
         return max(1, sum(fragment.data_bytes for fragment in fragments) // max(1, rows))
 
@@ -153,11 +153,11 @@ class Delta:
             if first >= last:
                 continue
             if isinstance(part, ScannedRows):
-                names = columns.names_in(part.dataset)
+                sources = columns.sources_in(part.dataset)
                 commit = self.commit if tells_changes else None
                 most = max(1, partition_bytes // self.row_bytes)
                 for plans in part.plans(first, last, most):
-                    yield scan_share(part.dataset, names, plans, schema, commit, INSERT)
+                    yield scan_share(part.dataset, sources, plans, schema, commit, INSERT)
             elif isinstance(part, TakenRows):
                 yield from _taken(part, first, last, columns, schema, self.commit)
             else:
@@ -167,16 +167,16 @@ class Delta:
 def _taken(
     part: TakenRows, first: int, last: int, columns: StreamColumns, schema: pa.Schema, commit: Commit
 ) -> Iterator[Share]:
-    names = columns.names_in(part.dataset)
+    sources = columns.sources_in(part.dataset)
     for start in range(first, last, _TAKE_SHARE):
         rows = part.addresses[start : min(start + _TAKE_SHARE, last)]
-        yield TakeShare((side_of(part.dataset, names, rows),), (part.kind,), (rows,), schema, commit)
+        yield TakeShare((side_of(part.dataset, sources, rows),), (part.kind,), (rows,), schema, commit)
 
 
 def _updated(
     part: UpdatedRows, first: int, last: int, columns: StreamColumns, schema: pa.Schema, commit: Commit
 ) -> Iterator[Share]:
-    old, new = columns.names_in(part.old), columns.names_in(part.new)
+    old, new = columns.sources_in(part.old), columns.sources_in(part.new)
     for start in range(first, last, _TAKE_SHARE):
         rows = slice(start, min(start + _TAKE_SHARE, last))
         before, after = part.before[rows], part.after[rows]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.file.schema.model import Schema
-from lance_ops.spark.streaming.columns import CHANGE_FIELDS, spark_batch
+from lance_ops.spark.streaming.columns import CHANGE_FIELDS, Sources, spark_batch
 from lance_ops.spark.types import arrow_type
 from lance_ops.table.changes import UPDATE_AFTER, UPDATE_BEFORE
 from lance_ops.table.dataset import Dataset
@@ -53,16 +53,16 @@ class Side:
 
     Attributes:
         snapshot: Narrowed to what is read.
-        names: Columns, see `StreamColumns.names_in`.
+        sources: Columns, see `StreamColumns.sources_in`.
     """
 
     snapshot: Snapshot
-    names: tuple[str | None, ...]
+    sources: Sources
 
     @property
     def paths(self) -> list[str]:
         """The columns that there are."""
-        return [format_field_path([name]) for name in self.names if name is not None]
+        return [format_field_path([source.name]) for source in self.sources if source is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class ScanShare:
         extra = () if self.commit is None else self.commit.columns(self.kind)
         scan = Scan(self.side.snapshot, self.plan, batch_rows=BATCH_ROWS, threads=_THREADS)
         for batch in scan.to_batches():
-            yield spark_batch(batch, self.side.names, self.schema, extra)
+            yield spark_batch(batch, self.side.sources, self.schema, extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class TakeShare:
                 rows = addresses[start : start + _TAKE_ROWS]
                 table = take_rows(side.snapshot, _projection(side), rows, RowKey.ADDRESS)
                 for batch in _batches(table):
-                    yield spark_batch(batch, side.names, self.schema, self.commit.columns(kind))
+                    yield spark_batch(batch, side.sources, self.schema, self.commit.columns(kind))
 
 
 Share = ScanShare | TakeShare
@@ -124,23 +124,23 @@ Share = ScanShare | TakeShare
 
 def scan_share(
     dataset: Dataset,
-    names: tuple[str | None, ...],
+    sources: Sources,
     plans: Sequence[FragmentPlan],
     schema: pa.Schema,
     commit: Commit | None,
     kind: str,
 ) -> ScanShare:
     """A share that reads fragments, or parts of them, of a version."""
-    side = Side(dataset.narrowed((), Schema(())), names)
+    side = Side(dataset.narrowed((), Schema(())), sources)
     plan = replace(dataset.scanner(side.paths).plan, fragments=tuple(plans))
     return ScanShare(side, plan, schema, commit, kind)
 
 
-def side_of(dataset: Dataset, names: tuple[str | None, ...], addresses: Addresses) -> Side:
+def side_of(dataset: Dataset, sources: Sources, addresses: Addresses) -> Side:
     """A version as far as some of its rows need it."""
     wanted = {int(number) for number in np.unique(addresses >> np.uint64(32))}
     fragments = [fragment for fragment in dataset.fragments if fragment.id in wanted]
-    return Side(dataset.narrowed(fragments), names)
+    return Side(dataset.narrowed(fragments), sources)
 
 
 def updated_share(

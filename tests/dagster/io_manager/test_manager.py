@@ -88,6 +88,31 @@ def test_an_input_has_the_type_of_its_parameter(manager, instance, kind, is_it):
     assert isinstance(met[0], is_it)
 
 
+def test_a_frame_keeps_categories_nullable_types_and_a_named_index(manager, instance):
+    frame = pd.DataFrame(
+        {
+            "level": pd.Categorical(["low", None, "low"], ["low", "high", "unused"]),
+            "whole": pd.array([2**53 + 1, None, 3], "Int64"),
+            "flag": pd.array([True, None, False], "boolean"),
+        },
+        index=pd.Index([7, 5, 6], name="id"),
+    )
+    met = []
+
+    @dg.asset
+    def prices() -> pd.DataFrame:
+        return frame
+
+    @dg.asset
+    def sums(prices: pd.DataFrame) -> pd.DataFrame:
+        met.append(prices)
+        return prices
+
+    for _ in range(2):
+        assert run([prices, sums], manager, instance).success
+        pd.testing.assert_frame_equal(met.pop(), frame)
+
+
 def test_a_partition_is_replaced_in_one_commit_and_read_alone(tmp_path, manager, instance):
     given = {"mon": [1, 2], "tue": [3]}
     read = {}

@@ -373,3 +373,26 @@ def test_a_run_that_is_killed_leaves_nothing_twice_and_nothing_forgotten(tmp_pat
     assert len({row.key for row in rows}) == len(rows)
     assert {row.dataset for row in rows} == set(names)
     assert not list(ledger.journal.entries())
+
+
+def test_a_run_deletes_nothing_behind_links_and_loses_no_row(fleet):
+    """Tables below one root that share folders: by a link out of the table, and by a link to the table."""
+    victim, mine = fleet / "a.lance", fleet / "b.lance"
+    moved = [victim / "data" / file.name for file in (mine / "data").iterdir()]
+    for file in moved:
+        (mine / "data" / file.name).rename(file)
+    (mine / "data").rmdir()
+    (mine / "data").symlink_to(victim / "data", target_is_directory=True)
+    (fleet / "again.lance").symlink_to(fleet / "indexed.lance", target_is_directory=True)
+    names = ("a.lance", "b.lance", "indexed.lance", "fine.lance")
+    before = {name: ids(str(fleet / name)) for name in names}
+    for _ in range(2):
+        done = run_fleet(policy(fleet))
+        assert done.complete, [row for row in done.rows if row.error]
+    assert {name: ids(str(fleet / name)) for name in names} == before
+    assert ids(str(fleet / "again.lance")) == before["indexed.lance"]
+    assert len(lo.dataset(str(mine)).fragments) == 1
+    # Of the table behind the link, the run removes what it replaced; of the other one nothing.
+    assert all(file.is_file() for file in moved)
+    removed = {row.dataset: row.bytes_freed for row in done.rows if row.operation == "cleanup"}
+    assert not removed.get("b.lance")

@@ -12,6 +12,7 @@ from lance.fragment import write_fragments as peer_write_fragments
 
 import lance_ops as lo
 from lance_ops.errors import (
+    CommitConflictError,
     DatasetExistsError,
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -224,8 +225,32 @@ def test_columns_that_were_renamed_pass(uri):
     lo.write_dataset(pa.table({"a": [0], "b": [0]}), uri)
     parts = lo.write_fragments(pa.table({"a": [1, 2], "b": [10, 20]}), uri)
     lance.dataset(uri).alter_columns({"path": "a", "name": "c"})
-    lo.commit(uri, Append(parts), 2)
+    with pytest.raises(InvalidArgumentError, match=r"'c' is called 'a' in a data file.*read_version"):
+        lo.commit(uri, Append(parts), 2)
+    lo.commit(uri, Append(parts), 1)
     assert peer_table(uri).to_pydict() == {"c": [0, 1, 2], "b": [0, 10, 20]}
+
+
+MEMBERS = pa.struct([("p", pa.int64()), ("q", pa.list_(pa.int64()))])
+OTHER_MEMBERS = pa.struct([("p", pa.int64()), ("z", pa.list_(pa.int64()))])
+
+
+@pytest.mark.parametrize("by", [lance.write_dataset, lo.write_dataset])
+@pytest.mark.parametrize(("names", "members"), [("a salary s", MEMBERS), ("a b s", OTHER_MEMBERS)])
+def test_fragments_of_before_an_overwrite_show_their_values_under_no_other_name(uri, by, names, members):
+    """Also where they are committed as if they were written for the version after it."""
+    old = pa.table({"a": [1], "b": [10.0], "s": pa.array([{"p": 1, "q": [2]}], MEMBERS)})
+    lo.write_dataset(old, uri)
+    parts = lo.write_fragments(old, uri)
+    new = pa.table([[7], [700.0], pa.array([None], members)], names=names.split())
+    by(new, uri, mode="overwrite")
+    with pytest.raises(InvalidArgumentError, match=r"in a data file.*read_version"):
+        lo.commit(uri, Append(parts), 2)
+    with pytest.raises(CommitConflictError):
+        lo.commit(uri, Append(parts), 1)
+    assert peer_table(uri) == new
+    lo.commit(uri, Append(lo.write_fragments(new, uri)), 2)
+    assert peer_table(uri).num_rows == 2
 
 
 def test_of_two_transactions_that_create_one_does(uri):

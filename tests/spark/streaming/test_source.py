@@ -18,6 +18,8 @@ from lance_ops.errors import (
 )
 from lance_ops.spark.streaming.options import source_options
 from tests.safety.stream_histories import check_history, query, rows
+from tests.table.test_former_values import CHANGES as COLUMN_CHANGES
+from tests.table.test_former_values import table as column_table
 
 
 def ids(delivered) -> list[int]:
@@ -223,6 +225,72 @@ def test_columns_may_come_and_a_column_of_the_stream_may_not_go(uri):
     lo.append(uri, rows(20, 1).drop_columns(["v"]).append_column("w", pa.array([0], pa.int64())))
     with pytest.raises(SchemaMismatchError, match="v: version"):
         wide.everything()
+
+
+DIFFERENT_COLUMNS = sorted(set(COLUMN_CHANGES) - {"id and name reused", "restore", "compaction"})
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("change", DIFFERENT_COLUMNS)
+def test_rows_of_older_versions_have_the_values_of_what_their_columns_became(tmp_path, change):
+    """Cast where the type changed, and none of a column that was dropped, whatever has its id or name now."""
+    alter, column, expected = COLUMN_CHANGES[change]
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(column_table(), uri, enable_stable_row_ids=True, max_rows_per_file=4)
+    lo.update(uri, {"i": "i + 0"}, "i < 2")
+    alter(uri)
+    told = query(uri, mode="changes", starting_version=1, columns=(column, "i")).everything()
+    older = [row for row in told if row["_commit_version"] <= 2]
+    assert {row["_change_type"] for row in older} == {"insert", "update_preimage", "update_postimage"}
+    assert all(row[column] == expected(row["i"]) for row in older)
+    assert {row["i"] for row in older} == set(range(8))
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize(
+    ("change", "goes_on"),
+    [
+        ("rename", True),
+        ("compaction", True),
+        ("cast", False),
+        ("two casts", True),
+        ("id reused", False),
+        ("name and type reused", False),
+    ],
+)
+def test_a_stream_goes_on_over_what_leaves_its_columns_what_they_are(tmp_path, change, goes_on):
+    changes = {
+        **COLUMN_CHANGES,
+        "name and type reused": (
+            lambda uri: (lo.drop_columns(uri, ["x"]), lo.add_columns(uri, {"x": "i * 2.5"})),
+            "x",
+            None,
+        ),
+    }
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(column_table(), uri, max_rows_per_file=4)
+    stream = query(uri, starting_version=1, columns=("i", "x"), skip_change_commits=True)
+    assert len(stream.everything()) == 8
+    changes[change][0](uri)
+    lo.append(uri, lo.dataset(uri).to_table().slice(0, 3))
+    if goes_on:
+        assert [row["x"] for row in stream.everything()] == [0.0, 0.5, 1.0]
+    else:
+        with pytest.raises(SchemaMismatchError, match="x: version"):
+            stream.everything()
+
+
+def test_an_older_type_that_nothing_tells_of_any_more_is_an_error_and_not_null(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(column_table(), uri)
+    lo.alter_columns(uri, {"path": "x", "data_type": pa.float32()})
+    stream = query(uri, starting_version=1, columns=("i", "x"), max_versions=1)
+    assert stream.plan()
+    lo.append(uri, lo.dataset(uri).to_table())
+    dataset = lo.dataset(uri)
+    dataset.store.delete(dataset.checkout_version(2).location.path)
+    with pytest.raises(SchemaMismatchError, match="x: version 1"):
+        stream.read()
 
 
 # Options
