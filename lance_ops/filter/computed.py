@@ -42,7 +42,7 @@ def is_nullable(expression: Expression, schema: pa.Schema) -> bool:
             return all(is_nullable(operand, schema) for operand in operands)
         case Case(branches, otherwise):
             return any(is_nullable(value, schema) for value in (*(then for _, then in branches), otherwise))
-        case Function(name) if name != "||":
+        case Function(name) if name not in ("||", "round"):
             return True
         case _:
             return any(is_nullable(part, schema) for part in expression.children())

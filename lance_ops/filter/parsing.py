@@ -43,8 +43,8 @@ def parse_value(
             a column, such as `0` or `unit price`, means that column, as in pylance.
         schema: The columns that it may name.
         hint: The type that is wanted, for numbers and texts without a type of their own.
-        narrow: Compute numbers beside a column in the type of the column, as the peer does: `i + 1` of an
-            int32 column is an int32. Else they are computed in 64 bits.
+        narrow: Where the whole expression is a column and a number, compute in the type of the column, as the
+            peer does: `i + 1` of an int32 column is an int32. Else numbers have 64 bits.
 
     Raises:
         PredicateError: See `parse_filter`.

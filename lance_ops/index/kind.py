@@ -194,10 +194,7 @@ class IndexKind(ABC):
     """Whether `remap` looks at the new rows, since what the files hold cannot be moved."""
 
     one_segment_after_updates: ClassVar[bool] = False
-    """Whether segments are written anew once an update has taken rows out of them.
-
-    Release 14.0.2 of the peer still finds these there, by what they held before.
-    """
+    """Whether segments are written anew after updates: release 14.0.2 of the peer finds old values there."""
 
     keeps_gone_rows: ClassVar[bool] = False
     """Whether a remap, by lance_ops or the peer, may leave names of rows that it removed in their places."""
@@ -223,9 +220,7 @@ class IndexKind(ABC):
         del field
         if given:
             raise InvalidArgumentError(
-                f"{self.name} has no parameter {next(iter(given))!r}",
-                field="parameters",
-                hint="leave it out",
+                f"{self.name} has no parameter {next(iter(given))!r}", field="parameters", hint="leave it out"
             )
         return {}
 

@@ -96,22 +96,60 @@ def resolve_arithmetic(scope: Scope, node: exp.Expr, hint: pa.DataType | None) -
     """`+ - * / %`."""
     # Literals beside a float or decimal column count in its type; integers keep 64 bits, lest they overflow.
     passed = hint if hint is not None and (pat.is_floating(hint) or pat.is_decimal(hint)) else None
-    left, right = (scope.expression(side, passed) for side in (node.this, node.args["expression"]))
-    if scope.narrow:
-        left, right = _beside(left, right), _beside(right, left)
+    sides = node.this, node.args["expression"]
+    if scope.narrow and node is scope.syntax.root.unnest():
+        left, right = _outermost(scope, *sides)
+    else:
+        left, right = (scope.expression(side, passed) for side in sides)
     return _computed(scope, ARITHMETIC[type(node)], left, right, node)
 
 
-def _beside(expression: Expression, neighbour: Expression) -> Expression:
-    """A number in the type of the column beside it, if that can hold it."""
-    if not isinstance(expression, Literal) or not isinstance(neighbour, Column):
+def _outermost(scope: Scope, left_node: exp.Expr, right_node: exp.Expr) -> tuple[Expression, Expression]:
+    """Both sides of an expression, numbers in the type of the column that is the other side.
+
+    As in pylance, numbers anywhere else have 64 bits: in `abs(2 * i)`, `(i + 1) / 2` and `i + (j * 2)`. A
+    calculation with numbers alone counts as one behind a column, as in `i + (2 * 3)`, and not before it.
+    """
+    left = scope.expression(left_node)
+    if isinstance(left, Column) and _is_of_numbers(right_node):
+        return left, _counted_in(scope, right_node, left.type)
+    right = scope.expression(right_node)
+    if isinstance(right, Column) and _is_number_text(left_node.unnest()):
+        left = _as_number(left, right.type)
+    return left, right
+
+
+def _is_of_numbers(node: exp.Expr) -> bool:
+    """Whether it is a number, or a calculation with numbers alone."""
+    inner = node.unnest()
+    if type(inner) in ARITHMETIC:
+        return _is_of_numbers(inner.this) and _is_of_numbers(inner.args["expression"])
+    return _is_number_text(inner)
+
+
+def _counted_in(scope: Scope, node: exp.Expr, target: pa.DataType) -> Expression:
+    """A number, or a calculation with numbers, in a type."""
+    inner = node.unnest()
+    if type(inner) in ARITHMETIC:
+        left, right = (_counted_in(scope, side, target) for side in (inner.this, inner.args["expression"]))
+        return _computed(scope, ARITHMETIC[type(inner)], left, right, inner)
+    return _as_number(scope.expression(node), target)
+
+
+def _is_number_text(node: exp.Expr) -> bool:
+    """Whether a number is written there, perhaps with a sign; the constant that a cast gives is none."""
+    digits = node.this if isinstance(node, exp.Neg) else node
+    return isinstance(digits, exp.Literal) and not digits.is_string
+
+
+def _as_number(expression: Expression, target: pa.DataType) -> Expression:
+    """A number in a type, if that can hold it."""
+    if not isinstance(expression, Literal) or not is_number(expression.type) or not is_number(target):
         return expression
-    if not is_number(expression.type) or not is_number(neighbour.type) or expression.value is None:
-        return expression
-    if pat.is_floating(expression.type) and pat.is_integer(neighbour.type):
+    if pat.is_floating(expression.type) and pat.is_integer(target):
         # `i / 2.0` asks for fractions; the peer refuses such a number beside whole ones.
         return expression
-    return number_as(str(expression.value), neighbour.type) or expression
+    return number_as(str(expression.value), target) or expression
 
 
 def _computed(scope: Scope, op: str, left: Expression, right: Expression, node: exp.Expr) -> Expression:

@@ -253,6 +253,8 @@ def _number_arithmetic(
         common = common_number_type(left, right)
         if not pat.is_decimal(common):
             return common, common, common
+        # Signed beside unsigned 64 bits: both are as wide as the wider one.
+        left = right = common
     left, right = as_decimal(left), as_decimal(right)
     return left, right, _decimal_result(op, left, right)
 

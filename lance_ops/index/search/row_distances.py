@@ -37,7 +37,7 @@ def row_distances(metric: str, wanted: npt.NDArray[Any], column: pa.Array) -> Di
     vectors, known = _vectors_of(pc.list_flatten(column))
     rows = pc.list_parent_indices(column).to_numpy()[known]
     if np.issubdtype(vectors.dtype, np.floating):
-        whole = ~np.isnan(vectors).any(axis=1)
+        whole = np.asarray(~np.isnan(vectors).any(axis=1), np.bool_)
         vectors, rows = only(vectors, whole), rows[whole]
     if len(rows):
         starts = np.flatnonzero(np.diff(rows, prepend=-1))
@@ -57,7 +57,8 @@ def summed_distances(
         starts: Where the vectors of each row begin.
     """
     parts = [np.minimum.reduceat(flat_distances(metric, one, vectors), starts) for one in wanted]
-    return np.sum(parts, axis=0, dtype=np.float32)
+    found: Distances = np.sum(parts, axis=0, dtype=np.float32)
+    return found
 
 
 def estimated_distances(parts: Sequence[Scored]) -> Scored:

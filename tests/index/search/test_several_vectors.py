@@ -77,16 +77,22 @@ def compare(uri: str, kind: str, seed: int) -> None:
     ours, theirs = lo.dataset(uri), lance.dataset(uri)
     for query in queries(seed):
         for how in SEARCHES:
-            mine, told = search(ours, query, **how), search(theirs, query, **how)
+            mine, told = dict(search(ours, query, **how)), dict(search(theirs, query, **how))
             case = (kind, how, mine, told)
-            if "HNSW" in kind or kind == "IVF_RQ":
-                # The peer walks graphs and rounds the queries of RQ: see the tests of these kinds.
-                assert len(dict(mine).keys() & dict(told).keys()) >= 8, case
-                far = [(dict(mine)[number], distance) for number, distance in told if number in dict(mine)]
-                np.testing.assert_allclose(*zip(*far, strict=True), atol=0.05, err_msg=str(case))
+            common = [(mine[number], told[number]) for number in told if number in mine]
+            near, far = np.array(common).T
+            if "HNSW" in kind:
+                # The peer walks graphs and passes over some vectors, on which estimates depend.
+                assert len(common) >= 7, case
+                np.testing.assert_allclose(near, far, atol=1e-3 if "refine_factor" in how else 0.15)
+            elif kind == "IVF_RQ":
+                # The peer rounds queries.
+                assert len(common) >= 8, case
+                np.testing.assert_allclose(near, far, atol=0.05, err_msg=str(case))
             else:
-                np.testing.assert_allclose([far for _, far in mine], [far for _, far in told], atol=1e-4)
-                assert len(dict(mine).keys() ^ dict(told).keys()) <= 2, case
+                np.testing.assert_allclose(list(mine.values()), list(told.values()), atol=1e-4)
+                # Rows as far as the last one may change places.
+                assert len(mine.keys() ^ told.keys()) <= 2, case
 
 
 @pytest.mark.parametrize(("kind", "builder", "stable"), WALKS)
