@@ -4,12 +4,18 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lance_ops.encoding.bits.bitmap import decode_bitmap
 from lance_ops.encoding.pages.levels import Nest, unravel
 from lance_ops.encoding.pages.ravel import Raveled
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.io.page_errors import broken
+from lance_ops.file.io.row_selection import RowSelection
+from lance_ops.file.v2_1.column_rows import LeafType
 from lance_ops.file.v2_1.columns import layer_codes
 from lance_ops.file.v2_1.compression.encoded import EncodedPage
+from lance_ops.file.v2_1.sparse.structure import parse_structure
 from lance_ops.pb import encodings21_pb2 as pb
 from lance_ops.pb import encodings23_pb2 as pb23
 
@@ -42,7 +48,34 @@ def encode_sparse_page(raveled: Raveled, items: Sequence[int], value: bytes | No
     buffers: list[Bytes] = []
     for nest, width in zip(nests, items, strict=True):
         _add_layer(planar.structure.sparse.layers.add(), nest, width, buffers)
+    _check(planar.structure.sparse, buffers, nests, items, raveled.num_rows)
     return EncodedPage(pb.PageLayout(), tuple(buffers), raveled.num_rows, planar)
+
+
+def _check(
+    sparse: pb23.SparseStructure,
+    buffers: Sequence[Bytes],
+    nests: Sequence[Nest],
+    items: Sequence[int],
+    num_rows: int,
+) -> None:
+    """Check that readers find the layers that were described."""
+    leaf = LeafType(pa.null(), tuple(nest.offsets is not None for nest in nests), tuple(items))
+    try:
+        found, _, _ = parse_structure(sparse, buffers, leaf, num_rows).select(RowSelection(0, num_rows))
+    except CorruptFileError as error:
+        raise broken(error.message, "page") from error
+    for nest, other in zip(nests, found, strict=True):
+        if not np.array_equal(_valid(nest), _valid(other)):
+            raise broken("nulls that are not where they were", "page")
+        if nest.offsets is not None and not np.array_equal(nest.offsets, other.offsets):
+            raise broken("lists that are not as long as they were", "page")
+
+
+def _valid(nest: Nest) -> npt.NDArray[np.bool_]:
+    if nest.validity is None:
+        return np.ones(nest.length, dtype=np.bool_)
+    return decode_bitmap(nest.validity, nest.length)
 
 
 def _add_layer(layer: pb23.SparseStructuralLayer, nest: Nest, width: int, buffers: list[Bytes]) -> None:
@@ -66,9 +99,7 @@ def _add_layer(layer: pb23.SparseStructuralLayer, nest: Nest, width: int, buffer
 
 
 def _add_validity(described: pb23.SparseValiditySet, nest: Nest, buffers: list[Bytes]) -> None:
-    valid = np.ones(nest.length, dtype=np.bool_)
-    if nest.validity is not None:
-        valid = decode_bitmap(nest.validity, nest.length)
+    valid = _valid(nest)
     nulls = np.flatnonzero(~valid)
     described.meaning = pb23.SparseValiditySet.SPARSE_VALIDITY_NULL_POSITIONS
     numbers = nulls
