@@ -113,6 +113,31 @@ def test_structures(name: str, tmp_path: Path) -> None:
             assert_same(reader.take(rows), table.take(rows))
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_nulls_and_constants_in_fixed_size_lists_are_read_by_the_peer(size: int, tmp_path: Path) -> None:
+    kind = pa.list_(pa.struct([("a", pa.int64())]), size)
+    inside = pa.struct([("x", kind)])
+    one = [{"a": 5}] * size
+    for number, array in enumerate(
+        (
+            pa.nulls(50, kind),
+            pa.array([[None] * size] * 50, kind),
+            pa.array([None, [{"a": None}] * size] * 50, kind),
+            pa.array([None, one, [None] * size] * 50, kind),
+            pa.array([one] * 50, kind),
+            pa.array([None, {"x": None}, {"x": one}] * 50, inside),
+        )
+    ):
+        table = pa.table({"c": array})
+        path = tmp_path / f"{number}.lance"
+        store = open_store(str(tmp_path))
+        with FileWriter(store, path.name, Schema.from_arrow(table.schema), version="2.3") as writer:
+            writer.write(table)
+        assert FileReader.open(store, path.name).read_table()["c"].to_pylist() == array.to_pylist()
+        peer = lance.file.LanceFileReader(str(path)).read_all().to_table()
+        assert peer["c"].to_pylist() == array.to_pylist()
+
+
 def test_columns_of_several_pages(tmp_path: Path) -> None:
     batches = [pa.table({"c": COLUMNS["lists"].slice(start, 500)}) for start in range(0, ROWS, 500)]
     schema = pa.schema([pa.field("c", LISTS, metadata=SPARSE)])
