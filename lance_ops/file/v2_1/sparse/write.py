@@ -93,7 +93,8 @@ def _add_layer(
             layer.fixed_size_list.dimension = dimension
         _add_validity(own, nest, buffers)
         return
-    lengths: Integers = np.diff(nest.offsets.astype(np.int64))
+    ends: Integers = nest.offsets.astype(np.int64)
+    lengths = ends[1:] - ends[:-1]
     filled = np.flatnonzero(lengths)
     counts = lengths[filled]
     layer.list.num_child_slots = int(nest.offsets[-1])
