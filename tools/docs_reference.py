@@ -207,10 +207,7 @@ def text(name: str) -> str:
 
 def storage_versions(name: str) -> str:
     """Versions of data files and what is done with them."""
-    rows = (
-        (item.name, _yes(item.layout is not None), _yes(item.layout is not None and item.is_written))
-        for item in find(name)
-    )
+    rows = ((item.name, "yes", _yes(item.is_written)) for item in find(name))
     return table(("storage version", "read", "written"), rows)
 
 
@@ -244,7 +241,7 @@ _TYPES: Mapping[str, pa.DataType] = {
 
 def types(name: str) -> str:
     """Arrow types, and the versions of data files that can hold them; asks the checks of each version."""
-    versions = [item for item in find(name) if item.layout is not None and item.is_written]
+    versions = [item for item in find(name) if item.is_written]
     rows = (
         (text, *(_yes(_holds(version.layout, data_type)) for version in versions))
         for text, data_type in _TYPES.items()

@@ -82,7 +82,7 @@ def test_every_byte_of_the_footer_can_be_wrong(store: Store, good: bytes) -> Non
 @pytest.mark.parametrize(
     ("numbers", "name"),
     [
-        ((2, 3), "2.3"),
+        ((2, 4), "2.4"),
         ((3, 0), "3.0"),
         ((65535, 7), "65535.7"),
     ],

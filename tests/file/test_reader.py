@@ -1,8 +1,6 @@
 import tracemalloc
 from collections.abc import Iterator
-from pathlib import Path
 
-import lance.file
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +9,6 @@ from lance_ops.errors import (
     CorruptFileError,
     FileMissingError,
     InvalidArgumentError,
-    UnsupportedVersionError,
 )
 from lance_ops.file.io.row_windows import plan_windows
 from lance_ops.file.reader import FileReader
@@ -197,11 +194,3 @@ def test_the_levels_of_lists_without_items_are_not_taken_for_large_values(versio
     assert reader.window_rows() >= rows
     assert reader.read_table()["l"].combine_chunks().equals(lists)
     assert reader.read_table(start=7, stop=1000)["l"].combine_chunks().equals(lists[7:1000])
-
-
-def test_a_version_that_is_known_but_not_understood_says_what_can_be_done(tmp_path: Path) -> None:
-    path = str(tmp_path / "x.lance")
-    with lance.file.LanceFileWriter(path, pa.schema([("x", pa.int64())]), version="2.3") as writer:
-        writer.write_batch(pa.table({"x": [1, 2, 3]}))
-    with pytest.raises(UnsupportedVersionError, match=r"2\.3 is not supported.*copied as they are"):
-        FileReader.open(open_store(str(tmp_path)), "x.lance")

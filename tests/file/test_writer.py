@@ -247,7 +247,7 @@ def test_every_problem_of_a_schema_is_listed(store: Store) -> None:
     assert list(store.list("")) == []
 
 
-@pytest.mark.parametrize("version", ["0.1", "2.3", "9.9"])
+@pytest.mark.parametrize("version", ["0.1", "9.9"])
 def test_other_storage_versions_cannot_be_written(store: Store, version: str) -> None:
     with pytest.raises(UnsupportedVersionError, match=version):
         check_writable(pa.schema([("a", pa.int8())]), version)
@@ -255,15 +255,12 @@ def test_other_storage_versions_cannot_be_written(store: Store, version: str) ->
         FileWriter(store, "a.lance", schema_of(("a", pa.int8())), version=version)
 
 
-@pytest.mark.parametrize(("alias", "version"), [("legacy", "0.1"), ("next", "2.3")])
-def test_aliases_of_versions_that_are_not_written_say_what_they_mean(
-    store: Store, alias: str, version: str
-) -> None:
+def test_the_alias_of_a_version_that_is_not_written_says_what_it_means(store: Store) -> None:
     for refused in (
-        lambda: check_writable(pa.schema([("a", pa.int8())]), alias),
-        lambda: FileWriter(store, "a.lance", schema_of(("a", pa.int8())), version=alias),
+        lambda: check_writable(pa.schema([("a", pa.int8())]), "legacy"),
+        lambda: FileWriter(store, "a.lance", schema_of(("a", pa.int8())), version="legacy"),
     ):
-        with pytest.raises(UnsupportedVersionError, match=version):
+        with pytest.raises(UnsupportedVersionError, match=r"0\.1"):
             refused()
 
 

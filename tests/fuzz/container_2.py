@@ -16,13 +16,14 @@ from lance_ops.file.container.read import (
     encode_footer,
     encode_table,
 )
-from lance_ops.pb import encodings20_pb2, encodings21_pb2, file2_pb2, file_pb2
+from lance_ops.pb import encodings20_pb2, encodings21_pb2, encodings23_pb2, file2_pb2, file_pb2
 from tests.fuzz.messages import damage_bytes, damage_message
 from tests.fuzz.numbers import odd_number
 
 _ENCODINGS: dict[str, type[Message]] = {
     "/lance.encodings.ArrayEncoding": encodings20_pb2.ArrayEncoding,
     "/lance.encodings21.PageLayout": encodings21_pb2.PageLayout,
+    "/lance.encodings23.PlanarLayout": encodings23_pb2.PlanarLayout,
     "/lance.encodings.ColumnEncoding": encodings20_pb2.ColumnEncoding,
 }
 

@@ -22,6 +22,7 @@ from tests.support.peer_panics import PeerPanicError, panics_as_errors
 _ROWS = 40
 _BYTES = 12 << 10
 _LONGER = 1300
+_SPARSE = {b"lance-encoding:structural-encoding": b"sparse"}
 _PEER_REFUSES = (OSError, ValueError, NotImplementedError, RuntimeError, pa.ArrowException, PeerPanicError)
 
 
@@ -48,20 +49,12 @@ def build_corpus() -> list[Sample]:
 
 def _build(folder: Path) -> Iterator[Sample]:
     store = open_store("memory://corpus")
-    for name, table in _tables():
+    for number, (name, table) in enumerate(_tables()):
         yield from _legacy(name, table, folder)
-        for version in ("2.0", "2.1", "2.2"):
-            path = folder / "peer.lance"
-            try:
-                with (
-                    panics_as_errors(),
-                    lance.file.LanceFileWriter(str(path), table.schema, version=version) as writer,
-                ):
-                    writer.write_batch(table)
-            except _PEER_REFUSES:
-                pass
-            else:
-                yield Sample(f"{version} peer {name}", version, path.read_bytes())
+        for version in ("2.0", "2.1", "2.2", "2.3"):
+            data = _peer(table, version, folder)
+            if data is not None:
+                yield Sample(f"{version} peer {name}", version, data)
             try:
                 check_writable(table.schema, version)
                 with FileWriter(
@@ -71,6 +64,26 @@ def _build(folder: Path) -> Iterator[Sample]:
             except LanceOpsError:
                 continue
             yield Sample(f"{version} ours {name}", version, store.read("our.lance").to_pybytes())
+        if number % 3:
+            continue
+        fields = [field.with_metadata({**(field.metadata or {}), **_SPARSE}) for field in table.schema]
+        data = _peer(pa.table(table.columns, schema=pa.schema(fields)), "2.3", folder)
+        if data is not None:
+            yield Sample(f"2.3 peer sparse {name}", "2.3", data)
+
+
+def _peer(table: pa.Table, version: str, folder: Path) -> bytes | None:
+    """A file of the peer; None of what it does not write."""
+    path = folder / "peer.lance"
+    try:
+        with (
+            panics_as_errors(),
+            lance.file.LanceFileWriter(str(path), table.schema, version=version) as writer,
+        ):
+            writer.write_batch(table)
+    except _PEER_REFUSES:
+        return None
+    return path.read_bytes()
 
 
 def _legacy(name: str, table: pa.Table, folder: Path) -> Iterator[Sample]:

@@ -21,7 +21,7 @@ def samples() -> list[Sample]:
 
 def test_the_undamaged_files_are_read(samples: list[Sample]) -> None:
     Examiner(samples)
-    assert {sample.version for sample in samples} == {"0.1", "2.0", "2.1", "2.2"}
+    assert {sample.version for sample in samples} == {"0.1", "2.0", "2.1", "2.2", "2.3"}
 
 
 @pytest.mark.slow
@@ -33,7 +33,7 @@ def test_seeded_damage_ends_in_a_typed_error_or_a_valid_table() -> None:
     assert min(result.answers, result.errors) > CASES // 8
 
 
-@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2", "2.3"])
 def test_every_truncation_is_a_typed_error(samples: list[Sample], version: str) -> None:
     store = open_store("memory://truncations")
     own = sorted(

@@ -49,14 +49,15 @@ class LeafColumn:
         data_type: Storage type of the values.
         options: Of the field.
         version: "2.1", "2.2" or "2.3".
-        items: Of each layer from the outermost inwards, the slots below one of its own; 2.3 needs them.
+        dimensions: Of each layer from the outermost inwards, the structs of a fixed-size list of them; None
+            of others. 2.3 needs them.
     """
 
     name: str
     data_type: pa.DataType
     options: FieldOptions
     version: str
-    items: tuple[int, ...] = ()
+    dimensions: tuple[int | None, ...] = ()
 
     @property
     def offset_bits(self) -> int:
@@ -94,7 +95,7 @@ def _encode(leaf: LeafColumn, raveled: Raveled) -> EncodedPage | None:
         return _encode_empty_structs(leaf, raveled)
     if is_all_null(raveled):
         if leaf.version == "2.3":
-            return encode_sparse_page(raveled, leaf.items, None)
+            return encode_sparse_page(raveled, leaf.dimensions, None)
         return encode_null_page(raveled, leaf.version)
     if pa.types.is_dictionary(leaf.data_type):
         positions, items = dictionary_of_arrow(raveled.values, leaf.options, leaf.version)
@@ -106,7 +107,7 @@ def _encode(leaf: LeafColumn, raveled: Raveled) -> EncodedPage | None:
         constant = find_constant(raveled, values, leaf.offset_bits)
         if constant is not None and leaf.version == "2.3":
             if constant.is_fixed and len(constant.parts[0]) <= MAX_CONSTANT_BYTES:
-                return encode_sparse_page(raveled, leaf.items, constant.parts[0])
+                return encode_sparse_page(raveled, leaf.dimensions, constant.parts[0])
         elif constant is not None and _has_few_levels(raveled):
             return encode_constant_page(raveled, constant)
         if constant is not None and isinstance(values, Fixed):
@@ -157,7 +158,7 @@ def _encode_empty_structs(leaf: LeafColumn, raveled: Raveled) -> EncodedPage:
             hint="give the struct a member",
         )
     if leaf.version == "2.3":
-        return encode_sparse_page(raveled, leaf.items, None)
+        return encode_sparse_page(raveled, leaf.dimensions, None)
     return encode_empty_page(raveled)
 
 

@@ -124,7 +124,7 @@ def _plan_leaf(path: LeafPath, column: int, version: str) -> LeafPlan:
         path,
         path.straight,
         column,
-        LeafColumn(path.name, data_type, options, version, path.items),
+        LeafColumn(path.name, data_type, options, version, path.dimensions),
         always_nullable_layers(path.fields),
         has_json(field),
         is_blob_v2(field) or is_old_blob(field),

@@ -36,13 +36,12 @@ class LeafPath:
         return self.fields[-1]
 
     @property
-    def items(self) -> tuple[int, ...]:
-        """Slots below one of each field: 1 but for fixed-size lists of structs."""
-        widths = [
-            int(field.storage_type.list_size) if field.logical_type.startswith(_FIXED_SIZE_STRUCTS) else 1
-            for field in self.fields[:-1]
-        ]
-        return (*widths, 1)
+    def dimensions(self) -> tuple[int | None, ...]:
+        """Structs of each field that is a fixed-size list of them; None for the others."""
+        return tuple(
+            int(field.storage_type.list_size) if field.logical_type.startswith(_FIXED_SIZE_STRUCTS) else None
+            for field in self.fields
+        )
 
     @property
     def name(self) -> str:

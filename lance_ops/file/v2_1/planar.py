@@ -50,7 +50,7 @@ def _parse(data: bytes) -> ParsedLayout:
     except DecodeError as error:
         raise CorruptFileError(f"unreadable page layout: {error}") from error
     size = planar.ByteSize()
-    planar.DiscardUnknownFields()
+    planar.DiscardUnknownFields()  # type: ignore[attr-defined] # the stubs lack it
     if planar.ByteSize() != size:
         raise UnsupportedError(
             "a page of storage version 2.3 is described by parts that are not known",

@@ -40,7 +40,7 @@ def type_id(data_type: pa.DataType) -> str:
 
 def can_hold(data_type: pa.DataType, version: str) -> bool:
     """Whether a storage version holds values of a type (`refusals.py` proves the other answer)."""
-    return version == "2.2" or data_type not in ONLY_2_2_TYPES
+    return version in ("2.2", "2.3") or data_type not in ONLY_2_2_TYPES
 
 
 def build_table(data_type: pa.DataType, size: int, version: str) -> pa.Table:

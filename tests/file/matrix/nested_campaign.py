@@ -171,7 +171,8 @@ def _read(folder: str, name: str) -> pa.Table:
 
 def _peer_write(case: Case, table: pa.Table, path: str) -> None:
     if case.sparse:
-        table = table.cast(pa.schema([table.schema.field(0).with_metadata(_SPARSE)]))
+        schema = pa.schema([table.schema.field(0).with_metadata(_SPARSE)])
+        table = pa.table(table.columns, schema=schema)
     with LanceFileWriter(path, table.schema, version=case.version) as writer:
         for start in range(0, table.num_rows, case.batch_rows):
             rows = np.arange(start, min(start + case.batch_rows, table.num_rows))

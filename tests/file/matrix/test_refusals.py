@@ -5,13 +5,11 @@ from pathlib import Path
 
 import lance
 import lance.file
-import numpy as np
 import pyarrow as pa
 import pytest
 
 import lance_ops as lo
 from lance_ops.errors import LanceOpsError, UnsupportedTypeError
-from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter, check_writable
 from lance_ops.storage import open_store
@@ -108,12 +106,3 @@ def test_null_structs_do_not_fit_into_2_0(array: pa.Array, tmp_path: Path) -> No
     with pytest.raises(UnsupportedTypeError, match="null structs"), writer:
         writer.write(table)
     assert not store.exists("ours.lance")
-
-
-def test_2_3_is_named_and_refused(tmp_path: Path) -> None:
-    table = pa.table({"c": np.arange(10)})
-    write_peer(table, "2.3", tmp_path / "a.lance")
-    with pytest.raises(LanceOpsError, match=r"2\.3"):
-        FileReader.open(open_store(str(tmp_path)), "a.lance")
-    with pytest.raises(LanceOpsError, match=r"2\.3"):
-        lo.write_dataset(table, str(tmp_path / "b"), data_storage_version="2.3")

@@ -200,7 +200,7 @@ def test_the_config_names_the_version_that_compactions_write(uri):
     assert versions_of(uri) == {"2.1"}
 
 
-@pytest.mark.parametrize("asked", ["0.1", "2.3", "next", "7.1", "legacy"])
+@pytest.mark.parametrize("asked", ["0.1", "7.1", "legacy"])
 def test_versions_that_cannot_be_written_are_refused_before_any_task_runs(uri, asked):
     lo.write_dataset(rows(0, 10), uri, data_storage_version="2.0", max_rows_per_file=5)
     with pytest.raises(errors.LanceOpsError) as caught:

@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import lance
-import pyarrow as pa
 import pytest
 
 import lance_ops as lo
@@ -123,15 +121,6 @@ def test_a_damaged_data_file_is_found_when_files_are_opened(path: Path) -> None:
     assert lo.fsck(path).ok
     result = lo.fsck(path, deep=True)
     assert [check for check, _ in errors(result)] == ["rows_match"]
-
-
-@pytest.mark.peer
-def test_files_of_a_version_that_is_not_read_are_no_damage(tmp_path: Path) -> None:
-    lance.write_dataset(pa.table({"x": [1]}), str(tmp_path / "t"), data_storage_version="2.3")
-    result = lo.fsck(tmp_path / "t", deep=True)
-    assert result.ok
-    assert [finding.severity for finding in result.findings] == [Severity.WARNING]
-    assert "storage version 2.3 is not supported" in str(result)
 
 
 def test_a_gap_in_the_history_is_a_warning(tmp_path: Path) -> None:
