@@ -297,19 +297,23 @@ def _compare(
     call: object,
 ) -> None:
     shown = repr(call)[:300]
+    copy: Copy | None = None
     try:
         ours = translate()
+        copy = ours if isinstance(ours, Copy) else None
         mine = ours.apply() if isinstance(ours, Copy) else ours.answer()
     except NotOursError as missing:
         tally.add(Outcome.NOT_OURS, name, shown, str(missing))
-    except LanceOpsError as refusal:
-        detail = f"{type(refusal).__name__}: {refusal.message}"
-        if error is None:
-            tally.add(Outcome.REFUSED, name, shown, detail)
-        else:
+    except Exception as failure:
+        is_typed = isinstance(failure, LanceOpsError)
+        detail = f"{type(failure).__name__}: {failure.message if is_typed else failure}"
+        if copy is not None and not copy.is_unchanged():
+            tally.add(Outcome.DIFFERENT, name, shown, f"a failed write left a version: {detail}")
+        elif error is not None and (is_typed or copy is not None):
+            # Errors of the user's own data and functions come through as they are.
             tally.add(Outcome.BOTH_REFUSE, name, shown, f"{detail} | {error}")
-    except Exception as crash:
-        tally.add(Outcome.CRASHED, name, shown, f"{type(crash).__name__}: {crash}")
+        else:
+            tally.add(Outcome.REFUSED if is_typed else Outcome.CRASHED, name, shown, detail)
     else:
         if error is not None:
             tally.add(Outcome.ONLY_OURS, name, shown, f"{type(error).__name__}: {error}")
