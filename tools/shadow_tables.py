@@ -150,10 +150,10 @@ def _index_difference(ours: Path, mine: Any, yours: Any) -> str | None:
     """What indices of the table of lance_ops answer, beside a scan; and how much they cover."""
     for description in mine.describe_indices():
         name = description.name
-        counts = [_coverage(one, name) for one in (mine, yours)]
+        covered = [_coverage(one, name) for one in (mine, yours)]
         # An index of lance_ops may cover more: it moves indices along that the peer gives up.
-        if (counts[0] is None) != (counts[1] is None) or (counts[0] and counts[0][1] > counts[1][1]):
-            return f"coverage of {name}: ours {counts[0]} | theirs {counts[1]}"
+        if None not in covered and covered[0][1] > covered[1][1]:
+            return f"coverage of {name}: ours {covered[0]} | theirs {covered[1]}"
         if len(description.field_names) != 1 or description.index_type not in (
             "BTree",
             "Bitmap",
@@ -180,7 +180,8 @@ def _coverage(dataset: Any, name: str) -> tuple[int, int] | None:
         found = dataset.index_statistics(name)
     except Exception:
         return None
-    return found.get("num_indexed_rows"), found.get("num_unindexed_rows")
+    counts = found.get("num_indexed_rows"), found.get("num_unindexed_rows")
+    return None if None in counts else counts
 
 
 def _samples(dataset: Any, column: str) -> list[str]:
