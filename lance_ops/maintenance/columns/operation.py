@@ -153,7 +153,12 @@ def add_columns(
     if found is not None and not dry_run:
         return AddColumnsResult(**found)
     values = values_of(call.dataset, columns, read_columns, output_schema, batch_size, narrow=True)
-    if isinstance(values[0], SqlValues) and are_nulls(columns.values(), values[0].expressions):
+    transform = values[0]
+    if (
+        isinstance(columns, Mapping)
+        and isinstance(transform, SqlValues)
+        and are_nulls(columns.values(), transform.expressions)
+    ):
         values = None, values[1]
 
     def plan(dataset: Dataset) -> AddColumnsPlan:
