@@ -45,16 +45,19 @@ class _Deadline:
             item.session.shouldstop = "the time of --seconds is over"
 
 
-def shadow(targets: Sequence[str], pytest_args: Sequence[str] = (), seconds: float | None = None) -> Tally:
+def shadow(
+    targets: Sequence[str], pytest_args: Sequence[str] = (), seconds: float | None = None, every: int = 1
+) -> Tally:
     """Run each target in this process.
 
     Args:
         targets: Folders, test files or node ids of pytest, scripts, Markdown documents.
         pytest_args: More options for pytest.
         seconds: No further test of pytest begins after these.
+        every: See `install`.
     """
     tally = Tally()
-    put_back = install(tally)
+    put_back = install(tally, every)
     try:
         tests = []
         for target in targets:
@@ -112,8 +115,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--examples", type=int, default=10, help="calls to show of each bad outcome")
     parser.add_argument("--refusals", type=int, default=0, help="refused calls to show")
     parser.add_argument("--seconds", type=float, help="begin no further test after these")
+    parser.add_argument("--every", type=int, default=1, help="compare one of so many writes of each method")
     options = parser.parse_args(arguments)
-    tally = shadow(options.targets, extra, options.seconds)
+    tally = shadow(options.targets, extra, options.seconds, options.every)
     tally.write(
         sys.stdout,
         shown={

@@ -8,6 +8,7 @@ and counts how the two answers compare; what the caller sees is always the peer'
 import contextlib
 import functools
 import inspect
+import itertools
 import sys
 import threading
 import traceback
@@ -54,11 +55,12 @@ _begun = [0, 0]
 """Writes that were begun, and those that are not over."""
 
 
-def install(tally: Tally) -> Callable[[], None]:
+def install(tally: Tally, every: int = 1) -> Callable[[], None]:
     """Shadow the peer's classes in this process.
 
     Args:
         tally: Where every call is counted.
+        every: Compare one of so many writes by each method; every one when 1.
 
     Returns:
         Puts the peer's own methods back.
@@ -97,11 +99,12 @@ def install(tally: Tally) -> Callable[[], None]:
     }
     for name, translate_write in WRITES.items():
         owner_name, method_name = name.split(".")
-        make = functools.partial(_shadowed_write, tally, name, translate_write)
+        make = functools.partial(_shadowed_write, tally, name, translate_write, every)
         replace(owners[owner_name], method_name, make)
     undo.append(
         _replace_function(
-            lance.write_dataset, functools.partial(_shadowed_write, tally, "write_dataset", write_dataset)
+            lance.write_dataset,
+            functools.partial(_shadowed_write, tally, "write_dataset", write_dataset, every),
         )
     )
     schema = dataset.__dict__["schema"]
@@ -162,11 +165,13 @@ def _shadowed(
 
 
 def _shadowed_write(
-    tally: Tally, name: str, translate: Callable[..., Write], method: Callable[..., Any]
+    tally: Tally, name: str, translate: Callable[..., Write], every: int, method: Callable[..., Any]
 ) -> Callable[..., Any]:
+    calls = itertools.count()
+
     @functools.wraps(method)
     def shadowed(*args: Any, **kwargs: Any) -> Any:
-        if getattr(_labels, "quiet", False):
+        if getattr(_labels, "quiet", False) or next(calls) % every:
             return method(*args, **kwargs)
         shown = repr((args[1:], kwargs))[:300]
         with _quiet(), _alone() as is_alone, contextlib.ExitStack() as stack:
@@ -292,19 +297,23 @@ def _compare(
     call: object,
 ) -> None:
     shown = repr(call)[:300]
+    copy: Copy | None = None
     try:
         ours = translate()
+        copy = ours if isinstance(ours, Copy) else None
         mine = ours.apply() if isinstance(ours, Copy) else ours.answer()
     except NotOursError as missing:
         tally.add(Outcome.NOT_OURS, name, shown, str(missing))
-    except LanceOpsError as refusal:
-        detail = f"{type(refusal).__name__}: {refusal.message}"
-        if error is None:
-            tally.add(Outcome.REFUSED, name, shown, detail)
-        else:
+    except Exception as failure:
+        is_typed = isinstance(failure, LanceOpsError)
+        detail = f"{type(failure).__name__}: {failure.message if is_typed else failure}"
+        if copy is not None and not copy.is_unchanged():
+            tally.add(Outcome.DIFFERENT, name, shown, f"a failed write left a version: {detail}")
+        elif error is not None and (is_typed or copy is not None):
+            # Errors of the user's own data and functions come through as they are.
             tally.add(Outcome.BOTH_REFUSE, name, shown, f"{detail} | {error}")
-    except Exception as crash:
-        tally.add(Outcome.CRASHED, name, shown, f"{type(crash).__name__}: {crash}")
+        else:
+            tally.add(Outcome.REFUSED if is_typed else Outcome.CRASHED, name, shown, detail)
     else:
         if error is not None:
             tally.add(Outcome.ONLY_OURS, name, shown, f"{type(error).__name__}: {error}")

@@ -21,7 +21,7 @@ class Outcome(Enum):
     KNOWN = "known difference"
     DIFFERENT = "different"
     CRASHED = "crashed"
-    BROKEN = "comparison failed"
+    BROKEN = "comparison broke"
 
 
 _WITH_REASONS = (Outcome.REFUSED, Outcome.ONLY_OURS, Outcome.NOT_OURS, Outcome.KNOWN, Outcome.BOTH_REFUSE)

@@ -40,6 +40,9 @@ def table_difference(
         same_layout: Whether the rows are cut into the same fragments.
     """
     mine, yours = lance.dataset(str(ours)), lance.dataset(theirs)
+    if mine.version == before != yours.version:
+        words = f"no version for no change: ours {mine.version} | theirs {yours.version}"
+        return _row_difference(mine, yours, ordered=ordered) or words
     for what, one, other in (
         ("storage version", mine.data_storage_version, yours.data_storage_version),
         ("stable row ids", mine.has_stable_row_ids, yours.has_stable_row_ids),
@@ -48,6 +51,7 @@ def table_difference(
         ("branches", sorted(mine.branches.list()), sorted(yours.branches.list())),
         ("config", _config(mine), _config(yours)),
         ("indices", _indices(mine), _indices(yours)),
+        *([("versions", _versions(mine), _versions(yours))] if same_version else []),
         *([("fragments", _fragments(mine), _fragments(yours))] if same_layout else []),
     ):
         if one != other:
@@ -57,16 +61,7 @@ def table_difference(
         or _reading_difference(ours, mine)
         or _damage(ours, mine, theirs)
         or _index_difference(ours, mine, yours)
-        or (_version_difference(mine, yours, before) if same_version else None)
     )
-
-
-def _version_difference(mine: Any, yours: Any, before: int | None) -> str | None:
-    pair = _versions(mine), _versions(yours)
-    if pair[0] == pair[1]:
-        return None
-    words = "no version for no change" if mine.version == before else "versions"
-    return f"{words}: ours {pair[0]} | theirs {pair[1]}"
 
 
 def _tags(dataset: Any) -> dict[str, Any]:
@@ -155,10 +150,10 @@ def _index_difference(ours: Path, mine: Any, yours: Any) -> str | None:
     """What indices of the table of lance_ops answer, beside a scan; and how much they cover."""
     for description in mine.describe_indices():
         name = description.name
-        counts = [_coverage(one, name) for one in (mine, yours)]
+        covered = [_coverage(one, name) for one in (mine, yours)]
         # An index of lance_ops may cover more: it moves indices along that the peer gives up.
-        if (counts[0] is None) != (counts[1] is None) or (counts[0] and counts[0][1] > counts[1][1]):
-            return f"coverage of {name}: ours {counts[0]} | theirs {counts[1]}"
+        if None not in covered and covered[0][1] > covered[1][1]:
+            return f"coverage of {name}: ours {covered[0]} | theirs {covered[1]}"
         if len(description.field_names) != 1 or description.index_type not in (
             "BTree",
             "Bitmap",
@@ -185,7 +180,8 @@ def _coverage(dataset: Any, name: str) -> tuple[int, int] | None:
         found = dataset.index_statistics(name)
     except Exception:
         return None
-    return found.get("num_indexed_rows"), found.get("num_unindexed_rows")
+    counts = found.get("num_indexed_rows"), found.get("num_unindexed_rows")
+    return None if None in counts else counts
 
 
 def _samples(dataset: Any, column: str) -> list[str]:

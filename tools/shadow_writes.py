@@ -117,6 +117,11 @@ class Copy:
             target = lo.dataset(self.path, version=self.write.version)
         return self.write.apply(target)
 
+    def is_unchanged(self) -> bool:
+        """Whether the copy is at the version that it began with."""
+        exists = (self.path / "_versions").is_dir() and any((self.path / "_versions").iterdir())
+        return (lo.dataset(self.path).version if exists else None) == self.before
+
     def difference(self, mine: Any, yours: Any) -> str | None:
         """What differs in the answers and in the tables.
 
@@ -195,11 +200,22 @@ def _twice(data: Any, schema: pa.Schema | None) -> tuple[Any, Callable[[], Any]]
             raise NotOursError(f"data that the peer does not take: {error}") from error
         return data, lambda: kept
     reader = _coerce_reader(data, schema)
-    with contextlib.suppress(Exception):
-        batches = list(reader)
-        kept = pa.Table.from_batches(batches, reader.schema)
-        return pa.RecordBatchReader.from_batches(reader.schema, batches), lambda: kept
-    raise NotOursError("data that fail while they are read")
+    batches: list[pa.RecordBatch] = []
+    failures: list[Exception] = []
+    try:
+        batches.extend(reader)
+    except Exception as error:
+        failures.append(error)
+
+    def again() -> Iterator[pa.RecordBatch]:
+        yield from batches
+        for failure in failures:
+            raise failure
+
+    def make() -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(reader.schema, again())
+
+    return make(), make
 
 
 # --- each write
@@ -220,6 +236,8 @@ def write_dataset(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Writ
     _only(given, *known)
     if type(data).__name__ in ("LanceDataset", "LanceScanner", "HuggingfaceDataset"):
         raise NotOursError(f"data from a {type(data).__name__}")
+    if not uri.startswith("memory://"):
+        _root(uri)
     theirs, ours = _twice(data, schema)
     bound = inspect.signature(method).bind(*args, **kwargs)
     bound.arguments["data_obj"] = theirs
@@ -294,9 +312,10 @@ def merge_insert(method: Callable[..., Any], builder: Any, *args: Any, **kwargs:
     data = given["data_obj"]
     if type(data).__name__ in ("LanceDataset", "LanceScanner"):
         raise NotOursError(f"data from a {type(data).__name__}")
+    held = _held(dataset)
     theirs, ours = _twice(data, given.get("schema"))
     return Write(
-        *_held(dataset),
+        *held,
         lambda target: lo.merge_insert(target, ours(), on, **options),
         lambda result: {
             "num_inserted_rows": result.rows_inserted,
@@ -317,6 +336,7 @@ def add_columns(method: Callable[..., Any], dataset: Any, *args: Any, **kwargs: 
     transforms, schema = given["transforms"], given.get("reader_schema")
     bound = dict(inspect.signature(method).bind(dataset, *args, **kwargs).arguments)
     more = {name: given[name] for name in ("read_columns", "batch_size") if given.get(name)}
+    held = _held(dataset)
     ours: Callable[[], Any] = lambda: transforms  # noqa: E731 - replaced below
     if isinstance(transforms, BatchUDF):
         if transforms.cache is not None:
@@ -326,16 +346,17 @@ def add_columns(method: Callable[..., Any], dataset: Any, *args: Any, **kwargs: 
     elif not callable(transforms) and not isinstance(transforms, Mapping | pa.Schema | pa.Field | list):
         bound["transforms"], ours = _twice(transforms, schema)
         bound.pop("reader_schema", None)
-    return Write(*_held(dataset), lambda target: lo.add_columns(target, ours(), **more), args=bound)
+    return Write(*held, lambda target: lo.add_columns(target, ours(), **more), args=bound)
 
 
 def merge(method: Callable[..., Any], dataset: Any, *args: Any, **kwargs: Any) -> Write:
     """Of `LanceDataset.merge`."""
     given = _given(method, (dataset, *args), kwargs)
+    held = _held(dataset)
     theirs, ours = _twice(given["data_obj"], given.get("schema"))
     keys = given["left_on"], given.get("right_on")
     return Write(
-        *_held(dataset),
+        *held,
         lambda target: lo.merge(target, ours(), *keys),
         args={"self": dataset, "data_obj": theirs, "left_on": keys[0], "right_on": keys[1]},
     )

@@ -30,7 +30,8 @@ COLUMNS, TRANSDUCER = "arrow", "fst"
 """How words are kept."""
 _VOCABULARIES = (COLUMNS, TRANSDUCER)
 DELETED_FRAGMENTS = "deleted_fragments"
-_OLD_POSTINGS, _OLD_TOKENS = "invert.lance", "tokens.lance"
+_OLD_TOKENS = "tokens.lance"
+_OLD_POSTINGS = "invert.lance"
 _OLD_PARAMETERS = "tokenizer"
 
 
@@ -67,14 +68,7 @@ class SegmentLayout:
             UnsupportedError: It says something that is not known here.
         """
         path = f"{directory}/{METADATA}"
-        try:
-            reader = FileReader.open(store, path)
-        except NotFoundError:
-            if not store.exists(f"{directory}/{_OLD_POSTINGS}"):
-                raise
-            raise UnsupportedError(
-                "text indices without partitions, of pylance before 0.28, are not supported", path=directory
-            ) from None
+        reader = FileReader.open(store, path)
         said = _texts(reader)
         if "params" not in said or "partitions" not in said:
             raise CorruptFileError(
@@ -161,6 +155,11 @@ def read_text_parameters(store: Store, directory: str) -> TextParameters:
         if _OLD_PARAMETERS not in said:
             raise
         return TextParameters.from_json(said[_OLD_PARAMETERS], reader.path)
+
+
+def is_without_partitions(store: Store, directory: str) -> bool:
+    """Whether a segment has the files of pylance 0.27 and older, which knew no partitions."""
+    return store.exists(f"{directory}/{_OLD_POSTINGS}")
 
 
 def tokens_file(partition: int) -> str:

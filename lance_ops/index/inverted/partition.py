@@ -7,12 +7,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import CorruptFileError, InvalidArgumentError
+from lance_ops.errors import CorruptFileError, InvalidArgumentError, NotFoundError, UnsupportedError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.index.inverted import postings as posting_lists
 from lance_ops.index.inverted.bm25 import scored_sizes
-from lance_ops.index.inverted.layout import SegmentLayout, documents_file, postings_file, tokens_file
+from lance_ops.index.inverted.layout import (
+    SegmentLayout,
+    documents_file,
+    is_without_partitions,
+    postings_file,
+    tokens_file,
+)
 from lance_ops.index.inverted.packing import Ints
 from lance_ops.index.inverted.positions import ListedPositions, StreamedPositions, WordPositions
 from lance_ops.index.inverted.postings import Postings
@@ -248,5 +254,12 @@ def open_partitions(store: Store, directory: str) -> tuple[SegmentLayout, tuple[
         CorruptFileError: What it consists of cannot be read.
         UnsupportedError: It is of a kind that is not known here.
     """
-    layout = SegmentLayout.read(store, directory)
+    try:
+        layout = SegmentLayout.read(store, directory)
+    except NotFoundError:
+        if not is_without_partitions(store, directory):
+            raise
+        raise UnsupportedError(
+            "text indices without partitions, as of pylance 0.27 and older, are not supported", path=directory
+        ) from None
     return layout, tuple(Partition(store, directory, number, layout) for number in layout.partitions)

@@ -21,6 +21,7 @@ from lance_ops.maintenance.columns.transform import (
     ReaderValues,
     SqlValues,
     Transform,
+    are_nulls,
     as_udf,
     whole_batches,
 )
@@ -129,7 +130,8 @@ def add_columns(
             and the nullability that pylance gives it; a function over batches of live rows (see `batch_udf`),
             which on Spark has to be one that can be pickled; a reader with one row for each live row, in the
             order of the table, or anything else that `write_dataset` takes for data; or Arrow fields of
-            columns that are null everywhere, which writes no file.
+            columns that are null everywhere, which writes no file, as expressions that are all
+            `CAST(NULL AS type)`.
         read_columns: For a function: the columns that it is given; all when None.
         output_schema: For a function: names and types of the new columns. When neither this nor the function
             declares it, it is asked with the first row.
@@ -151,10 +153,18 @@ def add_columns(
     if found is not None and not dry_run:
         return AddColumnsResult(**found)
     values = values_of(call.dataset, columns, read_columns, output_schema, batch_size, narrow=True)
+    transform = values[0]
+    if (
+        isinstance(columns, Mapping)
+        and isinstance(transform, SqlValues)
+        and are_nulls(columns.values(), transform.expressions)
+    ):
+        values = None, values[1]
 
     def plan(dataset: Dataset) -> AddColumnsPlan:
         found = values
-        if isinstance(columns, Mapping) and dataset.lance_schema != call.dataset.lance_schema:
+        changed = dataset.lance_schema != call.dataset.lance_schema
+        if isinstance(columns, Mapping) and values[0] is not None and changed:
             found = values_of(dataset, columns, narrow=True)
         return plan_columns(*found, dataset)
 

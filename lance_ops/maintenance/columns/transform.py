@@ -1,6 +1,7 @@
 """Transforms: where the values of new columns come from, rows of the table in, columns out."""
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -8,10 +9,11 @@ import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, SchemaMismatchError, check_type
 from lance_ops.file.schema.model import Schema
-from lance_ops.filter import Expression, evaluate_values
+from lance_ops.filter import Expression, Literal, evaluate_values
 from lance_ops.maintenance.ingest.pandas_frame import table_of_frame
 from lance_ops.table.scan.row_columns import ROW_COLUMNS
 
+_NULL_CAST = re.compile(r"\s*CAST\s*\(\s*NULL\s+AS\s", re.IGNORECASE)
 BATCH_ROWS = 8192
 """Rows of a batch that a function is given, unless told otherwise."""
 
@@ -28,6 +30,19 @@ class Transform(Protocol):
 
     def values(self, rows: pa.Table) -> list[pa.Array]:
         """One array for each new column, of as many values as there are rows; their types may differ yet."""
+
+
+def are_nulls(texts: Iterable[str], expressions: Iterable[Expression]) -> bool:
+    """Whether each expression is a null of a type, `CAST(NULL AS INT)`; pylance writes no file for these.
+
+    Args:
+        texts: As the user wrote them.
+        expressions: The same, parsed.
+    """
+    return all(
+        isinstance(item, Literal) and item.value is None and _NULL_CAST.match(text)
+        for text, item in zip(texts, expressions, strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)

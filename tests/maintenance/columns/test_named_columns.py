@@ -50,3 +50,35 @@ def test_a_filter_does_not_name_columns_so(tmp_path: Path) -> None:
     for condition in ("true", "a > 1", "`true`", "`a > 1`"):
         expected = dataset.to_table(filter=condition)
         assert lo.dataset(str(tmp_path)).to_table(filter=condition).equals(expected)
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"n": "CAST(NULL AS INT)"},
+        {"n": "cast( null as string)", "m": "CAST(NULL AS TIMESTAMP)"},
+        {"n": "CAST(NULL AS INT)", "m": "id + 1"},
+        {"n": "CAST(CAST(NULL AS INT) AS STRING)"},
+        {"n": "nullif(1, 1)"},
+        {"n": "id + CAST(NULL AS BIGINT)"},
+    ],
+)
+def test_nulls_of_a_type_are_added_as_pylance_adds_them(
+    tmp_path: Path, columns: dict[str, str], stable: bool
+) -> None:
+    found = []
+    for name in ("ours", "theirs"):
+        uri = str(tmp_path / name)
+        dataset = lance.write_dataset(
+            pa.table({"id": [1, 2, 3]}), uri, max_rows_per_file=2, enable_stable_row_ids=stable
+        )
+        if name == "ours":
+            lo.add_columns(uri, columns)
+        else:
+            dataset.add_columns(columns)
+        dataset = lance.dataset(uri)
+        more = ["_row_last_updated_at_version"] if stable else []
+        files = [len(fragment.data_files()) for fragment in dataset.get_fragments()]
+        found.append((files, dataset.to_table([*dataset.schema.names, *more])))
+    assert found[0] == found[1]
