@@ -61,6 +61,8 @@ CHANGES = "lance/changes"
 DRY_RUN = "lance/dry_run"
 # Metadata of a failed check: why the operation that would mend it could not help.
 BLOCKED = "lance/blocked"
+# Metadata of a check that could not be evaluated: it is not green, and no alert of its own.
+NOT_EVALUATED = "lance/not_evaluated"
 SUMMARY = "lance/summary"
 CONFLICTS = "lance/conflicts"
 CONFLICTS_MET = "lance/conflicts_met"

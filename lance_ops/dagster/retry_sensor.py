@@ -126,7 +126,7 @@ def build_retry_sensor(
         description="Asks again for runs that failed, were cancelled in the queue, or died: three times.",
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=default_status,
-        job=fleet,  # type: ignore[arg-type]  # a job by its public type
+        job_name=None if fleet is None else fleet.name,
         asset_selection=None if fleet is not None else dg.AssetSelection.all(),
     )
     def retry_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:

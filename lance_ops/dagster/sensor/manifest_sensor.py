@@ -16,7 +16,7 @@ from typing import Any, cast
 import dagster as dg
 
 from lance_ops.dagster import keys
-from lance_ops.dagster.checks.evaluate import unreadable
+from lance_ops.dagster.checks.evaluate import not_evaluated
 from lance_ops.dagster.checks.records import latest_records, says_otherwise
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.downstream import LanceDownstream
@@ -280,8 +280,13 @@ def _take_in(
     now = replace(now, problem=survey.damage_since(before.problem), checked=survey.checked_at or now.checked)
     # Dagster forgets checks with each event, and a run that writes through the IO manager reports none.
     unchecked = any(keys.IO_MANAGER in event.facts.properties for event in dealt)
+    # A verdict by another policy is no verdict; an entry of an earlier release does not say by which it was.
+    outdated = bool(survey.outcomes) and before.policy not in (None, ref.policy_hash)
     if waiting is None:
-        _report_checks(tick, ref, survey, before, instance, due=published > 0 or stale or unchecked)
+        due = published > 0 or stale or unchecked or outdated
+        _report_checks(tick, ref, survey, before, instance, due=due)
+        if survey.outcomes or before.policy is None:
+            now = replace(now, policy=ref.policy_hash)
     if now.problem is None:
         state = state_of_data(ref, dealt, before, instance)
         anew = survey.of_another is not None
@@ -313,7 +318,7 @@ def _report_checks(
         # A dataset that nobody ever saw may be still to come; one that vanished is damage.
         known = before.version is not None or survey.head is not None
         severe = known or last_published(instance, ref.key) is not None
-        outcomes = (unreadable(ref, survey.error, severe=severe),)
+        outcomes = tuple(not_evaluated(ref, survey.error, severe=severe))
     tick.events += [outcome.to_evaluation(ref.key) for outcome in outcomes]
 
 
