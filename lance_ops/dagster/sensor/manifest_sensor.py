@@ -8,7 +8,7 @@ may be repeated: the event log is asked before anything is published, and the ru
 import os
 import random
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, cast
@@ -20,7 +20,6 @@ from lance_ops.dagster.checks.evaluate import not_evaluated
 from lance_ops.dagster.checks.records import latest_records, says_otherwise
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.downstream import LanceDownstream
-from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.jobs.turn import tag_waiting_runs
 from lance_ops.dagster.place import CodePlace
@@ -32,10 +31,10 @@ from lance_ops.dagster.publication import (
     now_utc,
     resume_after,
 )
-from lance_ops.dagster.registry import REGISTRY
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.run_map import RunMap
 from lance_ops.dagster.sensor.cursor import DatasetCursor, SensorCursor, parse_cursor
+from lance_ops.dagster.sensor.ingested import ingests_into, partition_verdicts, takes_partitions
 from lance_ops.dagster.sensor.memory import SensorMemory
 from lance_ops.dagster.sensor.rest import asked_in_turn, find_at_rest
 from lance_ops.dagster.sensor.started import Downstream, start_downstream, state_of_data, with_state
@@ -181,7 +180,7 @@ def _evaluate(
             postponed.append(ref)
             continue
         stale = says_otherwise(shown.get(ref.name, {}), survey.outcomes, looked_at)
-        _take_in(tick, ref, survey, started, options, stale=stale)
+        _take_in(tick, ref, survey, started, store, options, stale=stale)
     if postponed:
         tick.notes.append(f"{count_text(len(postponed), 'dataset')} left to the next tick")
     summary = tick.summary(len(refs) - len(postponed))
@@ -202,11 +201,6 @@ def _evaluate(
         asset_events=tick.events,
         cursor=next_cursor.serialize(),
     )
-
-
-def ingests_into(names: Collection[str]) -> list[LanceIngest]:
-    """Return the declared ingests into some datasets."""
-    return [ingest for ingest in REGISTRY.ingests.values() if ingest.ref.name in names]
 
 
 def _due_for_full_check(
@@ -235,6 +229,7 @@ def _take_in(
     ref: LanceDatasetRef,
     survey: Survey,
     downstream: Downstream,
+    store: LanceStoreResource,
     options: SensorOptions,
     *,
     stale: bool,
@@ -246,6 +241,7 @@ def _take_in(
         ref: The dataset.
         survey: What was found.
         downstream: Jobs that read datasets.
+        store: How datasets are reached.
         options: Limits.
         stale: Dagster shows another verdict on some check.
     """
@@ -290,7 +286,12 @@ def _take_in(
     if now.problem is None:
         state = state_of_data(ref, dealt, before, instance)
         anew = survey.of_another is not None
-        now = start_downstream(tick, ref, with_state(now, state, downstream.of(ref), anew=anew), downstream)
+        entry = with_state(now, state, downstream.of(ref), anew=anew)
+        now = start_downstream(tick, ref, entry, downstream, renewed=bool(dealt))
+    if takes_partitions(survey, dealt, before):
+        tick.events += partition_verdicts(ref, instance, store)
+    elif dealt:
+        tick.events += partition_verdicts(ref, instance, store, only_failed=True)
     tick.keep(ref.name, now, owes=tick.owed > owed)
 
 
