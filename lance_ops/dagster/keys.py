@@ -94,6 +94,10 @@ DATA_TAG = "lance_ops/data"
 ATTEMPT_TAG = "lance_ops/attempt"
 RETRY_OF_TAG = "lance_ops/retry_of"
 RETRY_ROOT_TAG = "lance_ops/retry_root"
+# Tag of runs whose process was seen: the machine.
+MACHINE_TAG = "lance_ops/machine"
+# Dagster's tag of the longest time of a run, in seconds.
+MAX_RUNTIME_TAG = "dagster/max_runtime"
 # Tag of runs that a schedule starts: why the operation was due.
 DUE_TAG = "lance_ops/due"
 # And the version and policy for which it was, so that a failed run is known.

@@ -15,6 +15,7 @@ import dagster as dg
 from lance_ops.dagster import keys
 from lance_ops.dagster.attempts import PAUSES
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
+from lance_ops.dagster.dead_runs import end_dead_runs
 from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.place import CodePlace
@@ -106,6 +107,7 @@ def build_retry_sensor(
     assets of the repository with the condition `lance_data_changed`, or the job of a fleet. A run that
     somebody terminates is not asked for again, unless it computes an asset with that condition, whose data
     would stay old. Downstream jobs are looked after by the manifest sensor, maintenance by its schedules.
+    Runs of any job whose process is gone from this machine are ended first.
 
     Args:
         refs: The datasets.
@@ -137,7 +139,7 @@ def build_retry_sensor(
             own, conditional, jobs, None if fleet is None else fleet.name, CodePlace.of_sensor(context)
         )
         requests: list[dg.RunRequest] = []
-        notes: list[str] = []
+        notes = [f"run {run_id} had died" for run_id in end_dead_runs(context.instance)]
         for record, work in _ended_last(context.instance, retried, max(since, now - _LOOK_BACK)):
             outcome = _retry_of(record, work, now)
             (notes if isinstance(outcome, str) else requests).append(outcome)  # type: ignore[arg-type]
