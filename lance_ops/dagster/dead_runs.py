@@ -1,7 +1,7 @@
 """Runs whose process died together with its code server: nothing else in a local deployment ends them.
 
-After a power cut they stay "started" for ever, and hold their places in the queue and in pools. A run that was
-seen alive on this machine is tagged with the machine: by a sensor, or by its first step that works on a
+After a power cut they stay "started" for ever, and hold their places in the queue and in pools. A run that
+was seen alive on this machine is tagged with the machine: by a sensor, or by its first step that works on a
 dataset. When its process is not there any more, it is dead; no time limit is needed, so that a run of ten
 hours is safe. Runs elsewhere (Kubernetes, another host) are left to their launcher and to
 `max_runtime_seconds`.
