@@ -155,7 +155,7 @@ def build_retry_sensor(
 def _since(cursor: str | None, now: datetime) -> datetime:
     """Return since when runs count: runs that ended before the sensor was first evaluated do not."""
     try:
-        content = json.loads(cursor) if cursor else None
+        content = json.loads(cursor or "{}")
         return datetime.fromtimestamp(float(content["since"]), UTC)
     except (ValueError, TypeError, KeyError, OverflowError, OSError):
         return now

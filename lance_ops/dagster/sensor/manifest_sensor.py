@@ -21,7 +21,6 @@ from lance_ops.dagster.checks.records import latest_records, says_otherwise
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.downstream import LanceDownstream
 from lance_ops.dagster.jobs.operations import NamedJob
-from lance_ops.dagster.jobs.turn import tag_waiting_runs
 from lance_ops.dagster.place import CodePlace
 from lance_ops.dagster.publication import (
     NEWEST,
@@ -36,6 +35,7 @@ from lance_ops.dagster.run_map import RunMap
 from lance_ops.dagster.sensor.cursor import DatasetCursor, SensorCursor, parse_cursor
 from lance_ops.dagster.sensor.ingested import ingests_into, partition_verdicts, takes_partitions
 from lance_ops.dagster.sensor.memory import SensorMemory
+from lance_ops.dagster.sensor.queue_tags import tag_waiting_runs
 from lance_ops.dagster.sensor.rest import asked_in_turn, find_at_rest
 from lance_ops.dagster.sensor.started import Downstream, start_downstream, state_of_data, with_state
 from lance_ops.dagster.sensor.survey import Room, Survey, survey_datasets

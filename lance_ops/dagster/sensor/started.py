@@ -119,16 +119,17 @@ def start_downstream(
         return entry
     if entry.known_at is None or entry.since is None:
         entry = _recall(ref, entry, jobs, downstream.instance)
-    assert entry.since is not None
-    assert entry.known_at is not None
+    since, known_at = entry.since, entry.known_at
+    assert since is not None
+    assert known_at is not None
     told: dict[str, Outlook] = {}
     for name in jobs:
         if name in entry.done:
             continue
         outlook = outlook_of_version(
             attempts_of(name, ref, _tags(name, ref, entry), downstream.instance, downstream.place),
-            since=entry.since,
-            known_at=entry.known_at,
+            since=since,
+            known_at=known_at,
             now=now_utc().timestamp(),
             anew=entry.anew,
         )
@@ -142,7 +143,7 @@ def start_downstream(
     given_up = tuple(name for name in jobs if name in told and told[name].stage is Stage.GIVEN_UP)
     settled = set(entry.done) >= set(jobs)
     if given_up != entry.given_up or settled or (given_up and renewed):
-        tick.events.append(downstream_verdict(ref, entry.since, {name: told[name] for name in given_up}))
+        tick.events.append(downstream_verdict(ref, since, {name: told[name] for name in given_up}))
     return replace(entry, given_up=given_up)
 
 

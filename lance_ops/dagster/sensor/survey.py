@@ -35,7 +35,7 @@ from lance_ops.table.manifest.listing import latest, locate, mark_of
 
 _THREADS = 8
 _MOST_OF_A_DAMAGE = 300
-_ENTRY = 110
+_ENTRY = 150
 """Characters of an entry in the cursor, but for its name."""
 _MAX_FILES = 1000
 """Asking the store for more than this after each version would take too long."""
