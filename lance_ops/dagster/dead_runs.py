@@ -34,7 +34,6 @@ def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
     Args:
         instance: With the runs.
     """
-    machine = machine_name()
     ended: list[str] = []
     for record in instance.get_run_records(dg.RunsFilter(statuses=_AT_WORK), limit=_MOST_RUNS):
         run = record.dagster_run
@@ -42,9 +41,8 @@ def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
         if pid is None:
             continue
         if is_alive(pid, record.start_time):
-            if keys.MACHINE_TAG not in run.tags:
-                instance.add_run_tags(run.run_id, {keys.MACHINE_TAG: machine})
-        elif run.tags.get(keys.MACHINE_TAG) == machine and _is_at_work(instance, run.run_id):
+            tag_machine(instance, run)
+        elif run.tags.get(keys.MACHINE_TAG) == seen_here(run.run_id) and _is_at_work(instance, run.run_id):
             message = f"The process of the run (pid {pid}) is gone, and has reported no end."
             if run.status is dg.DagsterRunStatus.CANCELING:
                 instance.report_run_canceled(run, message)
@@ -55,15 +53,18 @@ def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def tag_machine(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
-    """Tag the run of the step that calls with this machine, so that its death is known to be one."""
-    if keys.MACHINE_TAG not in run.tags:
-        instance.add_run_tags(run.run_id, {keys.MACHINE_TAG: machine_name()})
+    """Tag a run whose process is on this machine, so that its death is known to be one."""
+    if run.tags.get(keys.MACHINE_TAG) != seen_here(run.run_id):
+        instance.add_run_tags(run.run_id, {keys.MACHINE_TAG: seen_here(run.run_id)})
 
 
-def machine_name() -> str:
-    """Return a name of this machine that outlives its restart."""
+def seen_here(run_id: str) -> str:
+    """Return the tag of a run that was seen on this machine; it outlives a restart.
+
+    Runs that re-execute another one get copies of its tags, so that it names the run as well.
+    """
     known = _MACHINE.read_text(encoding="ascii", errors="replace") if _MACHINE.exists() else ""
-    return blake2b(f"{platform.node()}\n{known}".encode(), digest_size=8).hexdigest()
+    return blake2b(f"{platform.node()}\n{known}\n{run_id}".encode(), digest_size=8).hexdigest()
 
 
 def is_alive(pid: int, began: float | None) -> bool:

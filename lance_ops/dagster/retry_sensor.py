@@ -7,7 +7,7 @@ died after its commit adds nothing twice.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -173,7 +173,25 @@ def _ended_last(
             continue
         seen.add(work)
         if retried.is_wanted(record, work) and not _has_newer(instance, retried, record, work):
-            yield record, work
+            left = _not_computed(instance, record, work)
+            if left is not None:
+                yield record, left
+
+
+def _not_computed(instance: dg.DagsterInstance, record: dg.RunRecord, work: Work) -> Work | None:
+    """Return what a run left undone: another asset of it may have failed. None when that is nothing."""
+    if not work.assets:
+        return work
+    made = instance.get_records_for_run(
+        record.dagster_run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION
+    ).records
+    done = {
+        event.asset_key
+        for event in (item.event_log_entry.asset_materialization for item in made)
+        if event is not None
+    }
+    left = tuple(key for key in work.assets if key not in done)
+    return replace(work, assets=left) if left else None
 
 
 def _has_newer(instance: dg.DagsterInstance, retried: _Retried, record: dg.RunRecord, work: Work) -> bool:

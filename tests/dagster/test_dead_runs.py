@@ -46,7 +46,7 @@ def test_a_run_is_ended_when_its_process_is_gone_and_not_before(instance, proces
     run_id = started(instance, process.pid)
     assert end_dead_runs(instance) == []
     assert status(instance, run_id) == "STARTED"
-    assert instance.get_run_by_id(run_id).tags[keys.MACHINE_TAG] == dead_runs.machine_name()
+    assert instance.get_run_by_id(run_id).tags[keys.MACHINE_TAG] == dead_runs.seen_here(run_id)
 
     process.kill()
     process.wait()
@@ -65,7 +65,7 @@ def test_a_run_that_was_being_cancelled_ends_as_cancelled(instance, process):
     assert status(instance, run_id) == "CANCELED"
 
 
-@pytest.mark.parametrize("tags", [{}, {keys.MACHINE_TAG: "another"}])
+@pytest.mark.parametrize("tags", [{}, {keys.MACHINE_TAG: dead_runs.seen_here("the run that it re-executes")}])
 def test_a_run_that_was_not_seen_here_is_left_to_its_launcher(instance, process, tags):
     process.kill()
     process.wait()

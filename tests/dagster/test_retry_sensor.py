@@ -146,6 +146,16 @@ def test_a_newer_run_of_the_same_work_replaces_the_failed_one(world):
     assert not world.requests()
 
 
+def test_what_a_failed_run_has_computed_is_not_asked_for_again(world):
+    world.failing.add("foreign")
+    keys_of = [dg.AssetKey("whole"), dg.AssetKey("foreign")]
+    job = world.repository.get_implicit_job_def_for_assets(keys_of)
+    result = job.execute_in_process(instance=world.instance, asset_selection=keys_of, raise_on_error=False)
+    assert not result.success
+    assert lo.dataset(world.orders.uri).count_rows() == 1
+    assert not world.requests()
+
+
 @pytest.mark.parametrize(
     ("asset", "tags", "asked"),
     [
