@@ -4,10 +4,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from pathlib import PurePath
 
 import dagster as dg
 
+from lance_ops.dagster import keys
 from lance_ops.dagster.lineage import ColumnSources, check_sources
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.fleet.policy.overlaps import resolved
@@ -40,6 +42,8 @@ class LanceDatasetRef:
         storage_options: Options of the object store for this dataset, on top of those of the resource;
             secrets as `dg.EnvVar`. They are not shown.
         columns_from: Which columns of other assets feed which of its own: {column: [(asset, column)]}.
+        run_limit: How long a maintenance or ingest run on it may take before Dagster ends it, as the run tag
+            `dagster/max_runtime`; as long as `dagster.yaml` says by default.
         kinds: What Dagster shows beside the name, e.g. `pyspark` where Spark works on it; at most three.
     """
 
@@ -55,6 +59,7 @@ class LanceDatasetRef:
     storage_options: Mapping[str, str | dg.EnvVar] = field(default_factory=dict, repr=False)
     kinds: frozenset[str] = frozenset({"lance"})
     columns_from: ColumnSources = field(default_factory=dict)
+    run_limit: timedelta | None = None
 
     def __post_init__(self) -> None:
         check_sources(self.columns_from, f"dataset {self.name!r}")
@@ -83,6 +88,13 @@ class LanceDatasetRef:
     def key(self) -> dg.AssetKey:
         """The asset key."""
         return dg.AssetKey(self.name.split("/"))
+
+    @property
+    def run_tags(self) -> dict[str, str]:
+        """Tags of the runs that work on it."""
+        limit = self.run_limit
+        limited = {} if limit is None else {keys.MAX_RUNTIME_TAG: str(int(limit.total_seconds()))}
+        return {keys.DATASET_TAG: self.name, **limited}
 
     @property
     def slug(self) -> str:

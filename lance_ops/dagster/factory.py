@@ -14,6 +14,7 @@ from lance_ops.dagster.checks.definitions import build_asset_checks
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs, place_of, slugify
 from lance_ops.dagster.downstream import LanceDownstream
 from lance_ops.dagster.ingest.asset import build_ingest_job
+from lance_ops.dagster.ingest.loaded import build_loaded_check
 from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.jobs.operations import build_jobs
 from lance_ops.dagster.jobs.schedules import MaintenanceTimes, build_maintenance_schedules
@@ -87,9 +88,12 @@ def build_lance_definitions(
     )
     return dg.Definitions(
         assets=build_lance_assets(refs, ingests=ingests, assets=assets, translator=translator, prefix=prefix),
-        asset_checks=build_asset_checks(
-            refs, downstream={name for item in downstream for name in item.datasets}, prefix=prefix
-        ),
+        asset_checks=[
+            *build_asset_checks(
+                refs, downstream={name for item in downstream for name in item.datasets}, prefix=prefix
+            ),
+            *(build_loaded_check(ingest, prefix=prefix) for ingest in ingests if ingest.partitions),
+        ],
         jobs=[*jobs, *(cast("Any", build_ingest_job(ingest)) for ingest in ingests)],
         schedules=build_maintenance_schedules(
             refs,

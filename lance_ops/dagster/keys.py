@@ -61,6 +61,8 @@ CHANGES = "lance/changes"
 DRY_RUN = "lance/dry_run"
 # Metadata of a failed check: why the operation that would mend it could not help.
 BLOCKED = "lance/blocked"
+# Metadata of a check that could not be evaluated: it is not green, and no alert of its own.
+NOT_EVALUATED = "lance/not_evaluated"
 SUMMARY = "lance/summary"
 CONFLICTS = "lance/conflicts"
 CONFLICTS_MET = "lance/conflicts_met"
@@ -92,6 +94,10 @@ DATA_TAG = "lance_ops/data"
 ATTEMPT_TAG = "lance_ops/attempt"
 RETRY_OF_TAG = "lance_ops/retry_of"
 RETRY_ROOT_TAG = "lance_ops/retry_root"
+# Tag of runs whose process was seen: the machine.
+MACHINE_TAG = "lance_ops/machine"
+# Dagster's tag of the longest time of a run, in seconds.
+MAX_RUNTIME_TAG = "dagster/max_runtime"
 # Tag of runs that a schedule starts: why the operation was due.
 DUE_TAG = "lance_ops/due"
 # And the version and policy for which it was, so that a failed run is known.

@@ -12,6 +12,7 @@ What the sensor is about to store lies above the newest event, so no run publish
 version of a run that may still publish it is among that.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,9 @@ from lance_ops.table.manifest.listing import list_versions, locate
 
 NEWEST = 20
 """Versions of a burst that get an event each; older ones share one."""
+
+MOST_READ = 1000
+"""Versions of a burst whose transactions are read to count operations: a tick costs what it publishes."""
 
 RUN_PUBLISHES_WITHIN = timedelta(minutes=1)
 """How long after its commit a version is published by the run that made it; later it is the sensor's."""
@@ -277,12 +281,15 @@ def _summary(store: Store, plan: PublicationPlan, damaged: dict[int, str]) -> di
     first, last = plan.summarised[0], plan.summarised[-1]
     metadata: dict[str, object] = {keys.SUMMARISED_VERSIONS: len(plan.summarised)}
     try:
-        history = read_history(store, limit=len(plan.versions) + 1)
+        history = read_history(store, limit=min(len(plan.versions) + 1, MOST_READ))
     except LanceOpsError as error:
         metadata[keys.SUMMARISED_OPERATIONS] = f"versions {first} to {last}; could not be read: {error}"
         return metadata
     shared = [entry for entry in history if first <= entry.version <= last]
     counts = Counter(_operation(entry) for entry in shared)
+    if len(history) >= MOST_READ:
+        unread = bisect_left(plan.summarised, history[-1].version)
+        counts |= {f"not read: versions {first} to {history[-1].version - 1}": unread} if unread else {}
     metadata[keys.SUMMARISED_OPERATIONS] = dg.MetadataValue.table(
         records=[
             dg.TableRecord({"operation": name, "versions": count}) for name, count in counts.most_common()

@@ -7,7 +7,7 @@ died after its commit adds nothing twice.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -15,6 +15,7 @@ import dagster as dg
 from lance_ops.dagster import keys
 from lance_ops.dagster.attempts import PAUSES
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
+from lance_ops.dagster.dead_runs import end_dead_runs
 from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.place import CodePlace
@@ -106,6 +107,7 @@ def build_retry_sensor(
     assets of the repository with the condition `lance_data_changed`, or the job of a fleet. A run that
     somebody terminates is not asked for again, unless it computes an asset with that condition, whose data
     would stay old. Downstream jobs are looked after by the manifest sensor, maintenance by its schedules.
+    Runs of any job whose process is gone from this machine are ended first.
 
     Args:
         refs: The datasets.
@@ -126,7 +128,7 @@ def build_retry_sensor(
         description="Asks again for runs that failed, were cancelled in the queue, or died: three times.",
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=default_status,
-        job=fleet,  # type: ignore[arg-type]  # a job by its public type
+        job_name=None if fleet is None else fleet.name,
         asset_selection=None if fleet is not None else dg.AssetSelection.all(),
     )
     def retry_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -137,7 +139,7 @@ def build_retry_sensor(
             own, conditional, jobs, None if fleet is None else fleet.name, CodePlace.of_sensor(context)
         )
         requests: list[dg.RunRequest] = []
-        notes: list[str] = []
+        notes = [f"run {run_id} had died" for run_id in end_dead_runs(context.instance)]
         for record, work in _ended_last(context.instance, retried, max(since, now - _LOOK_BACK)):
             outcome = _retry_of(record, work, now)
             (notes if isinstance(outcome, str) else requests).append(outcome)  # type: ignore[arg-type]
@@ -153,7 +155,7 @@ def build_retry_sensor(
 def _since(cursor: str | None, now: datetime) -> datetime:
     """Return since when runs count: runs that ended before the sensor was first evaluated do not."""
     try:
-        content = json.loads(cursor) if cursor else None
+        content = json.loads(cursor or "{}")
         return datetime.fromtimestamp(float(content["since"]), UTC)
     except (ValueError, TypeError, KeyError, OverflowError, OSError):
         return now
@@ -171,7 +173,25 @@ def _ended_last(
             continue
         seen.add(work)
         if retried.is_wanted(record, work) and not _has_newer(instance, retried, record, work):
-            yield record, work
+            left = _not_computed(instance, record, work)
+            if left is not None:
+                yield record, left
+
+
+def _not_computed(instance: dg.DagsterInstance, record: dg.RunRecord, work: Work) -> Work | None:
+    """Return what a run left undone: another asset of it may have failed. None when that is nothing."""
+    if not work.assets:
+        return work
+    made = instance.get_records_for_run(
+        record.dagster_run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION
+    ).records
+    done = {
+        event.asset_key
+        for event in (item.event_log_entry.asset_materialization for item in made)
+        if event is not None
+    }
+    left = tuple(key for key in work.assets if key not in done)
+    return replace(work, assets=left) if left else None
 
 
 def _has_newer(instance: dg.DagsterInstance, retried: _Retried, record: dg.RunRecord, work: Work) -> bool:

@@ -50,6 +50,7 @@ def test_definitions_load(tmp_path):
         "lance_manifest_sensor",
         "lance_failure_alert_sensor",
         "lance_check_alert_sensor",
+        "lance_retry_sensor",
     }
     assert len(defs.schedules) == 3
 

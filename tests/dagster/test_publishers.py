@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lance_ops.dagster import LanceDatasetRef, LanceDownstream, publication
-from lance_ops.dagster.checks.catalog import CHECKS
 from lance_ops.dagster.publication import (
     build_version_events,
     existing_versions,
@@ -27,7 +26,7 @@ from lance_ops.dagster.sensor.memory import SHELVES, SensorMemory
 from lance_ops.dagster.version_event import read_facts
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
-from tests.support.dagster import STORE, Daemon, published_versions, write
+from tests.support.dagster import STORE, WITHOUT_INDEX, Daemon, published_versions, write
 
 NUMBERS = itertools.count()
 
@@ -334,7 +333,7 @@ def test_the_sensor_mends_a_page_that_shows_an_older_version(told, tmp_path):
 
         assert published_versions(instance, ref) == [*told, 4]
         checks = [event for event in result.asset_events if isinstance(event, dg.AssetCheckEvaluation)]
-        assert len(checks) == len(CHECKS)
+        assert len(checks) == len(WITHOUT_INDEX)
         assert mending.tick().asset_events == []
 
 

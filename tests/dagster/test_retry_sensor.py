@@ -17,6 +17,7 @@ from lance_ops.dagster import (
 from lance_ops.dagster.ingest import asset as ingest_asset
 from lance_ops.dagster.jobs import turn
 from lance_ops.dagster.run_map import RunMap
+from lance_ops.dagster.sensor import queue_tags
 from tests.support.dagster import STORE, Daemon
 
 # Dagster copies a sensor with a job through a parameter in beta.
@@ -145,6 +146,16 @@ def test_a_newer_run_of_the_same_work_replaces_the_failed_one(world):
     assert not world.requests()
 
 
+def test_what_a_failed_run_has_computed_is_not_asked_for_again(world):
+    world.failing.add("foreign")
+    keys_of = [dg.AssetKey("whole"), dg.AssetKey("foreign")]
+    job = world.repository.get_implicit_job_def_for_assets(keys_of)
+    result = job.execute_in_process(instance=world.instance, asset_selection=keys_of, raise_on_error=False)
+    assert not result.success
+    assert lo.dataset(world.orders.uri).count_rows() == 1
+    assert not world.requests()
+
+
 @pytest.mark.parametrize(
     ("asset", "tags", "asked"),
     [
@@ -238,10 +249,10 @@ def test_a_step_without_the_tag_waits_for_the_run_that_began_before(world):
 
 def test_runs_in_the_queue_are_tagged_with_the_dataset_that_they_write(world, monkeypatch):
     # A queued run has to be one of a code location that a daemon loaded.
-    monkeypatch.setattr(turn, "_WAITING", [dg.DagsterRunStatus.NOT_STARTED])
+    monkeypatch.setattr(queue_tags, "_WAITING", [dg.DagsterRunStatus.NOT_STARTED])
     run = world.create("by_day", "NOT_STARTED")
     reader = world.create("conditional", "NOT_STARTED")
-    assert turn.tag_waiting_runs(world.instance, world.run_map) == 1
-    assert turn.tag_waiting_runs(world.instance, world.run_map) == 0
+    assert queue_tags.tag_waiting_runs(world.instance, world.run_map) == 1
+    assert queue_tags.tag_waiting_runs(world.instance, world.run_map) == 0
     assert world.instance.get_run_by_id(run.run_id).tags[keys.DATASET_TAG] == "orders"
     assert keys.DATASET_TAG not in world.instance.get_run_by_id(reader.run_id).tags

@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 
 from lance_ops.dagster import Alert, LanceDatasetRef, LanceStoreResource
+from lance_ops.dagster.checks.catalog import CHECKS
 from lance_ops.dagster.jobs.operations import build_jobs
 from lance_ops.dagster.sensor.cursor import DatasetCursor, parse_cursor
 from lance_ops.dagster.sensor.manifest_sensor import build_manifest_sensor
@@ -15,6 +16,9 @@ from lance_ops.errors import AlertNotDeliveredError
 from lance_ops.maintenance.ingest.operation import write_dataset
 from tests.support.tables import rows
 
+OF_INDICES = frozenset({"index_coverage", "index_upkeep", "index_wear", "vector_recall"})
+"""Checks that are not evaluated without an index."""
+WITHOUT_INDEX = frozenset(CHECKS) - OF_INDICES
 STORE = LanceStoreResource(storage_options={"fsync": "false"}, threads=1)
 
 

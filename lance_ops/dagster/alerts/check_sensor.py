@@ -122,7 +122,12 @@ def _changes(
 
 
 def _is_still_to_come(evaluation: Any, metadata: Mapping[str, object]) -> bool:
-    """Whether there is no dataset and never was one: what vanished is an error, and told."""
+    """Whether there is no dataset and never was one: what vanished is an error, and told.
+
+    Or a check could not be evaluated: the failure of `manifest_readable` tells why.
+    """
+    if metadata.get(keys.NOT_EVALUATED):
+        return True
     error = str(metadata.get(keys.ERROR) or "").partition(":")[0]
     warning = evaluation.severity is dg.AssetCheckSeverity.WARN
     return bool(warning) and error == DatasetNotFoundError.__name__

@@ -19,6 +19,7 @@ from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset
 
 _SHOWN = 20
+_NEEDS_INDEX = "Not evaluated without an index."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,14 @@ class Examination:
         return f"; {operation} is blocked: {verdict.blocked}", {keys.BLOCKED: verdict.blocked}
 
 
+def _always(_: Dataset) -> bool:
+    return True
+
+
+def _has_index(dataset: Dataset) -> bool:
+    return bool(dataset.indices)
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One check.
@@ -59,7 +68,7 @@ class Check:
         evaluate: (passed, why, metadata).
         reads_files: It asks the store for more than the manifest.
         is_costly: It reads so much that it is made with full checks and on request only, see `applies`.
-        applies: Whether there is anything to look at.
+        applies: Whether there is anything to look at; else the check is not evaluated.
     """
 
     description: str
@@ -67,7 +76,7 @@ class Check:
     blocking: bool = False
     reads_files: bool = False
     is_costly: bool = False
-    applies: Callable[[Dataset], object] = bool
+    applies: Callable[[Dataset], object] = _always
 
 
 def _manifest(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
@@ -156,7 +165,6 @@ def _index_coverage(examination: Examination) -> tuple[bool, str, Mapping[str, o
         "lance/unindexed_rows": health.unindexed_rows,
         **_foreseen(examination, "index_coverage"),
     }
-    why = why if health.indices else "there is no index"
     return _with_verdict(examination, "index", value >= limit, why, numbers)
 
 
@@ -174,7 +182,6 @@ def _index_upkeep(examination: Examination) -> tuple[bool, str, Mapping[str, obj
         "lance/deferred_limit": policy.max_deferred_compactions,
     }
     passed = segments <= policy.max_index_segments and deferred <= policy.max_deferred_compactions
-    why = why if health.indices else "there is no index"
     return _with_verdict(examination, "index", passed, why, numbers)
 
 
@@ -207,7 +214,7 @@ def _index_wear(examination: Examination) -> tuple[bool, str, Mapping[str, objec
         named = count_text(short, "index", "indices")
         parts.insert(0, f"pylance returns fewer rows than asked for from {named}")
     why = "; ".join([*([f"{count_text(worn, 'index', 'indices')} worn"] if worn else []), *parts])
-    return _with_verdict(examination, "index", not (worn or short), why or "there is no index", numbers)
+    return _with_verdict(examination, "index", not (worn or short), why or "no wear was measured", numbers)
 
 
 def _vector_recall(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
@@ -249,18 +256,26 @@ CHECKS: Mapping[str, Check] = {
     "fragmentation": Check("Fewer small fragments than the policy allows.", _fragmentation),
     "deleted_ratio": Check("A smaller share of deleted rows than the policy allows.", _deleted_ratio),
     "index_coverage": Check(
-        "Every index covers the share of rows that the policy asks for.", _index_coverage
+        f"Every index covers the share of rows that the policy asks for. {_NEEDS_INDEX}",
+        _index_coverage,
+        applies=_has_index,
     ),
     "index_upkeep": Check(
-        "No index has more segments, or is further behind compactions, than the policy allows.", _index_upkeep
+        f"No index has more segments, or is further behind compactions, than the policy allows. "
+        f"{_NEEDS_INDEX}",
+        _index_upkeep,
+        applies=_has_index,
     ),
     "index_wear": Check(
-        "No index names more rows that are gone, or fits its rows worse, than the policy allows.",
+        f"No index names more rows that are gone, or fits its rows worse, than the policy allows. "
+        f"{_NEEDS_INDEX}",
         _index_wear,
         reads_files=True,
+        applies=_has_index,
     ),
     "vector_recall": Check(
-        "Vector indices find the share of true neighbours that the policy asks for, on a bounded sample.",
+        "Vector indices find the share of true neighbours that the policy asks for, on a bounded sample. "
+        "Not evaluated without a vector index.",
         _vector_recall,
         is_costly=True,
         applies=vector_indices,

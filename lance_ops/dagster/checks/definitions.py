@@ -11,7 +11,7 @@ import dagster as dg
 from lance_ops.dagster import keys
 from lance_ops.dagster.checks.catalog import CHECKS
 from lance_ops.dagster.checks.computed import downstream_spec, last_verdict
-from lance_ops.dagster.checks.evaluate import CheckOutcome, examine
+from lance_ops.dagster.checks.evaluate import examine
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.publication import last_published
 from lance_ops.dagster.resource import LanceStoreResource
@@ -59,15 +59,11 @@ def _build_checks(ref: LanceDatasetRef, store_key: str, *, is_read: bool) -> dg.
             outcome.name: outcome
             for outcome in examine(ref, store, selected - {keys.DOWNSTREAM_COMPUTED}, seen=seen)
         }
-        reason = found.get(keys.MANIFEST_READABLE)
         for name in sorted(selected):
             if name == keys.DOWNSTREAM_COMPUTED:
                 yield last_verdict(context.instance, ref)
                 continue
             outcome = found.get(name)
-            if outcome is None and reason is not None:
-                # A step has to report on every selected check.
-                outcome = CheckOutcome(name, False, reason.description, reason.severe, reason.metadata)
             if outcome is not None:
                 yield outcome.to_result(ref.key)
 

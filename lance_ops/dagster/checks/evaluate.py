@@ -77,6 +77,8 @@ def evaluate_checks(
 ) -> list[CheckOutcome]:
     """Evaluate checks on one version. A check that cannot be evaluated has failed; nothing is raised.
 
+    Checks that do not apply, such as those of indices where there is none, are left out: they are not green.
+
     Args:
         ref: The dataset.
         dataset: The version.
@@ -93,14 +95,35 @@ def evaluate_checks(
         days_to = _days_to(ref, dataset, health) if wanted & _FORESEEN else {}
         examination = Examination(ref.uri, dataset, health, ref.policy, verdicts, days_to)
     except LanceOpsError as error:
-        return [unreadable(ref, error)]
+        return not_evaluated(ref, error, names=wanted)
     return [
         _evaluate(name, check, examination)
         for name, check in CHECKS.items()
         if name in wanted
         and not (check.reads_files and too_many)
-        and not (check.is_costly and max_files is not None and check.applies(dataset))
+        and not (check.is_costly and max_files is not None)
+        and applies(check, dataset)
     ]
+
+
+def applies(check: Check, dataset: Dataset) -> bool:
+    """Return whether a check has anything to look at; one that cannot tell has to be evaluated."""
+    try:
+        return bool(check.applies(dataset))
+    except Exception:  # noqa: BLE001 - the evaluation says what is wrong
+        return True
+
+
+def not_evaluated(
+    ref: LanceDatasetRef, error: Exception, *, severe: bool = True, names: Iterable[str] = tuple(CHECKS)
+) -> list[CheckOutcome]:
+    """Return what checks say without a snapshot: `manifest_readable` failed, the others are unknown."""
+    cause = unreadable(ref, error, severe=severe)
+    wanted = set(names)
+    metadata = {**cause.metadata, keys.NOT_EVALUATED: True}
+    text = f"could not be evaluated: {error}"
+    others = [CheckOutcome(name, False, text, False, metadata) for name in CHECKS if name != cause.name]
+    return [outcome for outcome in (cause, *others) if outcome is cause or outcome.name in wanted]
 
 
 def _verdicts(ref: LanceDatasetRef, dataset: Dataset, health: DatasetHealth) -> dict[str, Verdict]:
@@ -137,9 +160,9 @@ def examine(
     try:
         dataset = store.open(ref)
     except DatasetNotFoundError as error:
-        return [unreadable(ref, error, severe=seen)]
+        return not_evaluated(ref, error, severe=seen, names=CHECKS if names is None else names)
     except Exception as error:  # noqa: BLE001 - whatever keeps us from opening it is the finding
-        return [unreadable(ref, error)]
+        return not_evaluated(ref, error, names=CHECKS if names is None else names)
     return evaluate_checks(ref, dataset, names)
 
 

@@ -25,6 +25,7 @@ from pydantic import Field
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import slugify
+from lance_ops.dagster.dead_runs import tag_machine
 from lance_ops.dagster.ingest.proof import (
     doubt_about,
     first_attempt,
@@ -129,7 +130,7 @@ def build_ingest_job(ingest: LanceIngest) -> NamedJob:
     job = dg.define_asset_job(
         f"{slugify(ingest.asset_name)}_job",
         selection=dg.AssetSelection.assets(ingest.key),
-        tags={keys.DATASET_TAG: ingest.ref.name},
+        tags=ingest.ref.run_tags,
         description=f"Appends to {ingest.ref.name}.",
         executor_def=dg.in_process_executor,
     )
@@ -144,6 +145,7 @@ def _ingest(
     notes: RunNotes,
 ) -> dg.MaterializeResult[Any]:
     partitions = _chosen(context, ingest)
+    tag_machine(context.instance, context.run)
     take_turn(context, ingest.ref.name)
     loaded = [
         _load(context, ingest, config, store, replace(notes, partition=partition)) for partition in partitions

@@ -13,6 +13,7 @@ import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
+from lance_ops.dagster.dead_runs import tag_machine
 from lance_ops.dagster.jobs.by_hand import (
     DropIndexConfig,
     FsckConfig,
@@ -150,7 +151,7 @@ def build_jobs(refs: Sequence[LanceDatasetRef], *, prefix: str = "") -> list[dg.
         DROP_INDEX: drop_index_op,
         FSCK: check_files,
     }
-    return [_build_job(name, prefix, op, partitions) for name, op in operations.items()]
+    return [_build_job(name, prefix, op, partitions, by_name) for name, op in operations.items()]
 
 
 def _op(
@@ -167,7 +168,11 @@ def _op(
 
 
 def _build_job(
-    name: str, prefix: str, op: dg.OpDefinition, partitions: dg.StaticPartitionsDefinition
+    name: str,
+    prefix: str,
+    op: dg.OpDefinition,
+    partitions: dg.StaticPartitionsDefinition,
+    refs: Mapping[str, LanceDatasetRef],
 ) -> dg.JobDefinition:
     @dg.graph(name=keys.prefixed(prefix, name), description=op.description)
     def operation() -> None:
@@ -178,7 +183,7 @@ def _build_job(
         config=dg.PartitionedConfig(
             partitions_def=partitions,
             run_config_for_partition_key_fn=lambda _: {},
-            tags_for_partition_key_fn=lambda dataset: {keys.DATASET_TAG: dataset},
+            tags_for_partition_key_fn=lambda dataset: refs[dataset].run_tags,
         ),
         # A step process of its own would cost a second or more and gain nothing: there is one step.
         executor_def=dg.in_process_executor,
@@ -194,6 +199,7 @@ def _run(
 ) -> None:
     """Call an operation and tell Dagster what came of it: a plan, or a result with versions and checks."""
     ref = _chosen(context, refs)
+    tag_machine(context.instance, context.run)
     store: LanceStoreResource = getattr(context.resources, store_key)
     notes = RunNotes.of(context)
     with translated_errors(

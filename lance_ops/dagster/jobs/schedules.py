@@ -153,7 +153,7 @@ def _request(item: _Judged, day: str, instance: dg.DagsterInstance) -> dg.RunReq
         run_key=f"{run_key}:{day}" if by_day else run_key,
         partition_key=item.ref.name,
         run_config={"ops": {operation: {"config": dict(config)}}} if config else {},
-        tags={keys.DATASET_TAG: item.ref.name, keys.DUE_TAG: item.verdict.reason, keys.DUE_FOR_TAG: run_key},
+        tags={**item.ref.run_tags, keys.DUE_TAG: item.verdict.reason, keys.DUE_FOR_TAG: run_key},
     )
 
 

@@ -12,13 +12,10 @@ import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.jobs.run_report import Context
-from lance_ops.dagster.run_map import RunMap
 
 _LONGEST = timedelta(minutes=15)
 """A run that is still there then may be dead; two at once are slower, and no harm."""
 _PAUSE = 5.0
-_MOST_WAITING = 500
-_WAITING = [dg.DagsterRunStatus.QUEUED]
 
 
 def take_turn(
@@ -66,22 +63,3 @@ def _run_ahead(instance: dg.DagsterInstance, run_id: str, dataset: str) -> str |
         return None
     first = min(began, key=lambda run: (began[run], run))
     return None if first == run_id else first
-
-
-def tag_waiting_runs(instance: dg.DagsterInstance, run_map: RunMap) -> int:
-    """Tag the runs in the queue that are about one dataset and do not say so.
-
-    Args:
-        instance: With the runs.
-        run_map: Of what writes the datasets.
-
-    Returns:
-        How many were tagged.
-    """
-    tagged = 0
-    for run in instance.get_runs(dg.RunsFilter(statuses=_WAITING), limit=_MOST_WAITING):
-        names = [] if keys.DATASET_TAG in run.tags else run_map.datasets_written_by(run)
-        if len(names) == 1:
-            instance.add_run_tags(run.run_id, {keys.DATASET_TAG: names[0]})
-            tagged += 1
-    return tagged

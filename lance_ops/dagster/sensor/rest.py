@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.sensor.cursor import DatasetCursor
-from lance_ops.dagster.sensor.survey import Survey, has_other_bytes, look_at_all
+from lance_ops.dagster.sensor.survey import Survey, has_other_bytes, is_judged, look_at_all
 from lance_ops.table.manifest.listing import latest, mark_of
 
 _ASKED = 200
@@ -52,7 +52,7 @@ def find_at_rest(
 
     def look(ref: LanceDatasetRef) -> Survey | None:
         cursor = cursors.get(ref.name, DatasetCursor())
-        if cursor.version is None or cursor.problem is not None:
+        if cursor.version is None or cursor.problem is not None or not is_judged(cursor, ref):
             return None
         try:
             opened = store.open_store(ref)

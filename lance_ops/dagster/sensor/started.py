@@ -96,7 +96,7 @@ def with_state(
 
 
 def start_downstream(
-    tick: Tick, ref: LanceDatasetRef, entry: DatasetCursor, downstream: Downstream
+    tick: Tick, ref: LanceDatasetRef, entry: DatasetCursor, downstream: Downstream, *, renewed: bool = False
 ) -> DatasetCursor:
     """Request the jobs that have not read the newest data yet, unless a run is about to.
 
@@ -105,25 +105,31 @@ def start_downstream(
         ref: The dataset.
         entry: What is known of it.
         downstream: The jobs.
+        renewed: There is a new event, after which Dagster shows no verdict any more.
 
     Returns:
         The entry, with the jobs that have read the data by now.
     """
     jobs = downstream.of(ref)
-    if entry.data_version is None or not set(jobs).difference(entry.done):
+    if entry.data_version is None or not jobs:
+        return entry
+    if entry.since is not None and not set(jobs).difference(entry.done):
+        if renewed:
+            tick.events.append(downstream_verdict(ref, entry.since, {}))
         return entry
     if entry.known_at is None or entry.since is None:
         entry = _recall(ref, entry, jobs, downstream.instance)
-    assert entry.since is not None
-    assert entry.known_at is not None
+    since, known_at = entry.since, entry.known_at
+    assert since is not None
+    assert known_at is not None
     told: dict[str, Outlook] = {}
     for name in jobs:
         if name in entry.done:
             continue
         outlook = outlook_of_version(
             attempts_of(name, ref, _tags(name, ref, entry), downstream.instance, downstream.place),
-            since=entry.since,
-            known_at=entry.known_at,
+            since=since,
+            known_at=known_at,
             now=now_utc().timestamp(),
             anew=entry.anew,
         )
@@ -136,8 +142,8 @@ def start_downstream(
             tick.notes.append(_note(name, ref, outlook))
     given_up = tuple(name for name in jobs if name in told and told[name].stage is Stage.GIVEN_UP)
     settled = set(entry.done) >= set(jobs)
-    if given_up != entry.given_up or settled:
-        tick.events.append(downstream_verdict(ref, entry.since, {name: told[name] for name in given_up}))
+    if given_up != entry.given_up or settled or (given_up and renewed):
+        tick.events.append(downstream_verdict(ref, since, {name: told[name] for name in given_up}))
     return replace(entry, given_up=given_up)
 
 

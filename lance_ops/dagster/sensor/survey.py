@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
 
+from lance_ops.dagster import keys
 from lance_ops.dagster.checks.catalog import CHECKS
-from lance_ops.dagster.checks.evaluate import CheckOutcome, evaluate_checks
+from lance_ops.dagster.checks.evaluate import CheckOutcome, applies, evaluate_checks
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.publication import (
     Published,
@@ -34,7 +35,7 @@ from lance_ops.table.manifest.listing import latest, locate, mark_of
 
 _THREADS = 8
 _MOST_OF_A_DAMAGE = 300
-_ENTRY = 110
+_ENTRY = 150
 """Characters of an entry in the cursor, but for its name."""
 _MAX_FILES = 1000
 """Asking the store for more than this after each version would take too long."""
@@ -220,12 +221,13 @@ def survey_dataset(
         and published.data_version not in (None, cursor.data_version)
     )
     changed = has_other_bytes(cursor, head, mark)
-    if head == cursor.version and cursor.problem is None and not (heals or replaced or changed or full):
+    judged = head == cursor.version and is_judged(cursor, ref)
+    if judged and cursor.problem is None and not (heals or replaced or changed or full):
         return Survey(head, mark=mark)
     known = cursor.version or 0
     # A head below what was seen is another dataset at the same place.
     after = known if known <= head else 0
-    if heals or replaced or changed:
+    if heals or replaced or changed or (head == cursor.version and not judged):
         after = head - 1
     of_another: Published | None = None
     events: list[VersionEvent] = []
@@ -243,8 +245,10 @@ def survey_dataset(
         return Survey(head, tuple(events), error=error, of_another=of_another, mark=mark)
     # Right after a commit there is more to do; what is left out then is made up for by the next full check.
     outcomes = tuple(evaluate_checks(ref, dataset, max_files=None if full else _MAX_FILES))
-    made = {outcome.name for outcome in outcomes}
-    complete = all(name in made or check.is_costly for name, check in CHECKS.items())
+    made = {outcome.name for outcome in outcomes if keys.NOT_EVALUATED not in outcome.metadata}
+    complete = all(
+        name in made or check.is_costly or not applies(check, dataset) for name, check in CHECKS.items()
+    )
     return Survey(
         head,
         tuple(events),
@@ -262,6 +266,11 @@ def has_other_bytes(cursor: DatasetCursor, head: int, mark: str | None) -> bool:
     no mark, and takes over what is there.
     """
     return head == cursor.version and None not in (mark, cursor.mark) and mark != cursor.mark
+
+
+def is_judged(cursor: DatasetCursor, ref: LanceDatasetRef) -> bool:
+    """Whether the last checks were made by the policy of now, as far as the entry says by which."""
+    return cursor.policy in (None, ref.policy_hash)
 
 
 def _to_tell_apart(store: Store, versions: Sequence[int], most: int, grace: timedelta) -> int:

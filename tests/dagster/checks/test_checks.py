@@ -17,7 +17,7 @@ from lance_ops.maintenance.ingest.operation import write_dataset
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import latest
-from tests.support.dagster import STORE, write
+from tests.support.dagster import STORE, WITHOUT_INDEX, write
 
 POLICY = MaintenancePolicy(
     target_rows=100, max_small_fragments=2, max_deleted_ratio=0.2, min_index_coverage=0.9, max_versions=4
@@ -42,7 +42,7 @@ def outcomes(ref, **options):
 def test_a_sound_dataset_passes_every_check(ref):
     write(ref.uri, 0, 10)
     found = outcomes(ref)
-    assert set(found) == set(CHECKS)
+    assert set(found) == WITHOUT_INDEX
     assert all(outcome.passed for outcome in found.values())
 
 
@@ -170,7 +170,7 @@ def run_checks(ref, instance, names=None):
 def test_checks_run_from_the_ui(ref, instance):
     write(ref.uri, 0, 10)
     found = run_checks(ref, instance)
-    assert set(found) == set(CHECKS)
+    assert set(found) == WITHOUT_INDEX
     assert all(item.passed for item in found.values())
 
 
@@ -234,7 +234,6 @@ def test_worn_indices_and_recall_are_numbers_that_plot(ref):
 
 def test_recall_is_left_out_right_after_a_commit_where_there_is_a_vector_index(ref):
     write(ref.uri, 0, 10)
-    assert "vector_recall" in outcomes(ref, max_files=100)
     write_dataset(vectors(300, 0, 1), ref.uri, mode="overwrite")
     create_index(ref.uri, "v", "IVF_FLAT")
     assert "vector_recall" not in outcomes(ref, max_files=100)

@@ -3,12 +3,19 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.dagster import LanceDatasetRef, LanceIngest, build_ingest_asset
-from lance_ops.dagster.checks.catalog import CHECKS
 from lance_ops.dagster.ingest.asset import build_ingest_job
 from lance_ops.errors import RetryableCommitConflictError
 from lance_ops.maintenance.cleanup.operation import cleanup
 from lance_ops.table.dataset import Dataset
-from tests.support.dagster import STORE, evaluations, failure_of, materializations, published_versions, write
+from tests.support.dagster import (
+    STORE,
+    WITHOUT_INDEX,
+    evaluations,
+    failure_of,
+    materializations,
+    published_versions,
+    write,
+)
 from tests.support.tables import rows
 
 MONTHS = dg.MonthlyPartitionsDefinition(start_date="2013-01-01", end_date="2014-01-01")
@@ -52,7 +59,7 @@ def test_a_partition_is_appended_and_the_version_published(ref, instance):
     assert second.success
     assert sorted(Dataset.open(ref.uri).to_table()["a"].to_pylist()) == list(range(10, 30))
     assert published_versions(instance, ref) == [1, 2]
-    assert len(evaluations(second)) == len(CHECKS) + 1
+    assert len(evaluations(second)) == len(WITHOUT_INDEX) + 1
     assert evaluations(second)["rows_loaded"].passed
     (event,) = [
         m for m in second.asset_materializations_for_node("numbers_ingest") if m.asset_key == ingest.key

@@ -23,6 +23,7 @@ from lance_ops.storage.local.store import LocalStore
 from lance_ops.table.dataset import Dataset
 from tests.support.dagster import (
     STORE,
+    WITHOUT_INDEX,
     evaluations,
     failure_of,
     materializations,
@@ -34,19 +35,6 @@ from tests.support.dagster import (
 )
 from tests.support.tables import rows
 from tests.support.unknown_index import forget_kind
-
-CHECK_NAMES = {
-    "manifest_readable",
-    "files_present",
-    "deletion_vectors_valid",
-    "fragmentation",
-    "deleted_ratio",
-    "index_coverage",
-    "index_upkeep",
-    "index_wear",
-    "vector_recall",
-    "version_backlog",
-}
 
 
 @pytest.fixture
@@ -77,7 +65,7 @@ def test_append_creates_the_dataset_and_reports_its_first_version(tmp_path, ref,
     assert event.tags["dagster/data_version"] == dataset.data_version
     assert event.metadata["dagster/row_count"].value == 10
     assert event.metadata["lance/rows_added"].value == 10
-    assert set(evaluations(result)) == CHECK_NAMES
+    assert set(evaluations(result)) == WITHOUT_INDEX
     assert all(item.passed for item in evaluations(result).values())
 
 
@@ -348,7 +336,7 @@ def test_a_run_publishes_what_it_committed_and_nothing_else(tmp_path, ref, insta
 
     # Versions 2 and 3 come before it, and they are not this run's.
     assert published_versions(instance, ref) == [1]
-    assert set(evaluations(result)) == CHECK_NAMES
+    assert set(evaluations(result)) == WITHOUT_INDEX
     tell(ref, instance)
     assert published_versions(instance, ref) == [1, 2, 3, 4]
     runs = [
@@ -371,7 +359,7 @@ def test_a_cleanup_tells_the_checks_that_it_cures(instance, tmp_path):
     assert evaluations(plan) == {}
     result = run_job(ref, CLEANUP, instance, older_than_days=0, retain_versions=1, dry_run=False)
 
-    assert set(evaluations(result)) == CHECK_NAMES
+    assert set(evaluations(result)) == WITHOUT_INDEX
     assert instance.get_latest_asset_check_evaluation_record(key).evaluation.passed
 
 

@@ -7,11 +7,22 @@ from datetime import timedelta
 import dagster as dg
 import pytest
 
-from lance_ops.dagster import LanceDatasetRef, LanceDownstream, attempts, build_manifest_sensor, keys
+from lance_ops.dagster import (
+    LanceDatasetRef,
+    LanceDownstream,
+    SensorOptions,
+    attempts,
+    build_manifest_sensor,
+    keys,
+    publication,
+)
+from lance_ops.dagster.checks.catalog import CHECKS
 from lance_ops.dagster.checks.records import latest_records
 from lance_ops.maintenance.compact.operation import compact
+from lance_ops.maintenance.metadata.actions import update_config
 from lance_ops.table.dataset import Dataset
-from tests.support.dagster import Daemon, write
+from lance_ops.table.history import history
+from tests.support.dagster import Daemon, versions_of, write
 
 
 @dg.job
@@ -112,7 +123,7 @@ ACTIONS = ("commit", "tick", "begin", "succeed", "fail", "cancel", "vanish", "lo
 WEIGHTS = (4, 6, 4, 3, 2, 2, 1, 1, 1)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_newest_data_are_computed_whatever_becomes_of_runs(ref, instance, monkeypatch, seed):
     monkeypatch.setattr(attempts, "PAUSES", (timedelta(0),) * 50)
     world, chance = World(ref, instance), random.Random(seed)
@@ -214,3 +225,44 @@ def test_a_cursor_of_an_earlier_release_is_read_on(ref, instance, monkeypatch, s
 
     assert not [event for event in result.asset_events if isinstance(event, dg.AssetMaterialization)]
     assert len(result.run_requests) == (0 if status == "SUCCESS" else 1)
+
+
+def test_a_tick_reads_as_many_versions_of_a_backlog_as_it_tells_of(ref, instance, monkeypatch):
+    monkeypatch.setattr(publication, "MOST_READ", 30)
+    read = []
+    original = history.read_summary
+    monkeypatch.setattr(history, "read_summary", lambda *args: read.append(1) or original(*args))
+    world = World(ref, instance)
+    world.commit()
+    world.tick()
+    dataset = Dataset.open(ref.uri, storage_options={"fsync": "false"})
+    for number in range(300):
+        dataset = update_config(dataset, {"note": str(number)}).dataset
+    read.clear()
+
+    result = world.tick()
+
+    assert versions_of(result.asset_events) == [281, *range(282, 302)]
+    event = next(event for event in result.asset_events if isinstance(event, dg.AssetMaterialization))
+    assert event.metadata["lance/summarised_versions"].value == 280
+    counted = {
+        record.data["operation"]: record.data["versions"]
+        for record in event.metadata["lance/summarised_operations"].records
+    }
+    assert counted == {"not read: versions 2 to 271": 270, "UpdateConfig": 10}
+    assert len(read) < 200
+
+
+def test_the_first_look_at_many_datasets_is_spread_over_ticks_without_a_gap(tmp_path, instance):
+    refs = [LanceDatasetRef(f"t{number}", str(tmp_path / f"t{number}.lance")) for number in range(12)]
+    for ref in refs:
+        write(ref.uri, 0, 1)
+    daemon = Daemon(build_manifest_sensor(refs, options=SensorOptions(max_events=20)), instance)
+
+    ticks = [daemon.tick() for _ in range(6)]
+
+    assert max(len(tick.asset_events) for tick in ticks) <= 20 + len(CHECKS)
+    assert not ticks[-1].asset_events
+    events = [event for tick in ticks for event in tick.asset_events]
+    published = [event.asset_key.path[0] for event in events if isinstance(event, dg.AssetMaterialization)]
+    assert sorted(published) == sorted(ref.name for ref in refs)

@@ -17,7 +17,6 @@ from lance_ops.dagster import (
     build_manifest_sensor,
     last_published,
 )
-from lance_ops.dagster.checks.catalog import CHECKS
 from lance_ops.dagster.jobs.operations import APPEND, COMPACT, DELETE
 from lance_ops.dagster.sensor import survey
 from lance_ops.maintenance.cleanup.operation import cleanup
@@ -30,6 +29,7 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import latest
 from tests.support.dagster import (
     STORE,
+    WITHOUT_INDEX,
     Daemon,
     checks_of,
     materializations,
@@ -105,7 +105,7 @@ def test_checks_come_with_every_new_version(ref, instance):
     write(ref.uri, 0, 10)
 
     first = checks_of(daemon.tick().asset_events)
-    assert set(first) == set(CHECKS)
+    assert set(first) == WITHOUT_INDEX
     assert all(item.passed for item in first.values())
     assert checks_of(daemon.tick().asset_events) == {}
     delete(ref.uri, "a < 5")

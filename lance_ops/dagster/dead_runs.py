@@ -1,0 +1,128 @@
+"""Runs whose process died together with its code server: nothing else in a local deployment ends them.
+
+After a power cut they stay "started" for ever, and hold their places in the queue and in pools. A run that
+was seen alive on this machine is tagged with the machine: by a sensor, or by its first step that works on a
+dataset. When its process is not there any more, it is dead; no time limit is needed, so that a run of ten
+hours is safe. Runs elsewhere (Kubernetes, another host) are left to their launcher and to
+`max_runtime_seconds`.
+"""
+
+import contextlib
+import os
+import platform
+import re
+from hashlib import blake2b
+from pathlib import Path
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+
+_MACHINE = Path("/etc/machine-id")
+_PROCESSES = Path("/proc")
+_STARTED = re.compile(r"Started process for run \(pid: (\d+)\)")
+_AT_WORK = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+_MOST_RUNS = 500
+_FIRST_EVENTS = 20
+_TOLERANCE = 60.0
+"""Seconds by which a process may start after its run, by the clocks."""
+
+
+def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
+    """Report runs as failed whose process was seen on this machine and is gone; return their ids.
+
+    Args:
+        instance: With the runs.
+    """
+    ended: list[str] = []
+    for record in instance.get_run_records(dg.RunsFilter(statuses=_AT_WORK), limit=_MOST_RUNS):
+        run = record.dagster_run
+        pid = _process_of(instance, run.run_id)
+        if pid is None:
+            continue
+        if is_alive(pid, record.start_time):
+            tag_machine(instance, run)
+        elif run.tags.get(keys.MACHINE_TAG) == seen_here(run.run_id) and _is_at_work(instance, run.run_id):
+            message = f"The process of the run (pid {pid}) is gone, and has reported no end."
+            if run.status is dg.DagsterRunStatus.CANCELING:
+                instance.report_run_canceled(run, message)
+            else:
+                instance.report_run_failed(run, message)
+            ended.append(run.run_id)
+    return ended
+
+
+def tag_machine(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """Tag a run whose process is on this machine, so that its death is known to be one."""
+    if run.tags.get(keys.MACHINE_TAG) != seen_here(run.run_id):
+        instance.add_run_tags(run.run_id, {keys.MACHINE_TAG: seen_here(run.run_id)})
+
+
+def seen_here(run_id: str) -> str:
+    """Return the tag of a run that was seen on this machine; it outlives a restart.
+
+    Runs that re-execute another one get copies of its tags, so that it names the run as well.
+    """
+    known = _MACHINE.read_text(encoding="ascii", errors="replace") if _MACHINE.exists() else ""
+    return blake2b(f"{platform.node()}\n{known}\n{run_id}".encode(), digest_size=8).hexdigest()
+
+
+def is_alive(pid: int, began: float | None) -> bool:
+    """Return whether a process is there that can be the one of a run.
+
+    Args:
+        pid: Its number.
+        began: When the run started, in seconds since 1970: a process that started later has the number of
+            another one that is gone.
+    """
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # It is there, and belongs to another user.
+    if _state_of(pid) == "Z":
+        return False
+    started = _started_at(pid)
+    return started is None or began is None or started <= began + _TOLERANCE
+
+
+def _process_of(instance: dg.DagsterInstance, run_id: str) -> int | None:
+    """Return the process that a code server started for a run; None for other launchers."""
+    records = instance.get_records_for_run(
+        run_id, of_type=dg.DagsterEventType.ENGINE_EVENT, limit=_FIRST_EVENTS, ascending=True
+    ).records
+    for record in records:
+        event = record.event_log_entry.dagster_event
+        found = _STARTED.match((event.message if event is not None else None) or "")
+        if found is not None:
+            return int(found[1])
+    return None
+
+
+def _is_at_work(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Return whether a run is still unfinished: it may have ended, and its process with it, meanwhile."""
+    run = instance.get_run_by_id(run_id)
+    return run is not None and run.status in _AT_WORK
+
+
+def _fields_of(pid: int) -> list[str]:
+    """Return what `/proc` tells of a process behind its name; nothing where there is none."""
+    with contextlib.suppress(OSError):
+        text = (_PROCESSES / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+        return text.rpartition(")")[2].split()
+    return []
+
+
+def _state_of(pid: int) -> str:
+    return (_fields_of(pid) or [""])[0]
+
+
+def _started_at(pid: int) -> float | None:
+    """Return when a process started, in seconds since 1970; None where that is not known."""
+    fields = _fields_of(pid)
+    with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
+        lines = (_PROCESSES / "stat").read_text(encoding="ascii").splitlines()
+        booted = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+        return booted + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return None

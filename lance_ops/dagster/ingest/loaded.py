@@ -1,0 +1,178 @@
+"""Check `partitions_loaded`: whether the partitions that Dagster shows as loaded are in the dataset.
+
+Dagster keeps a partition green that a restore or a drop took out of the dataset again. The event of a
+partition names the transaction that loaded it, and that has to be in the lineage of the newest version.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.dataset_ref import slugify
+from lance_ops.dagster.ingest.spec import LanceIngest
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.version_event import as_metadata, plain_metadata
+from lance_ops.errors import DatasetNotFoundError, JobUnprovenError
+from lance_ops.maintenance.text import count_text
+from lance_ops.table.commit.jobs.job_keys import find_transaction
+from lance_ops.table.dataset import Dataset
+
+_MOST_NAMED = 20
+_MOST_LISTED = 10_000
+
+MISSING = "lance/partitions_to_load"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPartitions:
+    """What is known of the partitions that Dagster shows as loaded.
+
+    Attributes:
+        shown: How many there are.
+        missing: Those whose rows are not in the dataset.
+        unknown: Those of which that cannot be told.
+        unseen: How many there was no time to look at.
+    """
+
+    shown: int
+    missing: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    unseen: int = 0
+
+    @property
+    def to_load(self) -> tuple[str, ...]:
+        """Partitions to load again."""
+        return self.missing + self.unknown
+
+    def verdict(self, ingest: LanceIngest) -> dg.AssetCheckResult:
+        """Return the verdict, which names the partitions and the command that loads them."""
+        metadata: dict[str, object] = {"lance/partitions": self.shown}
+        text = f"{count_text(self.shown, 'partition')} shown as loaded, none of them missing in the dataset"
+        if self.to_load:
+            parts = [
+                f"{count_text(len(names), 'partition')} {what}: {_named(names)}"
+                for names, what in (
+                    (self.missing, "not in the dataset any more"),
+                    (self.unknown, "of which it cannot be told whether they are in the dataset"),
+                )
+                if names
+            ]
+            text = f"to be loaded again: {'; '.join(parts)}"
+            metadata[MISSING] = "\n".join(self.to_load[:_MOST_LISTED])
+            metadata[keys.ERROR_HINT] = backfill_command(ingest, self.to_load)
+        if self.unseen:
+            text = f"{count_text(self.unseen, 'partition')} not looked at, for lack of time; {text}"
+        return dg.AssetCheckResult(
+            asset_key=ingest.key,
+            check_name=keys.PARTITIONS_LOADED,
+            passed=not self.to_load and not self.unseen,
+            severity=dg.AssetCheckSeverity.ERROR if self.to_load else dg.AssetCheckSeverity.WARN,
+            description=text,
+            metadata=as_metadata(metadata),
+        )
+
+    def evaluation(self, ingest: LanceIngest) -> dg.AssetCheckEvaluation:
+        """Return the verdict for a sensor."""
+        found = self.verdict(ingest)
+        return dg.AssetCheckEvaluation(
+            asset_key=ingest.key,
+            check_name=keys.PARTITIONS_LOADED,
+            passed=found.passed,
+            severity=found.severity,
+            description=found.description,
+            metadata=found.metadata,
+        )
+
+
+def backfill_command(ingest: LanceIngest, partitions: Sequence[str]) -> str:
+    """Return the command that loads partitions again; the partitions of the page do the same."""
+    chosen = ",".join(partitions[:_MOST_LISTED])
+    return f"dagster job backfill -j {slugify(ingest.asset_name)}_job --partitions {chosen} --noprompt"
+
+
+def build_loaded_check(ingest: LanceIngest, *, prefix: str = "") -> dg.AssetChecksDefinition:
+    """Build the check `partitions_loaded` of an ingest with partitions.
+
+    Args:
+        ingest: The ingest.
+        prefix: Of the resource that it wants: `<prefix>_lance_store`.
+    """
+    store_key = keys.prefixed(prefix, keys.STORE_RESOURCE)
+
+    @dg.multi_asset_check(
+        name=f"{slugify(ingest.asset_name)}_{keys.PARTITIONS_LOADED}",
+        specs=[
+            dg.AssetCheckSpec(
+                keys.PARTITIONS_LOADED,
+                asset=ingest.key,
+                description="Every partition shown as loaded is in the newest version of the dataset.",
+            )
+        ],
+        required_resource_keys={store_key},
+    )
+    def partitions_loaded(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        store: LanceStoreResource = getattr(context.resources, store_key)
+        yield look_at_partitions(context.instance, ingest, store).verdict(ingest)
+
+    return partitions_loaded
+
+
+def look_at_partitions(
+    instance: dg.DagsterInstance, ingest: LanceIngest, store: LanceStoreResource, *, seconds: float = 60.0
+) -> LoadedPartitions:
+    """Compare the partitions that Dagster shows as loaded with the dataset.
+
+    Args:
+        instance: With the event log.
+        ingest: The ingest, with partitions.
+        store: How the dataset is reached.
+        seconds: Time for it.
+    """
+    deadline = time.monotonic() + seconds
+    shown = sorted(instance.get_materialized_partitions(ingest.key))
+    try:
+        head: Dataset | None = store.open(ingest.ref)
+    except DatasetNotFoundError:
+        head = None
+    missing: list[str] = []
+    unknown: list[str] = []
+    for number, partition in enumerate(shown):
+        if time.monotonic() > deadline:
+            return LoadedPartitions(len(shown), tuple(missing), tuple(unknown), len(shown) - number)
+        uuid = _transaction_of(instance, ingest.key, partition)
+        if uuid is None:
+            continue  # The source gave no rows for it, so no version holds it.
+        try:
+            if head is None or find_transaction(head, uuid) is None:
+                missing.append(partition)
+        except JobUnprovenError:
+            unknown.append(partition)
+    return LoadedPartitions(len(shown), tuple(missing), tuple(unknown))
+
+
+def last_passed(instance: dg.DagsterInstance, ingest: LanceIngest) -> bool:
+    """Return whether the newest verdict passed, or there is none."""
+    key = dg.AssetCheckKey(ingest.key, keys.PARTITIONS_LOADED)
+    record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key]).get(key)
+    return record is None or record.evaluation is None or record.evaluation.passed
+
+
+def _transaction_of(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str) -> str | None:
+    """Return the transaction that loaded a partition, by its newest event; None when there was none."""
+    found = instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition]), limit=1
+    ).records
+    event = found[0].asset_materialization if found else None
+    if event is None:
+        return None
+    noted = plain_metadata(event.metadata).get(keys.TRANSACTION_UUID)
+    uuid = noted or (event.tags or {}).get(keys.TRANSACTION_UUID)
+    return str(uuid) if uuid else None
+
+
+def _named(partitions: Sequence[str]) -> str:
+    more = len(partitions) - _MOST_NAMED
+    return ", ".join([*partitions[:_MOST_NAMED], *([f"and {more:,} more"] if more > 0 else [])])

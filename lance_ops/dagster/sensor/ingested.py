@@ -1,0 +1,66 @@
+"""What the manifest sensor tells of the ingests into a dataset: partitions that are not there any more."""
+
+from collections.abc import Collection, Sequence
+
+import dagster as dg
+
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.ingest.loaded import last_passed, look_at_partitions
+from lance_ops.dagster.ingest.spec import LanceIngest
+from lance_ops.dagster.publication import VersionEvent
+from lance_ops.dagster.registry import REGISTRY
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.sensor.cursor import DatasetCursor
+from lance_ops.dagster.sensor.survey import Survey
+from lance_ops.errors import DatasetNotFoundError, LanceOpsError
+
+_TAKING = frozenset({"Restore", "Overwrite"})
+_SECONDS = 5.0
+
+
+def ingests_into(names: Collection[str]) -> list[LanceIngest]:
+    """Return the declared ingests into some datasets."""
+    return [ingest for ingest in REGISTRY.ingests.values() if ingest.ref.name in names]
+
+
+def takes_partitions(survey: Survey, dealt: Sequence[VersionEvent], before: DatasetCursor) -> bool:
+    """Return whether partitions may be gone: the dataset was restored, made anew or removed.
+
+    Args:
+        survey: What was found.
+        dealt: The new versions.
+        before: What was known of the dataset.
+    """
+    gone = isinstance(survey.error, DatasetNotFoundError) and before.version is not None
+    return (
+        survey.of_another is not None
+        or (gone and before.problem is None)
+        or (before.version is not None and any(event.facts.operation in _TAKING for event in dealt))
+    )
+
+
+def partition_verdicts(
+    ref: LanceDatasetRef,
+    instance: dg.DagsterInstance,
+    store: LanceStoreResource,
+    *,
+    only_failed: bool = False,
+) -> list[dg.AssetCheckEvaluation]:
+    """Return `partitions_loaded` of the ingests into a dataset.
+
+    Args:
+        ref: The dataset.
+        instance: With the event log.
+        store: How it is reached.
+        only_failed: Leave out those whose newest verdict passed.
+    """
+    found: list[dg.AssetCheckEvaluation] = []
+    for ingest in ingests_into({ref.name}):
+        if ingest.partitions is None or (only_failed and last_passed(instance, ingest)):
+            continue
+        try:
+            loaded = look_at_partitions(instance, ingest, store, seconds=_SECONDS)
+        except LanceOpsError:
+            continue  # The dataset cannot be read, and its own checks say so.
+        found.append(loaded.evaluation(ingest))
+    return found

@@ -1,0 +1,28 @@
+"""Tags for runs in the queue that do not name the dataset that they write, see `jobs.turn`."""
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.run_map import RunMap
+
+_MOST_WAITING = 500
+_WAITING = [dg.DagsterRunStatus.QUEUED]
+
+
+def tag_waiting_runs(instance: dg.DagsterInstance, run_map: RunMap) -> int:
+    """Tag the runs in the queue that are about one dataset and do not say so.
+
+    Args:
+        instance: With the runs.
+        run_map: Of what writes the datasets.
+
+    Returns:
+        How many were tagged.
+    """
+    tagged = 0
+    for run in instance.get_runs(dg.RunsFilter(statuses=_WAITING), limit=_MOST_WAITING):
+        names = [] if keys.DATASET_TAG in run.tags else run_map.datasets_written_by(run)
+        if len(names) == 1:
+            instance.add_run_tags(run.run_id, {keys.DATASET_TAG: names[0]})
+            tagged += 1
+    return tagged

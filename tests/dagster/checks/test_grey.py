@@ -1,0 +1,106 @@
+"""What could not be evaluated, does not apply or is older than the policy is not green."""
+
+import shutil
+from dataclasses import replace
+
+import dagster as dg
+import pytest
+
+from lance_ops.dagster import LanceDatasetRef, build_check_alert_sensor, build_manifest_sensor, keys
+from lance_ops.dagster.checks.catalog import CHECKS
+from lance_ops.dagster.checks.records import latest_records
+from lance_ops.maintenance.health.policy import MaintenancePolicy
+from lance_ops.maintenance.index.names import drop_index
+from lance_ops.maintenance.index.operation import create_index
+from lance_ops.storage import open_store
+from lance_ops.table.manifest.listing import latest
+from tests.support.dagster import OF_INDICES, Daemon, Told, checks_of, write
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+@pytest.fixture
+def ref(tmp_path):
+    return LanceDatasetRef("numbers", str(tmp_path / "numbers.lance"))
+
+
+def shown(ref, instance):
+    """The newest verdict of each check."""
+    records = latest_records(instance, [ref])[ref.name]
+    return {name: record.evaluation for name, record in records.items()}
+
+
+def remove(ref):
+    shutil.rmtree(ref.uri)
+
+
+def damage(ref):
+    store = open_store(ref.uri)
+    store.put(latest(store).path, b"no manifest")
+
+
+@pytest.mark.parametrize("harm", [remove, damage])
+def test_no_check_of_a_dataset_that_cannot_be_read_stays_green(ref, instance, harm):
+    sensor, told = Daemon(build_manifest_sensor([ref]), instance), Told()
+    alerts = Daemon(build_check_alert_sensor([ref], told), instance)
+    write(ref.uri, 0, 1)
+    sensor.tick()
+    alerts.tick()
+
+    harm(ref)
+    sensor.tick()
+    alerts.tick()
+
+    found = shown(ref, instance)
+    assert set(found) == set(CHECKS)
+    assert not any(item.passed for item in found.values())
+    assert found["files_present"].description.startswith("could not be evaluated: ")
+    assert [alert.check for alert in told.alerts] == [keys.MANIFEST_READABLE]
+    assert checks_of(sensor.tick().asset_events) == {}
+
+    shutil.rmtree(ref.uri, ignore_errors=True)
+    write(ref.uri, 0, 1)
+    sensor.tick()
+    alerts.tick()
+    assert [alert.passed for alert in told.alerts] == [False, True]
+
+
+def test_checks_of_indices_are_not_evaluated_without_an_index(ref, instance):
+    sensor = Daemon(build_manifest_sensor([ref]), instance)
+    write(ref.uri, 0, 1)
+    assert not OF_INDICES.intersection(checks_of(sensor.tick().asset_events))
+    create_index(ref.uri, "a")
+    assert set(OF_INDICES) - set(checks_of(sensor.tick().asset_events)) == {"vector_recall"}
+    drop_index(ref.uri, "a_idx")
+    assert not OF_INDICES.intersection(checks_of(sensor.tick().asset_events))
+
+
+def test_a_verdict_by_another_policy_is_made_again(ref, instance):
+    for number in range(6):
+        write(ref.uri, number, number + 1)
+    sensor = Daemon(build_manifest_sensor([ref]), instance)
+    sensor.tick()
+    assert shown(ref, instance)["fragmentation"].passed
+
+    strict = replace(ref, policy=MaintenancePolicy(max_small_fragments=3))
+    later = Daemon(build_manifest_sensor([strict]), instance, cursor=sensor.cursor)
+    events = later.tick().asset_events
+
+    assert not [event for event in events if isinstance(event, dg.AssetMaterialization)]
+    assert "6 of 6 fragments are small, 3 may be" in shown(ref, instance)["fragmentation"].description
+    assert later.tick().asset_events == []
+
+
+def test_an_entry_that_names_no_policy_takes_over_the_one_of_now(ref, instance):
+    write(ref.uri, 0, 1)
+    sensor = Daemon(build_manifest_sensor([ref]), instance)
+    sensor.tick()
+    sensor.cursor = sensor.cursor.replace(f', "policy": "{ref.policy_hash}"', "")
+    assert "policy" not in sensor.cursor
+
+    assert sensor.tick().asset_events == []
+    assert sensor.remembered(ref.name).policy == ref.policy_hash
