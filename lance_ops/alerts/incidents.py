@@ -226,11 +226,9 @@ def _row_to_dict(row: AlertRow) -> dict[str, object]:
 def _row_from_dict(value: object) -> AlertRow | None:
     if not isinstance(value, Mapping):
         return None
+    values: dict[str, Any] = {str(name): item for name, item in value.items()}
     try:
-        values = {
-            str(name): datetime.fromisoformat(item) if name in _DATES else item
-            for name, item in value.items()
-        }
+        values |= {name: datetime.fromisoformat(values[name]) for name in _DATES if name in values}
         return AlertRow(**values)
     except (TypeError, ValueError):
         return None
