@@ -18,7 +18,7 @@ from rich.console import Console
 from examples.demo.definitions import DELAYS_JOB, FLIGHTS, INGEST, MONTHS, build_demo_definitions, delays_uri
 from examples.demo.instance import fresh_instance
 from examples.demo.report import print_versions, version_rows
-from lance_ops.dagster import Alert
+from lance_ops.dagster import Alert, Message
 from lance_ops.dagster.jobs.operations import CLEANUP, COMPACT, DELETE, INDEX
 from lance_ops.errors import TaskFailedError
 from lance_ops.index.upkeep.statistics import describe_indices
@@ -42,9 +42,9 @@ FLOWN = 328_521
 class _Alerts:
     """A notifier that keeps what it is told."""
 
-    received: list[Alert] = field(default_factory=list)
+    received: list[Alert | Message] = field(default_factory=list)
 
-    def notify(self, alert: Alert) -> None:
+    def notify(self, alert: Alert | Message) -> None:
         self.received.append(alert)
 
 

@@ -3,18 +3,18 @@
 import logging
 from collections.abc import Callable, Mapping
 from email.message import EmailMessage
-from typing import Protocol
+from typing import Any, Protocol
 
 from lance_ops.alerts.mail import MailServer, hand_in
-from lance_ops.alerts.message import RUNBOOK, Message, link_of, said_of
+from lance_ops.alerts.message import Message, said_of
 from lance_ops.alerts.post import post_json
 from lance_ops.alerts.row import AlertRow
 from lance_ops.alerts.rule import AlertRule
+from lance_ops.alerts.texts import severity_of
 from lance_ops.errors import AlertNotDeliveredError, InvalidArgumentError
 from lance_ops.storage.variables import expand
 
 _PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
-_SEVERITY = {"damaged": "critical", "failure": "error", "conflict": "error", "blocked": "error"}
 
 Send = Callable[[AlertRule, Message], str | None]
 """Hands a message over; returns who was refused, where others have it."""
@@ -28,7 +28,7 @@ class FleetNotifier(Protocol):
         ...
 
 
-def send(rule: AlertRule, message: Message, notifiers: Mapping[str, FleetNotifier]) -> str:
+def send(rule: AlertRule, message: Message, notifiers: Mapping[str, Any]) -> str:
     """Hand a message to the channel of a rule.
 
     Args:
@@ -60,11 +60,6 @@ def send(rule: AlertRule, message: Message, notifiers: Mapping[str, FleetNotifie
         raise AlertNotDeliveredError(f"{rule.to}: {type(error).__name__}: {error}") from error
 
 
-def severity_of(kind: str) -> str:
-    """PagerDuty's word for how bad a kind of alert is."""
-    return _SEVERITY.get(kind, "warning")
-
-
 def _url(rule: AlertRule) -> str:
     if rule.url is None:
         raise AlertNotDeliveredError(f"{rule.to} needs a url")
@@ -89,29 +84,41 @@ def _slack(rule: AlertRule, message: Message) -> None:
         for line in (message.title, *message.lines)
     )
     text = "\n".join([f"{mark} *{title}*", *lines])
-    post_json(_url(rule), {"text": text}, what="Slack webhook")
+    # Slack would fetch addresses in a text to show what is there.
+    content = {"text": text, "unfurl_links": False, "unfurl_media": False}
+    post_json(_url(rule), content, what="Slack webhook")
 
 
 def _pagerduty(rule: AlertRule, message: Message) -> None:
-    """One event for each dataset, so that each is resolved by itself; the key makes a second one no news.
-
-    What came and went before anybody was told is triggered and resolved: nothing would resolve it later.
-    """
+    """One event for each dataset, so that each is resolved by itself; the key makes a second one no news."""
     if rule.key is None:
         raise AlertNotDeliveredError("PagerDuty needs the `key` of an integration (Events API v2)")
     url, routing = expand(rule.url or _PAGERDUTY), expand(rule.key)
     for row in message.rows:
-        named: dict[str, object] = {"routing_key": routing, "dedup_key": row.key[-255:]}
-        if row.state != "mended":
-            event = {**named, "event_action": "trigger", "payload": _payload(row)}
-            if rule.link is not None:
-                event["links"] = [{"href": link_of(rule.link, row), "text": row.dataset}]
+        for action in pagerduty_actions(row):
+            event: dict[str, object] = {
+                "routing_key": routing,
+                "dedup_key": message.incident_of(row),
+                "event_action": action,
+            }
+            if action == "trigger":
+                event["payload"] = _payload(message, row)
+                links = [{"href": link, "text": row.dataset} for link in message.links_of(row)]
+                event |= {"links": links} if links else {}
             post_json(url, event, what="PagerDuty API")
-        if row.state == "mended" or (row.state == "passed" and row.kind != "schema"):
-            post_json(url, {**named, "event_action": "resolve"}, what="PagerDuty API")
 
 
-def _payload(row: AlertRow) -> dict[str, object]:
+def pagerduty_actions(row: AlertRow) -> tuple[str, ...]:
+    """What to do with the incident of an alert.
+
+    What came and went before it was sent is triggered and resolved: nothing would resolve it later.
+    """
+    if row.state == "mended":
+        return ("resolve",)
+    return ("trigger", "resolve") if row.state == "passed" and row.kind != "schema" else ("trigger",)
+
+
+def _payload(message: Message, row: AlertRow) -> dict[str, object]:
     return {
         "summary": f"{row.dataset} {said_of(row)}: {row.text}"[:1024],
         "source": row.uri,
@@ -120,7 +127,7 @@ def _payload(row: AlertRow) -> dict[str, object]:
         "component": row.dataset,
         "group": row.owner or "",
         "class": row.kind,
-        "custom_details": {"what_to_do": RUNBOOK[row.kind]},
+        "custom_details": {"what_to_do": message.advice_for(row)},
     }
 
 

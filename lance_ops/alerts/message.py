@@ -2,29 +2,15 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 from lance_ops.alerts.row import AlertRow
+from lance_ops.alerts.texts import RUNBOOK, severity_of
+from lance_ops.alerts.values import Alert, incident_of, what_to_do
 from lance_ops.maintenance.text import count_text
-
-RUNBOOK: Mapping[str, str] = {
-    "damaged": "stop writers, run `lance-ops fsck URI`; restore a version that is whole, or the files from a "
-    "backup",
-    "failure": "read the error; `lance-ops fleet run --only DATASET` tries again at once",
-    "conflict": "writers are faster than maintenance: give it a quieter window, a smaller "
-    "`max_source_bytes` or `commit_every: 1`",
-    "blocked": "maintenance cannot mend this by itself: do what the reason says, or raise the threshold",
-    "overdue": "give the fleet more hours, runs or bytes, or the dataset a higher `priority`; "
-    "`lance-ops fleet forecast` says what suffices",
-    "gone": "if nobody removed or moved it on purpose, bring it back from a backup; a policy that leaves it "
-    "out is a reason, too",
-    "silent": "nobody has written for longer than `silent_after`: look after the job that loads it",
-    "schema": "columns were added, dropped or changed: see that readers can do with it",
-}
-"""What to do about each kind, in one line."""
 
 _NAMES = 8
 _LONGEST = 400
@@ -39,6 +25,7 @@ class Message:
         rows: The alerts, all of one cause, or a digest of several.
         link: Where to look, with `{dataset}` for the name of one.
         runbook: Where more is said about what to do, with `{kind}`.
+        alerts: What Dagster's sensors know of some rows, by the key of the row.
     """
 
     kind: ClassVar[str] = "fleet"
@@ -47,6 +34,7 @@ class Message:
     rows: tuple[AlertRow, ...]
     link: str | None = None
     runbook: str | None = None
+    alerts: Mapping[str, Alert] = field(default_factory=dict)
 
     @property
     def owner(self) -> str | None:
@@ -79,10 +67,10 @@ class Message:
             since = f"since {first.at:%Y-%m-%d %H:%M} UTC"
             if first.closed_at is not None and first.kind != "schema":
                 since += f", until {first.closed_at:%Y-%m-%d %H:%M} UTC"
-            found.append(f"{names}{more} {said} ({since}): {text}")
-            found += [f"  {self._link(row)}" for row in rows[:_NAMES] if self.link is not None]
+            found.append(f"{names}{more} {said} ({since}, severity {severity_of(first.kind)}): {text}")
+            found += [f"  {link}" for row in rows[:_NAMES] for link in self.links_of(row)]
             if first.state != "mended":
-                found.append(f"  what to do: {RUNBOOK[first.kind]}{self._runbook(first)}")
+                found.append(f"  what to do: {self.advice_for(first)}")
         if self.owner is not None:
             found.append(f"owner: {self.owner}")
         return found
@@ -106,8 +94,11 @@ class Message:
                     "text": row.text,
                     "since": row.at.isoformat(),
                     "until": None if row.closed_at is None else row.closed_at.isoformat(),
-                    "link": None if self.link is None else self._link(row),
-                    "what_to_do": RUNBOOK[row.kind] + self._runbook(row),
+                    "severity": severity_of(row.kind),
+                    "incident": self.incident_of(row),
+                    "link": next(iter(self.links_of(row)), None),
+                    "links": self.links_of(row),
+                    "what_to_do": self.advice_for(row),
                 }
                 for row in self.rows
             ],
@@ -122,11 +113,23 @@ class Message:
     def _by_cause(self) -> list[tuple[str, list[AlertRow]]]:
         return _grouped(self.rows, lambda row: (said_of(row), row.cause))
 
-    def _link(self, row: AlertRow) -> str:
-        return link_of(self.link or "", row)
+    def links_of(self, row: AlertRow) -> list[str]:
+        """Pages about an alert: that of the rule, else those of its run and asset."""
+        if self.link is not None:
+            return [link_of(self.link, row)]
+        alert = self.alerts.get(row.key)
+        return [] if alert is None else [url for url in (alert.run_url, alert.asset_url) if url]
 
-    def _runbook(self, row: AlertRow) -> str:
-        return "" if self.runbook is None else f"; {self.runbook.replace('{kind}', row.kind)}"
+    def advice_for(self, row: AlertRow) -> str:
+        """What to do about an alert."""
+        alert = self.alerts.get(row.key)
+        advice = RUNBOOK[row.kind] if alert is None else what_to_do(alert)
+        return advice if self.runbook is None else f"{advice}; {self.runbook.replace('{kind}', row.kind)}"
+
+    def incident_of(self, row: AlertRow) -> str:
+        """Return the key under which an alert is opened and closed."""
+        alert = self.alerts.get(row.key)
+        return row.key[-255:] if alert is None else incident_of(alert)
 
 
 def link_of(template: str, row: AlertRow) -> str:

@@ -1,26 +1,58 @@
 """Who is told about alerts: the log, a webhook, or anything with one method."""
 
+import inspect
 import logging
 import time
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from typing import Any, Protocol
 
 from lance_ops.alerts.message import Message
 from lance_ops.alerts.post import host_of, post_json
-from lance_ops.alerts.values import Alert, CheckAlert, alert_to_dict
+from lance_ops.alerts.values import Alert, alert_to_dict, incident_of, is_end
 from lance_ops.errors import AlertNotDeliveredError, InvalidArgumentError
 
 
 class Notifier(Protocol):
-    """Whoever is told about alerts."""
+    """A recipient of alerts."""
 
-    def notify(self, alert: Alert) -> None:
-        """Pass on one alert.
+    def notify(self, alert: Alert | Message) -> None:
+        """Pass on one alert, or several with one cause as a message: `str(alert)` is the text of both.
 
         Raises:
             AlertNotDeliveredError: Nobody got it.
         """
         ...
+
+
+def check_notifier(value: object, field: str = "notifier") -> None:
+    """See that something can take alerts, when the code is loaded and not at the first incident.
+
+    Args:
+        value: What shall take them.
+        field: Name of the argument, for the message.
+
+    Raises:
+        InvalidArgumentError: It cannot.
+    """
+    if isinstance(value, type) or not callable(getattr(value, "notify", None)):
+        shown = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+        hint = "an object with a method `notify(alert)`, e.g. WebhookNotifier(url) or LogNotifier()"
+        if isinstance(value, str):
+            hint = "write WebhookNotifier(url) for the URL of a webhook"
+        elif isinstance(value, type):
+            hint = f"create one: {value.__name__}(...)"
+        elif callable(value):
+            hint = "write a class with a method `notify(alert)` that calls the function"
+        raise InvalidArgumentError(f"{shown} cannot take alerts", field=field, hint=hint)
+    try:
+        inspect.signature(value.notify).bind(None)  # type: ignore[attr-defined]  # seen above
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(
+            f"`notify` of {type(value).__name__} does not take one alert",
+            field=field,
+            hint="def notify(self, alert): ...",
+        ) from None
 
 
 class LogNotifier:
@@ -38,7 +70,7 @@ class LogNotifier:
         if isinstance(alert, Message):
             good, values = alert.recovered, alert.to_dict()
         else:
-            good, values = isinstance(alert, CheckAlert) and alert.passed, alert_to_dict(alert)
+            good, values = is_end(alert), alert_to_dict(alert)
         self._logger.log(logging.INFO if good else logging.WARNING, "%s", alert, extra={"alert": values})
 
 
@@ -88,12 +120,21 @@ class WebhookNotifier:
         post_json(
             _resolved(self._url, "the webhook's URL"),
             alert.to_dict() if isinstance(alert, Message) else alert_to_dict(alert),
-            headers={name: _resolved(value, f"header {name}") for name, value in self._headers.items()},
+            headers={"Idempotency-Key": _id_of(alert)}
+            | {name: _resolved(value, f"header {name}") for name, value in self._headers.items()},
             timeout=self._timeout,
             pause=self._pause,
             sleep=self._sleep,
             hint=repr(self) if is_variable(self._url) else None,
         )
+
+
+def _id_of(alert: Alert | Message) -> str:
+    """The same however often an alert is sent."""
+    if isinstance(alert, Message):
+        return alert.id
+    text = f"{incident_of(alert)}\n{alert.at}\n{is_end(alert)}\n{alert.until}"
+    return f"alert-{blake2b(text.encode(), digest_size=12).hexdigest()}"
 
 
 def is_variable(value: str) -> bool:

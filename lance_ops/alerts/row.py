@@ -3,6 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+RULE = "rule"
+"""Kind of the row that says since when there is a rule."""
+
+UNTOLD = ("waiting", "passed", "mended")
+"""States in which something has still to be sent."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRow:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
 
+from lance_ops.alerts.texts import severity_of
 from lance_ops.storage.variables import variables
 
 ALERT_KINDS = (
@@ -20,6 +21,7 @@ ALERT_KINDS = (
     "silent",
 )
 BUILT_IN = ("log", "webhook", "slack", "pagerduty", "email")
+SEVERITIES = ("error", "warning")
 _WITH_URL = {"webhook": "a webhook", "slack": "Slack", "email": "e-mail"}
 
 
@@ -40,6 +42,7 @@ class AlertRule:
         recipients: Of e-mail; the owner when there are none.
         link: Where to look, with `{dataset}` for its name.
         runbook: Where more is said about what to do, with `{kind}`.
+        severity: `error` leaves out warnings (see `lance_ops.alerts.texts.SEVERITY`); `warning` sends both.
     """
 
     to: str
@@ -53,11 +56,12 @@ class AlertRule:
     recipients: tuple[str, ...] = ()
     link: str | None = None
     runbook: str | None = None
+    severity: str = "warning"
 
     @property
     def digest_key(self) -> str:
         """Names the rule in the ledger: whom it tells, and of what."""
-        parts = (
+        parts: tuple[object, ...] = (
             self.to,
             self.url,
             self.key,
@@ -65,10 +69,15 @@ class AlertRule:
             sorted(self.kinds),
             sorted(self.owners),
         )
+        if self.severity != "warning":
+            # Rules from before there were severities keep their names.
+            parts = (*parts, self.severity)
         return blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
     def wants(self, kind: str, owner: str | None) -> bool:
         """Whether it tells of such an alert."""
+        if self.severity == "error" and kind != "recovered" and severity_of(kind) == "warning":
+            return False
         return (not self.kinds or kind in self.kinds) and self.wants_owner(owner)
 
     def wants_owner(self, owner: str | None) -> bool:
@@ -102,6 +111,8 @@ def problems_of(rules: Sequence[AlertRule]) -> Iterator[tuple[str, str]]:
         for kind in rule.kinds:
             if kind not in ALERT_KINDS:
                 yield f"alerts[{i}].kinds", f"{kind!r} is no kind of alert; there is {', '.join(ALERT_KINDS)}"
+        if rule.severity not in SEVERITIES:
+            yield f"alerts[{i}].severity", f"severity is error or warning, not {rule.severity!r}"
         if rule.to in _WITH_URL and rule.url is None:
             yield f"alerts[{i}]", f"{_WITH_URL[rule.to]} needs a url"
         if rule.to == "pagerduty" and rule.key is None:

@@ -5,14 +5,15 @@ so nothing of them is imported here. They set no end to a conversation as a whol
 that hangs costs an alert ten seconds, and it is told again later.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from lance_ops.alerts.channels import severity_of
+from lance_ops.alerts.channels import pagerduty_actions
 from lance_ops.alerts.in_time import SECONDS, InTime
-from lance_ops.alerts.message import RUNBOOK, Message, said_of
-from lance_ops.alerts.values import Alert, CheckAlert, ConflictAlert, FailureAlert, alert_to_dict
-from lance_ops.errors import AlertNotDeliveredError
+from lance_ops.alerts.message import Message, said_of
+from lance_ops.alerts.texts import severity_of
+from lance_ops.alerts.values import Alert, alert_to_dict, incident_of, is_end
+from lance_ops.errors import AlertNotDeliveredError, InvalidArgumentError
 
 
 class _Slack(Protocol):
@@ -35,18 +36,29 @@ class SlackNotifier:
     def __init__(
         self, slack: _Slack, channel: str | Mapping[str | None, str], *, seconds: float = SECONDS
     ) -> None:
+        if not hasattr(slack, "get_client"):
+            raise InvalidArgumentError(
+                f"SlackNotifier needs a SlackResource, got {_named(slack)}",
+                field="slack",
+                hint='SlackNotifier(SlackResource(token=dg.EnvVar("SLACK_TOKEN")), "#channel")',
+            )
+        if not channel or not (isinstance(channel, str) or all(channel.values())):
+            raise InvalidArgumentError("SlackNotifier needs a channel", field="channel", hint='e.g. "#data"')
         self._slack = slack
         self._channel = channel
         self._in_time = InTime("Slack", seconds)
 
     def notify(self, alert: Alert | Message) -> None:
         """See `Notifier.notify`."""
-        owner = alert.owner if isinstance(alert, Message) else None
-        channel = self._channel if isinstance(self._channel, str) else self._of(self._channel, owner)
+        owners = (alert.owner,) if isinstance(alert, Message) else alert.owners
+        channel = self._channel if isinstance(self._channel, str) else self._of(self._channel, owners)
         text = str(alert).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
         def post() -> None:
-            _resolved(self._slack).get_client().chat_postMessage(channel=channel, text=text)
+            # Slack would fetch addresses in a text to show what is there.
+            _resolved(self._slack).get_client().chat_postMessage(
+                channel=channel, text=text, unfurl_links=False, unfurl_media=False
+            )
 
         try:
             self._in_time.call(post)
@@ -56,10 +68,11 @@ class SlackNotifier:
             raise AlertNotDeliveredError(f"Slack did not take the alert: {type(error).__name__}") from error
 
     @staticmethod
-    def _of(channels: Mapping[str | None, str], owner: str | None) -> str:
-        found = channels.get(owner, channels.get(None))
+    def _of(channels: Mapping[str | None, str], owners: Sequence[str | None]) -> str:
+        found = next((channels[owner] for owner in owners if owner in channels), channels.get(None))
         if found is None:
-            raise AlertNotDeliveredError(f"there is no Slack channel for {owner or 'datasets without owner'}")
+            named = ", ".join(filter(None, owners)) or "datasets without owner"
+            raise AlertNotDeliveredError(f"there is no Slack channel for {named}")
         return found
 
 
@@ -72,6 +85,12 @@ class PagerDutyNotifier:
     """
 
     def __init__(self, pagerduty: _PagerDuty, *, seconds: float = SECONDS) -> None:
+        if not hasattr(pagerduty, "EventV2_create"):
+            raise InvalidArgumentError(
+                f"PagerDutyNotifier needs a PagerDutyService, got {_named(pagerduty)}",
+                field="pagerduty",
+                hint='PagerDutyNotifier(PagerDutyService(routing_key=dg.EnvVar("PAGERDUTY_KEY")))',
+            )
         self._pagerduty = pagerduty
         self._in_time = InTime("PagerDuty", seconds)
 
@@ -91,6 +110,11 @@ class PagerDutyNotifier:
             raise AlertNotDeliveredError(f"PagerDuty did not take it: {type(error).__name__}") from error
 
 
+def _named(value: object) -> str:
+    # A text may be a token.
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+
+
 def _resolved(resource: Any) -> Any:
     """A resource whose `dg.EnvVar` are read."""
     process = getattr(resource, "process_config_and_initialize", None)
@@ -104,24 +128,28 @@ def _events(alert: Alert | Message) -> list[dict[str, Any]]:
                 "summary": f"{row.dataset} {said_of(row)}: {row.text}"[:1024],
                 "source": row.uri or row.dataset,
                 "severity": severity_of(row.kind),
-                "event_action": "resolve" if row.state == "mended" else "trigger",
-                "dedup_key": row.key[-255:],
+                "event_action": action,
+                "dedup_key": alert.incident_of(row),
                 "component": row.dataset,
-                "custom_details": {"what_to_do": RUNBOOK[row.kind]},
+                "custom_details": {
+                    "what_to_do": alert.advice_for(row),
+                    "links": " ".join(alert.links_of(row)),
+                },
             }
             for row in alert.rows
+            for action in pagerduty_actions(row)
         ]
-    check = f":{alert.check}" if isinstance(alert, CheckAlert) else ""
-    run = alert.run_id if isinstance(alert, ConflictAlert | FailureAlert) else ""
-    passed = isinstance(alert, CheckAlert) and alert.passed
+    # What was over before it could be sent is triggered and resolved: nothing would resolve it later.
+    actions = ("resolve",) if is_end(alert) else ("trigger", "resolve") if alert.until else ("trigger",)
     return [
         {
-            "summary": str(alert)[:1024],
+            "summary": alert.title[:1024],
             "source": alert.uri,
-            "severity": "warning" if isinstance(alert, CheckAlert) and alert.severity == "WARN" else "error",
-            "event_action": "resolve" if passed else "trigger",
-            "dedup_key": f"lance:{alert.kind}:{alert.dataset}{check}{run}"[-255:],
+            "severity": severity_of(alert.rule_kind),
+            "event_action": action,
+            "dedup_key": incident_of(alert),
             "component": alert.dataset,
             "custom_details": {name: str(value) for name, value in alert_to_dict(alert).items()},
         }
+        for action in actions
     ]

@@ -1,12 +1,45 @@
-"""Alerts as values, and as JSON: for webhooks, and for the cursors in which they wait for one."""
+"""Alerts as values, and as JSON: for webhooks, and for the state in which they wait for one."""
 
+import hashlib
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
+
+from lance_ops.alerts.texts import MAINTAINED_BY, RUNBOOK, time_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occasion:
+    """What every alert has.
+
+    Attributes:
+        at: When it came up, ISO 8601 in UTC; empty when that is not known.
+        until: When it was over, in the same form; empty while it lasts.
+        recovered: The message is about the end of an alert that was sent. An alert with `until` that has
+            not recovered was over before it could be sent.
+        owners: Of the dataset: e-mail addresses or `team:<name>`.
+        run_url: Page of the run.
+        asset_url: Page of the asset.
+        partition: Of the run, where a job loads a dataset by partitions.
+    """
+
+    at: str = ""
+    until: str = ""
+    recovered: bool = False
+    owners: tuple[str, ...] = ()
+    run_url: str = ""
+    asset_url: str = ""
+    partition: str = ""
+
+    @property
+    def owner(self) -> str | None:
+        """The first owner."""
+        return self.owners[0] if self.owners else None
 
 
 @dataclass(frozen=True, slots=True)
-class ConflictAlert:
+class ConflictAlert(Occasion):
     """A run lost against another writer.
 
     Attributes:
@@ -20,6 +53,7 @@ class ConflictAlert:
         theirs: The committed transaction that it collides with, in one line.
         version: Version of the other transaction; None when that is not known.
         message: The error as the run's page shows it.
+        hint: What to do about it.
     """
 
     kind: ClassVar[str] = "conflict"
@@ -34,16 +68,39 @@ class ConflictAlert:
     theirs: str
     version: int | None
     message: str
+    hint: str = ""
 
-    def __str__(self) -> str:
+    @property
+    def rule_kind(self) -> str:
+        """Its kind in alert rules."""
+        return "conflict"
+
+    @property
+    def severity_name(self) -> str:
+        """`error` or `warning`."""
+        return "error"
+
+    @property
+    def cause(self) -> str:
+        """What is one incident of a dataset."""
+        return _joined(self.job, self.partition)
+
+    @property
+    def title(self) -> str:
+        """In one line."""
+        if self.recovered:
+            return f"{self.job} on {self.dataset} succeeded after the conflict in run {self.run_id}"
         return (
             f"{self.conflict} conflict on {self.dataset} in run {self.run_id} of {self.job}: "
-            f"ours: {self.ours}; theirs: {self.theirs}"
+            f"ours: {self.ours}; theirs: {self.theirs}{_over(self)}"
         )
+
+    def __str__(self) -> str:
+        return _text(self)
 
 
 @dataclass(frozen=True, slots=True)
-class FailureAlert:
+class FailureAlert(Occasion):
     """A run of maintenance or of an ingest failed for another reason than a conflict.
 
     Attributes:
@@ -70,14 +127,35 @@ class FailureAlert:
     path: str = ""
     hint: str = ""
 
-    def __str__(self) -> str:
+    @property
+    def rule_kind(self) -> str:
+        """Its kind in alert rules."""
+        return "failure"
+
+    @property
+    def severity_name(self) -> str:
+        """`error` or `warning`."""
+        return "error"
+
+    @property
+    def cause(self) -> str:
+        """What is one incident of a dataset."""
+        return _joined(self.job, self.partition, self.error)
+
+    @property
+    def title(self) -> str:
+        """In one line."""
         error = f" ({self.error})" if self.error else ""
-        hint = f" [{self.hint}]" if self.hint and self.hint not in self.message else ""
-        return f"run {self.run_id} of {self.job} on {self.dataset} failed{error}: {self.message}{hint}"
+        if self.recovered:
+            return f"{self.job} on {self.dataset} succeeded after the failure of run {self.run_id}{error}"
+        return f"run {self.run_id} of {self.job} on {self.dataset} failed{error}: {self.message}{_over(self)}"
+
+    def __str__(self) -> str:
+        return _text(self)
 
 
 @dataclass(frozen=True, slots=True)
-class CheckAlert:
+class CheckAlert(Occasion):
     """A check on a dataset failed, or passes again.
 
     Attributes:
@@ -90,6 +168,8 @@ class CheckAlert:
         version: Version that was checked; None when none could be read.
         metadata: Numbers that the verdict rests on.
         hint: What to do about damage.
+        blocked: Why maintenance cannot repair it; empty when it can.
+        gone: The dataset is not there any more.
     """
 
     kind: ClassVar[str] = "check"
@@ -103,23 +183,85 @@ class CheckAlert:
     version: int | None = None
     metadata: Mapping[str, str | int | float | None] = field(default_factory=dict)
     hint: str = ""
+    blocked: str = ""
+    gone: bool = False
 
-    def __str__(self) -> str:
+    @property
+    def rule_kind(self) -> str:
+        """Its kind in alert rules."""
+        if self.blocked:
+            return "blocked"
+        if self.severity == "WARN" and self.check != "manifest_readable":
+            return "overdue"
+        return "gone" if self.gone else "damaged"
+
+    @property
+    def severity_name(self) -> str:
+        """`error` or `warning`; what maintenance cannot repair by itself is an error."""
+        return "warning" if self.rule_kind == "overdue" else "error"
+
+    @property
+    def cause(self) -> str:
+        """What is one incident of a dataset: without the numbers in a reason, which every version changes."""
+        words = " ".join(re.findall(r"[^\W\d]+", self.blocked))
+        return f"{self.check}#{hashlib.sha256(words.encode()).hexdigest()[:12]}" if words else self.check
+
+    @property
+    def title(self) -> str:
+        """In one line."""
         at = "" if self.version is None else f" at version {self.version}"
         verdict = "passes again" if self.passed else f"failed ({self.severity})"
-        hint = f" [{self.hint}]" if self.hint and self.hint not in self.message else ""
-        return f"check {self.check} on {self.dataset}{at} {verdict}: {self.message}{hint}"
+        return f"check {self.check} on {self.dataset}{at} {verdict}: {self.message}{_over(self)}"
+
+    def __str__(self) -> str:
+        return _text(self)
 
 
 Alert = ConflictAlert | FailureAlert | CheckAlert
-"""What a notifier is told."""
+"""What a notifier gets."""
 
 _KINDS: Mapping[str, type[Any]] = {kind.kind: kind for kind in (ConflictAlert, FailureAlert, CheckAlert)}
 
 
+def is_end(alert: Alert) -> bool:
+    """Whether an alert says that something is well again."""
+    return alert.recovered or (isinstance(alert, CheckAlert) and alert.passed)
+
+
+def incident_of(alert: Alert) -> str:
+    """Return the key of an alert's incident: the same for its end, whatever run or version it is about."""
+    # What blocks a check changes while the check fails on: that is one incident.
+    cause = alert.check if isinstance(alert, CheckAlert) else alert.cause
+    key = f"lance:{alert.kind}:{alert.dataset}:{cause}"
+    if len(key) <= _LONGEST_KEY:
+        return key
+    return f"{key[: _LONGEST_KEY - 17]}:{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
+def what_to_do(alert: Alert) -> str:
+    """Return what helps, in one line."""
+    if alert.hint:
+        return alert.hint
+    if alert.rule_kind == "overdue" and isinstance(alert, CheckAlert):
+        job = MAINTAINED_BY.get(alert.check, "lance_compact")
+        return f"start {job} on it, or see why its schedule does not"
+    if alert.rule_kind == "failure":
+        return "read the error; the next run of the job that succeeds ends this alert"
+    return RUNBOOK[alert.rule_kind].replace("URI", alert.uri)
+
+
 def alert_to_dict(alert: Alert) -> dict[str, object]:
-    """All fields as JSON values, with `kind` and one line of `text`."""
-    return {"kind": alert.kind, "text": str(alert), **asdict(alert)}
+    """All fields as JSON values, with `kind`, texts, the key of the incident and what follows from them."""
+    return {
+        "kind": alert.kind,
+        "title": alert.title,
+        "text": str(alert),
+        "incident": incident_of(alert),
+        "what_to_do": "" if is_end(alert) else what_to_do(alert),
+        "severity": alert.severity_name,
+        **asdict(alert),
+        "owners": list(alert.owners),
+    }
 
 
 def alert_from_dict(content: object) -> Alert | None:
@@ -127,9 +269,38 @@ def alert_from_dict(content: object) -> Alert | None:
     if not isinstance(content, dict):
         return None
     kind = _KINDS.get(str(content.get("kind")))
-    values = {str(name): value for name, value in content.items() if name not in ("kind", "text")}
+    known = () if kind is None else tuple(item.name for item in fields(kind))
+    values = {str(name): value for name, value in content.items() if name in known}
+    owners = values.get("owners")
+    values["owners"] = tuple(map(str, owners)) if isinstance(owners, list | tuple) else ()
     try:
         alert: Alert | None = None if kind is None else kind(**values)
     except TypeError:
         return None
     return alert
+
+
+_LONGEST_KEY = 255
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def _over(alert: Occasion) -> str:
+    """That an alert was over before it could be sent."""
+    return f"; over since {time_text(alert.until)}" if alert.until and not alert.recovered else ""
+
+
+def _text(alert: Alert) -> str:
+    lines = [alert.title]
+    times = [f"since {time_text(alert.at)}"] if alert.at else []
+    if alert.until:
+        times.append(f"until {time_text(alert.until)}")
+    lines.append(", ".join([*times, f"severity {alert.severity_name}"]))
+    if alert.owners:
+        lines.append(f"owner: {', '.join(alert.owners)}")
+    if not is_end(alert):
+        lines.append(f"what to do: {what_to_do(alert)}")
+    lines += [f"{name}: {url}" for name, url in (("run", alert.run_url), ("asset", alert.asset_url)) if url]
+    return "\n".join(lines)

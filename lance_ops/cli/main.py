@@ -3,6 +3,7 @@
 import click
 
 from lance_ops._version import __version__
+from lance_ops.cli.alerts import alerts_command
 from lance_ops.cli.calibrate import calibrate_command
 from lance_ops.cli.changes import (
     append_command,
@@ -83,6 +84,7 @@ for _command in (
     commit_command,
     migrate_manifest_paths_command,
     fleet_command,
+    alerts_command,
     calibrate_command,
     warmup_command,
     demo_command,

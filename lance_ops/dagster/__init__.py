@@ -4,11 +4,14 @@
 """
 
 from lance_ops import _extra_dagster as _extra_dagster
+from lance_ops.alerts.message import Message
 from lance_ops.alerts.notifier import LogNotifier, Notifier, WebhookNotifier
+from lance_ops.alerts.rule import AlertRule
 from lance_ops.alerts.services import PagerDutyNotifier, SlackNotifier
 from lance_ops.alerts.values import Alert, CheckAlert, ConflictAlert, FailureAlert
 from lance_ops.dagster.alerts.check_sensor import build_check_alert_sensor
 from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
+from lance_ops.dagster.alerts.options import AlertOptions
 from lance_ops.dagster.checks.definitions import build_asset_checks
 from lance_ops.dagster.checks.evaluate import evaluate_checks
 from lance_ops.dagster.conditions import build_automation_sensor, lance_data_changed
@@ -33,6 +36,8 @@ from lance_ops.dagster.version_event import version_materialization, version_met
 
 __all__ = [
     "Alert",
+    "AlertOptions",
+    "AlertRule",
     "CheckAlert",
     "ConflictAlert",
     "FailureAlert",
@@ -45,6 +50,7 @@ __all__ = [
     "LanceStoreResource",
     "LogNotifier",
     "MaintenanceTimes",
+    "Message",
     "Notifier",
     "PagerDutyNotifier",
     "SensorOptions",

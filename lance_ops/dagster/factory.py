@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import dagster as dg
 
-from lance_ops.alerts.notifier import Notifier
 from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.check_sensor import build_check_alert_sensor
 from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
+from lance_ops.dagster.alerts.options import AlertOptions, Notifiers
 from lance_ops.dagster.checks.definitions import build_asset_checks
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs, place_of, slugify
 from lance_ops.dagster.downstream import LanceDownstream
@@ -33,7 +33,8 @@ def build_lance_definitions(
     ingests: Sequence[LanceIngest] = (),
     assets: Sequence[dg.AssetsDefinition] = (),
     downstream: Sequence[LanceDownstream] = (),
-    notifier: Notifier | None = None,
+    notifier: Notifiers | None = None,
+    alerts: AlertOptions | None = None,
     translator: LanceDatasetTranslator | None = None,
     times: MaintenanceTimes | None = None,
     sensor_options: SensorOptions | None = None,
@@ -51,7 +52,9 @@ def build_lance_definitions(
         assets: Assets that write some of the datasets through `LanceIOManager`: they have the keys of these.
             Other assets of theirs come along.
         downstream: Jobs to start when data change; they have to be in the merged definitions too.
-        notifier: Who is told about failed runs and failed checks; the log by default.
+        notifier: Who gets alerts about failed runs and failed checks; the log by default. A mapping gives
+            several by name.
+        alerts: Which alerts are sent, to whom and when, and where Dagster's webserver is.
         translator: Says how a dataset looks as an asset.
         times: When schedules look for due maintenance.
         sensor_options: Limits of the manifest sensor's tick.
@@ -63,7 +66,8 @@ def build_lance_definitions(
             datasets stay as they are.
 
     Raises:
-        InvalidArgumentError: Datasets that cannot be told apart, or a prefix that Dagster would not take.
+        InvalidArgumentError: Datasets that cannot be told apart, a prefix that Dagster would not take, or a
+            notifier that cannot take alerts.
     """
     if prefix != slugify(prefix):
         raise InvalidArgumentError(
@@ -116,6 +120,7 @@ def build_lance_definitions(
             build_failure_alert_sensor(
                 refs,
                 notifier,
+                alerts=alerts,
                 ingests=ingests,
                 assets=assets,
                 downstream=downstream,
@@ -124,7 +129,11 @@ def build_lance_definitions(
             ),
             retry,
             build_check_alert_sensor(
-                refs, notifier, name=keys.prefixed(prefix, "lance_check_alert_sensor"), **common
+                refs,
+                notifier,
+                alerts=alerts,
+                name=keys.prefixed(prefix, "lance_check_alert_sensor"),
+                **common,
             ),
         ],
         resources={keys.prefixed(prefix, keys.STORE_RESOURCE): store or LanceStoreResource()},

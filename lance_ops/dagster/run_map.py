@@ -30,11 +30,13 @@ class Subject:
         name: Of the dataset, or of the job.
         uri: Of the dataset, or of the policy.
         owners: Of the dataset.
+        key: Of its asset.
     """
 
     name: str
     uri: str
     owners: tuple[str, ...] = ()
+    key: dg.AssetKey | None = None
 
 
 class RunMap:
@@ -60,7 +62,7 @@ class RunMap:
         place: CodePlace | None = None,
     ) -> None:
         known = list(refs)
-        self._subjects = {ref.name: Subject(ref.name, ref.uri, tuple(ref.owners)) for ref in known}
+        self._subjects = {ref.name: Subject(ref.name, ref.uri, tuple(ref.owners), ref.key) for ref in known}
         self._fleets = {job: Subject(job, uri) for job, uri in (fleets or {}).items()}
         self._place = place
         self._by_asset: dict[dg.AssetKey, list[str]] = {ref.key: [ref.name] for ref in known}
@@ -128,10 +130,25 @@ class RunMap:
         fleet = self._fleet_of(run)
         if fleet is not None:
             return [fleet]
-        # A step of an asset that is made of a graph has the name of the graph before its own.
-        path = step.partition("[")[0].split(".")
-        names = self._by_step.get(path[0]) or self._named_by(run)
+        names = self._by_step.get(_asset_step(step)) or self._named_by(run)
         return [self._subjects[name] for name in dict.fromkeys(names) if name in self._subjects]
+
+    def repeats(self, run: dg.DagsterRun, job: str, step: str) -> bool:
+        """Return whether a run does again what a step of an earlier run did.
+
+        Args:
+            run: The run.
+            job: Of the earlier run.
+            step: Its step; the empty text for the run as a whole. Several jobs may compute one asset.
+        """
+        name = _asset_step(step)
+        if name not in self._by_step:
+            return job == run.job_name and self._is_here(run)
+        if run.asset_selection is not None:
+            return any("__".join(key.path) == name for key in run.asset_selection)
+        if job == run.job_name:
+            return self._is_here(run)
+        return any(dataset in self._by_job.get(run.job_name, ()) for dataset in self._by_step[name])
 
     def _fleet_of(self, run: dg.DagsterRun) -> Subject | None:
         fleet = self._fleets.get(run.job_name)
@@ -140,6 +157,11 @@ class RunMap:
     def _is_here(self, run: dg.DagsterRun) -> bool:
         """Whether the job of a run is one of this place, as far as that is known."""
         return self._place is None or CodePlace.of_run(run) in (None, self._place)
+
+
+def _asset_step(step: str) -> str:
+    """Name of the asset that a step computes; one that is made of a graph has its name before the step's."""
+    return step.partition("[")[0].split(".")[0]
 
 
 def conditional_assets(context: dg.SensorEvaluationContext) -> dict[dg.AssetKey, dg.AssetsDefinition]:

@@ -1,14 +1,15 @@
 """The suite of notifiers: every alert arrives with its text, or the caller hears that it did not."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 
 import pytest
 
+from lance_ops.alerts.message import Message
 from lance_ops.alerts.notifier import Notifier
+from lance_ops.alerts.row import AlertRow
 from lance_ops.alerts.values import Alert, CheckAlert, ConflictAlert, FailureAlert
-from lance_ops.dagster.alerts.delivery import deliver
 from lance_ops.errors import AlertNotDeliveredError
 
 _URI = "/data/flights.lance"
@@ -105,13 +106,29 @@ class NotifierConformance:
         received: Callable[[], Sequence[str]],
         failing: Callable[[], AbstractContextManager[object]],
     ) -> None:
-        log = logging.getLogger("lance_ops.testing")
         alerts: list[Alert] = [ALERTS["failure"], ALERTS["conflict"]]
         with failing():
-            waiting = deliver(alerts, notifier, log)
-        assert waiting == alerts
+            for alert in alerts:
+                with pytest.raises(AlertNotDeliveredError):
+                    notifier.notify(alert)
         before = len(received())
-        assert deliver(waiting, notifier, log) == []
+        for alert in alerts:
+            notifier.notify(alert)
         assert [str(alert) in text for alert, text in zip(alerts, received()[before:], strict=True)] == [
             True
         ] * 2
+
+    def test_alerts_of_one_cause_arrive_as_one_message(
+        self, notifier: Notifier, received: Callable[[], Sequence[str]]
+    ) -> None:
+        message = Message("m", tuple(_row(name) for name in ("a", "b")))
+        notifier.notify(message)
+        (text,) = received()
+        assert str(message) in text
+
+
+def _row(dataset: str) -> AlertRow:
+    at = datetime(2026, 11, 23, tzinfo=UTC)
+    return AlertRow(
+        key=f"r/{dataset}", rule="r", at=at, dataset=dataset, kind="damaged", text="a file is lost"
+    )

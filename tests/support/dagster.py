@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from lance_ops.dagster import Alert, LanceDatasetRef, LanceStoreResource
+from lance_ops.dagster import Alert, LanceDatasetRef, LanceStoreResource, Message
 from lance_ops.dagster.checks.catalog import CHECKS
 from lance_ops.dagster.jobs.operations import build_jobs
 from lance_ops.dagster.sensor.cursor import DatasetCursor, parse_cursor
@@ -79,19 +79,25 @@ def failure_of(result: dg.ExecuteInProcessResult):
 
 
 class Told:
-    """A notifier that remembers, and refuses everything or the alerts of some datasets."""
+    """A notifier that remembers, and refuses everything or the alerts of some datasets.
+
+    Alerts that came as one message are in `alerts` one by one, as those that came alone.
+    """
 
     def __init__(self) -> None:
         self.alerts: list[Alert] = []
+        self.messages: list[Alert | Message] = []
         self.asked = 0
         self.deaf = False
         self.refused: set[str] = set()
 
-    def notify(self, alert: Alert) -> None:
+    def notify(self, alert: Alert | Message) -> None:
         self.asked += 1
-        if self.deaf or alert.dataset in self.refused:
+        alerts = list(alert.alerts.values()) if isinstance(alert, Message) else [alert]
+        if self.deaf or any(item.dataset in self.refused for item in alerts):
             raise AlertNotDeliveredError("deaf")
-        self.alerts.append(alert)
+        self.messages.append(alert)
+        self.alerts += alerts
 
 
 @dataclass
@@ -125,6 +131,14 @@ class Daemon:
         if not dies_before_cursor:
             self.cursor = result.cursor
         return result._replace(run_requests=new)
+
+    def failed_tick(self) -> str:
+        """Evaluate a tick that has to fail; returns its error. The cursor stays as it was."""
+        try:
+            self.tick()
+        except AlertNotDeliveredError as error:
+            return str(error)
+        raise AssertionError("the tick did not fail")
 
     def remembered(self, name: str) -> DatasetCursor:
         """What the sensor knows of a dataset by now, in the cursor or beside it."""

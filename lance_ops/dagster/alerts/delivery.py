@@ -1,54 +1,103 @@
-"""Handing alerts to a notifier within the time of a tick; what nobody took waits for a later one."""
+"""Send what a sensor found within the time of a tick; a tick that could not send everything fails."""
 
-import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
 
+import dagster as dg
+
+from lance_ops.alerts.channels import send
+from lance_ops.alerts.delivery import Sent, addressed, deliver
+from lance_ops.alerts.incidents import Incidents
+from lance_ops.alerts.message import Message
 from lance_ops.alerts.notifier import Notifier
-from lance_ops.alerts.values import Alert
+from lance_ops.alerts.row import AlertRow
+from lance_ops.alerts.rule import AlertRule
+from lance_ops.dagster.alerts.memory import AlertMemory
+from lance_ops.dagster.alerts.options import Recipients
 from lance_ops.errors import AlertNotDeliveredError
+from lance_ops.maintenance.text import count_text
 
 _BUDGET_SECONDS = 20.0
-_FAILURES_IN_A_ROW = 3
 
 
-def deliver(
-    alerts: Sequence[Alert],
-    notifier: Notifier,
-    log: logging.Logger,
-    *,
-    budget_seconds: float = _BUDGET_SECONDS,
-    clock: Callable[[], float] = time.monotonic,
-) -> list[Alert]:
-    """Hand over alerts, in order, until the time is up or nobody seems to listen.
+def finish_tick(
+    context: dg.SensorEvaluationContext,
+    memory: AlertMemory,
+    incidents: Incidents,
+    recipients: Recipients,
+    rest: Mapping[str, Any],
+    said: Callable[[], str],
+    now: float,
+) -> dg.SensorResult:
+    """Send alerts, keep the state, and say what was done.
 
     Args:
-        alerts: What to tell.
-        notifier: Whom.
-        log: Where it is said what has to wait.
-        budget_seconds: No alert is begun with after this; a tick that takes too long loses its cursor.
-        clock: Replaces `time.monotonic` in tests.
+        context: Of the tick.
+        memory: Where the state is kept.
+        incidents: The alerts.
+        recipients: Who gets them.
+        rest: The rest of the state.
+        said: What else the tick found, for its page.
+        now: Seconds since 1970.
 
-    Returns:
-        What was not delivered, in the order for the next time: what was refused comes last.
+    Raises:
+        AlertNotDeliveredError: An alert was not delivered. The state is kept.
     """
-    end = clock() + budget_seconds
-    refused: list[Alert] = []
-    in_a_row = 0
-    for position, alert in enumerate(alerts):
-        if in_a_row >= _FAILURES_IN_A_ROW or clock() >= end:
-            waiting = list(alerts[position:])
-            log.warning("%d more alerts are left to a later tick", len(waiting))
-            return waiting + refused
+    at = datetime.fromtimestamp(now, UTC)
+
+    def state() -> dict[str, Any]:
+        return {**rest, "incidents": incidents.to_dict()}
+
+    sent = Sent()
+    end = time.monotonic() + _BUDGET_SECONDS
+    for rule in recipients.rules:
+        rows = incidents.rows[rule.digest_key]
+        rows.update({row.key: row for row in addressed(rows.values(), rule, at)})
+        deliver(
+            rule,
+            rows,
+            _hand_over(rule, incidents, recipients.notifiers),
+            lambda changed: memory.keep(state()) if changed else None,
+            sent,
+            now=at,
+            end=end,
+        )
+    for alert in incidents.prune(at):
+        context.log.error("this alert is given up, since it was not accepted for days: %s", alert.title)
+    for remark in sent.refused.values():
+        context.log.warning("not every recipient got an alert: %s", remark)
+    waiting = incidents.waiting()
+    text = f"sent {count_text(sent.alerts, 'alert')}; {said()}"
+    text += f"; {count_text(len(waiting), 'alert')} waiting" if waiting else ""
+    if sent.errors and not memory.is_new:
+        memory.keep(state())
+        raise AlertNotDeliveredError(
+            f"{text}: {'; '.join(sent.errors.values())}",
+            hint="the next tick tries again; all other recipients have their alerts",
+        )
+    for error in sent.errors.values():
+        context.log.error("an alert was not delivered: %s", error)
+    return dg.SensorResult(skip_reason=text, cursor=memory.cursor(state()))
+
+
+def _hand_over(
+    rule: AlertRule, incidents: Incidents, notifiers: Mapping[str, Notifier]
+) -> Callable[[str, tuple[AlertRow, ...]], str]:
+    def hand_over(message_id: str, rows: tuple[AlertRow, ...]) -> str:
+        alerts = {row.key: alert for row in rows if (alert := incidents.alert_of(row)) is not None}
+        notifier = notifiers.get(rule.to)
+        only = alerts.get(rows[0].key) if len(rows) == 1 else None
+        if notifier is None or only is None:
+            message = Message(message_id, rows, rule.link, rule.runbook, alerts)
+            return send(rule, message, notifiers)
         try:
-            notifier.notify(alert)
-        except AlertNotDeliveredError as error:
-            log.warning("an alert has to wait: %s: %s", error, alert)
-        except Exception:  # anybody may write a notifier, and one alert must not keep back the others
-            log.exception("an alert has to wait: %s", alert)
-        else:
-            in_a_row = 0
-            continue
-        refused.append(alert)
-        in_a_row += 1
-    return refused
+            notifier.notify(only)
+        except AlertNotDeliveredError:
+            raise
+        except Exception as error:  # anybody may write a notifier
+            raise AlertNotDeliveredError(f"{type(notifier).__name__}: {type(error).__name__}") from error
+        return ""
+
+    return hand_over

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 import dagster as dg
 
 from lance_ops.alerts.channels import FleetNotifier
+from lance_ops.alerts.notifier import check_notifier
 from lance_ops.dagster import keys
+from lance_ops.errors import AlertNotDeliveredError
 from lance_ops.fleet.alerts.operation import tell_alerts
 from lance_ops.fleet.policy.model import FleetPolicy
 
@@ -29,7 +31,12 @@ def build_fleet_alert_sensor(
         prefix: Before its name.
         minimum_interval_seconds: Pause between ticks.
         default_status: Whether it runs from the start.
+
+    Raises:
+        InvalidArgumentError: A notifier cannot take alerts.
     """
+    for name, item in (notifiers or {}).items():
+        check_notifier(item, f"notifiers[{name!r}]")
 
     @dg.sensor(
         name=keys.prefixed(prefix, "lance_fleet_alert_sensor"),
@@ -39,10 +46,14 @@ def build_fleet_alert_sensor(
     )
     def fleet_alert_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         told = tell_alerts(policy, notifiers=notifiers)
-        for error in told.errors:
-            context.log.warning("alerts have to wait: %s", error)
         for remark in told.refused:
             context.log.warning("not everybody was told: %s", remark)
+        if told.errors:
+            # The ledger has what was sent; a tick that fails is seen.
+            raise AlertNotDeliveredError(
+                f"{told}: {'; '.join(told.errors)}",
+                hint="the next tick tries again; all other recipients have their alerts",
+            )
         return dg.SkipReason(str(told))
 
     return fleet_alert_sensor

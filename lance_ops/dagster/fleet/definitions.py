@@ -7,9 +7,9 @@ from pathlib import Path
 import dagster as dg
 
 from lance_ops.alerts.channels import FleetNotifier
-from lance_ops.alerts.notifier import Notifier
 from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
+from lance_ops.dagster.alerts.options import AlertOptions, Notifiers
 from lance_ops.dagster.factory import build_lance_definitions
 from lance_ops.dagster.fleet.alert_sensor import build_fleet_alert_sensor
 from lance_ops.dagster.fleet.refs import fleet_refs
@@ -37,7 +37,8 @@ def build_fleet_definitions(
     *,
     datasets: Sequence[FleetDataset] | None = None,
     store: LanceStoreResource | None = None,
-    notifier: Notifier | None = None,
+    notifier: Notifiers | None = None,
+    alerts: AlertOptions | None = None,
     notifiers: Mapping[str, FleetNotifier] | None = None,
     translator: LanceDatasetTranslator | None = None,
     cron: str = "*/30 * * * *",
@@ -52,7 +53,9 @@ def build_fleet_definitions(
         datasets: Of the fleet; without them, they are looked for now, which takes a listing or more of each
             store every time that the code location is loaded. `LanceFleetComponent` keeps them in a state.
         store: Who runs tasks. Options of the stores come from the policy.
-        notifier: Who is told about failed runs and failed checks; the log by default.
+        notifier: Who gets alerts about failed runs and failed checks; the log by default. A mapping gives
+            several by name.
+        alerts: Which of these alerts are sent, to whom and when, and where Dagster's webserver is.
         notifiers: Who is told by the rules of the policy whose `to` has these names, before those built in.
         translator: Says how a dataset looks as an asset.
         cron: When the fleet is looked at, and what is due is maintained within the policy's windows.
@@ -73,7 +76,7 @@ def build_fleet_definitions(
         jobs=[job],  # type: ignore[list-item]  # a job by its public type
         schedules=[_schedule(read, job, cron, prefix, running=schedules_running)],
         sensors=[
-            *_sensors(read, notifier, notifiers, prefix, _status(running=running)),
+            *_sensors(read, notifier, alerts, notifiers, prefix, _status(running=running)),
             build_retry_sensor(
                 fleet=job,
                 name=keys.prefixed(prefix, "lance_fleet_retry_sensor"),
@@ -98,6 +101,7 @@ def build_fleet_definitions(
             refs,
             store=resource,
             notifier=notifier,
+            alerts=alerts,
             translator=translator,
             running=running,
             prefix=prefix,
@@ -108,7 +112,8 @@ def build_fleet_definitions(
 
 def _sensors(
     policy: FleetPolicy,
-    notifier: Notifier | None,
+    notifier: Notifiers | None,
+    alerts: AlertOptions | None,
     notifiers: Mapping[str, FleetNotifier] | None,
     prefix: str,
     status: dg.DefaultSensorStatus,
@@ -117,6 +122,7 @@ def _sensors(
     yield build_failure_alert_sensor(
         [],
         notifier,
+        alerts=alerts,
         fleets={keys.prefixed(prefix, FLEET_JOB): _place(policy)},
         name=keys.prefixed(prefix, "lance_fleet_failure_sensor"),
         default_status=status,

@@ -42,6 +42,7 @@ from lance_ops.dagster.jobs.run_report import (
     report_versions,
     result_metadata,
     shortened,
+    warn_of_nothing_written,
 )
 from lance_ops.dagster.jobs.tagging import TagConfig, tagged
 from lance_ops.dagster.jobs.told import Told
@@ -220,7 +221,7 @@ def _run(
         changes = change_metadata(ref, store, outcome)
         context.add_output_metadata({keys.SUMMARY: metadata[keys.SUMMARY], **changes, **metadata})
         if not outcome.changed and not isinstance(outcome, CleanupResult):
-            context.log.warning("nothing was written by this run")
+            warn_of_nothing_written(context, ref, store, outcome)
         if isinstance(outcome, CleanupResult):
             # It makes no version: an observation leaves the asset's newest event in force. What it cured is
             # told by the checks alone.

@@ -21,6 +21,7 @@ from lance_ops.dagster.publication import (
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.tables import change_table, plan_table
 from lance_ops.dagster.version_event import Metadata, as_metadata
+from lance_ops.errors import LanceOpsError
 from lance_ops.fleet.run.noted import began_now
 from lance_ops.maintenance.health.measure import measure_health
 from lance_ops.maintenance.progress import Progress, ProgressEvent
@@ -155,6 +156,29 @@ def report_versions(
         context.log.warning(
             "version %d of %s is committed, but could not be reported: %s", result.version, ref.name, error
         )
+
+
+def warn_of_nothing_written(
+    context: Context, ref: LanceDatasetRef, store: LanceStoreResource, result: OperationResult
+) -> None:
+    """Say that an operation changed nothing, and where a compaction that lost has reserved fragment ids."""
+    reserved = []
+    try:
+        opened = store.open_store(ref)
+        newer = [version for version in existing_versions(opened) if version > (result.read_version or 0)]
+        for version in newer[-_MOST_LINES:]:
+            transaction = Dataset.open(opened, version).read_transaction()
+            if transaction.properties.get(keys.RUN_ID) == RunNotes.of(context).run_id:
+                reserved.append(version)
+    except LanceOpsError as error:
+        context.log.warning("the versions of %s could not be read: %s", ref.name, error)
+    if not reserved:
+        context.log.warning("nothing was written by this run")
+        return
+    context.log.warning(
+        "no row was changed by this run; it reserved fragment ids that stay unused, in version %s",
+        ", ".join(map(str, reserved)),
+    )
 
 
 def _publish(

@@ -6,12 +6,12 @@ second time is what it found at first.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
-from lance_ops.alerts.row import AlertRow
+from lance_ops.alerts.row import RULE, AlertRow
 from lance_ops.alerts.rule import AlertRule
 from lance_ops.fleet.ledger.rows import GONE, Look, OperationRow
 from lance_ops.fleet.policy.model import FleetPolicy
@@ -19,10 +19,6 @@ from lance_ops.maintenance.text import seconds_text
 
 WINDOW = timedelta(days=14)
 """Of operations that are looked at: one that takes longer is not told of."""
-
-RULE = "rule"
-UNTOLD = ("waiting", "passed", "mended")
-"""States in which somebody has still to be told."""
 
 _BEFORE_THE_RULE = timedelta(hours=1)
 _STANDING = ("damaged", "blocked", "overdue", "silent", GONE)
@@ -217,21 +213,3 @@ def _mark(text: str) -> str:
     """Digest of a reason, without its numbers, which move with every version."""
     words = " ".join(re.findall(r"[^\W\d]+", text))
     return blake2b(words.encode(), digest_size=6).hexdigest()
-
-
-def quiet_until(row: AlertRow, rows: Mapping[str, Sequence[AlertRow]], rule: AlertRule) -> datetime | None:
-    """Until when an alert is held back since the same was told lately; None when it is not.
-
-    Args:
-        row: Waits to be told.
-        rows: Of the rule, by dataset.
-        rule: The rule.
-    """
-    told = [
-        other.told_at
-        for other in rows.get(row.dataset, ())
-        if other.key != row.key
-        and (other.kind, other.cause) == (row.kind, row.cause)
-        and other.told_at is not None
-    ]
-    return max(told) + rule.quiet if told else None

@@ -267,6 +267,7 @@ class _Loader:
         rule = AlertRule(
             to=self._parsed(found, path, "to", parse_text, "log") or "log",
             digest=self._parsed(found, path, "digest", parse_duration, None),
+            severity=self._parsed(found, path, "severity", parse_text, None) or "warning",
             **values,
         )
         quiet = self._parsed(found, path, "quiet", parse_duration, None)

@@ -1,12 +1,15 @@
 """Every failed run on a dataset is told, once it can be delivered, and nobody else's runs are."""
 
+import re
 import time
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from lance_ops.alerts.values import incident_of
 from lance_ops.dagster import (
+    AlertOptions,
     ConflictAlert,
     FailureAlert,
     LanceDatasetRef,
@@ -14,7 +17,7 @@ from lance_ops.dagster import (
     build_failure_alert_sensor,
     build_ingest_asset,
 )
-from lance_ops.dagster.alerts.queue import parse_alert_cursor
+from lance_ops.dagster.alerts.outcomes import FailureCursor, alerts_of_former
 from lance_ops.dagster.jobs import failures
 from lance_ops.dagster.jobs.operations import COMPACT, DELETE
 from lance_ops.table.dataset import Dataset
@@ -70,12 +73,18 @@ def fail(ref, instance):
     return run_job(ref, DELETE, instance, predicate="nothing = 1", dry_run=False)
 
 
-def crash(ref, instance):
+def crash(ref, instance, name="lance_compact", **tags):
     """A run whose process died: it has no failed step."""
-    job = dg.GraphDefinition(name="lance_compact").to_job()
-    run = instance.create_run_for_job(job, tags={"lance_ops/dataset": ref.name})
+    job = dg.GraphDefinition(name=name).to_job()
+    run = instance.create_run_for_job(job, tags={"lance_ops/dataset": ref.name, **tags})
     instance.report_run_failed(run, "the worker is gone")
     return run
+
+
+def succeed(ref, instance, name="lance_compact", **tags):
+    """A run of a job that has nothing to do."""
+    job = dg.GraphDefinition(name=name).to_job()
+    return job.execute_in_process(instance=instance, tags={"lance_ops/dataset": ref.name, **tags})
 
 
 def test_a_real_conflict_reaches_the_notifier_with_both_transactions(monkeypatch, ref, instance):
@@ -179,12 +188,94 @@ def test_each_failure_is_told_once_and_those_of_later_as_well(ref, instance):
     told = Told()
     alarm = alarm_of([ref], told, instance)
     seen = []
-    for _ in range(3):
-        seen.append(crash(ref, instance).run_id)
-        seen.append(crash(ref, instance).run_id)
+    for number in range(3):
+        seen.append(crash(ref, instance, f"lance_job{2 * number}").run_id)
+        seen.append(crash(ref, instance, f"lance_job{2 * number + 1}").run_id)
         alarm.tick()
         alarm.tick()
     assert [alert.run_id for alert in told.alerts] == seen
+
+
+def test_failures_of_one_cause_are_one_incident_until_the_job_succeeds(ref, instance):
+    told = Told()
+    alarm = alarm_of([ref], told, instance)
+    alarm.tick()
+    first = crash(ref, instance)
+    alarm.tick()
+    crash(ref, instance)
+    crash(ref, instance, "lance_cleanup")
+    alarm.tick()
+    succeed(ref, instance, "lance_index")
+    alarm.tick()
+    assert [(alert.job, alert.recovered) for alert in told.alerts] == [
+        ("lance_compact", False),
+        ("lance_cleanup", False),
+    ]
+    succeed(ref, instance)
+    for _ in range(3):
+        alarm.tick()
+    (ended,) = told.alerts[2:]
+    assert (ended.job, ended.recovered, ended.run_id) == ("lance_compact", True, first.run_id)
+    assert ended.until
+    assert incident_of(ended) == incident_of(told.alerts[0])
+    assert first.run_id not in incident_of(ended)
+    again = crash(ref, instance)
+    alarm.tick()
+    # The same again within `quiet` waits until that is over.
+    assert [alert.run_id for alert in told.alerts[3:]] == []
+    assert again.run_id in alarm.cursor
+
+
+def test_a_failure_that_was_over_before_it_could_be_sent_is_sent_once_with_its_end(ref, instance):
+    told = Told()
+    told.deaf = True
+    alarm = alarm_of([ref], told, instance)
+    alarm.tick()
+    crash(ref, instance)
+    alarm.failed_tick()
+    succeed(ref, instance)
+    assert "0 incidents open; 1 alert waiting: " in alarm.failed_tick()
+    told.deaf = False
+    for _ in range(3):
+        alarm.tick()
+    (alert,) = told.alerts
+    assert not alert.recovered
+    assert alert.until
+    assert "over since" in str(alert)
+
+
+def test_a_partition_that_failed_is_not_ended_by_another_one(ref, instance):
+    told = Told()
+    alarm = alarm_of([ref], told, instance)
+    alarm.tick()
+    for name in ("x", "y"):
+        crash(ref, instance, **{"dagster/partition": name})
+    alarm.tick()
+    succeed(ref, instance, **{"dagster/partition": "y"})
+    alarm.tick()
+    assert [(alert.partition, alert.recovered) for alert in told.alerts] == [
+        ("x", False),
+        ("y", False),
+        ("y", True),
+    ]
+
+
+def test_an_alert_has_time_severity_owner_links_and_what_to_do(tmp_path, instance):
+    ref = LanceDatasetRef("shop/orders", str(tmp_path / "t"), owners=["team:a", "b@x.org"])
+    told = Told()
+    options = AlertOptions(webserver_base_url="https://dagster.example.com/")
+    alarm = alarm_of([ref], told, instance, alerts=options)
+    run = crash(ref, instance)
+    alarm.tick()
+    lines = str(told.alerts[0]).splitlines()
+    assert lines[0].endswith("on shop/orders failed: the worker is gone")
+    assert re.fullmatch(r"since \d{4}-\d\d-\d\d \d\d:\d\d UTC, severity error", lines[1])
+    assert lines[2:] == [
+        "owner: team:a, b@x.org",
+        "what to do: read the error; the next run of the job that succeeds ends this alert",
+        f"run: https://dagster.example.com/runs/{run.run_id}",
+        "asset: https://dagster.example.com/assets/shop/orders",
+    ]
 
 
 def test_what_a_dead_webhook_did_not_take_is_told_when_it_lives_again(monkeypatch, ref, instance):
@@ -193,8 +284,8 @@ def test_what_a_dead_webhook_did_not_take_is_told_when_it_lives_again(monkeypatc
     alarm = alarm_of([ref], told, instance)
     lost = [lose_a_conflict(monkeypatch, ref, instance).run_id, crash(ref, instance).run_id]
     alarm.tick()
-    lost.append(crash(ref, instance).run_id)
-    assert "3 wait" in alarm.tick().skip_reason.skip_message
+    lost.append(crash(ref, instance, "lance_cleanup").run_id)
+    assert "3 alerts waiting" in alarm.failed_tick()
     told.deaf = False
     alarm.tick()
     alarm.tick()
@@ -206,8 +297,8 @@ def test_a_tick_asks_a_dead_webhook_a_few_times_only(ref, instance):
     told = Told()
     told.deaf = True
     alarm = alarm_of([ref], told, instance)
-    for _ in range(6):
-        crash(ref, instance)
+    for number in range(6):
+        crash(ref, instance, f"lance_job{number}")
     alarm.tick()
     assert told.asked == 3
     told.deaf = False
@@ -231,10 +322,27 @@ def test_a_notifier_that_raises_anything_loses_nothing(ref, instance):
     assert len(told.alerts) == 1
 
 
-@pytest.mark.parametrize("cursor", ["nonsense", "[]", '{"schema": 1, "after": "x", "waiting": [{}, 3]}'])
-def test_any_cursor_can_be_parsed(cursor):
-    parsed = parse_alert_cursor(cursor)
-    assert (parsed.after, parsed.waiting) == (None, ())
+@pytest.mark.parametrize(
+    "cursor", [None, [], {"schema": 1, "after": "x", "waiting": [{}, 3]}, {"waiting": {"kind": "failure"}}]
+)
+def test_any_cursor_of_an_earlier_release_can_be_parsed(cursor):
+    assert FailureCursor.of({}, cursor).after is None
+    assert alerts_of_former(cursor) == []
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["nonsense", "[]", '{"schema": 2}', '{"schema": 2, "memory": "m", "state": 3}',
+     '{"schema": 2, "memory": "m", "serial": "x", "state": {"incidents": {"rows": [{}, 3], "alerts": [1]}}}',
+     '{"schema": 2, "memory": "m", "state": {"incidents": {"rows": {}, "alerts": {"a": {"kind": 1}}}}}'],
+)  # fmt: skip
+def test_any_cursor_can_be_parsed(cursor, ref, instance):
+    told = Told()
+    alarm = alarm_of([ref], told, instance)
+    alarm.cursor = cursor
+    crash(ref, instance)
+    alarm.tick()
+    assert len(told.alerts) == 1
 
 
 def test_the_history_of_an_instance_is_not_told_to_a_new_sensor(ref, instance, monkeypatch):
@@ -271,13 +379,13 @@ def test_the_first_failure_is_told_though_the_daemon_was_down_for_long(ref, inst
 def test_failures_are_told_after_the_runs_were_wiped_and_ids_begin_anew(ref, instance):
     told = Told()
     alarm = alarm_of([ref], told, instance)
-    for _ in range(3):
-        crash(ref, instance)
+    for number in range(3):
+        crash(ref, instance, f"lance_job{number}")
     alarm.tick()
     assert len(told.alerts) == 3
     instance.wipe()
     alarm.tick()
-    again = crash(ref, instance)
+    again = crash(ref, instance, "lance_job3")
     alarm.tick()
     assert [alert.run_id for alert in told.alerts[3:]] == [again.run_id]
     alarm.tick()
@@ -288,12 +396,12 @@ def test_nothing_is_told_again_when_the_run_that_was_told_last_is_deleted(ref, i
     told = Told()
     alarm = alarm_of([ref], told, instance)
     crash(ref, instance)
-    last = crash(ref, instance)
+    last = crash(ref, instance, "lance_cleanup")
     alarm.tick()
     instance.delete_run(last.run_id)
     alarm.tick()
     assert len(told.alerts) == 2
-    crash(ref, instance)
+    crash(ref, instance, "lance_index")
     alarm.tick()
     assert len(told.alerts) == 3
 

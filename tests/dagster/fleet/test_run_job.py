@@ -289,14 +289,10 @@ def test_a_run_of_a_fleet_of_another_code_location_is_told_there(fleet, instance
     job = definitions.resolve_job_def("lance_fleet_run")
     sensor = definitions.resolve_sensor_def("lance_fleet_failure_sensor")
     runs = {}
-    for place in (("here", "repo"), ("there", "repo"), ("here", "other"), None):
-        origin = None
-        if place is not None:
-            location, repository = place
-            origin = origins.RemoteRepositoryOrigin(
-                origins.RegisteredCodeLocationOrigin(location), repository
-            )
-            origin = origin.get_job_origin(job.name)
+    for place in (("there", "repo"), ("here", "other"), ("here", "repo")):
+        location, repository = place
+        origin = origins.RemoteRepositoryOrigin(origins.RegisteredCodeLocationOrigin(location), repository)
+        origin = origin.get_job_origin(job.name)
         run = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, remote_job_origin=origin)
         instance.report_run_failed(run, "the process of the run ended")
         runs[place] = run.run_id
@@ -311,7 +307,7 @@ def test_a_run_of_a_fleet_of_another_code_location_is_told_there(fleet, instance
         resources={},
     )
     sensor(context)
-    assert [alert.run_id for alert in told.alerts] == [runs["here", "repo"], runs[None]]
+    assert [alert.run_id for alert in told.alerts] == [runs["here", "repo"]]
 
 
 def test_a_run_of_the_fleet_that_fails_is_told(fleet, instance):

@@ -91,10 +91,17 @@ def versions_are_published(instance: dg.DagsterInstance, keys: Mapping[Path, dg.
 
 
 def failures_are_told(instance: dg.DagsterInstance, alerts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """For each failed run there is an alert."""
+    """For each failed run there is an alert, its own or that of an incident of its job."""
     told = {alert.get("run_id") for alert in alerts}
+    jobs = {alert.get("job") for alert in alerts}
+    jobs |= {
+        row["incident"].split(":")[-1].partition(" ")[0]
+        for alert in alerts
+        for row in alert.get("alerts", ())
+        if row["kind"] in ("failure", "conflict")
+    }
     for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])):
-        if run.run_id not in told:
+        if run.run_id not in told and run.job_name not in jobs:
             yield f"run {run.run_id} of {run.job_name} failed, and nobody was told"
 
 

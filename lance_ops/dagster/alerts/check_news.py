@@ -1,0 +1,249 @@
+"""Evaluations of checks as alerts: what fails now, since when, and what is an incident of it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from lance_ops.alerts.incidents import Incidents
+from lance_ops.alerts.texts import iso_time
+from lance_ops.alerts.values import Alert, CheckAlert
+from lance_ops.dagster import keys
+from lance_ops.dagster.alerts.options import AlertOptions
+from lance_ops.dagster.checks.records import REPORTED, CheckRecord
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.event_log import LogPosition, read_since
+from lance_ops.dagster.version_event import plain_metadata
+from lance_ops.errors import DatasetNotFoundError
+
+_DAMAGE = (keys.MANIFEST_READABLE, "files_present", "deletion_vectors_valid")
+
+Latest = Callable[[dg.DagsterInstance, Sequence[LanceDatasetRef]], dict[str, dict[str, CheckRecord]]]
+"""Reads the newest evaluations, see `latest_records`."""
+
+
+@dataclass(slots=True)
+class CheckState:
+    """What a sensor knows of checks.
+
+    Attributes:
+        failing: Since when checks fail, in seconds since 1970, by `dataset:check`.
+        position: How far the event log was read.
+        read: Events after that position that were read all the same.
+    """
+
+    failing: dict[str, float] = field(default_factory=dict)
+    position: LogPosition = field(default_factory=LogPosition)
+    read: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "CheckState":
+        """Read a state; what cannot be understood counts as not read."""
+        failing = content.get("failing")
+        read = content.get("read")
+        return cls(
+            {
+                str(name): float(since)
+                for name, since in (failing if isinstance(failing, Mapping) else {}).items()
+                if isinstance(since, int | float)
+            },
+            LogPosition.from_list(content.get("log")),
+            tuple(item for item in (read if isinstance(read, list) else ()) if type(item) is int),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"failing": self.failing, "log": self.position.to_list(), "read": list(self.read)}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckNews:
+    """Reads evaluations of some datasets and opens and closes incidents by them.
+
+    Attributes:
+        instance: With the event log.
+        refs: The datasets by name.
+        options: When a warning is an alert, and where pages are.
+        latest: Reads the newest evaluations.
+    """
+
+    instance: dg.DagsterInstance
+    refs: Mapping[str, LanceDatasetRef]
+    options: AlertOptions
+    latest: Latest
+
+    def read(self, state: CheckState, incidents: Incidents, now: float) -> None:
+        """Take up what was evaluated since the last look, in its order; then what has been due for too long.
+
+        Args:
+            state: Changed in place.
+            incidents: Changed in place.
+            now: Seconds since 1970.
+        """
+        events, position = read_since(
+            self.instance, state.position, dg.DagsterEventType.ASSET_CHECK_EVALUATION
+        )
+        refs = list(self.refs.values())
+        shared = refs if events is None else state.position.share(refs)
+        by_key = {ref.key: ref for ref in refs}
+        known = set(state.read)
+        for number, event in (events or {}).items():
+            evaluation = event.asset_check_evaluation
+            if evaluation is None or number in known or evaluation.check_name not in REPORTED:
+                continue
+            ref = by_key.get(evaluation.asset_key)
+            if ref is not None:
+                self._take(ref, CheckRecord(evaluation, event.timestamp), state, incidents)
+
+        found = self.latest(self.instance, shared) if shared else {}
+        for name, records in found.items():
+            for record in records.values():
+                self._take(self.refs[name], record, state, incidents)
+        state.position = position
+        state.read = tuple(number for number in (events or {}) if number > (position.after or 0))
+        state.failing = {
+            entry: since for entry, since in state.failing.items() if entry.rpartition(":")[0] in self.refs
+        }
+        self._overdue(state, incidents, now)
+
+    def take_former(self, former: object, incidents: Incidents, now: float) -> None:
+        """Take over what the cursor of an earlier release says was sent, and what it had still to send.
+
+        Its cursors have names of checks only: one that was not sent and passes by now has no details.
+        """
+        stored = former if isinstance(former, dict) else {"failing": former}
+        sent = dict(entry.partition("#")[::2] for entry in _texts(stored.get("failing")))
+        entries = dict.fromkeys([*sent, *_texts(stored.get("waiting"))])
+        if not entries:
+            return
+        named = {entry.rpartition(":")[0] for entry in entries}
+        records = self.latest(self.instance, [ref for name, ref in self.refs.items() if name in named])
+        for entry in entries:
+            dataset, _, check = entry.rpartition(":")
+            if dataset not in records:
+                continue
+            record = records[dataset].get(check)
+            if record is None or record.evaluation.passed:
+                alert = self._former_alert(self.refs[dataset], check, now)
+                same = True
+            else:
+                alert = self._alert(self.refs[dataset], record, record.stored_at)
+                same = alert.cause.partition("#")[2] == sent.get(entry)
+            incidents.raise_alert(alert, state="open" if entry in sent and same else "waiting")
+
+    def _former_alert(self, ref: LanceDatasetRef, check: str, now: float) -> CheckAlert:
+        return CheckAlert(
+            dataset=ref.name,
+            uri=ref.uri,
+            check=check,
+            passed=False,
+            severity="ERROR" if check in _DAMAGE else "WARN",
+            message="it failed while alerts could not be delivered",
+            at=iso_time(now),
+            owners=tuple(ref.owners),
+            asset_url=self.options.asset_url(ref.key),
+        )
+
+    def _take(
+        self, ref: LanceDatasetRef, record: CheckRecord, state: CheckState, incidents: Incidents
+    ) -> None:
+        evaluation = record.evaluation
+        check = evaluation.check_name
+        entry = _entry(ref, check)
+        metadata = plain_metadata(evaluation.metadata)
+        if evaluation.passed:
+            state.failing.pop(entry, None)
+            version = metadata.get(keys.VERSION)
+            incidents.resolve(
+                _is_about(ref.name, check),
+                datetime.fromtimestamp(record.stored_at, UTC),
+                message=evaluation.description or "",
+                version=version if isinstance(version, int) else None,
+            )
+        elif not _is_still_to_come(evaluation, metadata):
+            since = state.failing.setdefault(entry, record.stored_at)
+            alert = self._alert(ref, record, since)
+            # A dataset that cannot be read is one incident, whatever other checks say about it.
+            unreadable = (
+                check != keys.MANIFEST_READABLE and _entry(ref, keys.MANIFEST_READABLE) in state.failing
+            )
+            if alert.severity_name == "error" and not unreadable:
+                incidents.raise_alert(alert)
+
+    def _overdue(self, state: CheckState, incidents: Incidents, now: float) -> None:
+        """Open incidents of warnings that nobody has repaired for long."""
+        limit = now - self.options.due_after.total_seconds()
+        raised = {(alert.dataset, alert.check) for alert in _checks(incidents)}
+        due = [
+            (dataset, check)
+            for entry, since in state.failing.items()
+            for dataset, _, check in [entry.rpartition(":")]
+            if since <= limit and (dataset, check) not in raised
+        ]
+        if not due:
+            return
+        records = self.latest(
+            self.instance, [self.refs[name] for name in dict.fromkeys(name for name, _ in due)]
+        )
+        for dataset, check in due:
+            record = records.get(dataset, {}).get(check)
+            if record is not None and not record.evaluation.passed:
+                since = state.failing[f"{dataset}:{check}"]
+                incidents.raise_alert(self._alert(self.refs[dataset], record, since))
+
+    def _alert(self, ref: LanceDatasetRef, record: CheckRecord, since: float) -> CheckAlert:
+        evaluation = record.evaluation
+        metadata = plain_metadata(evaluation.metadata)
+        version = metadata.get(keys.VERSION)
+        return CheckAlert(
+            dataset=ref.name,
+            uri=ref.uri,
+            check=evaluation.check_name,
+            passed=evaluation.passed,
+            severity=evaluation.severity.value,
+            message=evaluation.description or "",
+            version=version if isinstance(version, int) else None,
+            metadata=metadata,
+            hint=str(metadata.get(keys.ERROR_HINT) or ""),
+            blocked=str(metadata.get(keys.BLOCKED) or ""),
+            gone=_error_of(metadata) == DatasetNotFoundError.__name__,
+            at=iso_time(since),
+            owners=tuple(ref.owners),
+            asset_url=self.options.asset_url(ref.key),
+        )
+
+
+def _entry(ref: LanceDatasetRef, check: str) -> str:
+    return f"{ref.name}:{check}"
+
+
+def _checks(incidents: Incidents) -> Iterator[CheckAlert]:
+    for alert in incidents.open_of(bool).values():
+        if isinstance(alert, CheckAlert):
+            yield alert
+
+
+def _is_about(dataset: str, check: str) -> Callable[[Alert], bool]:
+    return lambda alert: isinstance(alert, CheckAlert) and (alert.dataset, alert.check) == (dataset, check)
+
+
+def _is_still_to_come(evaluation: Any, metadata: Mapping[str, object]) -> bool:
+    """Whether there is no dataset and never was one: what vanished is an error, and sent.
+
+    Or a check could not be evaluated: the failure of `manifest_readable` says why.
+    """
+    if metadata.get(keys.NOT_EVALUATED):
+        return True
+    warning = evaluation.severity is dg.AssetCheckSeverity.WARN
+    return bool(warning) and _error_of(metadata) == DatasetNotFoundError.__name__
+
+
+def _error_of(metadata: Mapping[str, object]) -> str:
+    return str(metadata.get(keys.ERROR) or "").partition(":")[0]
+
+
+def _texts(content: object) -> tuple[str, ...]:
+    found = content if isinstance(content, list) else []
+    return tuple(item for item in found if isinstance(item, str))

@@ -1,0 +1,290 @@
+"""Ends of runs, read in the order of the event log: failures open incidents, successes close them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from lance_ops.alerts.incidents import Incidents
+from lance_ops.alerts.texts import iso_time
+from lance_ops.alerts.values import Alert, CheckAlert, ConflictAlert, FailureAlert, alert_from_dict
+from lance_ops.dagster import keys
+from lance_ops.dagster.alerts.options import AlertOptions
+from lance_ops.dagster.run_map import RunMap, Subject
+from lance_ops.dagster.version_event import plain_metadata
+
+_RUNS_PER_TICK = 50
+_SUCCESSES_PER_TICK = 200
+_FIRST_LOOK_BACK_SECONDS = 3600.0
+_PARTITION = "dagster/partition"
+_RANGE_START = "dagster/asset_partition_range_start"
+_RANGE_END = "dagster/asset_partition_range_end"
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCursor:
+    """How far a sensor came.
+
+    Attributes:
+        after: Storage id of the last failure that was read; None before the first.
+        run: Run of that event. When the instance does not know it any more, its log may have been wiped, and
+            storage ids begin anew.
+        since: Time of that event, or from which on to look for the first, in seconds since 1970.
+        success: Storage id from which on successes are read; None while nothing is open.
+    """
+
+    after: int | None = None
+    run: str | None = None
+    since: float | None = None
+    success: int | None = None
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any], former: object) -> "FailureCursor":
+        """Read a state, or the cursor of a release that had none."""
+        found = content or (former if isinstance(former, dict) else {})
+        after, success, since = (_number(found.get(name)) for name in ("after", "success", "since"))
+        run = found.get("run")
+        return cls(
+            None if after is None else int(after),
+            run if isinstance(run, str) else None,
+            since,
+            None if success is None else int(success),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def alerts_of_former(former: object) -> list[Alert]:
+    """Alerts that the cursor of an earlier release has still to send."""
+    entries = former.get("waiting") if isinstance(former, dict) else None
+    found: list[Alert] = []
+    for entry in entries if isinstance(entries, list) else ():
+        alert = alert_from_dict(entry)
+        if alert is not None:
+            since = _number(entry.get("since"))
+            found.append(alert if since is None else replace(alert, at=iso_time(since)))
+    return found
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+@dataclass(slots=True)
+class News:
+    """What a look found.
+
+    Attributes:
+        cursor: For the next look.
+        raised: New incidents.
+    """
+
+    cursor: FailureCursor
+    raised: list[Alert] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """Reads ends of runs.
+
+    Attributes:
+        instance: With the event log.
+        watched: The datasets.
+        options: Where pages are.
+    """
+
+    instance: dg.DagsterInstance
+    watched: RunMap
+    options: AlertOptions
+
+    def read(self, incidents: Incidents, cursor: FailureCursor, now: float) -> News:
+        """Open and close incidents by what ended since the last look, in the order in which it did.
+
+        Args:
+            incidents: Changed in place.
+            cursor: From the last look.
+            now: Seconds since 1970.
+        """
+        # Kept from the first look on: a daemon that is down before the first failure misses none.
+        since = now - _FIRST_LOOK_BACK_SECONDS if cursor.since is None else cursor.since
+        wiped = cursor.run is not None and self.instance.get_run_by_id(cursor.run) is None
+        failures = self._records(
+            dg.DagsterEventType.RUN_FAILURE, None if wiped else cursor.after, since, _RUNS_PER_TICK
+        )
+        open_runs = incidents.open_of(lambda alert: not isinstance(alert, CheckAlert))
+        success = None if wiped or not open_runs else cursor.success
+        successes: list[Any] = []
+        if open_runs or failures:
+            # A success before the first failure ends nothing.
+            start = failures[0].storage_id if failures else cursor.after
+            start = success if success is not None else None if wiped and not failures else start
+            successes = self._records(dg.DagsterEventType.RUN_SUCCESS, start, since, _SUCCESSES_PER_TICK)
+        if len(failures) == _RUNS_PER_TICK:
+            # What is beyond the last failure waits for the failures before it.
+            successes = [item for item in successes if item.storage_id < failures[-1].storage_id]
+        raised: list[Alert] = []
+        for record in sorted([*failures, *successes], key=lambda record: record.storage_id):
+            run = self.instance.get_run_by_id(record.run_id)
+            event = record.event_log_entry.dagster_event
+            if run is None or event is None:
+                continue
+            if event.event_type is dg.DagsterEventType.RUN_SUCCESS:
+                self._close(incidents, run, record.timestamp)
+                continue
+            message = event.message or "the run failed"
+            found = failure_alerts(self.instance, run, self.watched, message, self.options, record.timestamp)
+            raised += [alert for alert in found if incidents.raise_alert(alert)]
+        return News(self._following(cursor, failures, successes, since, incidents), raised)
+
+    def _records(self, event_type: Any, after: int | None, since: float, limit: int) -> list[Any]:
+        selection = (
+            dg.RunStatusChangeRecordsFilter(event_type, after_timestamp=since)
+            if after is None
+            else dg.RunStatusChangeRecordsFilter(event_type, after_storage_id=after)
+        )
+        found = self.instance.fetch_run_status_changes(selection, limit=limit, ascending=True)
+        return list(found.records)
+
+    def _following(
+        self,
+        cursor: FailureCursor,
+        failures: list[Any],
+        successes: list[Any],
+        since: float,
+        incidents: Incidents,
+    ) -> FailureCursor:
+        following = replace(cursor, since=since)
+        if failures:
+            last = failures[-1]
+            following = FailureCursor(last.storage_id, last.run_id, last.timestamp, cursor.success)
+        if not incidents.open_of(lambda alert: not isinstance(alert, CheckAlert)):
+            return replace(following, success=None)
+        if successes:
+            return replace(following, success=successes[-1].storage_id)
+        first = failures[0].storage_id if failures else following.after
+        return following if following.success is not None else replace(following, success=first)
+
+    def _close(self, incidents: Incidents, run: dg.DagsterRun, at: float) -> None:
+        """Close the incidents of a job on a dataset, by a run of it that succeeded."""
+        names = {subject.name for subject in self.watched.of_run(run)}
+
+        def belongs(alert: Alert) -> bool:
+            if isinstance(alert, CheckAlert) or alert.partition != _partition_of(run, alert.dataset):
+                return False
+            return self.watched.repeats(run, alert.job, alert.step) and (
+                alert.dataset in names or (alert.job == run.job_name and run.asset_selection is None)
+            )
+
+        incidents.resolve(belongs, datetime.fromtimestamp(at, UTC), run_url=self.options.run_url(run.run_id))
+
+
+def failure_alerts(
+    instance: dg.DagsterInstance,
+    run: dg.DagsterRun,
+    watched: RunMap,
+    message: str,
+    options: AlertOptions,
+    at: float,
+) -> Iterator[Alert]:
+    """One alert for each failed step of a run that worked on a dataset; one for the run if no step did.
+
+    Args:
+        instance: With the event log.
+        run: The failed run.
+        watched: The datasets.
+        message: What Dagster says about the end of the run.
+        options: Where pages are.
+        at: When it failed, in seconds since 1970.
+    """
+    steps = instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE).records
+    for record in steps:
+        event = record.event_log_entry.dagster_event
+        if event is None:
+            continue
+        data = event.step_failure_data
+        metadata = {} if data.user_failure_data is None else plain_metadata(data.user_failure_data.metadata)
+        for ref in watched.of_step(run, event.step_key or "", metadata):
+            yield replace(
+                _alert(ref, run, event.step_key or "", data, metadata), **_common(ref, run, options, at)
+            )
+    if not steps:
+        for ref in watched.of_run(run):
+            died = FailureAlert(ref.name, ref.uri, run.job_name, "", run.run_id, "", message)
+            yield replace(died, **_common(ref, run, options, at))
+
+
+def _common(ref: Subject, run: dg.DagsterRun, options: AlertOptions, at: float) -> dict[str, Any]:
+    return {
+        "at": iso_time(at),
+        "owners": ref.owners,
+        "run_url": options.run_url(run.run_id),
+        "asset_url": options.asset_url(ref.key),
+        "partition": _partition_of(run, ref.name),
+    }
+
+
+def _partition_of(run: dg.DagsterRun, dataset: str) -> str:
+    """What a run loads, where it loads a part: a success of another part does not end its failure."""
+    start, end = run.tags.get(_RANGE_START), run.tags.get(_RANGE_END)
+    if start is not None and end is not None:
+        return f"{start}...{end}"
+    partition = run.tags.get(_PARTITION, "")
+    # Datasets are the partitions of maintenance jobs.
+    return "" if partition == dataset else partition
+
+
+def _alert(ref: Subject, run: dg.DagsterRun, step: str, data: Any, metadata: Mapping[str, Any]) -> Alert:
+    """The alert of a failed step.
+
+    Args:
+        ref: What it worked on.
+        run: The run.
+        step: Name of the step.
+        data: Dagster's data of the failure, which have no public type.
+        metadata: What we noted in it.
+    """
+    described = None if data.user_failure_data is None else data.user_failure_data.description
+    cause = _cause(data.error)
+    message = described or (str(cause.message).strip() if cause is not None else "")
+    if keys.CONFLICT_KIND in metadata:
+        version = metadata.get(keys.CONFLICT_VERSION)
+        return ConflictAlert(
+            dataset=ref.name,
+            uri=ref.uri,
+            job=run.job_name,
+            step=step,
+            run_id=run.run_id,
+            conflict=str(metadata[keys.CONFLICT_KIND]),
+            ours=str(metadata.get(keys.CONFLICT_OURS, "")),
+            theirs=str(metadata.get(keys.CONFLICT_THEIRS, "")),
+            version=version if isinstance(version, int) else None,
+            message=message,
+            hint=str(metadata.get(keys.ERROR_HINT, "")),
+        )
+    error = str(metadata.get(keys.ERROR) or getattr(cause, "cls_name", None) or "")
+    return FailureAlert(
+        dataset=ref.name,
+        uri=ref.uri,
+        job=run.job_name,
+        step=step,
+        run_id=run.run_id,
+        error=error.partition(":")[0],
+        message=message,
+        path=str(metadata.get(keys.ERROR_PATH, "")),
+        hint=str(metadata.get(keys.ERROR_HINT, "")),
+    )
+
+
+def _cause(error: Any) -> Any:
+    """What Dagster's wrappers, of which the last of several retries is one, were made for."""
+    while (
+        error is not None
+        and error.cause is not None
+        and str(error.cls_name).startswith(("Dagster", "RetryRequested"))
+    ):
+        error = error.cause
+    return error
