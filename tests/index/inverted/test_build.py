@@ -28,7 +28,6 @@ PARAMETERS: list[dict[str, Any]] = [
     {"format_version": 2},
     {"with_position": True},
     {"with_position": True, "format_version": 3},
-    {"block_size": 256},
     {"with_position": True, "block_size": 256},
     {"base_tokenizer": "ngram"},
     {"base_tokenizer": "whitespace", "language": "German", "custom_stop_words": ["big"]},
@@ -128,7 +127,7 @@ def _check_rows(uri: str) -> None:
 
 @given(
     happens=st.lists(st.tuples(st.sampled_from(ACTIONS), st.booleans()), min_size=1, max_size=5),
-    parameters=st.sampled_from(PARAMETERS[:6]),
+    parameters=st.sampled_from(PARAMETERS[:5]),
     stable=st.booleans(),
     first_by_peer=st.booleans(),
     seed=st.integers(0, 99),

@@ -22,7 +22,7 @@ def texts(seed: int) -> list[str]:
     """Texts of very different lengths, with words that few and that nearly all hold; one is huge."""
     chance = random.Random(seed)
     weights = [1 / (number + 1) ** 2 for number in range(len(WORDS))]
-    sizes = [chance.choice([1, 2, 3, 9, 17, 50, 300]) for _ in range(1_200)]
+    sizes = [chance.choice([1, 2, 3, 9, 17, 50, 300]) for _ in range(700)]
     found = [" ".join(chance.choices(WORDS, weights, k=size)) for size in sizes]
     return [*found, "huge " * 300_000]
 
