@@ -158,7 +158,7 @@ def test_a_cleanup_that_is_killed_at_any_call_loses_nothing(uri: Path, tmp_path:
     lo.create_tag(uri, "kept", 1)
     copy = tmp_path / "before"
     shutil.copytree(uri, copy)
-    for call in range(1, 200):
+    for call in range(1, 400, 3):
         shutil.rmtree(uri)
         shutil.copytree(copy, uri)
         store = FaultyStore(open_store(uri), call, when="before" if call % 2 else "after")
@@ -219,7 +219,7 @@ def test_cleanup_beside_others_keeps_what_any_version_names(name: str, uri: Path
     def changes(call: str, path: str) -> bool:
         return call != "read" or "_refs" in path or "_lance_ops" in path
 
-    for schedule in islice(one_switch(40, 40), 0, None, 13):
+    for schedule in islice(one_switch(40, 40), 0, None, 19):
         shutil.rmtree(uri)
         shutil.copytree(copy, uri)
         runs = run_schedule([clean, OTHERS[name]], open_store(uri), schedule, counts=changes)

@@ -170,7 +170,7 @@ def test_two_restores_follow_one_another(versions: tuple[int, int], snapshot: Sn
         lambda store, version=version: lo.restore(store.child("source"), version) for version in versions
     ]
     rows = {1: [0], 2: [0, 1]}
-    for schedule in list(one_switch(40, 40))[::2]:
+    for schedule in list(one_switch(40, 40))[::5]:
         store = snapshot.restore()
         runs = run_schedule(actors, store, schedule, counts=changes)
         assert [run.error for run in runs] == [None, None]
@@ -187,7 +187,7 @@ def test_two_cleanups_keep_what_each_keeps(snapshot: Snapshot) -> None:
             store.child("source"), retain_versions=keep, older_than=timedelta(0), delete_unverified=True
         )
 
-    for schedule in list(one_switch(60, 60))[::3]:
+    for schedule in list(one_switch(60, 60))[::8]:
         store = snapshot.restore()
         runs = run_schedule([clean(1), clean(2)], store, schedule, counts=changes)
         for run in runs:
