@@ -17,6 +17,8 @@ _VOCABULARY = "vocabulary"
 _MEBIBYTE = 1 << 20
 _DEFAULT_MEMORY = 512
 _FORMATS = (0, 1, 2)
+_FORMAT_NAMES = {"1": 1, "v1": 1, "2": 2, "v2": 2}
+"""Names that pylance takes for a format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class BuildParameters:
             UnsupportedError: Nobody here can do that.
         """
         own = {name: given[name] for name in (_FORMAT, _MEMORY) if name in given}
+        if isinstance(own.get(_FORMAT), str):
+            own[_FORMAT] = _FORMAT_NAMES.get(own[_FORMAT].strip().lower(), own[_FORMAT])
         if own.get(_FORMAT, 2) not in _FORMATS:
             raise InvalidArgumentError(f"no {_FORMAT} {own[_FORMAT]!r}", field=_FORMAT, hint="0, 1 or 2")
         memory = own.get(_MEMORY, 1)
