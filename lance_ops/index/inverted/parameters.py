@@ -20,6 +20,8 @@ _DEFAULT_MEMORY = 512
 _FORMATS = (0, 1, 2, 3)
 _NEW_FORMAT = 3
 """The format of segments with blocks of 256 documents, or with words of code."""
+_FORMAT_NAMES = {"1": 1, "v1": 1, "2": 2, "v2": 2, "3": 3, "v3": 3}
+"""Names that pylance takes for a format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class BuildParameters:
             UnsupportedError: Nobody here can do that.
         """
         own = {name: given[name] for name in (_FORMAT, _MEMORY) if name in given}
+        if isinstance(own.get(_FORMAT), str):
+            own[_FORMAT] = _FORMAT_NAMES.get(own[_FORMAT].strip().lower(), own[_FORMAT])
         if own.get(_FORMAT, 2) not in _FORMATS:
             raise InvalidArgumentError(f"no {_FORMAT} {own[_FORMAT]!r}", field=_FORMAT, hint="0, 1, 2 or 3")
         memory = own.get(_MEMORY, 1)

@@ -9,6 +9,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.index.inverted.layout import SegmentLayout
 
 pytestmark = pytest.mark.peer
 
@@ -81,3 +82,24 @@ def test_rows_are_the_documents_that_a_query_may_ask_for(tmp_path: Path) -> None
         for granularity in ("row", None):
             query = {kind: {"terms": "red apple", "column": "t", "document_granularity": granularity}}
             assert lo.dataset(uri).to_table(["t"], full_text_query=query)["t"].to_pylist() == ["red apple"]
+
+
+@pytest.mark.parametrize("given", ["v1", "V2", "1", " 2", 1, 2, "v0", "v3", "two", "01", "v 1", 9])
+def test_a_format_has_the_names_that_pylance_takes(tmp_path: Path, given: object) -> None:
+    versions = []
+    for name in ("ours", "theirs"):
+        uri = str(tmp_path / name)
+        dataset = lance.write_dataset(pa.table({"t": ["red apple"]}), uri)
+        try:
+            if name == "ours":
+                lo.create_index(uri, "t", "INVERTED", parameters={"format_version": given})
+            else:
+                dataset.create_scalar_index("t", "INVERTED", format_version=given)
+        except (InvalidArgumentError, OSError, ValueError, RuntimeError):
+            versions.append(None)
+        else:
+            made = lo.dataset(uri)
+            layout = SegmentLayout.read(made.store, made.indices[0].directory)
+            versions.append(layout.format_version)
+    # pylance builds format 3 as well.
+    assert versions[0] == versions[1] or (given, versions) == ("v3", [None, 3])
