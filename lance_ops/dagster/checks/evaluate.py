@@ -117,9 +117,12 @@ def applies(check: Check, dataset: Dataset) -> bool:
 def not_evaluated(
     ref: LanceDatasetRef, error: Exception, *, severe: bool = True, names: Iterable[str] = tuple(CHECKS)
 ) -> list[CheckOutcome]:
-    """Return what checks say without a snapshot: `manifest_readable` failed, the others are unknown."""
+    """Return what checks say without a snapshot: `manifest_readable` failed, the others are unknown.
+
+    Of a dataset that nobody made yet, which is no damage, the others were never evaluated, and are left out.
+    """
     cause = unreadable(ref, error, severe=severe)
-    wanted = set(names)
+    wanted = set(names) if severe else set()
     metadata = {**cause.metadata, keys.NOT_EVALUATED: True}
     text = f"could not be evaluated: {error}"
     others = [CheckOutcome(name, False, text, False, metadata) for name in CHECKS if name != cause.name]

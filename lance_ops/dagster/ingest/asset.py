@@ -129,7 +129,9 @@ def build_ingest_job(ingest: LanceIngest) -> NamedJob:
     """
     job = dg.define_asset_job(
         f"{slugify(ingest.asset_name)}_job",
-        selection=dg.AssetSelection.assets(ingest.key),
+        # Without `partitions_loaded`, which would compare all partitions in each run of a backfill.
+        selection=dg.AssetSelection.assets(ingest.key).without_checks()
+        | dg.AssetSelection.checks(dg.AssetCheckKey(ingest.key, keys.ROWS_LOADED)),
         tags=ingest.ref.run_tags,
         description=f"Appends to {ingest.ref.name}.",
         executor_def=dg.in_process_executor,

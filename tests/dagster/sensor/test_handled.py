@@ -123,7 +123,7 @@ ACTIONS = ("commit", "tick", "begin", "succeed", "fail", "cancel", "vanish", "lo
 WEIGHTS = (4, 6, 4, 3, 2, 2, 1, 1, 1)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_newest_data_are_computed_whatever_becomes_of_runs(ref, instance, monkeypatch, seed):
     monkeypatch.setattr(attempts, "PAUSES", (timedelta(0),) * 50)
     world, chance = World(ref, instance), random.Random(seed)
@@ -205,8 +205,7 @@ def test_a_job_that_reads_a_version_of_its_own_choice_is_not_started_in_every_ti
     assert outlook.stage is attempts.Stage.PAUSED
 
 
-@pytest.mark.parametrize("status", ["SUCCESS", "FAILURE", "CANCELED", None])
-@pytest.mark.parametrize("schema", [1, 2])
+@pytest.mark.parametrize(("schema", "status"), [(2, "SUCCESS"), (1, "FAILURE"), (2, "CANCELED"), (1, None)])
 def test_a_cursor_of_an_earlier_release_is_read_on(ref, instance, monkeypatch, schema, status):
     """It says what was asked for; the runs say what became of it."""
     monkeypatch.setattr(attempts, "PAUSES", (timedelta(0),))
