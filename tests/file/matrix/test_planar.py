@@ -69,7 +69,7 @@ COLUMNS = {
     "dictionary": few_nulls(lambda n: f"s{n % 7}", pa.string()),
     "arrow dictionary": few_nulls(lambda n: f"s{n % 7}", pa.string()).dictionary_encode(),
     "dictionary of lists with nulls": pa.array([[1.0, None, 3.0]] * ROWS, pa.list_(pa.float32(), 3)),
-    "runs with packed lengths": pa.array(np.repeat(np.arange(ROWS // 8), 8).astype("i1")),
+    "runs with packed lengths": pa.array(np.repeat(np.arange(400), 5).astype("f4")),
     "long values without nulls": few_nulls(lambda n: bytes([n]) * 4000, pa.binary(), 100),
     "vectors without nulls": few_nulls(lambda n: [float(n)] * 768, pa.list_(pa.float32(), 768), 100),
     "long values in null structs": pa.array(
