@@ -78,7 +78,9 @@ class Line:
 
     def others(self) -> list[Store]:
         """Roots of the other lines of the dataset, whose managed blobs may name objects of this one."""
-        every = [self.root, *(self.root.child(folder) for folder in sorted(self.trees()))]
+        # One listing may leave out a name.
+        folders = sorted(self.trees() | self.trees())
+        every = [self.root, *(self.root.child(folder) for folder in folders)]
         return [store for store in every if store.uri != self.store.uri]
 
     def trees(self) -> frozenset[str]:
