@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 from lance.dataset import _scanner_from_snapshot
-from shadow_search import Search, approximates, text_query
+from shadow_search import Search, approximates, searches_phrases_by_grams, text_query
 
 import lance_ops as lo
 from lance_ops.pb import table_pb2
@@ -154,7 +154,20 @@ def _add_search(scanner: Any, dataset: lo.Dataset, arguments: dict[str, Any]) ->
         return Search("_distance")
     if text:
         arguments["full_text_query"] = text_query(text)
-        return Search("_score", limit=_end(options), more=lambda: _higher(dataset, arguments))
+        by_grams = searches_phrases_by_grams(dataset, arguments["full_text_query"])
+
+        def unlimited() -> tuple[pa.Table, pa.Table]:
+            again = {**options, "_limit": None}
+            theirs = _scanner_from_snapshot(scanner._ds, again).to_table()
+            return dataset.to_table(**{**arguments, "limit": None}), theirs
+
+        return Search(
+            "_score",
+            limit=_end(options),
+            remark="phrase by n-grams: " if by_grams else "",
+            unlimited=None if _end(options) is None else unlimited,
+            more=lambda: _higher(dataset, arguments),
+        )
     named = {name: value for name, value in nearest.items() if value is not None}
     if named.get("query_parallelism") is not None:
         # How fast the peer answers, not what.
