@@ -7,7 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 from lance.dataset import _scanner_from_snapshot
-from shadow_search import Search, approximates, searches_phrases_by_grams, text_query
+from shadow_search import (
+    Search,
+    approximates,
+    is_fuzzy_on_uncovered_rows,
+    repeats_words_with_slop,
+    searches_phrases_by_grams,
+    text_query,
+)
 
 import lance_ops as lo
 from lance_ops.pb import table_pb2
@@ -154,7 +161,12 @@ def _add_search(scanner: Any, dataset: lo.Dataset, arguments: dict[str, Any]) ->
         return Search("_distance")
     if text:
         arguments["full_text_query"] = text_query(text)
-        by_grams = searches_phrases_by_grams(dataset, arguments["full_text_query"])
+        query = arguments["full_text_query"]
+        remark = "phrase by n-grams: " if searches_phrases_by_grams(dataset, query) else ""
+        if repeats_words_with_slop(query):
+            remark = "phrase that repeats a word: "
+        elif is_fuzzy_on_uncovered_rows(dataset, query):
+            remark = "fuzzy words where no index is: "
 
         def unlimited() -> tuple[pa.Table, pa.Table]:
             again = {**options, "_limit": None}
@@ -164,7 +176,7 @@ def _add_search(scanner: Any, dataset: lo.Dataset, arguments: dict[str, Any]) ->
         return Search(
             "_score",
             limit=_end(options),
-            remark="phrase by n-grams: " if by_grams else "",
+            remark=remark,
             unlimited=None if _end(options) is None else unlimited,
             more=lambda: _higher(dataset, arguments),
         )

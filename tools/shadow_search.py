@@ -7,6 +7,7 @@ only approximates: then lance_ops has to find as many of the true neighbors as t
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -144,6 +145,29 @@ def searches_phrases_by_grams(dataset: lo.Dataset, query: Any) -> bool:
         return False
     details = [index.details for index in dataset.indices if index.kind == "invertedindexdetails"]
     return any(b"ngram" in bytes(one or b"") for one in details)
+
+
+def is_fuzzy_on_uncovered_rows(dataset: lo.Dataset, query: Any) -> bool:
+    """Whether a query looks for similar words where an index does not cover every fragment."""
+    if not re.search(r"'fuzziness': (?!0)", repr(query)):
+        return False
+    every = {fragment.id for fragment in dataset.fragments}
+    names = {index.name for index in dataset.indices if index.kind == "invertedindexdetails"}
+    return any(
+        every.difference(*(index.fragment_ids for index in dataset.indices if index.name == name))
+        for name in names
+    )
+
+
+def repeats_words_with_slop(query: Any) -> bool:
+    """Whether a query has a phrase with slop in which a word stands twice."""
+    if isinstance(query, dict):
+        phrase = query.get("phrase")
+        if isinstance(phrase, dict) and phrase.get("slop"):
+            words = re.findall(r"\w+", str(phrase["terms"]).lower())
+            return len(set(words)) < len(words)
+        return any(map(repeats_words_with_slop, query.values()))
+    return isinstance(query, list) and any(map(repeats_words_with_slop, query))
 
 
 def approximates(dataset: lo.Dataset, column: str) -> bool:
