@@ -185,10 +185,12 @@ def _add_search(scanner: Any, dataset: lo.Dataset, arguments: dict[str, Any]) ->
         # How fast the peer answers, not what.
         named.pop("query_parallelism")
     arguments["nearest"] = named
-    with_ids = {**arguments, "with_row_id": True}
+    # A filter after the search leaves few of its rows, too few to tell how near they are.
+    kept = arguments["filter"] if options["_prefilter"] else None
+    with_ids = {**arguments, "with_row_id": True, "filter": kept}
 
     def theirs() -> pa.Table:
-        again = {**options, "_with_row_id": True}
+        again = {**options, "_with_row_id": True, "_filter": kept}
         return _scanner_from_snapshot(scanner._ds, again).to_table()
 
     return Search(
