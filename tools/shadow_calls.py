@@ -44,7 +44,7 @@ from shadow_reads import (
     scanner_count,
 )
 from shadow_report import Outcome, Tally
-from shadow_search import keep_arguments, search_difference
+from shadow_search import keep_arguments, search_difference, text_query
 from shadow_writes import WRITES, Copy, Write, copied, keep_clauses, write_dataset
 
 from lance_ops.errors import LanceOpsError
@@ -258,8 +258,15 @@ def _shadow_reader(tally: Tally, method: Callable[..., Any]) -> Callable[..., An
 
 def _told(scanner: Any) -> dict[str, Any]:
     """What a scanner was told, without what it was not."""
-    options = scanner._snapshot or {}
-    return {key: value for key, value in options.items() if value is not None and value is not False}
+    options = dict(scanner._snapshot or {})
+    if (text := options.pop("_shadow_text", None)) is not None:
+        options["_full_text_query"] = text_query(text)
+    idle = ("_scan_in_order", "_use_stats", "_shadow_nearest")
+    return {
+        key: value
+        for key, value in options.items()
+        if value is not None and value is not False and key not in idle
+    }
 
 
 @contextmanager

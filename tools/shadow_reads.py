@@ -7,7 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 from lance.dataset import _scanner_from_snapshot
-from shadow_search import Search, approximates, text_query
+from shadow_search import (
+    Search,
+    approximates,
+    is_fuzzy_on_uncovered_rows,
+    repeats_words_with_slop,
+    searches_phrases_by_grams,
+    text_query,
+)
 
 import lance_ops as lo
 from lance_ops.pb import table_pb2
@@ -154,16 +161,36 @@ def _add_search(scanner: Any, dataset: lo.Dataset, arguments: dict[str, Any]) ->
         return Search("_distance")
     if text:
         arguments["full_text_query"] = text_query(text)
-        return Search("_score", limit=_end(options), more=lambda: _higher(dataset, arguments))
+        query = arguments["full_text_query"]
+        remark = "phrase by n-grams: " if searches_phrases_by_grams(dataset, query) else ""
+        if repeats_words_with_slop(query):
+            remark = "phrase that repeats a word: "
+        elif is_fuzzy_on_uncovered_rows(dataset, query):
+            remark = "fuzzy words where no index is: "
+
+        def unlimited() -> tuple[pa.Table, pa.Table]:
+            again = {**options, "_limit": None}
+            theirs = _scanner_from_snapshot(scanner._ds, again).to_table()
+            return dataset.to_table(**{**arguments, "limit": None}), theirs
+
+        return Search(
+            "_score",
+            limit=_end(options),
+            remark=remark,
+            unlimited=None if _end(options) is None else unlimited,
+            more=lambda: _higher(dataset, arguments),
+        )
     named = {name: value for name, value in nearest.items() if value is not None}
     if named.get("query_parallelism") is not None:
         # How fast the peer answers, not what.
         named.pop("query_parallelism")
     arguments["nearest"] = named
-    with_ids = {**arguments, "with_row_id": True}
+    # A filter after the search leaves few of its rows, too few to tell how near they are.
+    kept = arguments["filter"] if options["_prefilter"] else None
+    with_ids = {**arguments, "with_row_id": True, "filter": kept}
 
     def theirs() -> pa.Table:
-        again = {**options, "_with_row_id": True}
+        again = {**options, "_with_row_id": True, "_filter": kept}
         return _scanner_from_snapshot(scanner._ds, again).to_table()
 
     return Search(

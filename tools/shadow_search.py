@@ -7,6 +7,7 @@ only approximates: then lance_ops has to find as many of the true neighbors as t
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -49,6 +50,8 @@ class Search:
         score: The column of distances or scores.
         approximate: Whether an index that approximates may have been used.
         limit: Rows that the search returns at most.
+        remark: What begins the text of a difference.
+        unlimited: Both answers without a limit; None where there is none.
         more: The answer of lance_ops with a higher limit.
         exact: The true neighbors, as a table with `_rowid`.
         ours: The answer of lance_ops with `_rowid`.
@@ -58,6 +61,8 @@ class Search:
     score: str
     approximate: bool = False
     limit: int | None = None
+    remark: str = ""
+    unlimited: Callable[[], tuple[pa.Table, pa.Table]] | None = None
     more: Callable[[], pa.Table] | None = None
     exact: Callable[[], pa.Table] | None = None
     ours: Callable[[], pa.Table] | None = None
@@ -134,6 +139,37 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
 
 
+def searches_phrases_by_grams(dataset: lo.Dataset, query: Any) -> bool:
+    """Whether a query looks for a phrase where an index cuts texts into n-grams."""
+    if "phrase" not in repr(query):
+        return False
+    details = [index.details for index in dataset.indices if index.kind == "invertedindexdetails"]
+    return any(b"ngram" in bytes(one or b"") for one in details)
+
+
+def is_fuzzy_on_uncovered_rows(dataset: lo.Dataset, query: Any) -> bool:
+    """Whether a query looks for similar words where an index does not cover every fragment."""
+    if not re.search(r"'fuzziness': (?!0)", repr(query)):
+        return False
+    every = {fragment.id for fragment in dataset.fragments}
+    names = {index.name for index in dataset.indices if index.kind == "invertedindexdetails"}
+    return any(
+        every.difference(*(index.fragment_ids for index in dataset.indices if index.name == name))
+        for name in names
+    )
+
+
+def repeats_words_with_slop(query: Any) -> bool:
+    """Whether a query has a phrase with slop in which a word stands twice."""
+    if isinstance(query, dict):
+        phrase = query.get("phrase")
+        if isinstance(phrase, dict) and phrase.get("slop"):
+            words = re.findall(r"\w+", str(phrase["terms"]).lower())
+            return len(set(words)) < len(words)
+        return any(map(repeats_words_with_slop, query.values()))
+    return isinstance(query, list) and any(map(repeats_words_with_slop, query))
+
+
 def approximates(dataset: lo.Dataset, column: str) -> bool:
     """Whether a vector index may answer for a column."""
     path = column.lower()
@@ -153,8 +189,12 @@ def search_difference(ours: pa.Table, theirs: pa.Table, search: Search) -> tuple
         search: How they compare.
     """
     found = _difference(ours, theirs, search)
-    if found is None or not search.approximate or found.startswith(("schema", "metadata")):
+    if found is None or found.startswith(("schema", "metadata", "columns")):
         return found, False
+    if search.unlimited is not None and _difference(*search.unlimited(), search) is None:
+        return f"only under the limit: {found}", False
+    if not search.approximate:
+        return search.remark + found, False
     assert search.exact is not None
     assert search.ours is not None
     assert search.theirs is not None
