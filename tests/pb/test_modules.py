@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from lance_ops.pb import (
     encodings20_pb2,
     encodings21_pb2,
+    encodings23_pb2,
     file2_pb2,
     file_pb2,
     index_pb2,
@@ -103,7 +104,15 @@ def test_an_any_carries_the_url_that_files_use(message: type[Message], url: str)
 
 def test_the_page_descriptions_carry_what_the_later_versions_added() -> None:
     layout = encodings21_pb2.PageLayout.DESCRIPTOR.fields_by_number
-    assert (layout[2].name, layout[5].name) == ("constant_layout", "sparse_layout")
+    assert {number: field.name for number, field in layout.items()} == {
+        1: "mini_block_layout",
+        2: "constant_layout",
+        3: "full_zip_layout",
+        4: "blob_layout",
+    }
+    planar = encodings23_pb2.PlanarLayout.DESCRIPTOR
+    assert planar.full_name == "lance.encodings23.PlanarLayout"
+    assert [field.name for field in planar.fields] == ["structure", "values"]
     assert encodings21_pb2.MiniBlockLayout.DESCRIPTOR.fields_by_number[10].name == "has_large_chunk"
     constant = encodings21_pb2.ConstantLayout.DESCRIPTOR.fields_by_number
     assert {number: field.name for number, field in constant.items()} == {

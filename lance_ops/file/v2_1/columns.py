@@ -241,17 +241,21 @@ def sparse_from(column: LayoutColumn) -> int:
     kinds = {page.layout.WhichOneof("layout") for page in column.pages}
     if kinds <= {"full_zip_layout"}:
         return 1
-    return SPARSE if any(_has_lists(page.layout) for page in column.pages) else _SPARSE_VALUES
+    return SPARSE if any(_has_lists(page) for page in column.pages) else _SPARSE_VALUES
 
 
-def _has_lists(layout: pb.PageLayout) -> bool:
-    kind = layout.WhichOneof("layout")
-    codes = getattr(getattr(layout, kind), "layers", ()) if kind else ()
+def _has_lists(page: LayoutPage) -> bool:
+    if page.sparse is not None:
+        return any(layer.HasField("list") for layer in page.sparse.structure.sparse.layers)
+    kind = page.layout.WhichOneof("layout")
+    codes = getattr(getattr(page.layout, kind), "layers", ()) if kind else ()
     return any(code in _LAYERS and _LAYERS[code].is_list for code in codes)
 
 
 def _decoded_bytes(page: LayoutPage) -> int:
     stored = sum(size for _, size in page.buffers)
+    if page.sparse is not None:
+        return stored + _sparse_bytes(page, page.sparse)
     kind = page.layout.WhichOneof("layout")
     if kind == "blob_layout":
         # The values lie anywhere in the file.
@@ -261,10 +265,33 @@ def _decoded_bytes(page: LayoutPage) -> int:
     if kind != "mini_block_layout":
         return stored
     layout = page.layout.mini_block_layout
+    return stored + _chunk_bytes(page, layout, layout.value_compression, layout.num_items)
+
+
+def _chunk_bytes(
+    page: LayoutPage,
+    layout: pb.MiniBlockLayout | pb23.ChunkedValues,
+    values: pb.CompressiveEncoding,
+    count: int,
+) -> int:
+    """What values in chunks take beyond their bytes."""
     if layout.num_dictionary_items:
         dictionary = page.buffers[2][1] if len(page.buffers) > 2 else 0
-        return stored + layout.num_items * 4 * dictionary // layout.num_dictionary_items
-    return max(stored * _expansion(layout.value_compression), layout.num_items * 4)
+        return count * 4 * dictionary // layout.num_dictionary_items
+    stored = sum(size for _, size in page.buffers)
+    return max(stored * (_expansion(values) - 1), count * 4 - stored, 0)
+
+
+def _sparse_bytes(page: LayoutPage, planar: pb23.PlanarLayout) -> int:
+    """What values with sparse structure take beyond their bytes."""
+    slots = page.length
+    for layer in planar.structure.sparse.layers:
+        if layer.HasField("list"):
+            slots = layer.list.num_child_slots
+    values = planar.values
+    if values.HasField("chunked"):
+        return _chunk_bytes(page, values.chunked, values.chunked.compression, slots)
+    return slots * (len(values.constant.value) + 1)
 
 
 def _constant_bytes(page: LayoutPage, layout: pb.ConstantLayout) -> int:
