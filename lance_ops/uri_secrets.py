@@ -1,4 +1,4 @@
-"""Secrets in addresses: what of a URI may be shown in messages, logs and reports.
+"""Secrets in addresses: the parts of a URI that messages, logs and reports may show.
 
 Scheme, host, port and path are shown. The user before the host, query, fragment and parameters of the path
 may hold passwords, tokens and signatures, and are blanked out, percent-encoded ones too.
@@ -50,7 +50,7 @@ def hide_users(text: str) -> str:
 
 
 def secret_parts(uri: str) -> str:
-    """What `hide_credentials` blanks out of one URI, and more, as one text; empty without any."""
+    """Return the parts of one URI that `hide_credentials` blanks out, joined by spaces; empty without any."""
     parts = []
     for address in {uri, unquote(uri), unquote(unquote(uri))}:
         user, _, place = address.partition("://")[2].rpartition("@")
@@ -60,7 +60,7 @@ def secret_parts(uri: str) -> str:
 
 
 def spellings(secret: str) -> set[str]:
-    """A secret as it is, percent-encoded once and twice, and decoded."""
+    """Return a secret as it is, percent-encoded once and twice, and decoded."""
     once = quote(secret, safe="")
     return {secret, once, quote(once, safe=""), quote(secret), unquote(secret), unquote(unquote(secret))}
 

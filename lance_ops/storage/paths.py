@@ -200,8 +200,8 @@ def _refuse_credentials(scheme: str, rest: str) -> None:
 def refuse_secrets(uri: str) -> None:
     """Refuse an address that would show a password, signature or token wherever it is named.
 
-    Those of object stores are normalised by `parse_location`, so that only who shows them as they were given
-    needs this.
+    `parse_location` drops the query of object stores; callers that show an address as it was given need this
+    check as well.
 
     Raises:
         InvalidArgumentError: It has a user, a query, a fragment or a parameter that may be secret.

@@ -84,10 +84,22 @@ def open_source(data: Any) -> Source:
     if library == "pandas":
         return open_source(table_of_frame(data))
     if hasattr(data, "__arrow_c_stream__"):
-        return open_source(pa.RecordBatchReader.from_stream(data))
+        return open_source(_reader_of(data))
     if isinstance(data, Iterable) and not isinstance(data, Mapping):
         return _open_iterable(iter(data))
     raise _not_data(data)
+
+
+def _reader_of(data: Any) -> pa.RecordBatchReader:
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowException as error:
+        # A stream of values, such as a Series of Polars.
+        raise InvalidArgumentError(
+            f"{type(data).__name__} objects have no named columns: {error}",
+            field="data",
+            hint="make a table or DataFrame of it, for example by its to_frame()",
+        ) from error
 
 
 def unify_schemas(parts: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:

@@ -1,5 +1,6 @@
 from itertools import chain
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.dataset as pads
@@ -154,3 +155,9 @@ def test_a_spark_dataframe_is_not_pulled_through_this_process():
     )()
     with pytest.raises(InvalidArgumentError, match="append_dataframe"):
         open_source(frame)
+
+
+def test_a_stream_of_values_without_columns_is_refused():
+    for data in (pl.Series("a", [1]), pa.chunked_array([[1, 2]])):
+        with pytest.raises(InvalidArgumentError, match="no named columns"):
+            open_source(data)
