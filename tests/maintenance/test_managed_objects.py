@@ -30,6 +30,7 @@ from tests.support.managed_blobs import SIZE, blobs, write_managed
 pytestmark = pytest.mark.peer
 
 HEAD = 5
+Actor = Callable[..., object]
 NOW = {"older_than": timedelta(0), "retain_versions": 1}
 
 
@@ -102,6 +103,22 @@ def test_objects_that_a_kept_version_names_stay(uri: Path, tmp_path: Path, by: s
     assert {"_blobs/a.blob", "_blobs/b.blob", "_blobs/c.blob"} <= objects(uri)
     assert numbers(*where) == [0, 1, 2, 3]
     assert numbers(uri) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("drop", [lo.drop_columns, lambda uri, names: lance.dataset(uri).drop_columns(names)])
+def test_objects_of_a_column_that_newer_versions_dropped_stay(tmp_path: Path, drop: Actor) -> None:
+    uri = tmp_path / "t.lance"
+    table = blobs(0, 2)
+    write_managed(uri, table.append_column(table.field(1).with_name("c"), table["b"]), "_blobs/a.blob")
+    lo.create_tag(uri, "kept", 1)
+    drop(str(uri), ["c"])
+    lo.cleanup(uri, **NOW, delete_unverified=True)
+    assert objects(uri) == {"_blobs/a.blob", "_blobs/a.blob.2.blob"}
+    assert lo.dataset(uri, 1).to_table()["c"].to_pylist()[1]["data"] == bytes([1]) * SIZE
+    lo.delete_tag(uri, "kept")
+    lo.cleanup(uri, **NOW)
+    assert objects(uri) == {"_blobs/a.blob"}
+    assert numbers(uri) == [0, 1]
 
 
 def test_objects_of_nobody_wait_for_their_grace(uri: Path) -> None:
@@ -195,8 +212,6 @@ def test_an_object_or_file_that_is_hidden_once_is_no_reason_to_delete(
             break
     assert numbers(uri, 1) == [0, 1]
 
-
-Actor = Callable[[Store], object]
 
 OTHERS: dict[str, Actor] = {
     "append": lambda store: lo.append(store, blobs(6, 1)),

@@ -24,6 +24,8 @@ from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.side_sizes import blob_field_ids, may_have_side_files
 
 _Names = frozenset[tuple[int, str]]
+_Key = tuple[str, tuple[tuple[int, int], ...], frozenset[int]]
+"""A data file, its columns by field, and which fields are blobs: a version may have dropped one of them."""
 
 
 @dataclass(slots=True)
@@ -37,7 +39,7 @@ class NamedObjects:
 
     root: str
     storage_options: Mapping[str, str] | None = None
-    _known: dict[tuple[str, tuple[tuple[int, int], ...]], _Names] = field(default_factory=dict)
+    _known: dict[_Key, _Names] = field(default_factory=dict)
 
     def of(self, store: Store, location: ManifestLocation, manifest: Manifest | None = None) -> set[str]:
         """Paths relative to the root of the objects that a version names; none without the flag.
@@ -68,14 +70,14 @@ class NamedObjects:
         blobs = blob_field_ids(dataset.lance_schema)
         fields = dataset.lance_schema.fields
         names: set[tuple[int, str]] = set()
-        unread: dict[tuple[str, tuple[tuple[int, int], ...]], Callable[[], _Names]] = {}
+        unread: dict[_Key, Callable[[], _Names]] = {}
         for fragment in dataset.manifest.fragments:
             for file in fragment.all_files:
                 if not may_have_side_files(file, blobs):
                     continue
                 store, path = dataset.bases.data_path(file)
                 columns = file.live_columns
-                key = f"{store.uri}/{path}", tuple(sorted(columns.items()))
+                key = f"{store.uri}/{path}", tuple(sorted(columns.items())), blobs.intersection(columns)
                 if key in self._known:
                     names |= self._known[key]
                 else:

@@ -2,9 +2,10 @@
 
 import os
 import re
+from urllib.parse import unquote
 
 from lance_ops.errors import PathEscapeError
-from lance_ops.storage.paths import is_address, parse_location
+from lance_ops.storage.paths import BUCKET_SCHEMES, is_address, parse_location
 from lance_ops.table.manifest.model import BasePath
 
 # The names that a container has: with and without TLS, and with and without the account.
@@ -38,8 +39,13 @@ def is_own_root(base: BasePath, root: str) -> bool:
 
 
 def _resolved(uri: str) -> str:
-    location = parse_location(uri)
+    """One spelling of a place. Whoever takes two places for one keeps more files, not fewer."""
+    # A cache in front of a store is at no other place.
+    location = parse_location(uri.rpartition("::")[2])
     if location.is_local:
         return os.path.realpath(location.uri)
-    # Whoever takes two accounts for one keeps more files.
-    return _AZURE.sub(r"az://\1", location.uri)
+    known = _AZURE.sub(r"az://\1", location.uri)
+    scheme, mark, rest = known.partition("://")
+    if scheme in BUCKET_SCHEMES:
+        rest = unquote(rest)
+    return f"{scheme}{mark}{rest.strip('/')}"
