@@ -25,6 +25,22 @@ def below(path: str, source: str) -> str | None:
     return base.removeprefix(lead) + "/" if base.startswith(lead) else None
 
 
+def behind_links(base: str, name: str, root: str) -> str | None:
+    """Path below a local root where a file of a base really lies, whatever links lead there; None if outside.
+
+    Args:
+        base: Path of the base.
+        name: Path of the file within it.
+        root: Root URI of a dataset.
+    """
+    places = [parse_location(uri) for uri in (base, root)]
+    if not all(place.is_local for place in places):
+        return None
+    file, lead = (os.path.realpath(path) for path in (f"{places[0].uri}/{name}", places[1].uri))
+    lead = f"{lead.rstrip('/')}/"
+    return file.removeprefix(lead) if file.startswith(lead) else None
+
+
 def is_own_root(base: BasePath, root: str) -> bool:
     """Return whether a base is the root of the dataset itself, declared as such.
 

@@ -283,7 +283,7 @@ def _mark_objects(
     for verdict in reversed(verdicts):
         try:
             (expired if verdict.expired else kept).mark(
-                objects.of(line.store, verdict.location), verdict.version
+                objects.of(line.store, verdict.location, surely=verdict.expired), verdict.version
             )
         except LanceOpsError as error:
             # Of an expired version it is enough that nobody else names them, and that they are old.
