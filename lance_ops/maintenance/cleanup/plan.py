@@ -257,6 +257,7 @@ def _plan(
         jobs,
         open_jobs,
         now,
+        named.folders_below,
         blobs_unknown=unknown,
         delete_unverified=options.delete_unverified,
     )
