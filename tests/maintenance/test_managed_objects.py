@@ -26,10 +26,12 @@ from tests.support.faulty_store import FaultyStore, InjectedCrash
 from tests.support.hiding_store import HideOnce, HidingStore
 from tests.support.interleaving import one_switch, run_schedule
 from tests.support.managed_blobs import SIZE, blobs, write_managed
+from tests.support.wire import edit_manifest
 
 pytestmark = pytest.mark.peer
 
 HEAD = 5
+Actor = Callable[..., object]
 NOW = {"older_than": timedelta(0), "retain_versions": 1}
 
 
@@ -102,6 +104,66 @@ def test_objects_that_a_kept_version_names_stay(uri: Path, tmp_path: Path, by: s
     assert {"_blobs/a.blob", "_blobs/b.blob", "_blobs/c.blob"} <= objects(uri)
     assert numbers(*where) == [0, 1, 2, 3]
     assert numbers(uri) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("drop", [lo.drop_columns, lambda uri, names: lance.dataset(uri).drop_columns(names)])
+def test_objects_of_a_column_that_newer_versions_dropped_stay(tmp_path: Path, drop: Actor) -> None:
+    uri = tmp_path / "t.lance"
+    table = blobs(0, 2)
+    write_managed(uri, table.append_column(table.field(1).with_name("c"), table["b"]), "_blobs/a.blob")
+    lo.create_tag(uri, "kept", 1)
+    drop(str(uri), ["c"])
+    lo.cleanup(uri, **NOW, delete_unverified=True)
+    assert objects(uri) == {"_blobs/a.blob", "_blobs/a.blob.2.blob"}
+    assert lo.dataset(uri, 1).to_table()["c"].to_pylist()[1]["data"] == bytes([1]) * SIZE
+    lo.delete_tag(uri, "kept")
+    lo.cleanup(uri, **NOW)
+    assert objects(uri) == {"_blobs/a.blob"}
+    assert numbers(uri) == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["_indices/u/a.blob", "_blobs/a%20b.blob", "data/x.lance"])
+def test_an_object_may_have_any_name(tmp_path: Path, name: str) -> None:
+    uri = tmp_path / "t.lance"
+    write_managed(uri, blobs(0, 1), name)
+    lo.create_tag(uri, "kept", 1)
+    lo.delete(uri, "i = 0")
+    lo.cleanup(uri, **NOW, delete_unverified=True)
+    assert numbers(uri, 1) == [0]
+    lo.delete_tag(uri, "kept")
+    lo.cleanup(uri, **NOW, delete_unverified=True)
+    assert not (uri / name).exists()
+
+
+@pytest.mark.parametrize("link", ["folder", "file", "base"])
+def test_an_object_behind_links_within_the_dataset_stays(tmp_path: Path, link: str) -> None:
+    uri, base = tmp_path / "t.lance", tmp_path / "other"
+    write_managed(uri, blobs(0, 1), "_blobs/s/a.blob", base=base if link == "base" else None)
+    found = (base if link == "base" else uri) / "_blobs/s"
+    real = uri / "_blobs/real"
+    if link == "file":
+        real.mkdir()
+        (found / "a.blob").rename(real / "b.blob")
+        (found / "a.blob").symlink_to(real / "b.blob")
+    else:
+        real.parent.mkdir(exist_ok=True)
+        found.rename(real)
+        found.symlink_to(real)
+    lo.create_tag(uri, "kept", 1)
+    lo.delete(uri, "i = 0")
+    lo.cleanup(uri, **NOW, delete_unverified=True)
+    assert numbers(uri, 1) == [0]
+
+
+@pytest.mark.parametrize("spelling", ["file://{}", "{}/", "s3://access-point{}"])
+def test_an_object_stays_whatever_its_base_is_called(tmp_path: Path, spelling: str) -> None:
+    uri = tmp_path / "t%41.lance"
+    write_managed(uri, blobs(0, 1), "_blobs/a.blob")
+    edit_manifest(uri, lambda manifest: setattr(manifest.base_paths[0], "path", spelling.format(uri)))
+    lo.create_tag(uri, "kept", 1)
+    lo.delete(uri, "i = 0")
+    lo.cleanup(uri, **NOW, delete_unverified=True)
+    assert objects(uri) == {"_blobs/a.blob"}
 
 
 def test_objects_of_nobody_wait_for_their_grace(uri: Path) -> None:
@@ -195,8 +257,6 @@ def test_an_object_or_file_that_is_hidden_once_is_no_reason_to_delete(
             break
     assert numbers(uri, 1) == [0, 1]
 
-
-Actor = Callable[[Store], object]
 
 OTHERS: dict[str, Actor] = {
     "append": lambda store: lo.append(store, blobs(6, 1)),

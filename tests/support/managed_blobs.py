@@ -47,18 +47,21 @@ def bind(uri: Path, base_id: int, base: Path, *, is_root: bool = True) -> None:
 def write_managed(
     uri: Path, table: pa.Table, name: str, *, base: Path | None = None, base_id: int = 1, is_root: bool = True
 ) -> None:
-    """Append rows, or begin a table with them, whose blobs lie in one object.
+    """Append rows, or begin a table with them, whose blobs lie in one object for each column of blobs.
 
     Args:
         uri: The table.
         table: One fragment of rows, see `blobs`.
-        name: Of the object, e.g. "_blobs/a.blob".
+        name: Of the object, e.g. "_blobs/a.blob"; of the second column "_blobs/a.blob.2.blob", and so on.
         base: Where its base lies; the table when None.
         base_id: Of the base.
         is_root: Whether the base is declared as the root of a dataset.
     """
     write = write_v2.BlobV2Writer.write
     base = base or uri
+
+    def named(number: int | None) -> str:
+        return f"{name}.{number}.blob" if number and number > 1 else name
 
     def rewritten(self: Any, array: pa.Array) -> pa.Array:
         found = write(self, array)
@@ -67,7 +70,7 @@ def write_managed(
             found.field(1),
             found.field(2),
             pa.array([base_id] * len(found), pa.uint32()),
-            pa.array([name] * len(found)),
+            pa.array([named(number) for number in found.field(3).to_pylist()]),
         ]
         return pa.StructArray.from_arrays(columns, fields=list(found.type), mask=found.is_null())
 
@@ -75,8 +78,8 @@ def write_managed(
     mode = "append" if uri.exists() else "create"
     with patch.object(write_v2.BlobV2Writer, "write", rewritten):
         lo.write_dataset(table, uri, mode=mode, data_storage_version="2.2")
-    (side,) = set((uri / "data").rglob("*.blob")) - before
     (base / name).parent.mkdir(parents=True, exist_ok=True)
-    side.rename(base / name)
+    for side in set((uri / "data").rglob("*.blob")) - before:
+        side.rename(base / named(int(side.stem[::-1], 2)))
     set_flag(uri)
     bind(uri, base_id, base, is_root=is_root)

@@ -55,6 +55,7 @@ class FileJudge:
         jobs: Jobs that are committed.
         open_jobs: Prefixes of the files of open jobs.
         now: The time by the clock of the store.
+        below: Folders of other branches among those of this one, with "/" at the end.
         blobs_unknown: Why it is not known which objects managed blobs name, so that all stay; None otherwise.
         delete_unverified: See `CleanupOptions`.
     """
@@ -66,6 +67,7 @@ class FileJudge:
     jobs: FinishedJobs
     open_jobs: frozenset[str]
     now: datetime
+    below: tuple[str, ...]
     blobs_unknown: str | None
     delete_unverified: bool
 
@@ -80,6 +82,9 @@ class FileJudge:
             if info.path in clone:
                 reason = f"the clone {clone.uri} uses it"
                 return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
+        if info.path.startswith(self.below):
+            reason = "it lies in the folder of another branch"
+            return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
         if kind == "other" or (kind == "blob" and self.blobs_unknown is not None):
             # Any data file may name it in the table's managed blobs.
             reason = "it may hold managed blobs" if kind == "blob" else "it is not a file of the format"

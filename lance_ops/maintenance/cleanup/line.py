@@ -15,7 +15,13 @@ from lance_ops.errors import CleanupRefusedError, InconsistentStoreError, Versio
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import side_by_side
-from lance_ops.table.history.branches import BRANCH_TREES, Branch, list_branches
+from lance_ops.table.history.branches import (
+    BRANCH_TREES,
+    Branch,
+    branch_directory,
+    folders_below,
+    list_branches,
+)
 from lance_ops.table.history.pins import PIN_LIFETIME, list_pins
 from lance_ops.table.history.resolve_version import root_of_branch
 from lance_ops.table.history.tags import list_tags
@@ -105,6 +111,12 @@ class Named:
     pinned: frozenset[int]
     names: Mapping[int, list[str]]
     branches: Sequence[Branch]
+
+    @property
+    def folders_below(self) -> tuple[str, ...]:
+        """Folders of branches that lie in the folder of this one, with "/" at the end."""
+        own = branch_directory(self.line.branch)
+        return tuple(f"{folder}/" for folder in folders_below(own, self.branches))
 
     def check_trees(self, trees: Collection[str]) -> None:
         """See that every branch of the dataset can be told.

@@ -63,12 +63,13 @@ class Marks:
 
     def user_of(self, path: str) -> int | None:
         """A version that uses the file, or None."""
+        folder = path
         if path.startswith(f"{INDICES}/"):
-            path = "/".join(path.split("/", 2)[:2])
+            folder = "/".join(path.split("/", 2)[:2])
         elif data_file_of(path) is not None:
-            # Managed blobs may name a side file by itself.
-            return self.files.get(path, self.files.get(path.rpartition("/")[0]))
-        return self.files.get(path)
+            folder = path.rpartition("/")[0]
+        # Managed blobs may name any file by itself.
+        return self.files.get(path, self.files.get(folder))
 
     def mark(self, paths: Iterable[str], version: int) -> None:
         """Note that a version uses files."""

@@ -12,7 +12,7 @@ from functools import partial
 from lance_ops.file.blob_extents import blob_extents
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Field
-from lance_ops.maintenance.cleanup.places import below
+from lance_ops.maintenance.cleanup.places import behind_links, below
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import prefetch, requests_at_once
@@ -24,6 +24,8 @@ from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.side_sizes import blob_field_ids, may_have_side_files
 
 _Names = frozenset[tuple[int, str]]
+_Key = tuple[str, tuple[tuple[int, int], ...], frozenset[int]]
+"""A data file, its columns by field, and which fields are blobs: a version may have dropped one of them."""
 
 
 @dataclass(slots=True)
@@ -37,15 +39,24 @@ class NamedObjects:
 
     root: str
     storage_options: Mapping[str, str] | None = None
-    _known: dict[tuple[str, tuple[tuple[int, int], ...]], _Names] = field(default_factory=dict)
+    _known: dict[_Key, _Names] = field(default_factory=dict)
 
-    def of(self, store: Store, location: ManifestLocation, manifest: Manifest | None = None) -> set[str]:
+    def of(
+        self,
+        store: Store,
+        location: ManifestLocation,
+        manifest: Manifest | None = None,
+        *,
+        surely: bool = False,
+    ) -> set[str]:
         """Paths relative to the root of the objects that a version names; none without the flag.
 
         Args:
             store: Root of the dataset, branch or clone that has the version.
             location: The version.
             manifest: Its manifest, where that has been read.
+            surely: Leave out what lies at the same path of a base elsewhere, which may be the root under a
+                name that nobody here knows, and where links lead to.
 
         Raises:
             LanceOpsError: A data file or a descriptor cannot be read, or a base is not declared: what the
@@ -62,20 +73,22 @@ class NamedObjects:
             lead = None if base is None else below(base.path, self.root)
             if lead is not None:
                 found.add(lead + name)
+            if base is not None and not surely:
+                found.update(filter(None, (name, behind_links(base.path, name, self.root))))
         return found
 
     def _names(self, dataset: Dataset) -> _Names:
         blobs = blob_field_ids(dataset.lance_schema)
         fields = dataset.lance_schema.fields
         names: set[tuple[int, str]] = set()
-        unread: dict[tuple[str, tuple[tuple[int, int], ...]], Callable[[], _Names]] = {}
+        unread: dict[_Key, Callable[[], _Names]] = {}
         for fragment in dataset.manifest.fragments:
             for file in fragment.all_files:
                 if not may_have_side_files(file, blobs):
                     continue
                 store, path = dataset.bases.data_path(file)
                 columns = file.live_columns
-                key = f"{store.uri}/{path}", tuple(sorted(columns.items()))
+                key = f"{store.uri}/{path}", tuple(sorted(columns.items())), blobs.intersection(columns)
                 if key in self._known:
                     names |= self._known[key]
                 else:

@@ -257,6 +257,7 @@ def _plan(
         jobs,
         open_jobs,
         now,
+        named.folders_below,
         blobs_unknown=unknown,
         delete_unverified=options.delete_unverified,
     )
@@ -283,7 +284,7 @@ def _mark_objects(
     for verdict in reversed(verdicts):
         try:
             (expired if verdict.expired else kept).mark(
-                objects.of(line.store, verdict.location), verdict.version
+                objects.of(line.store, verdict.location, surely=verdict.expired), verdict.version
             )
         except LanceOpsError as error:
             # Of an expired version it is enough that nobody else names them, and that they are old.

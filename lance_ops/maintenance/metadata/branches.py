@@ -8,7 +8,7 @@ the line that it stems from keep the version that it started at. Source: format,
 import contextlib
 import os
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -34,6 +34,7 @@ from lance_ops.table.history.branches import (
     branch_directory,
     branch_path,
     branch_store,
+    folders_below,
     list_branches,
     put_branch,
     read_branch,
@@ -43,6 +44,7 @@ from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pi
 from lance_ops.table.history.ref_file import check_ref_length
 from lance_ops.table.history.resolve_version import VersionSpec
 from lance_ops.table.history.tags import list_tags
+from lance_ops.table.manifest.fragment_reuse.partition import MAPS_FOLDER
 from lance_ops.table.manifest.listing import iter_manifests, locate, manifest_size
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
 
@@ -52,11 +54,12 @@ _FOLDERS = (
     "_indices",
     "data",
     "_blobs",
+    MAPS_FOLDER,
     "_mem_wal",
     "_refs",
     "_lance_ops",
 )
-"""What a branch may have beside its manifests; a branch below it has another name."""
+"""What a branch may have beside its manifests, unless it belongs to a branch that lies there."""
 
 _CHUNK = 1000
 
@@ -107,7 +110,7 @@ def create_branch(
     with _held(root, name, "makes this branch"):
         if is_there(root, path):
             raise AlreadyExistsError(f"the branch {name!r} exists", path=root.uri)
-        if _folders(store):
+        if _folders(store) and _folders(store, _below(root, name)):
             raise _left_over(store, name)
         with pinned(source.store, source.version, f"branch {name}"):
             branch = Branch(
@@ -142,7 +145,7 @@ def create_branch(
                 # Its first version is ours, so all that is there is.
                 with contextlib.suppress(LanceOpsError):
                     remove_branch(root, name)
-                    _remove_files(store, set())
+                    _remove_files(store, _below(root, name))
                 raise
     return made
 
@@ -161,14 +164,26 @@ def _left_over(store: Store, name: str) -> DatasetExistsError:
     )
 
 
-def _folders(store: Store) -> list[str]:
-    """The folders of a branch that have a file."""
+def _below(root: Store, name: str) -> tuple[str, ...]:
+    """Folders of the branches whose names begin with that of another one, relative to its own."""
+    return folders_below(branch_directory(name), list_branches(root).values())
+
+
+def _folders(store: Store, below: Sequence[str] = ()) -> list[str]:
+    """The folders of a branch that have a file of its own.
+
+    Args:
+        store: Its root.
+        below: See `_below`.
+    """
     present = set(store.list_dirs(""))
-    return [name for name in (VERSIONS_DIRECTORY, *_FOLDERS) if name in present and _has_file(store, name)]
+    own = (name for name in (VERSIONS_DIRECTORY, *_FOLDERS) if name in present)
+    return [name for name in own if next(_files(store, name, below), None) is not None]
 
 
-def _has_file(store: Store, folder: str) -> bool:
-    return next(iter(store.list(folder)), None) is not None
+def _files(store: Store, folder: str, below: Sequence[str]) -> Iterator[str]:
+    lead = tuple(f"{directory}/" for directory in below)
+    return (info.path for info in store.list(folder) if not info.path.startswith(lead))
 
 
 def _confirm(source: Dataset, branch: Branch) -> None:
@@ -217,14 +232,13 @@ def delete_branch(
     dataset = target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
     root = dataset.root
     store = branch_store(root, name)
-    others = {other.directory for other in list_branches(root).values() if other.name != name}
     with _held(root, name, "deletes this branch"):
         _refuse_used(root, store, name)
         _refuse_linked(root, store, name)
         try:
             described: Branch | None = read_branch(root, name)
         except VersionNotFoundError:
-            if not _folders(store):
+            if not _folders(store, _below(root, name)):
                 raise
             described = None
         versions = [location.version for location in iter_manifests(store)]
@@ -240,7 +254,7 @@ def delete_branch(
                 put_branch(root, described)
             store.delete(announcement)
             raise
-        return _remove_files(store, {f"{root.uri}/{directory}" for directory in others})
+        return _remove_files(store, _below(root, name))
 
 
 def _refuse_used(root: Store, store: Store, name: str) -> None:
@@ -272,14 +286,11 @@ def _refuse_linked(root: Store, store: Store, name: str) -> None:
         )
 
 
-def _remove_files(store: Store, others: Collection[str]) -> int:
-    """Remove the manifests, then the files of a branch; those of branches below it stay."""
+def _remove_files(store: Store, below: Sequence[str]) -> int:
+    """Remove the manifests, then the files of a branch; those of branches below it stay, see `_below`."""
     removed = 0
-    for folder in _folders(store):
-        # The folder of a branch that is called like one of these.
-        if f"{store.uri}/{folder}" in others:
-            continue
-        paths = [info.path for info in store.list(folder)]
+    for folder in _folders(store, below):
+        paths = list(_files(store, folder, below))
         for start in range(0, len(paths), _CHUNK):
             store.delete_many(paths[start : start + _CHUNK])
         removed += len(paths)

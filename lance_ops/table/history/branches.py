@@ -5,7 +5,7 @@ What a branch is called and where it forked off lies in a ref file. The files ar
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -67,6 +67,16 @@ def check_branch_name(name: str) -> str:
     else:
         return name
     raise InvalidArgumentError(f"the branch name {name!r} {reason}", field="branch")
+
+
+def folders_below(directory: str, branches: Iterable[Branch]) -> tuple[str, ...]:
+    """Folders of the branches that lie below the folder of another one, relative to it.
+
+    A branch may be called like a folder that another one has its files in, as `a/data/b` beside `a`.
+    """
+    lead = f"{directory}/"
+    below = (branch.directory for branch in branches if branch.directory.startswith(lead))
+    return tuple(sorted(path.removeprefix(lead) for path in below))
 
 
 def branch_directory(branch: str | None) -> str:

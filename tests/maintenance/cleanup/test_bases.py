@@ -11,7 +11,9 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import CleanupRefusedError
 from lance_ops.maintenance.cleanup.clones import may_share_files
+from lance_ops.maintenance.cleanup.places import below
 from lance_ops.table.manifest.model import BasePath
+from tests.support.fake_s3 import FakeS3
 from tests.support.interop import data_files, rows, xs
 from tests.support.wire import edit_manifest
 
@@ -172,6 +174,38 @@ def test_a_base_that_may_hold_own_files_is_told(base: str, is_root: bool, shares
 def test_all_names_of_an_azure_container_are_one_place(base: str, root: str) -> None:
     assert may_share_files(BasePath(1, base, False), root)
     assert not may_share_files(BasePath(1, base, False), root.replace("//c", "//other"))
+
+
+@pytest.mark.parametrize(
+    ("base", "root"),
+    [
+        ("s3://b/a b/t", "s3://b/a%20b/t"),
+        ("s3://b/a%20b/%74", "s3a://b/a b/t/"),
+        ("gs://b/%c3%bc", "gcs://b/\N{LATIN SMALL LETTER U WITH DIAERESIS}"),
+        ("abfss://c@a.dfs.core.windows.net/x%20y", "az://c/x y"),
+        ("memory:///x/t", "memory://x/t"),
+        ("simplecache::s3://b/t", "s3://b/t"),
+        ("file:///lake/a%20b", "/lake/a b"),
+    ],
+)
+def test_all_spellings_of_a_place_are_one(base: str, root: str) -> None:
+    assert (below(base, root), below(root, base)) == ("", "")
+    assert below(f"{base.rstrip('/')}/data", root) == "data/"
+    assert below(f"{base.rstrip('/')}2", root) is None
+
+
+@pytest.mark.parametrize("spelling", ["s3://b/a b/t", "s3://b/a%20b/%74"])
+def test_files_of_a_clone_that_spells_its_source_otherwise_stay(spelling: str) -> None:
+    uri, clone = "s3://b/a%20b/t", "s3://b/clone"
+    with FakeS3() as server:
+        options = {"storage_options": server.options}
+        lo.write_dataset(rows(0, 5), uri, **options)
+        lance.dataset(spelling, **options).shallow_clone(clone, 1, **options)
+        lo.write_dataset(rows(5, 6), uri, mode="overwrite", **options)
+        lo.cleanup(uri, older_than=AT_ONCE, retain_versions=1, clones=[clone], **options)
+        assert lo.dataset(clone, **options).to_table().num_rows == 5
+        lo.cleanup(uri, older_than=AT_ONCE, retain_versions=1, **options)
+        assert lo.dataset(uri, **options).to_table().num_rows == 1
 
 
 def test_a_table_in_the_data_folder_of_its_base_shares_files() -> None:

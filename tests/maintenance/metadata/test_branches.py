@@ -248,3 +248,32 @@ def test_a_crash_at_any_call_leaves_a_dataset_that_goes_on(tmp_path: Path, opera
         if not store.fired:
             return
     pytest.fail("there are more calls than expected")
+
+
+@pytest.mark.parametrize("below", ["data/x", "data", "_versions/x", "_fri/x", "_deletions/x/y"])
+def test_a_branch_among_the_files_of_another_one_keeps_its_own(uri: Path, below: str) -> None:
+    """Its name begins with that of the other one, and goes on with that of a folder."""
+    name = f"a/{below}"
+    lo.append(lo.create_branch(uri, name, 2), rows(11))
+    lo.delete(lo.dataset(uri, (name, None)), "i = 0")
+    other = lo.create_branch(uri, "a")
+    lo.append(other, rows(20))
+    (uri / "tree/a/_fri/m").mkdir(parents=True)
+    (uri / "tree/a/_fri/m/stable_partition.lance").write_bytes(b"x")
+
+    def check() -> None:
+        assert values(lo.dataset(uri, (name, None))) == peer_values(uri, name) == [1, 11]
+        assert lo.fsck(lo.dataset(uri, (name, None)), deep=True).ok
+
+    lo.cleanup(lo.dataset(uri, ("a", None)), older_than=NOW, retain_versions=1, delete_unverified=True)
+    check()
+    assert values(lo.dataset(uri, ("a", None))) == peer_values(uri, "a") == [0, 1, 2, 20]
+    with pytest.raises(AlreadyExistsError):
+        lo.create_branch(uri, "a", 1)
+    lo.delete_branch(uri, "a")
+    check()
+    assert not (uri / "tree/a/_fri/m/stable_partition.lance").exists()
+    assert values(lo.create_branch(uri, "a", 1)) == [0]
+    check()
+    lo.delete_branch(uri, name)
+    assert values(lo.dataset(uri, ("a", None))) == [0]
