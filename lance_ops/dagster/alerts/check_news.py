@@ -189,7 +189,10 @@ class CheckNews:
         )
         for dataset, check in due:
             record = records.get(dataset, {}).get(check)
-            if record is not None and not record.evaluation.passed:
+            if record is None or record.evaluation.passed:
+                continue
+            # What could not be evaluated says nothing, though it failed when it last was.
+            if not _is_still_to_come(record.evaluation, plain_metadata(record.evaluation.metadata)):
                 since = state.failing[f"{dataset}:{check}"]
                 incidents.raise_alert(self._alert(self.refs[dataset], record, since))
 
