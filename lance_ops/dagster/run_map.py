@@ -142,7 +142,9 @@ class RunMap:
         fleet = self._fleet_of(run)
         if fleet is not None:
             return [fleet]
-        names = self._by_step.get(asset_step(step)) or self._named_by(run)
+        # Of several assets, a step that is of none is nobody's; one of checks is about what they check.
+        whole = self._named_by(run) if run.asset_selection else self.datasets_of(run)
+        names = self._by_step.get(asset_step(step)) or whole
         return [self._subjects[name] for name in dict.fromkeys(names) if name in self._subjects]
 
     def steps_of(self, run: dg.DagsterRun) -> set[str]:
