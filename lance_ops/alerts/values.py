@@ -83,7 +83,7 @@ class ConflictAlert(Occasion):
     @property
     def cause(self) -> str:
         """What is one incident of a dataset."""
-        return _joined(self.job, self.partition)
+        return _joined(_work_of(self), self.partition)
 
     @property
     def title(self) -> str:
@@ -107,7 +107,8 @@ class FailureAlert(Occasion):
         dataset: Name of the dataset.
         uri: Where it lies.
         job: Job of the run.
-        step: Step that failed; empty when the run ended without one, for instance with its process.
+        step: Step that failed. When the run ended without one, for instance with its process, that of the
+            asset that it was to compute; empty when it was not one.
         run_id: Run that failed.
         error: Kind of the error, e.g. `FileMissingError`; empty when it is not known.
         message: The error as the run's page shows it.
@@ -140,7 +141,7 @@ class FailureAlert(Occasion):
     @property
     def cause(self) -> str:
         """What is one incident of a dataset."""
-        return _joined(self.job, self.partition, self.error)
+        return _joined(_work_of(self), self.partition, self.error)
 
     @property
     def title(self) -> str:
@@ -281,6 +282,14 @@ def alert_from_dict(content: object) -> Alert | None:
 
 
 _LONGEST_KEY = 255
+
+
+_ASSETS = "__ASSET_JOB"
+
+
+def _work_of(alert: ConflictAlert | FailureAlert) -> str:
+    """The job; Dagster has one for all assets, which fail and recover one by one."""
+    return _joined(alert.job, alert.step) if alert.job.startswith(_ASSETS) else alert.job
 
 
 def _joined(*parts: str) -> str:

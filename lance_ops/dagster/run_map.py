@@ -67,16 +67,19 @@ class RunMap:
         self._place = place
         self._by_asset: dict[dg.AssetKey, list[str]] = {ref.key: [ref.name] for ref in known}
         self._by_job: dict[str, list[str]] = {}
+        self._ingested: dict[str, dg.AssetKey] = {}
+        self._steps: dict[dg.AssetKey, str] = {}
         for ingest in ingests:
             self._by_asset[ingest.key] = [ingest.ref.name]
-            self._by_job[f"{slugify(ingest.asset_name)}_job"] = [ingest.ref.name]
+            job = f"{slugify(ingest.asset_name)}_job"
+            self._by_job[job] = [ingest.ref.name]
+            self._ingested[job] = ingest.key
         for item in downstream:
             self._by_job.setdefault(item.job.name, []).extend(item.datasets)
         self._written = dict(self._by_asset)
         for asset in assets:
             self.add_readers(asset)
-        # Dagster's name of the step that materializes an asset.
-        self._by_step = {"__".join(key.path): names for key, names in self._by_asset.items()}
+        self._by_step = self._datasets_by_step()
 
     def add_readers(self, asset: dg.AssetsDefinition) -> None:
         """Add an asset: its runs concern the datasets that it is, or else those that it depends on."""
@@ -84,7 +87,16 @@ class RunMap:
             read = [name for dep in spec.deps for name in self._by_asset.get(dep.asset_key, ())]
             if spec.key not in self._by_asset and read:
                 self._by_asset[spec.key] = list(dict.fromkeys(read))
-        self._by_step = {"__".join(key.path): names for key, names in self._by_asset.items()}
+        if asset.is_executable:
+            self._steps |= dict.fromkeys(asset.keys, asset.node_def.name)
+        self._by_step = self._datasets_by_step()
+
+    def _datasets_by_step(self) -> dict[str, list[str]]:
+        """Several assets may be of one step."""
+        found: dict[str, list[str]] = {}
+        for key, names in self._by_asset.items():
+            found.setdefault(self._step_of(key), []).extend(names)
+        return found
 
     def of_run(self, run: dg.DagsterRun) -> list[Subject]:
         """Return what a run is about; nothing when it is none of ours."""
@@ -130,25 +142,26 @@ class RunMap:
         fleet = self._fleet_of(run)
         if fleet is not None:
             return [fleet]
-        names = self._by_step.get(_asset_step(step)) or self._named_by(run)
+        # Of several assets, a step that is of none is nobody's; one of checks is about what they check.
+        whole = self._named_by(run) if run.asset_selection else self.datasets_of(run)
+        names = self._by_step.get(asset_step(step)) or whole
         return [self._subjects[name] for name in dict.fromkeys(names) if name in self._subjects]
 
-    def repeats(self, run: dg.DagsterRun, job: str, step: str) -> bool:
-        """Return whether a run does again what a step of an earlier run did.
+    def steps_of(self, run: dg.DagsterRun) -> set[str]:
+        """Return the steps of the assets that a run was to compute, of those that are known."""
+        selected = set(run.asset_selection or ())
+        whole = not selected and not run.asset_check_selection
+        if whole and run.job_name in self._ingested and self._is_here(run):
+            selected = {self._ingested[run.job_name]}
+        return {self._step_of(key) for key in selected if key in self._by_asset}
 
-        Args:
-            run: The run.
-            job: Of the earlier run.
-            step: Its step; the empty text for the run as a whole. Several jobs may compute one asset.
-        """
-        name = _asset_step(step)
-        if name not in self._by_step:
-            return job == run.job_name and self._is_here(run)
-        if run.asset_selection is not None:
-            return any("__".join(key.path) == name for key in run.asset_selection)
-        if job == run.job_name:
-            return self._is_here(run)
-        return any(dataset in self._by_job.get(run.job_name, ()) for dataset in self._by_step[name])
+    def computes(self, step: str, dataset: str) -> bool:
+        """Return whether a step computes an asset that is a dataset or reads it, whatever its job."""
+        return dataset in self._by_step.get(asset_step(step), ())
+
+    def _step_of(self, key: dg.AssetKey) -> str:
+        """Dagster's name of the step that materializes an asset."""
+        return self._steps.get(key, "__".join(key.path))
 
     def _fleet_of(self, run: dg.DagsterRun) -> Subject | None:
         fleet = self._fleets.get(run.job_name)
@@ -159,8 +172,8 @@ class RunMap:
         return self._place is None or CodePlace.of_run(run) in (None, self._place)
 
 
-def _asset_step(step: str) -> str:
-    """Name of the asset that a step computes; one that is made of a graph has its name before the step's."""
+def asset_step(step: str) -> str:
+    """Return the name of the asset that a step computes: of a graph, it stands before that of its step."""
     return step.partition("[")[0].split(".")[0]
 
 

@@ -128,3 +128,16 @@ def test_tags_and_checks_tell_the_dataset_of_a_run(tmp_path, tags, checks, expec
     run_map = RunMap([world.ref, world.written])
     assert [subject.name for subject in run_map.of_run(run)] == expected
     assert run_map.datasets_of(run) == expected
+
+
+@pytest.mark.parametrize(("assets", "told"), [((), ["visits"]), (("foreign",), [])])
+def test_a_failed_step_of_checks_is_about_what_they_check(tmp_path, assets, told):
+    world = World(tmp_path)
+    checked = dg.AssetCheckKey(dg.AssetKey("visits"), "files_present")
+    run = dg.DagsterRun(
+        job_name="any",
+        asset_selection=frozenset(map(dg.AssetKey, assets)) or None,
+        asset_check_selection=frozenset({checked}),
+    )
+    found = RunMap([world.ref, world.written]).of_step(run, "visits_checks", {})
+    assert [subject.name for subject in found] == told

@@ -125,7 +125,7 @@ class CheckNews:
             if dataset not in records:
                 continue
             record = records[dataset].get(check)
-            if record is None or record.evaluation.passed:
+            if record is None or record.evaluation.passed or _says_nothing(record.evaluation):
                 alert = self._former_alert(self.refs[dataset], check, now)
                 same = True
             else:
@@ -162,7 +162,7 @@ class CheckNews:
                 message=evaluation.description or "",
                 version=version if isinstance(version, int) else None,
             )
-        elif not _is_still_to_come(evaluation, metadata):
+        elif not _says_nothing(evaluation):
             since = state.failing.setdefault(entry, record.stored_at)
             alert = self._alert(ref, record, since)
             # A dataset that cannot be read is one incident, whatever other checks say about it.
@@ -189,7 +189,10 @@ class CheckNews:
         )
         for dataset, check in due:
             record = records.get(dataset, {}).get(check)
-            if record is not None and not record.evaluation.passed:
+            if record is None or record.evaluation.passed:
+                continue
+            # What could not be evaluated says nothing, though it failed when it last was.
+            if not _says_nothing(record.evaluation):
                 since = state.failing[f"{dataset}:{check}"]
                 incidents.raise_alert(self._alert(self.refs[dataset], record, since))
 
@@ -229,11 +232,12 @@ def _is_about(dataset: str, check: str) -> Callable[[Alert], bool]:
     return lambda alert: isinstance(alert, CheckAlert) and (alert.dataset, alert.check) == (dataset, check)
 
 
-def _is_still_to_come(evaluation: Any, metadata: Mapping[str, object]) -> bool:
+def _says_nothing(evaluation: Any) -> bool:
     """Whether there is no dataset and never was one: what vanished is an error, and sent.
 
     Or a check could not be evaluated: the failure of `manifest_readable` says why.
     """
+    metadata = plain_metadata(evaluation.metadata)
     if metadata.get(keys.NOT_EVALUATED):
         return True
     warning = evaluation.severity is dg.AssetCheckSeverity.WARN

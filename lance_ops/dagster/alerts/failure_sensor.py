@@ -39,8 +39,8 @@ def build_failure_alert_sensor(
 
     A step that lost against another writer gives a `ConflictAlert`, every other failure a `FailureAlert`.
     Runs of one job on one dataset that fail with the same kind of error are one incident, which is sent once
-    and ends with the next run of this job that succeeds. What a recipient does not take is sent again in
-    later ticks; until then, ticks fail.
+    and ends with the next run of this job that succeeds, or of any job that computes the same asset. What a
+    recipient does not take is sent again in later ticks; until then, ticks fail.
 
     Args:
         refs: The datasets.

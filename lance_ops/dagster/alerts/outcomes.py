@@ -12,6 +12,7 @@ from lance_ops.alerts.texts import iso_time
 from lance_ops.alerts.values import Alert, CheckAlert, ConflictAlert, FailureAlert, alert_from_dict
 from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.options import AlertOptions
+from lance_ops.dagster.alerts.recovery import Recovery
 from lance_ops.dagster.run_map import RunMap, Subject
 from lance_ops.dagster.version_event import plain_metadata
 
@@ -126,6 +127,9 @@ class Outcomes:
         if len(failures) == _RUNS_PER_TICK:
             # What is beyond the last failure waits for the failures before it.
             successes = [item for item in successes if item.storage_id < failures[-1].storage_id]
+        if len(successes) == _SUCCESSES_PER_TICK:
+            # And the other way round: a success ends no failure that came after it.
+            failures = [item for item in failures if item.storage_id < successes[-1].storage_id]
         raised: list[Alert] = []
         for record in sorted([*failures, *successes], key=lambda record: record.storage_id):
             run = self.instance.get_run_by_id(record.run_id)
@@ -169,15 +173,13 @@ class Outcomes:
         return following if following.success is not None else replace(following, success=first)
 
     def _close(self, incidents: Incidents, run: dg.DagsterRun, at: float) -> None:
-        """Close the incidents of a job on a dataset, by a run of it that succeeded."""
-        names = {subject.name for subject in self.watched.of_run(run)}
+        """Close the incidents of what a run that succeeded did again."""
+        recovery = Recovery(self.instance, self.watched, run)
 
         def belongs(alert: Alert) -> bool:
             if isinstance(alert, CheckAlert) or alert.partition != _partition_of(run, alert.dataset):
                 return False
-            return self.watched.repeats(run, alert.job, alert.step) and (
-                alert.dataset in names or (alert.job == run.job_name and run.asset_selection is None)
-            )
+            return recovery.ends(alert)
 
         incidents.resolve(belongs, datetime.fromtimestamp(at, UTC), run_url=self.options.run_url(run.run_id))
 
@@ -213,7 +215,9 @@ def failure_alerts(
             )
     if not steps:
         for ref in watched.of_run(run):
-            died = FailureAlert(ref.name, ref.uri, run.job_name, "", run.run_id, "", message)
+            computed = [step for step in watched.steps_of(run) if watched.computes(step, ref.name)]
+            step = computed[0] if len(computed) == 1 else ""
+            died = FailureAlert(ref.name, ref.uri, run.job_name, step, run.run_id, "", message)
             yield replace(died, **_common(ref, run, options, at))
 
 

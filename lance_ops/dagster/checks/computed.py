@@ -67,6 +67,7 @@ def last_verdict(instance: dg.DagsterInstance, ref: LanceDatasetRef) -> dg.Asset
             passed=False,
             severity=dg.AssetCheckSeverity.WARN,
             description="not evaluated yet: the manifest sensor does so when the downstream jobs are done",
+            metadata={keys.NOT_EVALUATED: True},
         )
     known = record.evaluation
     return dg.AssetCheckResult(

@@ -24,10 +24,12 @@ class CheckRecord:
     Attributes:
         evaluation: Dagster's `AssetCheckEvaluation`, as it is stored.
         stored_at: When, in seconds since 1970.
+        is_hidden: A run that was to evaluate the check later ended without: Dagster shows that instead.
     """
 
     evaluation: Any
     stored_at: float
+    is_hidden: bool = False
 
 
 def latest_records(
@@ -38,14 +40,35 @@ def latest_records(
     for start in range(0, len(refs), _DATASETS_PER_LOOKUP):
         some = refs[start : start + _DATASETS_PER_LOOKUP]
         wanted = [dg.AssetCheckKey(ref.key, check) for ref in some for check in REPORTED]
-        records = instance.event_log_storage.get_latest_asset_check_execution_by_key(wanted)
+        records = newest_evaluations(instance, wanted)
         for ref in some:
             of_ref = {check: records.get(dg.AssetCheckKey(ref.key, check)) for check in REPORTED}
-            found[ref.name] = {
-                check: CheckRecord(record.evaluation, record.create_timestamp)
-                for check, record in of_ref.items()
-                if record is not None and record.evaluation is not None
-            }
+            found[ref.name] = {check: record for check, record in of_ref.items() if record is not None}
+    return found
+
+
+def newest_evaluations(
+    instance: dg.DagsterInstance, wanted: Sequence[dg.AssetCheckKey]
+) -> dict[dg.AssetCheckKey, CheckRecord]:
+    """The newest evaluation of each check that was ever evaluated.
+
+    A run stores a record of a check as soon as it is created, which has no verdict until the step is done:
+    the newest one that has a verdict counts.
+    """
+    storage = instance.event_log_storage
+    found: dict[dg.AssetCheckKey, CheckRecord] = {}
+    for key, newest in storage.get_latest_asset_check_execution_by_key(wanted).items():
+        record, is_hidden = newest, False
+        if not isinstance(newest.evaluation, dg.AssetCheckEvaluation):
+            decided = {status for status in type(newest.status) if status is not newest.status}
+            earlier = storage.get_asset_check_execution_history(key, limit=1, status=decided)
+            if not earlier:
+                continue
+            run = instance.get_run_by_id(newest.run_id)
+            record, is_hidden = earlier[0], run is None or run.is_finished
+        if record.event is not None:
+            # The record is as old as the run.
+            found[key] = CheckRecord(record.evaluation, record.event.timestamp, is_hidden)
     return found
 
 
@@ -61,7 +84,7 @@ def says_otherwise(
     """
     for outcome in outcomes:
         record = records.get(outcome.name)
-        if record is None:
+        if record is None or record.is_hidden:
             return True
         shown = (record.evaluation.passed, record.evaluation.severity)
         differs = shown[0] != outcome.passed or (not outcome.passed and shown[1] != outcome.severity)

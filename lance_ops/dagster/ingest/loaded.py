@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from lance_ops.dagster import keys
+from lance_ops.dagster.checks.records import newest_evaluations
 from lance_ops.dagster.dataset_ref import slugify
 from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.resource import LanceStoreResource
@@ -171,8 +172,8 @@ def _carried_over(ingest: LanceIngest) -> dg.AssetCheckResult:
 def last_passed(instance: dg.DagsterInstance, ingest: LanceIngest) -> bool:
     """Return whether the newest verdict passed, or there is none."""
     key = dg.AssetCheckKey(ingest.key, keys.PARTITIONS_LOADED)
-    record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key]).get(key)
-    return record is None or record.evaluation is None or record.evaluation.passed
+    record = newest_evaluations(instance, [key]).get(key)
+    return record is None or bool(record.evaluation.passed)
 
 
 def _transaction_of(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str) -> str | None:

@@ -412,3 +412,34 @@ def test_a_table_that_cannot_be_read_is_one_incident(ref, instance):
         ("files_present", False),
         ("deletion_vectors_valid", False),
     }
+
+
+def test_a_check_that_could_not_be_evaluated_neither_opens_nor_ends_an_incident(ref, instance, monkeypatch):
+    told = Told()
+    alarm = Daemon(build_check_alert_sensor([ref], told), instance, resources={})
+    now = time.time()
+    monkeypatch.setattr(check_sensor, "time", type("Clock", (), {"time": staticmethod(lambda: now)}))
+
+    def evaluate(check, grey, severity="WARN"):
+        instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(
+                asset_key=ref.key,
+                check_name=check,
+                passed=False,
+                severity=dg.AssetCheckSeverity[severity],
+                metadata={"lance/not_evaluated": True} if grey else {},
+            )
+        )
+        alarm.tick()
+
+    evaluate("files_present", grey=True)
+    evaluate("fragmentation", grey=False)
+    evaluate("deletion_vectors_valid", grey=False, severity="ERROR")
+    evaluate("fragmentation", grey=True)
+    evaluate("deletion_vectors_valid", grey=True)
+    now += 25 * 3600
+    alarm.tick()
+    assert [(alert.check, alert.passed) for alert in told.alerts] == [("deletion_vectors_valid", False)]
+    evaluate("fragmentation", grey=False)
+    alarm.tick()
+    assert [alert.check for alert in told.alerts[1:]] == ["fragmentation"]

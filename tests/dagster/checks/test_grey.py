@@ -2,19 +2,28 @@
 
 import shutil
 from dataclasses import replace
+from datetime import timedelta
 
 import dagster as dg
 import pytest
 
-from lance_ops.dagster import LanceDatasetRef, build_check_alert_sensor, build_manifest_sensor, keys
+from lance_ops.dagster import (
+    LanceDatasetRef,
+    SensorOptions,
+    build_asset_checks,
+    build_check_alert_sensor,
+    build_manifest_sensor,
+    keys,
+)
 from lance_ops.dagster.checks.catalog import CHECKS
+from lance_ops.dagster.checks.computed import last_verdict
 from lance_ops.dagster.checks.records import latest_records
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.index.names import drop_index
 from lance_ops.maintenance.index.operation import create_index
 from lance_ops.storage import open_store
 from lance_ops.table.manifest.listing import latest
-from tests.support.dagster import OF_INDICES, Daemon, Told, checks_of, write
+from tests.support.dagster import OF_INDICES, STORE, Daemon, Told, checks_of, write
 
 
 @pytest.fixture
@@ -104,3 +113,37 @@ def test_an_entry_that_names_no_policy_takes_over_the_one_of_now(ref, instance):
 
     assert sensor.tick().asset_events == []
     assert sensor.remembered(ref.name).policy == ref.policy_hash
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_run_that_is_to_evaluate_checks_takes_no_verdict_away(ref, instance, ended):
+    options = SensorOptions(full_check_every=timedelta(0))
+    sensor, told = Daemon(build_manifest_sensor([ref], options=options), instance), Told()
+    alerts = Daemon(build_check_alert_sensor([ref], told), instance)
+    write(ref.uri, 0, 1)
+    sensor.tick()
+    alerts.tick()
+    before = shown(ref, instance)
+
+    selection = dg.AssetSelection.checks(*(dg.AssetCheckKey(ref.key, name) for name in before))
+    job = dg.Definitions(
+        assets=[dg.AssetSpec(ref.key)],
+        asset_checks=build_asset_checks([ref]),
+        resources={"lance_store": STORE},
+        jobs=[dg.define_asset_job("check", selection)],
+    ).resolve_job_def("check")
+    run = instance.create_run_for_job(job)
+    key = dg.AssetCheckKey(ref.key, keys.MANIFEST_READABLE)
+    newest = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
+    assert newest.run_id == run.run_id
+    assert shown(ref, instance) == before
+    assert last_verdict(instance, ref).metadata[keys.NOT_EVALUATED]
+    assert checks_of(sensor.tick().asset_events) == {}
+
+    if ended:
+        instance.report_run_failed(run, "the worker is gone")
+        assert set(checks_of(sensor.tick().asset_events)) == set(before)
+    damage(ref)
+    sensor.tick()
+    alerts.tick()
+    assert [alert.check for alert in told.alerts] == [keys.MANIFEST_READABLE]

@@ -194,7 +194,7 @@ def test_the_job_of_an_ingest_carries_the_tag_that_limits_concurrency(ref):
     assert job.tags == {"lance_ops/dataset": "numbers"}
 
 
-@pytest.mark.parametrize("column", ["t", "order", "Column with `ticks`"])
+@pytest.mark.parametrize("column", ["t", "order", "Column with spaces"])
 def test_rows_of_an_hour_that_clocks_show_twice_are_there_once_whatever_the_order(ref, instance, column):
     hours = dg.HourlyPartitionsDefinition(
         "2024-10-27-01:00", end_date="2024-10-27-04:00", timezone="Europe/Berlin"

@@ -6,9 +6,16 @@ import pytest
 
 from lance_ops.dagster import LanceDatasetRef, LanceIngest, build_lance_definitions, keys
 from lance_ops.dagster.ingest.loaded import last_passed, look_at_partitions
+from lance_ops.dagster.registry import REGISTRY
 from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.metadata.actions import restore
 from tests.support.dagster import STORE, Daemon
+
+
+@pytest.fixture(autouse=True)
+def nothing_declared(monkeypatch):
+    """Other tests have declared ingests into datasets of this name."""
+    monkeypatch.setattr(REGISTRY, "ingests", {})
 
 
 class World:

@@ -12,6 +12,8 @@ from lance_ops.dagster import (
     LanceDownstream,
     SensorOptions,
     attempts,
+    build_check_alert_sensor,
+    build_failure_alert_sensor,
     build_manifest_sensor,
     keys,
     publication,
@@ -22,7 +24,7 @@ from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.metadata.actions import update_config
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history import history
-from tests.support.dagster import Daemon, versions_of, write
+from tests.support.dagster import Daemon, Told, versions_of, write
 
 
 @dg.job
@@ -265,3 +267,38 @@ def test_the_first_look_at_many_datasets_is_spread_over_ticks_without_a_gap(tmp_
     events = [event for tick in ticks for event in tick.asset_events]
     published = [event.asset_key.path[0] for event in events if isinstance(event, dg.AssetMaterialization)]
     assert sorted(published) == sorted(ref.name for ref in refs)
+
+
+@pytest.mark.parametrize(("ends", "kinds"), [("fail", {"check", "failure"}), ("cancel", {"check"})])
+def test_what_was_given_up_is_an_alert_until_the_job_succeeds(ref, instance, monkeypatch, ends, kinds):
+    monkeypatch.setattr(attempts, "PAUSES", (timedelta(0),) * 3)
+    world, told = World(ref, instance), Told()
+    job = LanceDownstream(recompute, [ref.name])
+    alarms = [
+        Daemon(build_check_alert_sensor([ref], told), instance, resources={}),
+        Daemon(build_failure_alert_sensor([ref], told, downstream=[job]), instance, resources={}),
+    ]
+    world.commit()
+    for _ in range(4):
+        world.tick()
+        if ends == "fail":
+            world.begin()
+        getattr(world, ends)()
+    for _ in range(3):
+        assert not world.tick().run_requests
+        for alarm in alarms:
+            alarm.tick()
+    assert {alert.kind for alert in told.alerts} == kinds
+    assert len(told.alerts) == len(kinds)
+
+    world.queued.append(instance.create_run_for_job(recompute, status=dg.DagsterRunStatus.NOT_STARTED))
+    world.begin()
+    world.succeed()
+    for _ in range(2):
+        world.tick()
+        for alarm in alarms:
+            alarm.tick()
+    ended = told.alerts[len(kinds) :]
+    assert {alert.kind for alert in ended} == kinds
+    assert all(alert.recovered or alert.passed for alert in ended)
+    assert len(ended) == len(kinds)

@@ -67,9 +67,9 @@ def test_what_vanishes_is_told_at_once(refs, daemon):
     for ref in refs:
         shutil.rmtree(ref.uri)
         events = daemon.tick().asset_events
-        assert [event.asset_key for event in events if isinstance(event, dg.AssetCheckEvaluation)] == [
-            ref.key
-        ]
+        checked = [event for event in events if isinstance(event, dg.AssetCheckEvaluation)]
+        assert {event.asset_key for event in checked} == {ref.key}
+        assert not any(event.passed for event in checked)
 
 
 def test_events_that_were_wiped_are_told_again_within_a_round(refs, daemon):
