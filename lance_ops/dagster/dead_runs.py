@@ -61,10 +61,20 @@ def tag_machine(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
 def seen_here(run_id: str) -> str:
     """Return the tag of a run that was seen on this machine; it outlives a restart.
 
-    Runs that re-execute another one get copies of its tags, so that it names the run as well.
+    Runs that re-execute another one get copies of its tags, so that it names the run as well. Containers of
+    one image may have one host name and do not see the processes of one another: the namespace of processes
+    tells them apart. That of the machine itself has one number for ever.
     """
     known = _MACHINE.read_text(encoding="ascii", errors="replace") if _MACHINE.exists() else ""
-    return blake2b(f"{platform.node()}\n{known}\n{run_id}".encode(), digest_size=8).hexdigest()
+    place = f"{platform.node()}\n{known}\n{_namespace()}\n{run_id}"
+    return blake2b(place.encode(), digest_size=8).hexdigest()
+
+
+def _namespace() -> int:
+    """Number of the namespace that the processes of this machine or container are counted in."""
+    with contextlib.suppress(OSError):
+        return (_PROCESSES / "self" / "ns" / "pid").stat().st_ino
+    return 0
 
 
 def is_alive(pid: int, began: float | None) -> bool:

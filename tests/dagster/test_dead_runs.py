@@ -74,6 +74,14 @@ def test_a_run_that_was_not_seen_here_is_left_to_its_launcher(instance, process,
     assert status(instance, run_id) == "STARTED"
 
 
+def test_a_run_of_another_container_of_one_host_name_is_left_alone(monkeypatch):
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(dead_runs, "_namespace", lambda: 4026532000)
+        tag = dead_runs.seen_here("r")
+    assert tag != dead_runs.seen_here("r")
+    assert dead_runs._namespace() > 0
+
+
 def test_a_run_without_a_process_of_a_code_server_is_left_alone(instance):
     run = instance.create_run_for_job(work, status=dg.DagsterRunStatus.STARTED)
     assert end_dead_runs(instance) == []
