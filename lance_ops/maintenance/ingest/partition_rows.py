@@ -22,6 +22,7 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.filter import column_sql
 
 _PART = re.compile(r"(?:\A|(?!\A)\.)(?:`((?:[^`]|``)+)`|([^.`][^.]*))")
+_BOOLEANS = {"true": "TRUE", "false": "FALSE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,8 @@ def _rows_of(rule: PartitionRule, schema: pa.Schema) -> str:
     path = _path_of(column, schema)
     kind = _type_of(column, path, schema)
     name = column_sql(path)
-    if rule.start is not None and rule.end is not None and not _is_text(kind):
+    by_key = _is_text(kind) or (pt.is_integer(kind) and rule.key.isdecimal())
+    if rule.start is not None and rule.end is not None and not by_key:
         start, end = (_moment(bound, kind, column) for bound in (rule.start, rule.end))
         return f"{name} >= {start} AND {name} < {end}"
     return f"{name} = {_constant(rule.key, kind, column)}"
@@ -152,7 +154,7 @@ def _moment(bound: Bound, kind: pa.DataType, column: str) -> str:
         if (shown.hour, shown.minute, shown.second, shown.microsecond) != (0, 0, 0, 0):
             raise _unfit(column, kind, f"the partition begins or ends at {shown.isoformat()}")
         return f"DATE '{shown.date().isoformat()}'"
-    raise _unfit(column, kind, "partitions of time need a timestamp, a date, or their keys as text")
+    raise _unfit(column, kind, "partitions of time need a timestamp, a date, or their keys as text or number")
 
 
 def _constant(key: str, kind: pa.DataType, column: str) -> str:
@@ -164,14 +166,17 @@ def _constant(key: str, kind: pa.DataType, column: str) -> str:
             return str(int(key))
         if pt.is_date(kind):
             return f"DATE '{date.fromisoformat(key).isoformat()}'"
-    except ValueError as error:
+        if pt.is_boolean(kind):
+            return _BOOLEANS[key.lower()]
+    except (ValueError, KeyError) as error:
         raise _unfit(column, kind, f"the key {key!r} is no value of it") from error
-    raise _unfit(column, kind, "keys are texts, whole numbers or dates")
+    raise _unfit(column, kind, "keys are texts, whole numbers, dates, or true and false")
 
 
 def _unfit(column: str, kind: pa.DataType, why: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"column {column!r} of type {kind} cannot tell the rows of a partition: {why}",
         field="partition_column",
-        hint="give the ingest `replace_where`, a function that returns the predicate",
+        hint="name a column that has the keys as text; an ingest takes `replace_where`, a function that "
+        "returns the predicate, instead",
     )

@@ -170,6 +170,7 @@ def test_dimensions_have_a_column_each():
         (HOURS, "2024-03-31-01:00", pa.array([date(2024, 3, 31)]), "begins or ends at"),
         (STATIC, "it's", pa.array([1]), "no value of it"),
         (STATIC, "1", pa.array([1.5]), "keys are texts"),
+        (STATIC, "1", pa.array([True]), "no value of it"),
     ],
 )
 def test_columns_that_cannot_tell_a_partition_are_refused(partitions, key, column, message):
@@ -178,3 +179,19 @@ def test_columns_that_cannot_tell_a_partition_are_refused(partitions, key, colum
     assert "replace_where" in caught.value.hint
     with pytest.raises(InvalidArgumentError, match="no column 'z'"):
         partition_predicate(partitions, key, "z", pa.schema([("k", column.type)]))
+
+
+@pytest.mark.parametrize(
+    ("form", "key", "values"), [("%Y", "2024", [2023, 2024, 2025]), ("%Y%m%d", "20240101", [0, 20240101, 3])]
+)
+def test_a_column_of_numbers_may_have_the_keys_of_times(form, key, values):
+    years = dg.TimeWindowPartitionsDefinition(start=key, fmt=form, cron_schedule="0 0 1 1 *")
+    for kind in (pa.int16() if form == "%Y" else pa.int32(), pa.int64(), pa.uint64()):
+        assert chosen(years, key, "k", pa.table({"k": pa.array(values, kind)})) == [1]
+
+
+@pytest.mark.parametrize("key", ["true", "True", "FALSE"])
+def test_a_column_of_booleans_has_two_partitions(key):
+    flags = dg.StaticPartitionsDefinition(["true", "True", "FALSE"])
+    wanted = key.lower() == "true"
+    assert chosen(flags, key, "k", pa.table({"k": [not wanted, wanted, None]})) == [1]
