@@ -1,10 +1,13 @@
 """The examples of the documentation run as they stand, those of a page in turn in an empty folder."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.docs import DOCS, PAGES, examples, script
+from tests.support.docs import DOCS, PAGES, ROOT, examples, script
 from tests.support.spark import run_script
 
 WITH_EXAMPLES = [page for page in PAGES if examples(page)]
@@ -24,3 +27,18 @@ def test_the_guides_have_examples():
 @pytest.mark.parametrize("page", [_parameter(page) for page in WITH_EXAMPLES])
 def test_the_examples_of_a_page_run_as_they_stand(tmp_path, page):
     run_script(script(page), cwd=tmp_path)
+
+
+@pytest.mark.parametrize("page", [DOCS / "dagster.md", ROOT / "README.md"], ids=lambda page: page.name)
+def test_the_first_definitions_of_a_page_are_loaded_by_dagster(tmp_path, page):
+    code = next(sample.code for sample in examples(page) if "build_lance_definitions" in sample.code)
+    (tmp_path / "sample.py").write_text(code, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "dagster", "definitions", "validate", "-f", "sample.py"],
+        cwd=tmp_path,
+        env={**os.environ, "DAGSTER_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
