@@ -19,7 +19,7 @@ _log = logging.getLogger("lance_ops.alerts.delivery")
 
 _FAILURES_IN_A_ROW = 3
 _MOST_MESSAGES = 10
-_TOLD = {"waiting": "open", "passed": "over", "mended": "over"}
+_DELIVERED = {"waiting": "open", "passed": "over", "mended": "over"}
 
 
 @dataclass(slots=True)
@@ -87,20 +87,20 @@ def deliver(
             continue
         in_a_row = 0
         if remark:
-            _log.warning("not everybody was told: %s", remark)
+            _log.warning("not every recipient got it: %s", remark)
             sent.refused[rule.digest_key] = remark
-        told = [_told(row, now) for row in found]
-        rows.update({row.key: row for row in told})
-        save(told)
+        delivered = [_delivered(row, now) for row in found]
+        rows.update({row.key: row for row in delivered})
+        save(delivered)
         sent.messages += 1
-        sent.alerts += len(told)
+        sent.alerts += len(delivered)
     rows.update({row.key: row for row in refused})
     save(refused)
 
 
-def _told(row: AlertRow, now: datetime) -> AlertRow:
+def _delivered(row: AlertRow, now: datetime) -> AlertRow:
     # The columns that were told of are what the next ones are compared with.
-    state = "seen" if row.kind == "schema" else _TOLD[row.state]
+    state = "seen" if row.kind == "schema" else _DELIVERED[row.state]
     return replace(row, state=state, told_at=now, message="", tries=0, error="")
 
 

@@ -212,7 +212,7 @@ class LanceFleetRunOperator(LanceOperator):
         for error in told.errors:
             self.log.warning("alerts have to wait: %s", error)
         for remark in told.refused:
-            self.log.warning("not everybody was told: %s", remark)
+            self.log.warning("not every recipient got it: %s", remark)
         if done.row.failed:
             failed = [item for item in done.outcomes.values() if item.state == "failed"]
             raise AirflowFailException("; ".join(f"{item.dataset}: {item.why}" for item in failed[:10]))

@@ -45,7 +45,7 @@ def tell(policy: "FleetPolicy", *, as_json: bool) -> None:
     for error in told.errors:
         click.echo(f"alerts have to wait: {error}", err=True)
     for remark in told.refused:
-        click.echo(f"not everybody was told: {remark}", err=True)
+        click.echo(f"not every recipient got it: {remark}", err=True)
 
 
 alerts_option = click.option(

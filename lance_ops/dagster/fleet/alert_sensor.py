@@ -47,7 +47,7 @@ def build_fleet_alert_sensor(
     def fleet_alert_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         told = tell_alerts(policy, notifiers=notifiers)
         for remark in told.refused:
-            context.log.warning("not everybody was told: %s", remark)
+            context.log.warning("not every recipient got it: %s", remark)
         if told.errors:
             # The ledger has what was sent; a tick that fails is seen.
             raise AlertNotDeliveredError(
