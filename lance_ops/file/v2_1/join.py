@@ -97,6 +97,9 @@ def _join(field: Field, found: Mapping[int, ColumnRows], depth: int, length: int
     (child,) = field.children
     count = int(nest.offsets[-1] - nest.offsets[0])
     items = wrap_extension(_join(child, found, depth + 1, count, path), child.arrow_type)
+    if pa.types.is_map(data_type) and (items.null_count or items.field(0).null_count):
+        # Arrow ends the process over such an array.
+        raise CorruptFileError("entries or keys of a map are null", path=path, field=field.name)
     buffers = [nest.validity, narrow_offsets(nest.offsets, large=is_large(data_type))]
     return pa.Array.from_buffers(data_type, length, buffers, null_count=null_count, children=[items])
 

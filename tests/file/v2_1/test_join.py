@@ -70,3 +70,18 @@ def test_pieces_are_cut_where_any_column_has_a_page() -> None:
     ]
     with pytest.raises(CorruptFileError, match="same number of rows"):
         align_pieces([leaf, leaf], [pieces(3), pieces(2)], "a.lance")
+
+
+@pytest.mark.parametrize("null", ["entry", "key"])
+def test_a_map_with_a_null_entry_or_key_is_damage(null: str) -> None:
+    """Arrow would end the process over such an array."""
+    field = field_of(pa.map_(pa.int8(), pa.string()))
+    entries = field.children[0]
+    validity = pa.py_buffer(b"\x05") if null == "entry" else None
+    nests = (Nest(2, None, np.array([0, 2, 3], dtype=np.int32)), Nest(3, validity), Nest(3, None))
+    keys = pa.array([1, None, 3] if null == "key" else [1, 2, 3], pa.int8())
+    found = [ColumnRows(nests, keys), ColumnRows(nests, pa.array(["a", "b", "c"]))]
+    with pytest.raises(CorruptFileError, match="are null"):
+        join_pieces(
+            field, {node.id: rows for node, rows in zip(entries.children, found, strict=True)}, 2, "a"
+        )
