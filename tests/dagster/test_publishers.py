@@ -41,6 +41,11 @@ def some_job():
     nothing()
 
 
+@dg.job
+def writing_job():
+    nothing()
+
+
 @dataclass
 class World:
     """A dataset, its writers, and what they and the sensor have done so far.
@@ -92,7 +97,8 @@ class World:
 
     def run_commits(self, which: int) -> None:
         if which >= len(self.runs):
-            self.runs.append(self.instance.create_run_for_job(some_job, status=dg.DagsterRunStatus.STARTED))
+            started = dg.DagsterRunStatus.STARTED
+            self.runs.append(self.instance.create_run_for_job(writing_job, status=started))
         run = self.runs[which % len(self.runs)]
         self.commit(properties={"dagster.run_id": run.run_id})
 
