@@ -40,6 +40,8 @@ import lance_ops
 from tests.cli.test_terminated import Signal
 # Imported once, not by each child.
 loaded = [getattr(lance_ops, name) for name in lance_ops.__all__]
+# A shell that starts the tests in the background has it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 for line in sys.stdin:
     number, folders, arguments = json.loads(line)
     if not os.fork():
