@@ -26,6 +26,9 @@ EXTRAS = ("geo", "objectstore", "text", "vector")
 """Extras of the environment. Spark and Dagster bring pandas along, or need it."""
 
 LEFT_OUT = (
+    # Dagster
+    "tests/alerts/test_notifier.py::test_a_url_of_another_kind_in_the_environment_is_not_shown",
+    "tests/alerts/test_notifier.py::test_the_url_may_be_in_the_environment_and_is_read_when_it_is_needed",
     "tests/encoding/kernels/test_fronts.py",  # old numpy prints its types otherwise
     "tests/fleet/report/test_report_page.py",  # a browser
     "tests/fleet/run/test_run_on_spark.py",

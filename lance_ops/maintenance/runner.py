@@ -138,6 +138,10 @@ class _Recorded(Generic[T, R]):
             self._running += 1
         try:
             result = self.results[index] = self._function(task)
+        except Exception:
+            # The others were for nothing.
+            self._stopped = True
+            raise
         finally:
             with self._changed:
                 self._running -= 1
@@ -168,6 +172,8 @@ def _run_on_threads(
                 index = indices[future]
                 try:
                     result = future.result()
+                except CancelledError:
+                    continue
                 except Exception as error:  # noqa: BLE001 - raised below, once nothing runs any more
                     failure = failure or (index, error)
                     _cancel(indices)

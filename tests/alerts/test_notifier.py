@@ -7,7 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from lance_ops.dagster import CheckAlert, ConflictAlert, LogNotifier, WebhookNotifier
+from lance_ops.alerts.notifier import LogNotifier, WebhookNotifier
+from lance_ops.alerts.values import CheckAlert, ConflictAlert
 from lance_ops.errors import AlertNotDeliveredError, InvalidArgumentError
 from lance_ops.testing import NotifierConformance
 

@@ -10,7 +10,8 @@ import pytest
 
 from lance_ops.alerts.message import Message
 from lance_ops.alerts.row import AlertRow
-from lance_ops.dagster import CheckAlert, PagerDutyNotifier, SlackNotifier
+from lance_ops.alerts.services import PagerDutyNotifier, SlackNotifier
+from lance_ops.alerts.values import CheckAlert
 from lance_ops.errors import AlertNotDeliveredError
 
 
