@@ -23,7 +23,7 @@ RUN_EXTRAS := dagster,demo,java,objectstore,spark,text
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,docs,ui
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui test check lowest simulate storm streams faults lint docs bench protos constraints old-peers shadow fuzz nested clean env env-dev
+.PHONY: help demo ui test airflow check lowest simulate storm streams faults lint docs bench protos constraints old-peers shadow fuzz nested clean env env-dev
 
 help: ## List the targets
 	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
@@ -36,9 +36,12 @@ demo: env ## Run every operation on real flight data through Dagster on local Sp
 ui: env ## Open the Dagster UI on the demo's datasets (loopback only)
 	@.venv/bin/lance-ops ui
 
-test: env-dev ## Run all tests (PYTEST_ARGS=... for some of them)
+test: env-dev ## Run all tests but those of the Airflow provider (PYTEST_ARGS=... for some of them)
 	@$(PY) tools/azurite.py
-	@$(PY) -m pytest -q $(PYTEST_PROCESSES) $(PYTEST_ARGS)
+	@$(PY) -m pytest -q -m "not airflow" $(PYTEST_PROCESSES) $(PYTEST_ARGS)
+
+airflow: env-dev ## Test the Airflow provider in an environment with Airflow (needs a package index)
+	@$(PY) -m pytest -q -m airflow tests/airflow $(PYTEST_ARGS)
 
 check: env-dev ## Style, types, floors and the unit tests: an answer within a minute
 	@$(PY) -m ruff check .

@@ -12,7 +12,7 @@ import lance_ops as lo
 from tools.throwaway_environment import make_environment
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.airflow]
 
 
 @pytest.fixture(scope="module")
