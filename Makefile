@@ -23,7 +23,7 @@ RUN_EXTRAS := dagster,demo,java,objectstore,spark,text
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,docs,ui
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui test airflow check lowest simulate storm streams faults lint docs bench protos constraints old-peers shadow fuzz nested clean env env-dev
+.PHONY: help demo ui test airflow check lowest simulate storm streams faults lint docs bench release protos constraints old-peers shadow fuzz nested clean env env-dev
 
 help: ## List the targets
 	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
@@ -87,6 +87,9 @@ docs: env-dev ## Build the site of docs/ into site/; a dead link or a public nam
 
 bench: env-dev ## Measure against the peer and print ratios
 	@$(PY) -m benchmarks $(BENCH_ARGS)
+
+release: ## Build sdist and wheel, try them under Python 3.11 to 3.13, and write the release notes (needs a package index)
+	@python3 -m tools.release
 
 protos: env-dev ## Generate lance_ops/pb from protos/
 	@$(PY) tools/generate_protos.py

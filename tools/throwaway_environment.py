@@ -12,14 +12,14 @@ from pathlib import Path
 STAMP = "requirements.sha256"
 
 
-def make_environment(folder: Path, requirements: Sequence[str]) -> Path:
+def make_environment(folder: Path, requirements: Sequence[str], interpreter: str = sys.executable) -> Path:
     """Make the environment unless it already holds exactly these requirements; return its interpreter.
 
     Installs with uv where that is on PATH, with pip otherwise. Safe to call from several processes at once.
     """
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     stamp = folder / STAMP
-    wanted = hashlib.sha256("\n".join([sys.version, *requirements]).encode()).hexdigest()
+    wanted = hashlib.sha256("\n".join([sys.version, interpreter, *requirements]).encode()).hexdigest()
     folder.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder.parent, os.O_RDONLY)
     try:
@@ -27,19 +27,19 @@ def make_environment(folder: Path, requirements: Sequence[str]) -> Path:
         # The stamp is written last, so an interrupted installation starts again.
         if not (python.exists() and stamp.exists() and stamp.read_text() == wanted):
             shutil.rmtree(folder, ignore_errors=True)
-            _install(folder, python, requirements)
+            _install(folder, python, requirements, interpreter)
             stamp.write_text(wanted)
     finally:
         os.close(lock)
     return python
 
 
-def _install(folder: Path, python: Path, requirements: Sequence[str]) -> None:
+def _install(folder: Path, python: Path, requirements: Sequence[str], interpreter: str) -> None:
     uv = shutil.which("uv")
     if uv:
-        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
+        subprocess.run([uv, "venv", "--quiet", "--python", interpreter, str(folder)], check=True)
         install = [uv, "pip", "install", "--quiet", "--python", str(python)]
     else:
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([interpreter, "-m", "venv", str(folder)], check=True)
         install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*install, *requirements], check=True)
