@@ -82,6 +82,7 @@ lint: env-dev ## Check style, types, the floors, and that lance_ops/pb fits prot
 	@$(PY) tools/generate_protos.py --check
 
 docs: env-dev ## Build the site of docs/ into site/; a dead link or a public name without a place fails
+	@$(PY) -m tools.docs_reference
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 	@echo "open site/index.html"
 

@@ -1,11 +1,12 @@
-"""Every exception that a caller of lance_ops can meet.
+"""Exceptions of lance_ops.
 
-Each carries what a person needs to act: the file or URI, the field of it that was wrong, and a hint. Errors
-about bytes on disk derive from `FormatError`; errors about other writers derive from `CommitError`.
+Each has a message, the file or URI, the field with the problem, a hint, and a stable `code`. Errors about
+bytes on disk derive from `FormatError`; errors about other writers derive from `CommitError`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lance_ops.uri_secrets import hide_credentials
 
@@ -21,14 +22,19 @@ def encodable(text: str) -> str:
 
 
 class LanceOpsError(Exception):
-    """Base of all errors of this package.
+    """Base class of all errors of lance_ops.
 
     Args:
-        message: What happened, in one sentence.
-        path: The file or URI that it is about, if any.
-        field: The message field, column or option that was wrong, if any.
+        message: The problem, in one sentence.
+        path: File or URI with the problem, if any.
+        field: Column, option or field of a message with the problem, if any.
         hint: What the caller can do, if anything.
+
+    Attributes:
+        code: Stable name of the kind of error, for programs; a subclass without its own has that of its base.
     """
+
+    code: ClassVar[str] = "lance-ops"
 
     def __init__(
         self, message: str, *, path: str | None = None, field: str | None = None, hint: str | None = None
@@ -66,7 +72,9 @@ def _rebuild(
 
 
 class InvalidArgumentError(LanceOpsError, ValueError):
-    """An option or argument of the caller makes no sense."""
+    """An argument or option has a value that is not allowed."""
+
+    code: ClassVar[str] = "invalid-argument"
 
 
 def check_type(value: object, kinds: type | tuple[type, ...], what: str, *, field: str) -> None:
@@ -86,11 +94,15 @@ def check_type(value: object, kinds: type | tuple[type, ...], what: str, *, fiel
 
 
 class PredicateError(InvalidArgumentError):
-    """A filter does not parse, names an unknown column, or cannot be evaluated on the column's type."""
+    """A filter cannot be parsed, names an unknown column, or does not fit the column's type."""
+
+    code: ClassVar[str] = "predicate"
 
 
 class SchemaMismatchError(LanceOpsError):
-    """The data do not fit the dataset; `mismatches` lists every difference found, not only the first."""
+    """The data do not fit the schema of the dataset; `mismatches` lists all differences."""
+
+    code: ClassVar[str] = "schema-mismatch"
 
     def __init__(
         self, message: str, mismatches: Sequence[str], *, path: str | None = None, hint: str | None = None
@@ -100,19 +112,27 @@ class SchemaMismatchError(LanceOpsError):
 
 
 class UnsupportedError(LanceOpsError):
-    """The bytes may be valid, but use something this version of lance_ops does not implement."""
+    """Valid data use a feature that this version of lance_ops does not implement."""
+
+    code: ClassVar[str] = "unsupported"
 
 
 class MissingExtraError(UnsupportedError, ModuleNotFoundError):
-    """A library is not installed that one of the extras brings along; the hint says which."""
+    """A library of an optional extra is not installed; the hint names the extra."""
+
+    code: ClassVar[str] = "missing-extra"
 
 
 class UnsupportedVersionError(UnsupportedError):
-    """A data file or index of a storage version that this version of lance_ops cannot open."""
+    """A data file or index has a storage version that this version of lance_ops cannot read."""
+
+    code: ClassVar[str] = "unsupported-version"
 
 
 class UnsupportedFeatureError(UnsupportedError):
-    """A feature flag is set that this version does not know; `bits` are the unknown flag values."""
+    """The manifest sets unknown feature flags; `bits` are their values."""
+
+    code: ClassVar[str] = "unsupported-feature"
 
     def __init__(self, message: str, bits: Sequence[int], *, path: str | None = None) -> None:
         self.bits = tuple(bits)
@@ -120,83 +140,121 @@ class UnsupportedFeatureError(UnsupportedError):
 
 
 class UnsupportedTypeError(UnsupportedError):
-    """An Arrow type that the storage version (or Spark) cannot hold."""
+    """The storage version, or Spark, cannot store this Arrow type."""
+
+    code: ClassVar[str] = "unsupported-type"
 
 
 class FormatError(LanceOpsError):
-    """Bytes on disk are not what the format says; nothing was changed."""
+    """Bytes on disk violate the format; nothing was changed."""
+
+    code: ClassVar[str] = "format"
 
 
 class CorruptFileError(FormatError):
     """A data, deletion or index file is truncated or damaged."""
 
+    code: ClassVar[str] = "corrupt-file"
+
 
 class CorruptManifestError(FormatError):
     """A manifest or transaction is truncated, damaged or contradicts itself."""
 
+    code: ClassVar[str] = "corrupt-manifest"
+
 
 class UnreadableIndexError(FormatError):
-    """The files of an index are missing, damaged or of an unknown layout; the rows are sound."""
+    """Files of an index are missing, damaged or of an unknown layout; the rows are sound."""
+
+    code: ClassVar[str] = "unreadable-index"
 
 
 class PathEscapeError(FormatError):
-    """A path in the metadata leaves the dataset root or its declared base path."""
+    """A path in the metadata leads out of the dataset root or its declared base path."""
+
+    code: ClassVar[str] = "path-escape"
 
 
 class NotFoundError(LanceOpsError):
-    """Something named by the caller or by the metadata does not exist."""
+    """An object that the caller or the metadata names does not exist."""
+
+    code: ClassVar[str] = "not-found"
 
 
 class DatasetNotFoundError(NotFoundError):
-    """No dataset at this URI."""
+    """There is no dataset at the URI."""
+
+    code: ClassVar[str] = "dataset-not-found"
 
 
 class VersionNotFoundError(NotFoundError):
     """The dataset has no such version or tag."""
 
+    code: ClassVar[str] = "version-not-found"
+
 
 class FileMissingError(NotFoundError):
     """A file that the metadata name is not in the store."""
 
+    code: ClassVar[str] = "file-missing"
+
 
 class DatasetExistsError(LanceOpsError):
-    """A dataset is already at this URI and the mode is `create`."""
+    """There is a dataset at the URI already, and the mode is `create`."""
+
+    code: ClassVar[str] = "dataset-exists"
 
 
 class StorageError(LanceOpsError):
     """The store failed; nothing is known to have changed unless the message says so."""
 
+    code: ClassVar[str] = "storage"
+
 
 class AlreadyExistsError(StorageError):
-    """Put-if-absent found an object at the path."""
+    """A put-if-absent found an object at the path."""
+
+    code: ClassVar[str] = "already-exists"
 
 
 class PermissionDeniedError(StorageError):
     """The store refused access."""
 
+    code: ClassVar[str] = "permission-denied"
+
 
 class BucketMissingError(StorageError):
-    """The bucket or container of the URI does not exist, or not at this endpoint."""
+    """The bucket or container of the URI does not exist at this endpoint."""
+
+    code: ClassVar[str] = "bucket-missing"
 
 
 class StorageFullError(StorageError):
     """The store has no space left."""
 
+    code: ClassVar[str] = "storage-full"
+
 
 class NotFlushedError(StorageError):
-    """Files written before could not be brought to the disk, so that nothing that needs them was named."""
+    """Earlier files could not be flushed to disk, so no commit names them."""
+
+    code: ClassVar[str] = "not-flushed"
 
 
 class InconsistentStoreError(StorageError):
     """A listing names an object that reads do not find; a later attempt may find it."""
 
+    code: ClassVar[str] = "inconsistent-store"
+
 
 class CommitError(LanceOpsError):
-    """A commit did not happen; `version` of the dataset is unchanged by it."""
+    """A commit failed; the dataset is unchanged."""
+
+    code: ClassVar[str] = "commit"
 
 
 class CommitConflictError(CommitError):
-    """Another writer's commit stands in the way.
+    """The commit of another writer conflicts with this one.
 
     Args:
         message: What collides.
@@ -207,6 +265,8 @@ class CommitConflictError(CommitError):
     `orphans` are the files, relative to the dataset root, that were written for this commit and that no
     version refers to: whoever wrote them may delete them.
     """
+
+    code: ClassVar[str] = "commit-conflict"
 
     retryable: bool = False
     orphans: tuple[str, ...] = ()
@@ -228,75 +288,107 @@ class CommitConflictError(CommitError):
 
 
 class RetryableCommitConflictError(CommitConflictError):
-    """The operation may succeed when it is planned afresh from the head."""
+    """A commit conflict that a new plan from the newest version may resolve."""
+
+    code: ClassVar[str] = "retryable-commit-conflict"
 
     retryable = True
 
 
 class IncompatibleCommitConflictError(CommitConflictError):
-    """Planning afresh does not help: the other commit contradicts this operation."""
+    """A commit conflict that a new plan cannot resolve: the other commit contradicts this operation."""
+
+    code: ClassVar[str] = "incompatible-commit-conflict"
 
 
 class CommitOutcomeUnknownError(CommitError):
-    """The store did not say whether the manifest was written, and reading it back failed too.
+    """The store did not confirm the manifest, and reading it back failed.
 
     Nothing that the commit refers to may be deleted while this is unknown.
     """
 
+    code: ClassVar[str] = "commit-outcome-unknown"
+
 
 class JobUnprovenError(CommitError):
-    """Whether the commit of a job still counts cannot be told: versions were removed without a record."""
+    """Versions were removed without a record, so the commit of a job key cannot be found or ruled out."""
+
+    code: ClassVar[str] = "job-unproven"
 
 
 class StreamUnprovenError(JobUnprovenError):
-    """Whether an epoch of a streaming query is committed cannot be told, so it was not written."""
+    """An epoch of a streaming query may have been committed before, so it was not written."""
+
+    code: ClassVar[str] = "stream-unproven"
 
 
 class StreamGapError(NotFoundError):
-    """Versions that a streaming query has not read yet were removed."""
+    """Versions that a streaming query has not read were removed."""
+
+    code: ClassVar[str] = "stream-gap"
 
 
 class StreamChangeError(LanceOpsError):
-    """A commit changed or deleted rows that a streaming query of appended rows has delivered already."""
+    """A commit changed or deleted rows that a streaming query of appended rows has delivered."""
+
+    code: ClassVar[str] = "stream-change"
 
 
 class JobCancelledError(LanceOpsError):
-    """Somebody ended the job while it was at work: it was cancelled, or broken off for dead."""
+    """The job was cancelled or taken over while it ran."""
+
+    code: ClassVar[str] = "job-cancelled"
 
 
 class CleanupRefusedError(LanceOpsError):
-    """Cleanup found a branch, clone or flag that it does not understand, and removed nothing."""
+    """Cleanup found an unknown branch, clone or feature flag and removed nothing."""
+
+    code: ClassVar[str] = "cleanup-refused"
 
 
 class BranchInUseError(LanceOpsError):
-    """A branch cannot be removed: a tag, another branch, or what is being made needs its versions."""
+    """A branch cannot be deleted: a tag, branch or operation in progress needs its versions."""
+
+    code: ClassVar[str] = "branch-in-use"
 
 
 class RowsLostError(LanceOpsError):
-    """Rows that a job committed were deleted since; the job is done, and what it loaded is not there."""
+    """Rows that a finished job had committed were deleted later."""
+
+    code: ClassVar[str] = "rows-lost"
 
 
 class JavaNotFoundError(LanceOpsError):
-    """Spark needs a Java runtime of version 17 or newer and none was found."""
+    """Spark needs a Java runtime of version 17 or newer, and there is none."""
+
+    code: ClassVar[str] = "java-not-found"
 
 
 class SparkStartError(LanceOpsError):
-    """Spark's JVM, master or a worker process did not start."""
+    """Spark's JVM, master or worker process did not start."""
+
+    code: ClassVar[str] = "spark-start"
 
 
 class ProgramLostError(LanceOpsError):
-    """A program that was submitted to a cluster ended without saying what came of its work.
+    """A program on a cluster ended without reporting its result.
 
     What it committed stands, and is found again by whoever tries again under the same job key.
     """
+
+    code: ClassVar[str] = "program-lost"
 
 
 class TaskFailedError(LanceOpsError):
     """A task of an operation failed on its runner; nothing was committed."""
 
+    code: ClassVar[str] = "task-failed"
+
 
 class AlertNotDeliveredError(LanceOpsError):
-    """A notifier could not pass on an alert."""
+    """A notifier could not deliver an alert."""
+
+    code: ClassVar[str] = "alert-not-delivered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,20 +411,26 @@ class PolicyProblem:
 
 
 class PolicyError(InvalidArgumentError):
-    """A fleet policy makes no sense; `problems` lists all that is wrong, in the order of its lines."""
+    """A fleet policy is invalid; `problems` lists all errors by line."""
+
+    code: ClassVar[str] = "policy"
 
     def __init__(self, problems: Sequence[PolicyProblem], *, path: str | None = None) -> None:
         self.problems = tuple(sorted(problems, key=lambda item: item.line or 0))
-        head = "the fleet policy makes no sense"
+        head = "the fleet policy is invalid"
         super().__init__("\n  - ".join([head, *map(str, self.problems)]), path=path)
 
 
 class FleetModeError(LanceOpsError):
-    """The mode of the fleet does not allow what was asked for, or a plan is not the one that was approved."""
+    """The mode of the fleet forbids the operation, or a plan differs from the approved one."""
+
+    code: ClassVar[str] = "fleet-mode"
 
 
 class LeaseHeldError(LanceOpsError):
-    """Somebody else maintains the dataset, or makes a clone or branch at the place, at the moment."""
+    """Another process maintains the dataset, or makes a clone or branch at the same place."""
+
+    code: ClassVar[str] = "lease-held"
 
 
 class UnreadableIndexWarning(UserWarning):

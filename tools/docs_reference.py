@@ -5,6 +5,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -58,9 +59,7 @@ def table(heads: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
 
 
 def _cell(text: str) -> str:
-    # In code, a bar needs no backslash and would show it.
-    parts = text.split("`")
-    return "`".join(part if number % 2 else part.replace("|", "\\|") for number, part in enumerate(parts))
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _described(text: str | None, kind: DocstringSectionKind) -> dict[str, str]:
@@ -75,7 +74,8 @@ def _described(text: str | None, kind: DocstringSectionKind) -> dict[str, str]:
 
 def _type_text(annotation: Any) -> str:
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z])", "", text.strip("'\""))
+    # A bar would end the cell of a table on many pages that show Markdown.
+    return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z])", "", text.strip("'\"")).replace(" | ", " or ")
 
 
 def _default_text(value: Any) -> str:
@@ -155,7 +155,7 @@ def _command(command: click.Command, parent: click.Context, above: str = "") -> 
     if isinstance(command, click.Group):
         below = [_command(item, context, f"{command.name} ") for item in command.commands.values()]
         return "\n\n".join(below)
-    name, mark = f"{above}{command.name}", f"{above}{command.name}".replace(" ", "-")
+    name = f"{above}{command.name}"
     usage = " ".join(command.collect_usage_pieces(context))
     text = inspect.cleandoc(command.help or "").replace("\b\n", "")
     options = (
@@ -165,7 +165,7 @@ def _command(command: click.Command, parent: click.Context, above: str = "") -> 
     )
     return "\n\n".join(
         [
-            f"### lance-ops {name} {{ #command-{mark} }}",
+            f"### lance-ops {name}",
             f"`lance-ops {name} {usage}`",
             text,
             table(("option", "value", "meaning"), options),
@@ -178,7 +178,7 @@ def _option_type(option: click.Option, context: click.Context) -> str:
         return ""
     default = option.get_default(context)
     shown = f", default `{default}`" if isinstance(default, (str, int, float)) else ""
-    return f"`{option.make_metavar(context)}`{shown}"
+    return f"`{option.make_metavar(context).replace('|', ', ')}`{shown}"
 
 
 def first_lines(name: str) -> str:
@@ -284,6 +284,18 @@ def every(name: str) -> str:
     return "\n\n".join(f"::: {name}.{one.__name__}" for one in classes)
 
 
+def errors(name: str) -> str:
+    """Codes of errors with the class that has each, and its meaning."""
+    module = find(name)
+    kinds = [getattr(module, item) for item in public_names(module)]
+    rows = (
+        (f"`{kind.code}`", f"`{kind.__name__}`", inspect.cleandoc(kind.__doc__).splitlines()[0])
+        for kind in kinds
+        if "code" in vars(kind)
+    )
+    return table(("code", "class", "meaning"), rows)
+
+
 DIRECTIVES: Mapping[str, Callable[..., str]] = {
     "fields": fields,
     "parameters": parameters,
@@ -298,24 +310,56 @@ DIRECTIVES: Mapping[str, Callable[..., str]] = {
     "index-kinds": index_kinds,
     "settings": settings,
     "compaction-keys": compaction_keys,
-    "every": every,
+    "errors": errors,
 }
-"""What may stand between double braces, on a line of its own, in a page: `{{ fields lance_ops.X }}`."""
+"""What a page may contain: `{{ fields lance_ops.X }}` on a line of its own, which `make docs` fills in."""
 
 _DIRECTIVE = re.compile(r"^\{\{ ([\w-]+)((?: [\w.]+)*) \}\}$", re.MULTILINE)
+_FILLED = re.compile(r"^<!-- from the code: ([^\n]+?) -->\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
+_SITE_ONLY = {"every": every}
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+def fill(markdown: str) -> str:
+    """Return a page with its tables made from the code, between comments that name the directive.
+
+    Raises:
+        LookupError: A directive, or the object that it names, does not exist.
+    """
+
+    def table_of(match: re.Match[str]) -> str:
+        name, *rest = match[1].split()
+        if name not in DIRECTIVES:
+            raise LookupError(f"no directive {name!r}; there are {', '.join(DIRECTIVES)}")
+        return f"<!-- from the code: {match[1]} -->\n\n{DIRECTIVES[name](*rest)}\n\n<!-- end -->"
+
+    def begin(match: re.Match[str]) -> str:
+        if match[1] in _SITE_ONLY:
+            return match[0]
+        return f"<!-- from the code: {match[1]}{match[2]} -->\n<!-- end -->"
+
+    return _FILLED.sub(table_of, _DIRECTIVE.sub(begin, markdown))
 
 
 def expand(markdown: str) -> str:
-    """A page with all directives carried out.
-
-    Raises:
-        LookupError: A directive, or what it names, does not exist.
-    """
+    """Return a page with the directives that only the site carries out, those of the API pages."""
 
     def carry_out(match: re.Match[str]) -> str:
-        directive = DIRECTIVES.get(match[1])
-        if directive is None:
-            raise LookupError(f"no directive {match[1]!r}; there are {', '.join(DIRECTIVES)}")
-        return directive(*match[2].split())
+        directive = _SITE_ONLY.get(match[1])
+        return match[0] if directive is None else directive(*match[2].split())
 
     return _DIRECTIVE.sub(carry_out, markdown)
+
+
+def main() -> None:
+    """Fill in the tables of all pages; `make docs` does it before it builds the site."""
+    for page in sorted(DOCS.rglob("*.md")):
+        before = page.read_text(encoding="utf-8")
+        after = fill(before)
+        if after != before:
+            page.write_text(after, encoding="utf-8")
+            print(f"filled in {page.relative_to(DOCS.parent)}")
+
+
+if __name__ == "__main__":
+    main()

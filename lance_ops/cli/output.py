@@ -88,6 +88,7 @@ def error_values(error: LanceOpsError) -> dict[str, object]:
     """All that an error knows, as JSON values."""
     values: dict[str, object] = {
         "error": type(error).__name__,
+        "code": error.code,
         "message": error.message,
         "path": error.path,
         "field": error.field,

@@ -11,7 +11,7 @@ from lance_ops.maintenance.fsck import operation as fsck
 from lance_ops.maintenance.health import measure as health
 from tests.maintenance.test_store_calls import BOUNDS
 from tests.support.docs import AT_ROOT, DOCS, PAGES, ROOT
-from tools.docs_reference import find
+from tools.docs_reference import fill, find
 
 TEXTS = {
     page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8")
@@ -40,6 +40,12 @@ def test_every_module_and_name_that_a_page_names_exists(name):
             (".lance", ".alerts", ".auto_cleanup", ".clone", ".costs", ".estimate", ".max_field_id")
         ):
             find(dotted)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_tables_from_the_code_are_as_the_code_is(name):
+    """`make docs` fills them in."""
+    assert fill(TEXTS[name]) == TEXTS[name]
 
 
 @pytest.mark.parametrize("name", TEXTS)
