@@ -142,3 +142,12 @@ def test_the_store_calls_on_the_page_of_the_architecture_are_those_that_are_test
     assert {name: tuple(map(int, numbers)) for name, *numbers in rows} == {
         name: manifests for name, (_, manifests, _) in BOUNDS.items()
     }
+
+
+def test_terms_of_the_glossary_are_there_once_and_in_order():
+    page = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    for section in page.split("\n## ")[1:]:
+        terms = [
+            term for term in re.findall(r"^\| (.+?) \|", section, re.MULTILINE) if term not in {"term", "---"}
+        ]
+        assert terms == sorted(set(terms), key=lambda term: term.lower().replace("-", " "))
