@@ -36,7 +36,7 @@ from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.feature_flags import flags_for
 from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
-from lance_ops.table.manifest.listing import HINT_PATH, ManifestLocation, latest, write_hint
+from lance_ops.table.manifest.listing import HINT_PATH, ManifestLocation, latest, list_versions, write_hint
 from lance_ops.table.manifest.model import BasePath, Manifest
 from lance_ops.table.manifest.naming import NamingScheme, is_detached, manifest_path
 from lance_ops.table.transaction.operations import ForeignOperation
@@ -149,6 +149,10 @@ def publish_first(
     try:
         store.put(transaction.path, encode_transaction(transaction))
         is_ours = publish(store, committer or committer_for(store), location, data, transaction)
+        if is_ours and not _is_alone(store, location):
+            # A dataset was created here meanwhile: its first version has another number.
+            _remove_first(store, path, data, transaction)
+            raise _exists(store)
         if is_ours:
             write_hint(store, manifest.version)
     except CommitOutcomeUnknownError:
@@ -162,6 +166,11 @@ def publish_first(
             store.delete(transaction.path)
         raise _exists(store)
     return Dataset(store, location, manifest, storage_options=storage_options, root=root)
+
+
+def _is_alone(store: Store, first: ManifestLocation) -> bool:
+    """Whether there is no version below one that a dataset starts with."""
+    return all(location.version >= first.version for location in list_versions(store))
 
 
 def _remove_first(store: Store, path: str, manifest: bytes, transaction: Transaction) -> None:
