@@ -23,7 +23,7 @@ from lance_ops.storage.memory import MemoryStore
 from tests.support.interleaving import Snapshot, one_switch, run_schedule
 
 ROWS = {1: [7], 2: [0, 1], 4: [0, 2]}
-"""Of a dataset that is written, and of the versions that are cloned, which have the same files but for one."""
+"""Of a dataset that is written, and of versions that are cloned, which have the same files but for one."""
 
 _here = threading.local()
 
