@@ -7,11 +7,12 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.file.schema.model import Field
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.sampling import sample_of
 from lance_ops.index.watch import Observer, Watch
+from lance_ops.pb import index_pb2, table_pb2
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
 from lance_ops.table.manifest.index_versions import (
@@ -234,9 +235,38 @@ class IndexKind(ABC):
         return {}
 
     def recorded_parameters(self, segment: IndexMetadata) -> Parameters:
-        """What the manifest alone says of how a segment was made, for one whose files cannot be read."""
+        """What the manifest alone says of how a segment was made, for one whose files cannot be read.
+
+        It may leave parameters open: enough for advice, too little for a rebuild that nobody looks at.
+
+        Raises:
+            DecodeError: The details are no message.
+            UnsupportedError: They ask for what cannot be built here.
+        """
         del segment
         return {}
+
+    def check_details(self, segment: IndexMetadata) -> None:
+        """Refuse an entry whose details are damaged or say more than is known here.
+
+        A segment built in its place would lack what these fields ask for.
+
+        Raises:
+            DecodeError: The details are no message.
+            UnsupportedError: They have fields of a later release.
+        """
+        package, name = self.type_url.removeprefix("/").rsplit(".", 1)
+        message = getattr(index_pb2 if package == "lance.index.pb" else table_pb2, name)()
+        message.ParseFromString(segment.details)
+        size = message.ByteSize()
+        message.DiscardUnknownFields()
+        if message.ByteSize() != size:
+            raise UnsupportedError(
+                f"the details of index {segment.name!r} have fields that are not known here",
+                path=segment.directory,
+                field="index_details",
+                hint="refresh it with the release of pylance that wrote it, or with a newer lance_ops",
+            )
 
     @abstractmethod
     def check_field(self, field: Field) -> None:

@@ -23,6 +23,7 @@ from lance_ops.errors import (
     StorageError,
     UnreadableIndexError,
     UnreadableIndexWarning,
+    UnsupportedError,
 )
 from lance_ops.file.schema.prepared import IdentityCache
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -36,9 +37,11 @@ NOWHERE = 0xFFFF_FFFF << OFFSET_BITS
 _ANY_OFFSET = 1 << OFFSET_BITS
 _FEW_IDS = 1 << 16
 REPAIR = (
-    "build it anew: create_index(uri, column, kind, replace=True), or lance-ops index URI COLUMN --replace "
-    "--kind KIND (fsck prints the whole command)"
+    "build it anew: create_index(uri, column, kind, replace=True, parameters={...}), or lance-ops index URI "
+    "COLUMN --replace --kind KIND --param NAME=VALUE (fsck prints the whole command)"
 )
+_NOT_DAMAGED = "pylance can read and refresh it"
+"""What to do about an index that is sound and beyond what is known here: a rebuild would change it."""
 
 
 @contextmanager
@@ -66,7 +69,7 @@ def reading(segment: IndexMetadata) -> Iterator[None]:
             f"index {segment.name!r} cannot be read: {what}",
             path=(known.path if known is not None else None) or segment.directory,
             field=known.field if known is not None else None,
-            hint=REPAIR,
+            hint=(error.hint or _NOT_DAMAGED) if isinstance(error, UnsupportedError) else REPAIR,
         ) from error
 
 

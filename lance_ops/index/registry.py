@@ -4,16 +4,21 @@ A kind is looked up by the type URL of an index entry. Indices of other kinds ar
 used (architecture, invariant 7). Of several indices on a column, a filter asks them in this order.
 """
 
-from lance_ops.errors import InvalidArgumentError, check_type
+from collections.abc import Sequence
+
+from google.protobuf.message import DecodeError
+
+from lance_ops.errors import InvalidArgumentError, UnreadableIndexError, UnsupportedError, check_type
 from lance_ops.index.bitmap.kind import BitmapKind
 from lance_ops.index.bloom_filter.kind import BloomFilterKind
 from lance_ops.index.btree.kind import BTreeKind
 from lance_ops.index.inverted.kind import InvertedKind
 from lance_ops.index.json.kind import JsonKind
-from lance_ops.index.kind import IndexKind
+from lance_ops.index.kind import IndexKind, Parameters
 from lance_ops.index.label_list.kind import LabelListKind
 from lance_ops.index.min_hash_lsh.kind import MinHashLshKind
 from lance_ops.index.ngram.kind import NGramKind
+from lance_ops.index.reading import reading
 from lance_ops.index.rtree.kind import RTreeKind
 from lance_ops.index.vector.kind import VECTOR_KINDS
 from lance_ops.index.zone_map.kind import ZoneMapKind
@@ -58,7 +63,8 @@ def why_not_indexed_here(dataset: Snapshot, segment: IndexMetadata) -> str | Non
         segment: One of its segments.
 
     Returns:
-        What the column has that the kind does not take here, such as a type of its values; None otherwise.
+        What the column has that the kind does not take here, such as a type of its values, or that the entry
+        has fields which are not known here; None otherwise.
     """
     kind = kind_of(segment)
     field = dataset.lance_schema.by_id(segment.fields[0]) if len(segment.fields) == 1 else None
@@ -66,9 +72,46 @@ def why_not_indexed_here(dataset: Snapshot, segment: IndexMetadata) -> str | Non
         return None
     try:
         kind.check_field(field)
-    except InvalidArgumentError as error:
+        kind.check_details(segment)
+    except DecodeError:
+        return None
+    except (InvalidArgumentError, UnsupportedError) as error:
         return error.message
     return None
+
+
+def parameters_as_made(dataset: Snapshot, segments: Sequence[IndexMetadata]) -> Parameters:
+    """Return how an index is made, for segments that are built like those it has.
+
+    There is no default in the place of what is not known: a rebuild would make another index of it.
+
+    Args:
+        dataset: The version that it belongs to.
+        segments: Its segments, oldest first. The newest that can be read tells.
+
+    Raises:
+        UnreadableIndexError: No segment can be read, or one asks for what nothing here can do; then the cause
+            is an `UnsupportedError`.
+    """
+    problem: UnreadableIndexError | None = None
+    found: Parameters | None = None
+    for segment in reversed(segments):
+        kind = kind_of(segment)
+        try:
+            with reading(segment):
+                if kind is None:
+                    raise UnsupportedError("its layout is not known here")
+                kind.check_details(segment)
+            if found is None:
+                found = kind.parameters_of(dataset, segment)
+        except UnreadableIndexError as error:
+            if isinstance(error.__cause__, UnsupportedError):
+                raise
+            problem = problem or error
+    if found is None:
+        assert problem is not None
+        raise problem
+    return found
 
 
 def kind_by_name(name: str) -> IndexKind:

@@ -22,7 +22,7 @@ from lance_ops.table.transaction.operations import CreateIndex
 def test_words_of_a_segment_of_another_layout_are_cut_as_it_says(tmp_path: Path) -> None:
     uri = str(tmp_path / "t.lance")
     lo.write_dataset(pa.table({"id": [0, 1, 2], "w": ["Running far", "a run", "RUN"]}), uri)
-    lo.create_index(uri, "w", "INVERTED", parameters={"stem": True, "language": "English"})
+    lo.create_index(uri, "w", "INVERTED", parameters={"stem": True, "ascii_folding": False})
     query = {"full_text_query": {"query": "run", "columns": ["w"]}, "limit": 10}
     found = lo.dataset(uri).to_table(["id"], **query).sort_by("id")
     assert found["id"].to_pylist() == [0, 1, 2]
@@ -38,6 +38,12 @@ def test_words_of_a_segment_of_another_layout_are_cut_as_it_says(tmp_path: Path)
     with pytest.warns(UnreadableIndexWarning, match="scanned instead"):
         scanned = lo.dataset(uri).to_table(["id"], **query).sort_by("id")
     assert scanned["id"].to_pylist() == [0, 1, 2]
+    lo.append(uri, pa.table({"id": [3], "w": ["runs"]}))
+    for options in ({}, {"merge_segments": 0}):
+        assert "kept as it is" in lo.optimize_indices(uri, **options).skipped[0]
+    assert lo.optimize_indices(uri, rebuild=True).skipped == ()
+    (rebuilt,) = lo.dataset(uri).indices
+    assert SegmentLayout.read(store, rebuilt.directory).parameters.to_json() == said
 
 
 def test_null_vectors_that_a_segment_stores_are_passed_over(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from lance_ops.index.bloom_filter.split_block import (
 )
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.kind import Parameters
+from lance_ops.index.reading import reading
 from lance_ops.index.sargable import Range
 from lance_ops.index.zones.file import ZoneFile
 from lance_ops.index.zones.kind import ZoneKind
@@ -83,10 +84,16 @@ class BloomFilterKind(ZoneKind):
     def parameters_of(self, dataset: Snapshot, segment: IndexMetadata) -> Parameters:
         """See `IndexKind.parameters_of`."""
         items = self.zone_rows_of(dataset, segment, _STORED_ITEMS, DEFAULT_ITEMS)
-        probability = self.opened(dataset, segment).number(_STORED_PROBABILITY)
-        if probability is None or not 0 < probability < 1:
-            probability = DEFAULT_PROBABILITY
-        return {_ITEMS: items, _PROBABILITY: probability}
+        with reading(segment):
+            file = self.opened(dataset, segment)
+            probability = file.number(_STORED_PROBABILITY)
+            if probability is not None and not 0 < probability < 1:
+                raise CorruptFileError(
+                    f"{_STORED_PROBABILITY} is {probability}",
+                    path=file.reader.path,
+                    field=_STORED_PROBABILITY,
+                )
+        return {_ITEMS: items, _PROBABILITY: DEFAULT_PROBABILITY if probability is None else probability}
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, NotFoundError
 from lance_ops.file.schema.model import Field
 from lance_ops.filter.expression import Column, Function, Literal
 from lance_ops.index.column import column_values
@@ -17,6 +17,7 @@ from lance_ops.index.inverted.layout import (
     SegmentLayout,
     documents_file,
     postings_file,
+    read_text_parameters,
     tokens_file,
 )
 from lance_ops.index.inverted.merge import merge_partitions, merge_tasks
@@ -26,6 +27,7 @@ from lance_ops.index.inverted.partition_writer import WrittenPartition
 from lance_ops.index.inverted.remap import remap
 from lance_ops.index.inverted.search import rows_with_words
 from lance_ops.index.inverted.tokenizers.lists import holds_texts, tokenizer_of, type_words
+from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.kind import (
     BuildTask,
     BuiltSegment,
@@ -67,15 +69,30 @@ class InvertedKind(IndexKind):
     def parameters_of(self, dataset: Snapshot, segment: IndexMetadata) -> Parameters:
         """See `IndexKind.parameters_of`."""
         with reading(segment):
-            layout, _ = open_partitions(*dataset.bases.index_directory(segment))
-            layout.parameters.require_known()
+            place = dataset.bases.index_directory(segment)
             require_rows(segment)
-            return BuildParameters.of_layout(layout).to_dict()
+            try:
+                made = BuildParameters.of_layout(SegmentLayout.read(*place))
+            except NotFoundError:
+                # Early releases say no more; what they wrote is rebuilt, and merged with nothing.
+                made = BuildParameters(read_text_parameters(*place))
+            made.text.require_known()
+            made.text.require_no_others()
+            return made.to_dict()
+
+    def recorded_parameters(self, segment: IndexMetadata) -> Parameters:
+        """See `IndexKind.recorded_parameters`: stop words of one's own are told by the files alone."""
+        require_rows(segment)
+        text = TextParameters.from_details(segment.details)
+        return {} if text is None else text.to_dict()
 
     def merges_with_new(self, dataset: Snapshot, segment: IndexMetadata, parameters: Parameters) -> bool:
         """See `IndexKind.merges_with_new`: the peer refuses words that are kept in different forms."""
         with reading(segment):
-            layout = SegmentLayout.read(*dataset.bases.index_directory(segment))
+            try:
+                layout = SegmentLayout.read(*dataset.bases.index_directory(segment))
+            except NotFoundError:
+                return False
         return layout.vocabulary == BuildParameters.of_dict(parameters).words_as
 
     def check_field(self, field: Field) -> None:

@@ -8,12 +8,19 @@ from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.index.inverted.layout import COLUMNS, TRANSDUCER, SegmentLayout
 from lance_ops.index.inverted.postings import LARGE_BLOCK, SMALL_BLOCK, PostingFormat
 from lance_ops.index.inverted.tokenizers.documents import TEXT
-from lance_ops.index.inverted.tokenizers.parameters import CODE, TextParameters, text_parameters
+from lance_ops.index.inverted.tokenizers.parameters import (
+    CODE,
+    JSON_MODE,
+    ONE_DOCUMENT,
+    TextParameters,
+    text_parameters,
+)
 from lance_ops.pb import table_pb2
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 _FORMAT = "format_version"
 _MEMORY = "memory_limit"
+_GRANULARITY = "document_granularity"
 _VOCABULARY = "vocabulary"
 _MEBIBYTE = 1 << 20
 _DEFAULT_MEMORY = 512
@@ -59,12 +66,22 @@ class BuildParameters:
         own = {name: given[name] for name in (_FORMAT, _MEMORY) if name in given}
         if isinstance(own.get(_FORMAT), str):
             own[_FORMAT] = _FORMAT_NAMES.get(own[_FORMAT].strip().lower(), own[_FORMAT])
+        granularity = given.get(_GRANULARITY)
+        if str(getattr(granularity, "value", granularity)).lower() not in ("none", "row"):
+            raise UnsupportedError(
+                f"a full-text index with {_GRANULARITY} {granularity!r} is not supported",
+                field=_GRANULARITY,
+                hint="leave it out: each row is a document; pylance can build the index",
+            )
         if own.get(_FORMAT, 2) not in _FORMATS:
             raise InvalidArgumentError(f"no {_FORMAT} {own[_FORMAT]!r}", field=_FORMAT, hint="0, 1, 2 or 3")
         memory = own.get(_MEMORY, 1)
         if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
             raise InvalidArgumentError(f"{_MEMORY} cannot be {memory!r}", field=_MEMORY, hint="MiB")
-        text = text_parameters({name: value for name, value in given.items() if name not in own}, tokenizer)
+        own_names = {*own, _GRANULARITY}
+        text = text_parameters(
+            {name: value for name, value in given.items() if name not in own_names}, tokenizer
+        )
         if text.block_size not in (SMALL_BLOCK, LARGE_BLOCK):
             raise InvalidArgumentError(
                 f"block_size cannot be {text.block_size}", field="block_size", hint="128 or 256"
@@ -132,16 +149,22 @@ class BuildParameters:
 
 
 def require_rows(segment: IndexMetadata) -> None:
-    """Refuse segments whose documents are not rows but elements of lists.
+    """Refuse segments whose documents are not rows but elements of lists or parts of JSON documents.
 
     Raises:
         UnsupportedError: It is one.
     """
     details = table_pb2.InvertedIndexDetails.FromString(segment.details)
-    if details.document_granularity != table_pb2.InvertedIndexDetails.ROW:
-        raise UnsupportedError(
-            "a full-text index on the elements of lists is not supported",
-            path=segment.directory,
-            field="document_granularity",
-            hint="pylance can search and refresh the index",
-        )
+    asked = {
+        _GRANULARITY: details.document_granularity != table_pb2.InvertedIndexDetails.ROW,
+        JSON_MODE: details.json_tokenizer_mode not in ("", ONE_DOCUMENT),
+        "disable_cross_array_unnest": details.disable_cross_array_unnest,
+    }
+    for name, is_asked in asked.items():
+        if is_asked:
+            raise UnsupportedError(
+                f"a full-text index with {name} {getattr(details, name)!r} is not supported",
+                path=segment.directory,
+                field=name,
+                hint="pylance can search and refresh the index",
+            )

@@ -116,6 +116,13 @@ class JsonKind(IndexKind):
         except PredicateError as error:
             raise InvalidArgumentError(error.message, field="parameters", hint=error.hint) from error
         target = self._target_by_name(given.get("target_index_type", given.get("target", "btree")))
+        if target.name == "INVERTED":
+            # Its index version is one that no reader takes for a JSON index.
+            raise InvalidArgumentError(
+                "a JSON index cannot have the target INVERTED, as in pylance",
+                field="target_index_type",
+                hint="create an index of kind INVERTED on the JSON column itself",
+            )
         type_name = given.get("target_data_type")
         if type_name is not None and str(type_name).lower() not in VALUE_TYPES:
             raise InvalidArgumentError(
@@ -154,6 +161,14 @@ class JsonKind(IndexKind):
             "target_index_type": kind.name.lower(),
             "target_index_parameters": dict(kind.recorded_parameters(inner)),
         }
+
+    def check_details(self, segment: IndexMetadata) -> None:
+        """See `IndexKind.check_details`: those of the other kind are within."""
+        super().check_details(segment)
+        found = self._target(segment)
+        if found is not None:
+            kind, inner = found
+            kind.check_details(inner)
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""
@@ -219,7 +234,9 @@ class JsonKind(IndexKind):
             rewritten=ExtractedDataset(move.rewritten, opened.dataset.extraction),
         )
         built = opened.kind.remap(inner)
-        return replace(built, details=_details(opened.kind, opened.dataset.extraction, built.details))
+        message = index_pb2.JsonIndexDetails.FromString(move.segment.details)
+        message.target_details.value = built.details
+        return replace(built, details=message.SerializeToString())
 
     def addresses(self, dataset: Snapshot, segment: IndexMetadata) -> Iterator[Addresses]:
         """See `IndexKind.addresses`."""

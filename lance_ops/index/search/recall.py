@@ -14,6 +14,7 @@ from lance_ops.index.search.nearest import VECTOR_KIND, NearestPlan
 from lance_ops.index.search.nearest_query import nearest_queries
 from lance_ops.index.search.row_distances import summed_distances
 from lance_ops.index.vector.metric import Distances, Vectors, flat_distances
+from lance_ops.index.vector.segment.read import VectorSegment
 from lance_ops.index.vector.vectors import (
     finite_vectors,
     holds_several,
@@ -188,7 +189,7 @@ def _plan(
         kind = kind_of(segment)
         if kind is not None and effective_fragments(dataset.manifest, segment):
             with reading(segment):
-                metric = kind.parameters_of(dataset, segment)["metric"]
+                metric = VectorSegment.open(*dataset.bases.index_directory(segment)).metric
             segments.append((segment, kind))
     assert metric is not None
     given = {"column": column, "k": k, "metric": metric}

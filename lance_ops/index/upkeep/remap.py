@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from lance_ops.errors import UnreadableIndexError
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import SegmentMove, WatchingKind
-from lance_ops.index.registry import kind_of
+from lance_ops.index.registry import kind_of, parameters_as_made
 from lance_ops.index.upkeep.build import (
     ROWS_PER_TASK,
     build_segment,
@@ -248,7 +248,7 @@ def _build(task: FollowTask, new_uuid: uuid.UUID) -> RewrittenIndex:
         rows_per_task=ROWS_PER_TASK,
         # A segment of row ids needs no move, and never comes here.
         row_ids=False,
-        parameters=kind.parameters_of(dataset, segment),
+        parameters=parameters_as_made(dataset, [segment]),
         run=in_turn,
     )
     return RewrittenIndex(

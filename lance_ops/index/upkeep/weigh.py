@@ -13,7 +13,7 @@ from lance_ops.file.schema.model import Field
 from lance_ops.index.column import value_type
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import IndexKind
-from lance_ops.index.registry import kind_of
+from lance_ops.index.registry import kind_of, parameters_as_made
 from lance_ops.index.upkeep.cost import (
     IndexCost,
     SegmentLoad,
@@ -110,7 +110,7 @@ def _can_build(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind) -> bo
         if field is None:
             return False
         kind.check_field(field)
-        parameters = kind.parameters_of(dataset, segment)
+        parameters = parameters_as_made(dataset, [segment])
         kind.parameters(field, parameters)
         return kind.merges_with_new(dataset, segment, parameters)
     return False

@@ -108,8 +108,8 @@ class VectorKind(IndexKind):
             if opened.graph is not None:
                 given["m"], given["max_level"] = opened.graph.m, opened.graph.max_level
                 given["ef_construction"] = opened.graph.ef_construction
-            if given["index_type"] not in INDEX_TYPES and self.name == ANY_VECTOR:
-                return given
+            if given["index_type"] not in INDEX_TYPES:
+                raise UnsupportedError(f"an index of type {given['index_type']} cannot be built")
             field = dataset.lance_schema.by_id(segment.fields[0])
             assert field is not None
             # What no user could have asked for is damage: nobody's argument is wrong.
@@ -122,7 +122,19 @@ class VectorKind(IndexKind):
     def recorded_parameters(self, segment: IndexMetadata) -> Parameters:
         """See `IndexKind.recorded_parameters`."""
         details = _details(segment)
-        return {} if details is None else {"metric": metric_numbered(details.metric_type)}
+        if details is None:
+            return {}
+        said: dict[str, Any] = {
+            "num_partitions": details.target_num_partitions,
+            "target_partition_size": details.target_partition_size,
+            "num_sub_vectors": details.pq.num_sub_vectors,
+            "num_bits": details.pq.num_bits or details.rq.num_bits,
+            "m": details.hnsw_index_config.max_connections,
+            "ef_construction": details.hnsw_index_config.construction_ef,
+            "max_level": details.hnsw_index_config.max_level,
+        }
+        recorded = {name: value for name, value in said.items() if value}
+        return {"metric": metric_numbered(details.metric_type), **recorded}
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""

@@ -65,6 +65,11 @@ class ZoneMapKind(ZoneKind):
         """See `IndexKind.parameters_of`."""
         return {_ROWS: self.zone_rows_of(dataset, segment, _ROWS, DEFAULT_ROWS)}
 
+    def recorded_parameters(self, segment: IndexMetadata) -> Parameters:
+        """See `IndexKind.recorded_parameters`."""
+        details = table_pb2.ZoneMapIndexDetails.FromString(segment.details)
+        return {_ROWS: details.rows_per_zone} if details.rows_per_zone else {}
+
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""
         values = value_type(field)

@@ -68,11 +68,16 @@ class ZoneFile:
         return self.reader.schema.metadata
 
     def number(self, key: str) -> float | None:
-        """A number of the metadata; None when there is none."""
+        """A number of the metadata; None when there is none.
+
+        Raises:
+            CorruptFileError: What is there is no number.
+        """
+        text = self.metadata.get(key)
         try:
-            return float(self.metadata[key])
-        except (KeyError, ValueError):
-            return None
+            return None if text is None else float(text)
+        except ValueError:
+            raise CorruptFileError(f"{key} is {text!r}", path=self.reader.path, field=key) from None
 
     @property
     def counts_live_rows(self) -> bool:

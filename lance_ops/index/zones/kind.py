@@ -245,11 +245,14 @@ class ZoneKind(WatchingKind):
         """Live rows of a zone of a segment, as its metadata say; a default where it does not say.
 
         Raises:
-            UnreadableIndexError: It cannot be opened.
+            UnreadableIndexError: It cannot be opened, or says what cannot be.
         """
         with reading(segment):
-            rows = self._file(dataset, segment).number(key)
-        return int(rows) if rows is not None and 1 <= rows < MOST_ROWS else default
+            file = self._file(dataset, segment)
+            rows = file.number(key)
+            if rows is not None and not 1 <= rows < MOST_ROWS:
+                raise CorruptFileError(f"{key} is {rows}", path=file.reader.path, field=key)
+        return default if rows is None else int(rows)
 
     def as_stored(self, zones: pa.Table, schema: pa.Schema) -> pa.Table:
         """Zones with the columns of a file, see `stored_type`."""

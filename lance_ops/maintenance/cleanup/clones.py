@@ -15,6 +15,7 @@ from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.table.history.branches import BRANCH_TREES
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
+from lance_ops.table.manifest.feature_flags import uses_tagged_reuse
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.listing import all_manifests
@@ -36,11 +37,13 @@ class CloneMarks:
         uri: Root of the clone.
         marks: The files.
         problem: Why it is not known which objects the managed blobs of the clone name, if it is not.
+        maps_unknown: Why row maps stay, if so: the clone has a fragment reuse index that may name them.
     """
 
     uri: str
     marks: Marks
     problem: str | None = None
+    maps_unknown: str | None = None
 
     def __contains__(self, path: str) -> bool:
         return self.marks.user_of(path) is not None
@@ -64,18 +67,21 @@ def _mark(objects: NamedObjects, clone: Store) -> CloneMarks:
     marks = Marks()
     found = False
     problem: str | None = None
+    maps: str | None = None
     for root in _roots(clone):
         for location in persistently(lambda root=root: all_manifests(root)):  # type: ignore[misc]
             found = True
             manifest = persistently(lambda: read_manifest(root, location))  # noqa: B023 - called at once
             marks.mark(_used_files(manifest, objects.root), manifest.version)
+            if uses_tagged_reuse(manifest):
+                maps = f"the clone {clone.uri} may use it"
             try:
                 marks.mark(objects.of(root, location, manifest), manifest.version)
             except LanceOpsError as error:
                 problem = problem or f"of version {manifest.version} of the clone {clone.uri}: {error}"
     if not found:
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=clone.uri, field="clones")
-    return CloneMarks(clone.uri, marks, problem)
+    return CloneMarks(clone.uri, marks, problem, maps)
 
 
 def _roots(clone: Store) -> Iterator[Store]:

@@ -8,10 +8,19 @@ from datetime import datetime, timedelta
 from lance_ops.file.io.side_files import data_file_of
 from lance_ops.maintenance.cleanup.clones import CloneMarks
 from lance_ops.maintenance.cleanup.jobs import FinishedJobs
-from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, OBJECTS, TRANSACTIONS, Marks
+from lance_ops.maintenance.cleanup.marks import (
+    DATA,
+    DELETIONS,
+    INDICES,
+    OBJECTS,
+    ROW_MAPS,
+    TRANSACTIONS,
+    Marks,
+)
 from lance_ops.maintenance.cleanup.versions import VersionVerdict, age_text
 from lance_ops.maintenance.jobs.listing import job_prefix_of
 from lance_ops.storage import ObjectInfo, is_temporary
+from lance_ops.table.manifest.fragment_reuse.partition import MAP_FILE
 
 UNVERIFIED_GRACE = timedelta(days=7)
 """How long a file that no version uses may belong to a commit under way; the peer's number."""
@@ -26,7 +35,7 @@ class FileVerdict:
     Attributes:
         path: Relative to the root of the dataset.
         size: In bytes.
-        kind: data, blob, deletion, index, transaction, manifest, temporary or other.
+        kind: data, blob, deletion, index, row_map, transaction, manifest, temporary or other.
         victim: Whether it goes.
         reason: Why it goes or stays.
         last_user: The newest of the expired versions that use a victim; None when none does.
@@ -57,6 +66,7 @@ class FileJudge:
         now: The time by the clock of the store.
         below: Folders of other branches among those of this one, with "/" at the end.
         blobs_unknown: Why it is not known which objects managed blobs name, so that all stay; None otherwise.
+        maps_unknown: The same of the row maps of fragment reuse indices.
         delete_unverified: See `CleanupOptions`.
     """
 
@@ -69,6 +79,7 @@ class FileJudge:
     now: datetime
     below: tuple[str, ...]
     blobs_unknown: str | None
+    maps_unknown: str | None
     delete_unverified: bool
 
     def managed(self, info: ObjectInfo) -> FileVerdict:
@@ -89,6 +100,8 @@ class FileJudge:
             # Any data file may name it in the table's managed blobs.
             reason = "it may hold managed blobs" if kind == "blob" else "it is not a file of the format"
             return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
+        if kind == "row_map" and self.maps_unknown is not None:
+            return FileVerdict(info.path, info.size, kind, victim=False, reason=self.maps_unknown)
         if former is not None:
             reason = f"only expired versions use it, version {former} the last"
             return FileVerdict(info.path, info.size, kind, victim=True, reason=reason, last_user=former)
@@ -147,6 +160,8 @@ def _kind(path: str) -> str:
         return "deletion"
     if folder == INDICES and "/" in name:
         return "index"
+    if folder == ROW_MAPS and name.endswith(f"/{MAP_FILE}"):
+        return "row_map"
     if folder == TRANSACTIONS and name.endswith(".txn"):
         return "transaction"
     return "other"

@@ -3,21 +3,21 @@
 The files there belong to another dataset, which may use them although no version of this one does.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lance_ops.maintenance.cleanup.files import FileVerdict
 from lance_ops.maintenance.cleanup.line import Line
-from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, OBJECTS, TRANSACTIONS
+from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, OBJECTS, ROW_MAPS, TRANSACTIONS
 from lance_ops.maintenance.cleanup.versions import VersionVerdict
 from lance_ops.maintenance.jobs.folder import JOBS_DIRECTORY
-from lance_ops.storage import leads_out
+from lance_ops.storage import ObjectInfo, Store, leads_out
 from lance_ops.table.history.branches import BRANCH_TREES, BRANCHES_DIRECTORY, branch_directory
 from lance_ops.table.history.pins import PINS_DIRECTORY, REMOVALS_DIRECTORY
 from lance_ops.table.history.tags import TAGS_DIRECTORY
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 
-_FILES = (DATA, DELETIONS, INDICES, TRANSACTIONS, OBJECTS)
+_FILES = (DATA, DELETIONS, INDICES, TRANSACTIONS, OBJECTS, ROW_MAPS)
 _CONTROL = (VERSIONS_DIRECTORY, PINS_DIRECTORY, REMOVALS_DIRECTORY, JOBS_DIRECTORY)
 """Folders that a cleanup writes to, and whose state it relies on."""
 _NAMES = (TAGS_DIRECTORY, BRANCHES_DIRECTORY, BRANCH_TREES)
@@ -68,3 +68,25 @@ class LinkedFolders:
         """One line for each folder, for the result."""
         what = "nothing was removed" if self.holds_all else "nothing behind it was removed"
         return tuple(f"{folder} {_LEADS_OUT}: {what}" for folder in self.folders)
+
+
+def keep_targets(
+    store: Store, infos: Sequence[ObjectInfo], verdicts: Sequence[FileVerdict]
+) -> list[FileVerdict]:
+    """Keep files that others which stay are links to, within the root of a local store.
+
+    Args:
+        store: The dataset.
+        infos: What was listed: a link has the mark of the file that it leads to.
+        verdicts: For each of them.
+    """
+    if not hasattr(store, "leads_out"):
+        # The mark of an object tells its bytes, which two may have.
+        return list(verdicts)
+    stay = {info.mark: info.path for info, verdict in zip(infos, verdicts, strict=True) if not verdict.victim}
+    return [
+        replace(verdict, victim=False, reason=f"{stay[info.mark]} is a link to it", last_user=None)
+        if verdict.victim and info.mark in stay
+        else verdict
+        for info, verdict in zip(infos, verdicts, strict=True)
+    ]

@@ -9,11 +9,13 @@ from lance_ops.maintenance.cleanup.places import is_own_root
 from lance_ops.storage import validate_relative_path
 from lance_ops.table.manifest.file.summary import ManifestSummary
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
+from lance_ops.table.manifest.fragment_reuse.partition import MAPS_FOLDER
 
 DATA = "data"
 DELETIONS = "_deletions"
 INDICES = "_indices"
 TRANSACTIONS = "_transactions"
+ROW_MAPS = MAPS_FOLDER
 OBJECTS = "_blobs"
 """New objects of managed blobs; a version may name files of `data` as such, too."""
 

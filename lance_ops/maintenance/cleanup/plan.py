@@ -16,9 +16,18 @@ from lance_ops.maintenance.cleanup.files import FileJudge, FileVerdict
 from lance_ops.maintenance.cleanup.head import check_head
 from lance_ops.maintenance.cleanup.jobs import FinishedJobs
 from lance_ops.maintenance.cleanup.line import Line
-from lance_ops.maintenance.cleanup.links import LinkedFolders
-from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, OBJECTS, TRANSACTIONS, Marks
+from lance_ops.maintenance.cleanup.links import LinkedFolders, keep_targets
+from lance_ops.maintenance.cleanup.marks import (
+    DATA,
+    DELETIONS,
+    INDICES,
+    OBJECTS,
+    ROW_MAPS,
+    TRANSACTIONS,
+    Marks,
+)
 from lance_ops.maintenance.cleanup.objects import NamedObjects
+from lance_ops.maintenance.cleanup.places import is_own_root
 from lance_ops.maintenance.cleanup.read import read_summaries
 from lance_ops.maintenance.cleanup.versions import CleanupOptions, VersionJudge, VersionVerdict
 from lance_ops.maintenance.jobs.listing import job_prefixes
@@ -29,14 +38,15 @@ from lance_ops.storage.prefetch import side_by_side
 from lance_ops.table.commit.validate import check_no_staged
 from lance_ops.table.history.branches import MAIN
 from lance_ops.table.history.pins import Removal, list_removals
+from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.feature_flags import Feature, unknown_bits
 from lance_ops.table.manifest.file.summary import ManifestSummary
+from lance_ops.table.manifest.fragment_reuse.read import named_row_maps
 from lance_ops.table.manifest.listing import ManifestLocation, all_manifests, manifests_among, newest_staged
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
 
 _LISTINGS = 6
-_HAS_OBJECTS = object()
 _UNKNOWN = "every object of managed blobs was kept, for it is not known which are in use: those {}"
 
 
@@ -172,8 +182,8 @@ def plan_cleanup(
     folders: Sequence[str] = (DATA, DELETIONS, INDICES, TRANSACTIONS)
     for _ in range(_LISTINGS):
         plan = _plan(line, options, now, clones, newest_before, folders)
-        if plan is _HAS_OBJECTS:
-            folders = (*folders, OBJECTS)
+        if isinstance(plan, str):
+            folders = (*folders, plan)
         elif isinstance(plan, CleanupPlan):
             return plan
     raise CleanupRefusedError(
@@ -190,12 +200,12 @@ def _plan(
     clones: Sequence[Store],
     newest_before: int | None,
     listed: Sequence[str],
-) -> CleanupPlan | object | None:
+) -> CleanupPlan | str | None:
     """One attempt.
 
     Returns:
-        The plan; None when the newest version that was listed is gone; `_HAS_OBJECTS` when the folder of
-        objects of managed blobs should have been listed.
+        The plan; None when the newest version that was listed is gone; a folder that should have been listed
+        because of the features of a version: the objects of managed blobs, or row maps.
     """
     store = line.store
     trees, removals, named, *folders = _look_around(line, now, listed)
@@ -220,6 +230,7 @@ def _plan(
     verdicts: list[VersionVerdict] = []
     head: Manifest | None = None
     managed_blobs = False
+    row_maps = _RowMaps(line)
     for location, summary, given_up in read_summaries(store, locations, newest, written):
         if not verdicts or is_detached(verdicts[-1].version):
             if summary.version < newest:
@@ -236,6 +247,7 @@ def _plan(
         verdict = links.judge_version(judge(location, summary, given_up=given_up))
         marks = expired if verdict.expired else kept
         marks.add(summary, root=store.uri, path=f"{store.uri}/{location.path}")
+        row_maps.add(summary, marks, is_kept=marks is kept)
         verdicts.append(verdict)
     if newest not in {verdict.version for verdict in verdicts}:
         return None
@@ -247,8 +259,10 @@ def _plan(
     unknown = next((clone.problem for clone in marked if clone.problem is not None), None)
     if managed_blobs:
         if OBJECTS not in listed:
-            return _HAS_OBJECTS
+            return OBJECTS
         unknown = _mark_objects(line, verdicts, kept, expired, objects) or unknown
+    if row_maps.any_found and ROW_MAPS not in listed:
+        return ROW_MAPS
     files_judge = FileJudge(
         kept,
         expired,
@@ -259,9 +273,10 @@ def _plan(
         now,
         named.folders_below,
         blobs_unknown=unknown,
+        maps_unknown=next((clone.maps_unknown for clone in marked if clone.maps_unknown), row_maps.unknown),
         delete_unverified=options.delete_unverified,
     )
-    files = [files_judge.managed(info) for info in infos]
+    files = keep_targets(store, infos, [files_judge.managed(info) for info in infos])
     files += files_judge.manifests(version_infos, verdicts)
     return CleanupPlan(
         store.uri,
@@ -274,6 +289,35 @@ def _plan(
         manifest=head,
         notes=(*links.notes, *(() if unknown is None else (_UNKNOWN.format(unknown),))),
     )
+
+
+@dataclass(slots=True)
+class _RowMaps:
+    """Row maps that the fragment reuse indices of versions name.
+
+    Attributes:
+        line: The dataset, or one of its branches.
+        any_found: A version may have some.
+        unknown: Why those of a kept version are not known, so that all stay; None otherwise.
+    """
+
+    line: Line
+    any_found: bool = False
+    unknown: str | None = None
+
+    def add(self, summary: ManifestSummary, marks: Marks, *, is_kept: bool) -> None:
+        if not summary.reader_flags & Feature.TAGGED_REUSE:
+            return
+        self.any_found = True
+        root = self.line.store.uri
+        own = {None, *(base.id for base in summary.base_paths if is_own_root(base, root))}
+        bases = Bases(self.line.store, summary.base_paths, storage_options=self.line.storage_options)
+        try:
+            named = persistently(lambda: named_row_maps(bases, summary.indices(path=root)))
+            marks.mark((path for base_id, path in named if base_id in own), summary.version)
+        except LanceOpsError as error:
+            if is_kept:
+                self.unknown = f"the row maps of version {summary.version} are not known: {error.message}"
 
 
 def _mark_objects(

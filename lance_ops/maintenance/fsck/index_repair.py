@@ -4,11 +4,12 @@ import json
 import shlex
 from typing import Any
 
-from lance_ops.errors import InvalidArgumentError, LanceOpsError, StorageError
+from lance_ops.errors import InvalidArgumentError, LanceOpsError, StorageError, UnsupportedError
 from lance_ops.file.schema.model import Field
 from lance_ops.index.default_name import default_index_name
 from lance_ops.index.kind import IndexKind, Parameters
-from lance_ops.index.registry import kind_by_name, kind_of
+from lance_ops.index.reading import reading
+from lance_ops.index.registry import kind_by_name, kind_of, parameters_as_made
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
@@ -28,7 +29,7 @@ def repair_of(dataset: Dataset, segment: IndexMetadata) -> str:
     if kind is None or field is None:
         return f"drop it: {drop}"
     try:
-        options = _options(dataset, segment, kind, field)
+        options, is_known = _options(dataset, segment, kind, field)
     except StorageError:
         raise
     except LanceOpsError as error:
@@ -36,41 +37,56 @@ def repair_of(dataset: Dataset, segment: IndexMetadata) -> str:
     column = dataset.lance_schema.path(field.id)
     if segment.name != default_index_name(dataset, column):
         options = ["--name", segment.name, *options]
-    return f"build it anew: {shlex.join(['lance-ops', 'index', 'URI', column, '--replace', *options])}"
+    command = shlex.join(["lance-ops", "index", "URI", column, "--replace", *options])
+    if is_known:
+        return f"build it anew: {command}"
+    return f"build it anew, with the parameters it had beside those that the manifest records: {command}"
 
 
-def _options(dataset: Dataset, segment: IndexMetadata, kind: IndexKind, field: Field) -> list[str]:
+def _options(
+    dataset: Dataset, segment: IndexMetadata, kind: IndexKind, field: Field
+) -> tuple[list[str], bool]:
     """Options for an index of the same kind, with the parameters that differ from the defaults.
+
+    Also whether all of them are known; otherwise at least one is named, without which no index is replaced.
 
     Raises:
         LanceOpsError: No such index can be built.
     """
     kind.check_new(field)
-    known = dict(_parameters(dataset, segment, kind))
+    parameters, is_known = _parameters(dataset, segment, kind)
+    known = dict(parameters)
     name = str(known.pop("index_type", kind.name))
+    chosen = kind_by_name(name)
     try:
-        defaults = kind_by_name(name).parameters(field, {})
+        defaults = chosen.parameters(field, {})
     except InvalidArgumentError:
         # Some cannot be left open, such as the path of a JSON index.
         defaults = {}
     given = {key: value for key, value in known.items() if value != defaults.get(key)}
-    chosen = kind_by_name(name)
+    if not (given or is_known):
+        given = dict(item for item in {**known, **defaults}.items() if item[1] is not None)
+        given = dict([next(iter(given.items()))])
     if not chosen.can_build:
         raise InvalidArgumentError(f"{name} cannot be built here")
     chosen.parameters(field, given)
     found: list[str] = [] if name == _DEFAULT_KIND else ["--kind", name]
     for key, value in given.items():
         found += ["--param", f"{key}={_text(value)}"]
-    return found
+    return found, is_known
 
 
-def _parameters(dataset: Dataset, segment: IndexMetadata, kind: IndexKind) -> Parameters:
+def _parameters(dataset: Dataset, segment: IndexMetadata, kind: IndexKind) -> tuple[Parameters, bool]:
+    """How an index is made, and whether this is all: where its files cannot be read, the manifest tells."""
     try:
-        return kind.parameters_of(dataset, segment)
+        return parameters_as_made(dataset, [segment]), True
     except StorageError:
         raise
-    except LanceOpsError:
-        return kind.recorded_parameters(segment)
+    except LanceOpsError as error:
+        if isinstance(error.__cause__, UnsupportedError):
+            raise
+    with reading(segment):
+        return kind.recorded_parameters(segment), False
 
 
 def _text(value: Any) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from lance_ops.errors import InvalidArgumentError, UnsupportedError, check_type
+from lance_ops.errors import InvalidArgumentError, UnreadableIndexError, UnsupportedError, check_type
 from lance_ops.index.coverage import coverage
 from lance_ops.index.default_name import free_index_name, indexed_field
-from lance_ops.index.kind import Parameters
-from lance_ops.index.registry import kind_by_name
+from lance_ops.index.kind import IndexKind, Parameters
+from lance_ops.index.registry import kind_by_name, kind_of, parameters_as_made
 from lance_ops.index.upkeep.wear import IndexWear
 from lance_ops.index.vector.kind import VectorKind
 from lance_ops.maintenance.index.reuse_trim import ReuseTrim, SegmentNeeds
@@ -247,6 +247,8 @@ def plan_create_index(
             field="name",
             hint="replace it to build it anew, or optimize the indices to refresh it",
         )
+    if not parameters:
+        _check_replaced(dataset, chosen, old)
     if old and old[0].fields != (indexed.id,):
         raise InvalidArgumentError(
             f"index {name!r} is on another column", path=dataset.uri, field="name", hint="choose another name"
@@ -270,6 +272,27 @@ def plan_create_index(
         coverage_before=mean_coverage(dataset, (name,)),
         trim=SegmentNeeds(dataset).trim(old),
     )
+
+
+def _check_replaced(dataset: Dataset, chosen: IndexKind, old: Sequence[IndexMetadata]) -> None:
+    """Refuse to put an index with default parameters in the place of one of its kind that may have others.
+
+    Raises:
+        UnreadableIndexError: Nothing here can read or honour how the old one was made.
+    """
+    type_name = chosen.type_url.rsplit(".", 1)[-1].lower()
+    alike = [item for item in old if item.kind == type_name and kind_of(item) in (chosen, None)]
+    if not alike or type(chosen).parameters_of is IndexKind.parameters_of:
+        return
+    try:
+        parameters_as_made(dataset, alike)
+    except UnreadableIndexError as error:
+        raise UnreadableIndexError(
+            f"{error.message}; what is built in its place would have default parameters",
+            path=dataset.uri,
+            field="parameters",
+            hint="name the parameters that it is to have, or drop it first",
+        ) from error.__cause__
 
 
 def check_index_name(name: str) -> None:

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from lance_ops.errors import InvalidArgumentError, UnreadableIndexError, check_type
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
-from lance_ops.index.kind import IndexKind, Parameters
-from lance_ops.index.registry import kind_of
+from lance_ops.index.kind import IndexKind
+from lance_ops.index.registry import kind_of, parameters_as_made
 from lance_ops.index.row_ids import live_row_ids, present_row_ids
 from lance_ops.index.upkeep.gone_row_ids import minds_gone_row_ids
 from lance_ops.index.upkeep.lost_rows import lost_segments
@@ -107,11 +107,9 @@ def plan_optimize_indices(
             why = _why_anew(dataset, item, rebuild=rebuild) or decision.rebuild or None
             if not _kind(item).can_build:
                 why, decision = None, Decision()
-            if why is not None and not rebuild:
-                rebuilt.append(f"{item.name}: {why}")
             if why is not None or _is_mixed(dataset, item):
                 mixed = "some segments hold row ids, others addresses"
-                refresh = [_rebuild(dataset, item, why or mixed, may_fail=why is None)]
+                refresh = [_rebuild(dataset, item, why or mixed)]
             else:
                 worn = dict(decision.rewrite)
                 if merge_segments is None:
@@ -120,6 +118,8 @@ def plan_optimize_indices(
             for merged in (segment for part in refresh for segment in part.merged):
                 _verify(dataset, merged, _kind(item), verified)
             segments += refresh
+            if why is not None and not rebuild:
+                rebuilt.append(f"{item.name}: {why}")
         except UnreadableIndexError as error:
             refresh = []
             skipped.append(why_kept(dataset, item, error))
@@ -159,7 +159,7 @@ def _why_anew(dataset: Dataset, item: IndexCoverage, *, rebuild: bool) -> str | 
     return None
 
 
-def _rebuild(dataset: Dataset, item: IndexCoverage, reason: str, *, may_fail: bool) -> SegmentPlan:
+def _rebuild(dataset: Dataset, item: IndexCoverage, reason: str) -> SegmentPlan:
     return SegmentPlan(
         item.name,
         _kind(item).name,
@@ -168,7 +168,7 @@ def _rebuild(dataset: Dataset, item: IndexCoverage, reason: str, *, may_fail: bo
         (),
         item.segments,
         dataset.manifest.uses_stable_row_ids,
-        _parameters(dataset, item, rebuild=not may_fail),
+        parameters_as_made(dataset, item.segments),
         reason,
     )
 
@@ -214,7 +214,7 @@ def _refresh(
             anew = [segment for segment in merged if segment.uuid in worn and copies_are_worn]
             taken = [segment for segment in merged if segment not in anew]
             read = _fragments_of(dataset, anew)
-            parameters = _parameters(dataset, item, rebuild=False)
+            parameters = parameters_as_made(dataset, item.segments)
             written.append(
                 plan(
                     (*read, *item.uncovered),
@@ -226,12 +226,12 @@ def _refresh(
             )
         for segment in item.segments:
             if segment.uuid in worn and segment not in (*empty, *merged):
-                parameters = _parameters(dataset, item, rebuild=False)
+                parameters = parameters_as_made(dataset, item.segments)
                 read = _fragments_of(dataset, [segment]) if copies_are_worn else ()
                 kept = () if copies_are_worn else (segment,)
                 written.append(plan(read, kept, (segment,), parameters=parameters, reason=worn[segment.uuid]))
             elif segment in lost and segment not in (*empty, *merged):
-                parameters = _parameters(dataset, item, rebuild=False)
+                parameters = parameters_as_made(dataset, item.segments)
                 written.append(plan((), (segment,), (segment,), parameters=parameters, reason=_LOST))
     gone = {segment.uuid for part in written for segment in part.removed}
     return written + [
@@ -248,7 +248,7 @@ def _other_forms_stay(
     kept = [segment for segment in item.segments if segment not in merged and segment.uuid not in worn]
     if not kept:
         return False
-    parameters = _parameters(dataset, item, rebuild=False)
+    parameters = parameters_as_made(dataset, item.segments)
     for segment in kept:
         with contextlib.suppress(UnreadableIndexError):
             if not _kind(item).merges_with_new(dataset, segment, parameters):
@@ -350,23 +350,6 @@ def _verify(dataset: Dataset, segment: IndexMetadata, kind: IndexKind, verified:
     if segment.uuid not in verified:
         kind.verify(dataset, segment, deep=False)
         verified.add(segment.uuid)
-
-
-def _parameters(dataset: Dataset, item: IndexCoverage, *, rebuild: bool) -> Parameters:
-    """How the index is made, by its newest segment that tells.
-
-    Raises:
-        UnreadableIndexError: none does, and the index is not built anew.
-    """
-    problem: UnreadableIndexError | None = None
-    for segment in reversed(item.segments):
-        try:
-            return _kind(item).parameters_of(dataset, segment)
-        except UnreadableIndexError as error:
-            problem = error
-    if problem is not None and not rebuild:
-        raise problem
-    return _kind(item).parameters(dataset.lance_schema.field(dataset.lance_schema.path(item.fields[0])), {})
 
 
 def _is_mixed(dataset: Dataset, item: IndexCoverage) -> bool:

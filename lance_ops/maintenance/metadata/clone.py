@@ -22,6 +22,8 @@ from lance_ops.errors import (
     LanceOpsError,
     UnsupportedError,
 )
+from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, OBJECTS, ROW_MAPS, TRANSACTIONS
+from lance_ops.maintenance.cleanup.places import below
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store, open_store
 from lance_ops.storage.absence import unless_gone
@@ -30,20 +32,34 @@ from lance_ops.table.commit.apply import writer_version
 from lance_ops.table.commit.committer import Committer, committer_for
 from lance_ops.table.commit.publish import publish
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.history.branches import BRANCH_TREES
 from lance_ops.table.history.resolve_version import VersionSpec
-from lance_ops.table.history.tags import create_tag, delete_tag, read_tag, update_tag
+from lance_ops.table.history.tags import TAGS_DIRECTORY, create_tag, delete_tag, read_tag, update_tag
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.feature_flags import flags_for
 from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
-from lance_ops.table.manifest.listing import HINT_PATH, ManifestLocation, latest, write_hint
+from lance_ops.table.manifest.listing import HINT_PATH, ManifestLocation, latest, list_versions, write_hint
 from lance_ops.table.manifest.model import BasePath, Manifest
-from lance_ops.table.manifest.naming import NamingScheme, is_detached, manifest_path
+from lance_ops.table.manifest.naming import (
+    VERSIONS_DIRECTORY,
+    NamingScheme,
+    is_detached,
+    manifest_path,
+)
 from lance_ops.table.transaction.operations import ForeignOperation
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction, new_transaction
 
 PLACE_FOLDER = "_lance_ops/making"
 """Leases of those who make a clone below its root, or a branch below that of the dataset."""
+
+_FOLDERS = frozenset(
+    {
+        *(DATA, DELETIONS, INDICES, OBJECTS, ROW_MAPS, TRANSACTIONS, VERSIONS_DIRECTORY, BRANCH_TREES),
+        *(TAGS_DIRECTORY.partition("/")[0], PLACE_FOLDER.partition("/")[0]),
+    }
+)
+"""Folders of a dataset that hold what is its own."""
 
 CLONE_TAG = "lance_ops.clone"
 """Tags that keep the files of clones begin so; the property of the same name holds the URI of the clone."""
@@ -77,6 +93,7 @@ def shallow_clone(
         LeaseHeldError: Another clone is being made at `uri`.
         VersionNotFoundError: There is no such version.
         RetryableCommitConflictError: A cleanup of the source is removing the version.
+        InvalidArgumentError: The version is a detached one, or `uri` is within the folders of the source.
         UnsupportedError: The version has files that a clone cannot refer to.
     """
     source = target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
@@ -86,6 +103,7 @@ def shallow_clone(
         raise InvalidArgumentError("a detached version cannot be cloned", path=source.uri, field="version")
     refuse_attached_blobs(source.manifest, source.uri)
     store = open_store(uri, storage_options)
+    refuse_inside(source, store)
     refuse_existing(store)
     with hold_place(store, "shallow clone"):
         name = pin_clone(source, store.uri)
@@ -149,7 +167,11 @@ def publish_first(
     try:
         store.put(transaction.path, encode_transaction(transaction))
         is_ours = publish(store, committer or committer_for(store), location, data, transaction)
-        if is_ours:
+        if is_ours and not _is_alone(store, location):
+            # A dataset was created here meanwhile: its first version has another number.
+            _remove_first(store, path, data, transaction)
+            is_ours = False
+        elif is_ours:
             write_hint(store, manifest.version)
     except CommitOutcomeUnknownError:
         raise
@@ -162,6 +184,11 @@ def publish_first(
             store.delete(transaction.path)
         raise _exists(store)
     return Dataset(store, location, manifest, storage_options=storage_options, root=root)
+
+
+def _is_alone(store: Store, first: ManifestLocation) -> bool:
+    """Whether there is no version below one that a dataset starts with."""
+    return all(location.version >= first.version for location in list_versions(store))
 
 
 def _remove_first(store: Store, path: str, manifest: bytes, transaction: Transaction) -> None:
@@ -214,6 +241,25 @@ def hold_place(store: Store, what: str) -> Iterator[Lease]:
     with Lease(store, what, folder=PLACE_FOLDER, work="makes a dataset here") as lease:
         refuse_existing(store)
         yield lease
+
+
+def refuse_inside(source: Dataset, store: Store) -> None:
+    """Refuse a clone in a folder where its source keeps files: its cleanup would take them for its own.
+
+    Raises:
+        InvalidArgumentError: It is in such a folder, by whatever links.
+    """
+    roots = {source.root.uri, source.uri, *(base.path for base in source.manifest.base_paths)}
+    flat = {base.path for base in source.manifest.base_paths if not base.is_dataset_root}
+    for root in sorted(roots):
+        inside = below(store.uri, root)
+        if inside and (root in flat or inside.partition("/")[0] in _FOLDERS):
+            raise InvalidArgumentError(
+                f"a clone cannot lie at {inside.rstrip('/')!r} within the files of its source",
+                path=store.uri,
+                field="uri",
+                hint=f"choose a place outside of {root}",
+            )
 
 
 def refuse_existing(store: Store) -> None:

@@ -27,6 +27,7 @@ from lance_ops.maintenance.metadata.clone import (
     publish_first,
     refuse_attached_blobs,
     refuse_existing,
+    refuse_inside,
 )
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.pb import transaction_pb2
@@ -98,7 +99,7 @@ def deep_clone(
         VersionNotFoundError: There is no such version.
         RetryableCommitConflictError: A cleanup of the source is removing the version.
         FileMissingError: A file of the version is gone.
-        InvalidArgumentError: The version is a detached one.
+        InvalidArgumentError: The version is a detached one, or `uri` is within the folders of the source.
         UnsupportedError: Managed and external blobs share a base.
     """
     source = target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
@@ -109,6 +110,7 @@ def deep_clone(
     refuse_attached_blobs(source.manifest, source.uri)
     options = source.storage_options if clone_storage_options is None else clone_storage_options
     store = open_store(uri, options)
+    refuse_inside(source, store)
     refuse_existing(store)
     report = Reporter("deep_clone", progress)
     with (

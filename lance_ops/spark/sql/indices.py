@@ -75,6 +75,8 @@ def maintain_index(maintain: statements.MaintainIndex, uri: str, options: Mappin
     if typed("retrain", maintain.options.get("retrain", False), bool):
         chosen["rebuild"] = True
     done = optimize_indices(uri, [maintain.index], **chosen, **options)
+    if "rebuild" in chosen and done.skipped:
+        raise UnsupportedError(done.skipped[0], path=uri, field="retrain")
     after = _described(uri, maintain.index, options)
     indexed = max(0, before.num_fragments_unindexed - after.num_fragments_unindexed)
     if maintain.verb == "refresh":

@@ -16,7 +16,7 @@ from lance_ops.table.commit.concurrent_commits import base_conflict
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.file.read import read_manifest
-from lance_ops.table.manifest.listing import ManifestLocation, latest
+from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import manifest_path
 from lance_ops.table.transaction.apply_fragments import reserved_ids
@@ -133,6 +133,8 @@ def _find_standing(
     head = latest(store)
     if head.version <= location.version:
         return Standing.STANDS
+    if base is None and location.version == 1 and _starts_above(store):
+        return Standing.ORPHANED
     following = ManifestLocation(
         location.version + 1, manifest_path(location.version + 1, location.scheme), scheme=location.scheme
     )
@@ -156,6 +158,15 @@ def _find_standing(
         if same_places and _are_deleted(ours, Bases(store, successor.base_paths), successor):
             return Standing.STANDS
     return standing
+
+
+def _starts_above(store: Store) -> bool:
+    """Whether a clone of a later version was made where a dataset was created at the same time."""
+    above = next((item for item in list_versions(store) if item.version > 1), None)
+    if above is None:
+        return False
+    theirs = read_transaction(store, read_manifest(store, above))
+    return theirs is not None and theirs.operation.kind == "Clone"
 
 
 def _are_deleted(ours: Delete | Update, files: Bases, successor: Manifest) -> bool:

@@ -23,6 +23,7 @@ from lance_ops.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
     LanceOpsError,
+    RetryableCommitConflictError,
 )
 from lance_ops.storage import Store, open_store
 from lance_ops.storage.prefetch import has_latency, side_by_side
@@ -240,7 +241,11 @@ class _Commit:
         location = ManifestLocation(1, path, scheme=NamingScheme.V2, newest_at=time.monotonic())
         if not publish(self.store, self.committer, location, encode_manifest(manifest), self.ours):
             return self._existing(latest(self.store))
-        settle(self.store, location, manifest, self.ours)
+        try:
+            settle(self.store, location, manifest, self.ours)
+        except RetryableCommitConflictError:
+            # A clone of a later version was made here.
+            return self._existing(latest(self.store))
         return self._done(manifest, location, self.ours, 1)
 
     def _existing(self, head: ManifestLocation) -> CommitResult:

@@ -86,6 +86,7 @@ def test_values_that_the_peer_refuses_and_that_do_not_convert_are_refused(
         ({"path": 3}, "a path within documents"),
         ({"path": "a", "target": "wood"}, "no kind 'wood'"),
         ({"path": "a", "target": "json"}, "no kind 'json'"),
+        ({"path": "a", "target": "inverted"}, "the target INVERTED"),
         ({"path": "a", "target_data_type": "date"}, "no target_data_type"),
         ({"path": "a", "colour": 1}, "no parameter 'colour'"),
         ({"path": "a", "target_index_parameters": {"colour": 1}}, "no parameter 'colour'"),

@@ -118,6 +118,38 @@ def test_a_link_inside_the_table_is_cleaned_up_as_a_folder(tmp_path: Path) -> No
     assert lo.cleanup(str(tmp_path / "again.lance")).notes == ()
 
 
+@pytest.mark.parametrize("chain", [False, True])
+def test_a_file_that_another_one_is_a_link_to_stays_as_long_as_that(chain: bool, tmp_path: Path) -> None:
+    mine = tmp_path / "t.lance"
+    table = pa.table({"x": range(100)})
+    lo.write_dataset(table, mine)
+    (file,) = (mine / "data").glob("*.lance")
+    moved = file.with_name("moved.lance")
+    file.rename(moved)
+    if chain:
+        file.with_name("between.lance").symlink_to(moved.name)
+    file.symlink_to("between.lance" if chain else moved.name)
+    kept = {path.name for path in (mine / "data").iterdir()}
+    lo.cleanup(mine, retain_versions=1, delete_unverified=True)
+    assert {path.name for path in (mine / "data").iterdir()} == kept
+    assert lo.dataset(mine).to_table().equals(table)
+    lo.write_dataset(table, mine, mode="overwrite")
+    lo.cleanup(mine, retain_versions=1, delete_unverified=True)
+    assert len(list((mine / "data").iterdir())) == 1
+    assert lo.dataset(mine).to_table().equals(table)
+
+
+def test_a_link_to_a_file_outside_stays_and_so_does_the_file(tmp_path: Path) -> None:
+    mine, other = tmp_path / "t.lance", tmp_path / "other.lance"
+    lo.write_dataset(pa.table({"x": [1]}), mine)
+    (file,) = (mine / "data").glob("*.lance")
+    file.rename(other)
+    file.symlink_to(other)
+    lo.write_dataset(pa.table({"x": [2]}), mine, mode="overwrite")
+    lo.cleanup(mine, retain_versions=1, delete_unverified=True)
+    assert other.exists()
+
+
 @pytest.mark.parametrize("folder", ["data", "_versions", "_transactions", ""])
 def test_a_branch_behind_a_link_is_not_deleted(folder: str, tmp_path: Path) -> None:
     victim, mine = make(tmp_path / "victim.lance"), make(tmp_path / "mine.lance")

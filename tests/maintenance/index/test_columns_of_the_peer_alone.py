@@ -2,6 +2,7 @@
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -31,9 +32,11 @@ def uri(tmp_path: Path) -> str:
     return uri
 
 
-@pytest.mark.parametrize("options", [{}, {"merge_segments": 1}])
-def test_a_refresh_names_it_and_covers_the_others(uri: str, options: dict[str, int]) -> None:
+@pytest.mark.parametrize("options", [{}, {"merge_segments": 1}, {"rebuild": True}])
+def test_a_refresh_names_it_and_covers_the_others(uri: str, options: dict[str, Any]) -> None:
+    (before,) = (item for item in lo.dataset(uri).indices if item.name == "x")
     done = lo.optimize_indices(uri, **options)
+    assert before in lo.dataset(uri).indices
     assert "x claims 83.3% of rows and is kept as it is" in done.skipped[0]
     covered = {item.name: item.num_rows_unindexed for item in lo.describe_indices(lo.dataset(uri))}
     assert covered == {"b": 0, "x": 60}

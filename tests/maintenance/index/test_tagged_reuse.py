@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
+import lance_ops.maintenance.cleanup.plan as cleanup_plan
 from lance_ops.errors import LanceOpsError, UnsupportedError
 from lance_ops.index.coverage import coverage
 from tests.support.partitioned import partition
@@ -197,6 +198,48 @@ def test_a_row_map_that_cannot_be_read_leaves_all_to_scans(uri: Path, damage: st
     lo.delete(uri, "i = 91")
     path.write_bytes(data)
     check(uri)
+
+
+def test_a_cleanup_removes_the_row_maps_that_no_kept_version_names(uri: Path) -> None:
+    first, second = partition(uri, [2, 0, 1], 3), None
+    lo.create_tag(uri, "named", lo.dataset(uri).version)
+    lo.optimize_indices(uri, rebuild=True)
+    second = partition(uri, sorted(item.id for item in lo.dataset(uri).fragments), 2, seed=5)
+    strange = uri / "_fri" / "notes.txt"
+    strange.write_text("mine")
+    lo.cleanup(uri, retain_versions=1, delete_unverified=True)
+    assert first.exists()
+    assert second.exists()
+    check(uri)
+    lo.delete_tag(uri, "named")
+    lo.cleanup(uri, retain_versions=1)
+    assert not first.exists()
+    assert second.exists()
+    check(uri)
+    lo.optimize_indices(uri, rebuild=True)
+    plan = lo.cleanup(uri, retain_versions=1, dry_run=True)
+    assert {item.kind for item in plan.victims} >= {"row_map"}
+    lo.cleanup(uri, retain_versions=1)
+    assert [path.name for path in (uri / "_fri").rglob("*") if path.is_file()] == ["notes.txt"]
+    check(uri)
+
+
+def test_row_maps_stay_where_a_version_does_not_tell_which_it_needs(
+    uri: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = partition(uri, [2, 0, 1], 3)
+    lo.optimize_indices(uri, rebuild=True)
+    later = partition(uri, sorted(item.id for item in lo.dataset(uri).fragments), 2, seed=5)
+
+    def fail(bases: object, entries: object) -> None:
+        raise UnsupportedError("moved otherwise")
+
+    monkeypatch.setattr(cleanup_plan, "named_row_maps", fail)
+    plan = lo.cleanup(uri, retain_versions=1, delete_unverified=True, dry_run=True)
+    assert any("moved otherwise" in item.reason for item in plan.kept)
+    lo.cleanup(uri, retain_versions=1, delete_unverified=True)
+    assert path.exists()
+    assert later.exists()
 
 
 def test_row_maps_go_with_deep_clones_and_hinder_shallow_ones(uri: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Shallow clones: both libraries read and write them, and no cleanup of the source takes their files."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import DatasetExistsError, LanceOpsError, VersionNotFoundError
+from lance_ops.errors import DatasetExistsError, InvalidArgumentError, LanceOpsError, VersionNotFoundError
 from lance_ops.maintenance.metadata.clone import CLONE_TAG, pin_clone, shallow_clone
 from lance_ops.storage.memory import MemoryStore
 from lance_ops.table.history.tags import list_tags
@@ -184,3 +185,22 @@ def test_the_command(source: Path, tmp_path: Path) -> None:
         .to_table(columns=["x"])
         .equals(pa.table({"x": pa.array(expected(), pa.int64())}))
     )
+
+
+@pytest.mark.parametrize("folder", ["data", "_indices/x", "_fri", "tree", "_refs/tags/x", "_lance_ops"])
+@pytest.mark.parametrize("make", [lo.shallow_clone, lo.deep_clone])
+@pytest.mark.parametrize("by_link", [False, True])
+def test_a_clone_within_the_folders_of_its_source_is_refused(
+    tmp_path: Path, folder: str, make: Callable[[Path, Path], object], by_link: bool
+) -> None:
+    source = tmp_path / "source.lance"
+    lo.write_dataset(pa.table({"x": [1]}), source)
+    place = source / folder
+    if by_link:
+        (tmp_path / "link").symlink_to(source, target_is_directory=True)
+        place = tmp_path / "link" / folder
+    before = sorted(source.rglob("*"))
+    with pytest.raises(InvalidArgumentError, match="within the files of its source"):
+        make(source, place)
+    assert sorted(source.rglob("*")) == before
+    assert lo.dataset(source).tags == {}

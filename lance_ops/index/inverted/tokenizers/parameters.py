@@ -17,8 +17,10 @@ CODE = "code"
 BASE_TOKENIZERS = ("simple", "whitespace", "raw", "ngram", CODE)
 _CODE_FLAGS = ("split_identifiers", "split_on_numerics", "preserve_original", "index_operators")
 _MAX_NGRAM = 64
-_JSON_MODE, _ONE_DOCUMENT = "json_tokenizer_mode", "single_document"
+JSON_MODE, ONE_DOCUMENT = "json_tokenizer_mode", "single_document"
 """Newer releases of the peer can make several documents of a row."""
+_OF_A_BUILD = frozenset({"format_version", "memory_limit", "num_workers"})
+"""Parameters that say nothing about words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +181,11 @@ class TextParameters:
                 field="base_tokenizer",
                 hint=f"known: {known}; pylance can search and refresh the index",
             )
-        mode = dict(self.other).get(_JSON_MODE)
-        if mode not in (None, _ONE_DOCUMENT):
+        mode = dict(self.other).get(JSON_MODE)
+        if mode not in (None, ONE_DOCUMENT):
             raise UnsupportedError(
-                f"{_JSON_MODE} {mode!r} is not supported",
-                field=_JSON_MODE,
+                f"{JSON_MODE} {mode!r} is not supported",
+                field=JSON_MODE,
                 hint="pylance can search and refresh the index",
             )
         if self.lance_tokenizer not in (None, TEXT, JSON):
@@ -198,6 +200,20 @@ class TextParameters:
                 field="language",
                 hint=f"known: {', '.join(LANGUAGES)}",
             )
+
+    def require_no_others(self) -> None:
+        """Refuse texts that a later release cuts by a parameter of its own.
+
+        Raises:
+            UnsupportedError: Names the parameter.
+        """
+        for name, value in self.other:
+            if value not in (None, False) and name != JSON_MODE and name not in _OF_A_BUILD:
+                raise UnsupportedError(
+                    f"the parameter {name} = {value!r} of a full-text index is not known",
+                    field=name,
+                    hint="pylance can search and refresh the index",
+                )
 
 
 def text_parameters(given: Mapping[str, Any], tokenizer: str = TEXT) -> TextParameters:

@@ -197,6 +197,30 @@ class FragmentReuse:
         return moves
 
 
+def named_row_maps(bases: Bases, entries: Iterable[IndexMetadata]) -> list[tuple[int | None, str]]:
+    """Files of the partitions that the fragment reuse index of a version names, by base and path.
+
+    Raises:
+        LanceOpsError: That cannot be told.
+    """
+    found: list[tuple[int | None, str]] = []
+    for entry in entries:
+        if entry.name != FRAGMENT_REUSE_INDEX:
+            continue
+        try:
+            content = _Details.InlineContent.FromString(_content(bases, entry))
+            for transition in content.transitions:
+                kind = transition.WhichOneof("mapping")
+                if kind is None:
+                    raise UnsupportedError("a fragment reuse index moves rows in an unknown way")
+                if kind == "stable_partition":
+                    map_ = transition.stable_partition
+                    found.append((map_.base_id if map_.HasField("base_id") else None, _map_path(map_)))
+        except (DecodeError, ValueError) as error:
+            raise corrupt(f"its row maps cannot be told: {error}", bases.root.uri) from error
+    return found
+
+
 def read_fragment_reuse(bases: Bases, manifest: Manifest) -> FragmentReuse | None:
     """The fragment reuse index of a version; None when it has none. Whatever is wrong is its `problem`.
 
