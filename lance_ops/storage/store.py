@@ -12,8 +12,6 @@ from typing import Literal, Protocol, Self, TypeAlias, TypeGuard, runtime_checka
 
 import pyarrow as pa
 
-from lance_ops.storage.folder_watch import FolderWatch
-
 BytesLike: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 
 
@@ -203,9 +201,6 @@ class ListsNames(Store, Protocol):
 
     def info(self, path: str) -> ObjectInfo | None:
         """What a listing says of one file; None when it is not there."""
-
-    def watch_folder(self, folder: str) -> FolderWatch | None:
-        """Hear of what comes and goes in a folder; None where naming all that lies in it costs no more."""
 
 
 class Turn(Protocol):

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from lance_ops.errors import FileMissingError, PathEscapeError, PermissionDeniedError
 from lance_ops.storage.failures import translate_os_error
-from lance_ops.storage.folder_watch import FolderWatch, watch_folder
 from lance_ops.storage.local.atomic_file import AtomicFile
 from lance_ops.storage.local.mapping import map_whole
 from lance_ops.storage.local.ranged_read import read_at_once, read_copied, read_copy, read_mapped, stat_file
@@ -30,12 +29,6 @@ map. Somewhat above, it depends on how the system keeps the file; maps gain with
 """
 
 _COPY_BUFFER = 1 << 20
-
-_WATCHED_FROM = 16 << 10
-"""Bytes of a folder, 300 to 800 names by the file system, from which on watching it saves time.
-
-The queue of a watch is one of few that the system has for a user, so small folders are listed.
-"""
 
 
 class LocalStore:
@@ -224,15 +217,6 @@ class LocalStore:
         except OSError as error:
             raise translate_os_error(error, full, reading=True) from error
         return ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC), _mark(status))
-
-    def watch_folder(self, folder: str) -> FolderWatch | None:
-        """See `ListsNames.watch_folder`."""
-        full = join_uri(self._root, validate_folder(folder))
-        try:
-            # The size of a folder grows with the names in it, or did so once.
-            return watch_folder(full) if os.stat(full).st_size >= _WATCHED_FROM else None
-        except OSError:
-            return None
 
     def turn(self, folder: str) -> FolderTurn:
         """See `TakesTurns.turn`."""
