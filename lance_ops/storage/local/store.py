@@ -12,10 +12,10 @@ import pyarrow as pa
 from lance_ops.errors import FileMissingError, PathEscapeError, PermissionDeniedError
 from lance_ops.storage.failures import translate_os_error
 from lance_ops.storage.local.atomic_file import AtomicFile
+from lance_ops.storage.local.flush import PendingFlushes
 from lance_ops.storage.local.mapping import map_whole
 from lance_ops.storage.local.ranged_read import read_at_once, read_copied, read_copy, read_mapped, stat_file
 from lance_ops.storage.local.turn import FolderTurn
-from lance_ops.storage.local.unflushed import Unflushed
 from lance_ops.storage.options import boolean_option, text_options
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
 from lance_ops.storage.ranges import check_not_negative, resolve_range
@@ -46,7 +46,7 @@ class LocalStore:
         self._options = text_options(options)
         self._fsync = boolean_option(self._options, "fsync", default=True)
         self._memory_map = boolean_option(self._options, "memory_map", default=True)
-        self._unflushed = Unflushed() if self._fsync else None
+        self._pending = PendingFlushes() if self._fsync else None
 
     def __repr__(self) -> str:
         return f"LocalStore({self._root!r})"
@@ -162,18 +162,18 @@ class LocalStore:
         full = self._full(path)
         if durable == "never" and not if_absent and _overwrite(full, data):
             return
-        with AtomicFile(full, self._unflushed, if_absent=if_absent, durable=durable) as file:
+        with AtomicFile(full, self._pending, if_absent=if_absent, durable=durable) as file:
             file.write(data)
 
     def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
         """See `Store.open_writer`."""
-        return AtomicFile(self._full(path), self._unflushed, durable=durable)
+        return AtomicFile(self._full(path), self._pending, durable=durable)
 
     def copy(self, src: str, dst: str, *, if_absent: bool = False) -> None:
         """See `Store.copy`."""
         source, target = self._full(src), self._full(dst)
         stat_file(source)
-        with AtomicFile(target, self._unflushed, if_absent=if_absent) as file:
+        with AtomicFile(target, self._pending, if_absent=if_absent) as file:
             try:
                 with open(source, "rb") as original:
                     shutil.copyfileobj(original, file, _COPY_BUFFER)
@@ -297,8 +297,8 @@ class LocalStore:
                 continue
             except OSError as error:
                 raise translate_os_error(error, full, reading=False) from error
-            if self._unflushed is not None:
-                self._unflushed.forget(full)
+            if self._pending is not None:
+                self._pending.forget(full)
             folders.add(folder)
         for folder in folders:
             self._prune(folder)
