@@ -15,7 +15,6 @@ from lance_ops.storage.local.atomic_file import AtomicFile
 from lance_ops.storage.local.flush import PendingFlushes
 from lance_ops.storage.local.mapping import map_whole
 from lance_ops.storage.local.ranged_read import read_at_once, read_copied, read_copy, read_mapped, stat_file
-from lance_ops.storage.local.turn import FolderTurn
 from lance_ops.storage.options import boolean_option, text_options
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
 from lance_ops.storage.ranges import check_not_negative, resolve_range
@@ -217,10 +216,6 @@ class LocalStore:
         except OSError as error:
             raise translate_os_error(error, full, reading=True) from error
         return ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC), _mark(status))
-
-    def turn(self, folder: str) -> FolderTurn:
-        """See `TakesTurns.turn`."""
-        return FolderTurn(join_uri(self._root, validate_folder(folder)))
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """See `Store.list`.
