@@ -214,7 +214,7 @@ class Distant:
         self._inner = inner
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("map_file", "list_names", "watch_folder"):
+        if name in ("map_file", "list_names"):
             raise AttributeError(name)
         found = getattr(self._inner, name)
         if name == "child":

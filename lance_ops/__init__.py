@@ -78,7 +78,6 @@ if TYPE_CHECKING:
         migrate_manifest_paths,
     )
     from lance_ops.maintenance.metadata.result import MetadataResult
-    from lance_ops.maintenance.metadata.result import MetadataResult as CommitResult  # noqa: F401 - its former name
     from lance_ops.maintenance.metadata.truncate import TruncatePlan, truncate
     from lance_ops.maintenance.progress import ProgressEvent
     from lance_ops.maintenance.results import (
@@ -395,11 +394,6 @@ _accelerators.name_accelerators(_accelerators.Accelerators(_index_pruner, _index
 
 
 def __getattr__(name: str) -> Any:
-    if name == "CommitResult":
-        from lance_ops.deprecation import warn_renamed
-
-        warn_renamed("lance_ops.CommitResult", "lance_ops.MetadataResult")
-        name = "MetadataResult"
     if name in _MODULES:
         return import_module(f"lance_ops.{name}")
     home = _HOMES.get(name)

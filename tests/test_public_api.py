@@ -132,18 +132,6 @@ def test_an_option_that_does_not_exist_is_named(table):
             read(batchsize=3)
 
 
-def test_former_names_work_and_say_the_new_one(table):
-    dataset = lo.dataset(table)
-    with pytest.warns(DeprecationWarning, match="Dataset.scanner"):
-        assert dataset.scan(["id"], limit=1).to_table().num_rows == 1
-    with pytest.warns(DeprecationWarning, match="Dataset.checkout_version"):
-        assert dataset.checkout(1).version == 1
-    with pytest.warns(DeprecationWarning, match="MetadataResult"):
-        assert lo.CommitResult is lo.MetadataResult
-    with pytest.warns(DeprecationWarning, match="batch_size"):
-        assert [batch.num_rows for batch in dataset.to_batches(batch_rows=1)] == [1, 1]
-
-
 def test_numbers_of_numpy_are_numbers(table):
     found = lo.dataset(table, 1).to_table(limit=np.int64(1), offset=np.uint8(1))
     assert found["id"].to_pylist() == [2]

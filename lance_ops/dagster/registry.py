@@ -5,7 +5,7 @@ reference here as sensors, jobs and checks have: with policy, storage options an
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import dagster as dg
@@ -41,11 +41,6 @@ class DatasetRegistry:
         """Return the declared dataset of a name, if it lies where the caller says."""
         ref = self.refs.get(name)
         return ref if ref is not None and place_of(ref.uri) == place_of(uri) else None
-
-    def owners_of(self, name: str) -> Sequence[str]:
-        """Return the owners of a dataset, as declared; none when it is not known."""
-        ref = self.refs.get(name)
-        return () if ref is None else tuple(ref.owners)
 
 
 REGISTRY = DatasetRegistry()

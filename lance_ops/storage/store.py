@@ -12,8 +12,6 @@ from typing import Literal, Protocol, Self, TypeAlias, TypeGuard, runtime_checka
 
 import pyarrow as pa
 
-from lance_ops.storage.folder_watch import FolderWatch
-
 BytesLike: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 
 
@@ -204,30 +202,6 @@ class ListsNames(Store, Protocol):
     def info(self, path: str) -> ObjectInfo | None:
         """What a listing says of one file; None when it is not there."""
 
-    def watch_folder(self, folder: str) -> FolderWatch | None:
-        """Hear of what comes and goes in a folder; None where naming all that lies in it costs no more."""
-
-
-class Turn(Protocol):
-    """The turn of one writer among those who ask for it: advice that proves nothing."""
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it is this writer's turn."""
-
-    def wait(self, seconds: float) -> bool:
-        """Wait until it is, at most so long, and say whether it is."""
-
-    def end(self) -> None:
-        """Let the next writer go on."""
-
-
-class TakesTurns(Store, Protocol):
-    """A store whose writers can queue, and that ends the turn of one that died."""
-
-    def turn(self, folder: str) -> Turn:
-        """The turn of a writer in a folder, which is to be waited for."""
-
 
 # Asked for each dataset and file that is opened, where `isinstance` with a protocol takes too long.
 
@@ -264,8 +238,3 @@ def leads_out(store: Store, folder: str) -> bool:
 def lists_names(store: Store) -> TypeGuard[ListsNames]:
     """Whether a store is a `ListsNames`."""
     return hasattr(store, "list_names")
-
-
-def takes_turns(store: Store) -> TypeGuard[TakesTurns]:
-    """Whether a store is a `TakesTurns`."""
-    return hasattr(store, "turn")

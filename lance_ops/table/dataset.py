@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from lance_ops.deprecation import warn_renamed
 from lance_ops.errors import InvalidArgumentError, NotFoundError
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.storage import Store, is_store, open_store
@@ -180,11 +179,6 @@ class Dataset(Readable):
         """
         root = self.root if isinstance(version, str | tuple) else self._root
         return self._at(*find_version(self.store, root or self.store, version), root)
-
-    def checkout(self, version: VersionSpec) -> "Dataset":
-        """The former name of `checkout_version`."""
-        warn_renamed("Dataset.checkout", "Dataset.checkout_version")
-        return self.checkout_version(version)
 
     def latest(self) -> "Dataset":
         """The newest version of this branch; itself when that is what it is."""

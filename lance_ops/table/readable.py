@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.deprecation import warn_renamed
 from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.extras import require_extra
 from lance_ops.file.schema.model import Schema
@@ -60,11 +59,6 @@ class _Filters:
 
 _filters_of = SchemaCache(_Filters, 16)
 """Of datasets of whatever version: those who ask the same thing again mostly ask another one."""
-
-
-class _ScanArguments(ScanOptions, total=False):
-    limit: int | None
-    offset: int | None
 
 
 class Readable(Snapshot):
@@ -131,7 +125,6 @@ class Readable(Snapshot):
         use_scalar_index: bool = True,
         pruners: Sequence[Pruner] | None = None,
         threads: int | None = None,
-        batch_rows: int | None = None,
     ) -> Scan:
         """Prepare a scan; nothing but metadata (and indices) is read yet.
 
@@ -158,7 +151,6 @@ class Readable(Snapshot):
             pruners: What narrows the scan; those of the dataset, its indices as a rule, when None.
             threads: Threads that read ahead, each holding some 32 MB of files and what is unpacked of them;
                 1 reads when rows are asked for.
-            batch_rows: The former name of `batch_size`.
 
         Raises:
             InvalidArgumentError: An unknown column or fragment, or a number that makes no sense.
@@ -172,12 +164,9 @@ class Readable(Snapshot):
                 columns, scores, [ROW_ID] * with_row_id + [ROW_ADDRESS] * with_row_address
             )
             columns = computed.sources
-        if batch_rows is not None:
-            warn_renamed("batch_rows", "batch_size")
         if filter is not None:
             check_type(filter, (str, Expression), "an SQL condition", field="filter")
-        sizes = [size for size in (batch_size, batch_rows) if size is not None]
-        batch_rows = sizes[0] if sizes else BATCH_ROWS
+        batch_rows = BATCH_ROWS if batch_size is None else batch_size
         if pruners is None and not use_scalar_index:
             pruners = ()
         if nearest is not None or full_text_query is not None:
@@ -243,16 +232,6 @@ class Readable(Snapshot):
             plan = self._kept_plans.get((projection, expression, *prunings), make)
         scan = Scan(self, plan, batch_rows=batch_rows, threads=THREADS if threads is None else threads)
         return scan if computed is None else ComputedScan(scan, computed)
-
-    def scan(
-        self,
-        columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
-        **options: Unpack[_ScanArguments],
-    ) -> Scan:
-        """The former name of `scanner`."""
-        warn_renamed("Dataset.scan", "Dataset.scanner")
-        return self.scanner(columns, filter, **options)
 
     def to_table(
         self,

@@ -56,7 +56,6 @@ def test_an_io_manager_sees_the_policy_and_the_options_of_the_declared_dataset(t
     assert verdict.startswith("due: compact: 3 small fragments (limit 1)")
     assert seen
     assert all(options == {"fsync": "false"} for options in seen)
-    assert REGISTRY.owners_of("v") == ("team:search",)
     assert REGISTRY.find("v", str(tmp_path / "elsewhere.lance")) is None
 
 

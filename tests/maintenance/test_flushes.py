@@ -1,6 +1,5 @@
-"""How often an operation has the disk flush something, and how often it waits for that, on local files."""
+"""How often an operation flushes something to the disk, on local files."""
 
-import pickle
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.maintenance.unflushed import UnflushedDataset
 from lance_ops.table.commit.jobs.job_record import note_of_file
 from tests.support.flushes import FlushSeam
 
@@ -20,18 +18,16 @@ def rows(*values: int) -> pa.Table:
 
 
 class Flushes:
-    """Counts what is brought to the disk, and how often somebody waits for that."""
+    """Counts what is flushed to the disk."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = 0
-        self.waits = 0
         self._lock = threading.Lock()
-        FlushSeam(monkeypatch, asked=self._count)
+        FlushSeam(monkeypatch, after=self._count)
 
-    def _count(self, together: int) -> None:
+    def _count(self, path: str) -> None:
         with self._lock:
-            self.calls += together
-            self.waits += 1
+            self.calls += 1
 
 
 @pytest.fixture
@@ -44,54 +40,52 @@ def uri(tmp_path) -> str:
     return made
 
 
-# Operation; calls, and those among them that are waited for one after another.
-BOUNDS: dict[str, tuple[Callable[[str], object], tuple[int, int]]] = {
+# Operation, and its flushes.
+BOUNDS: dict[str, tuple[Callable[[str], object], int]] = {
     # Data, transaction, their two folders; the manifest and its folder.
-    "append": (lambda uri: lo.append(uri, rows(1)), (6, 2)),
-    "append of four files": (lambda uri: lo.append(uri, rows(1, 2, 3, 4), max_rows_per_file=1), (9, 2)),
+    "append": (lambda uri: lo.append(uri, rows(1)), 6),
+    "append of four files": (lambda uri: lo.append(uri, rows(1, 2, 3, 4), max_rows_per_file=1), 9),
     # Its note is empty: the folder is all there is to flush.
-    "append under a job key": (lambda uri: lo.append(uri, rows(1), job_key="new"), (7, 2)),
-    "overwrite": (lambda uri: lo.write_dataset(rows(1), uri, mode="overwrite"), (6, 2)),
-    "delete in four fragments": (lambda uri: lo.delete(uri, "x % 10 = 1"), (9, 2)),
+    "append under a job key": (lambda uri: lo.append(uri, rows(1), job_key="new"), 7),
+    "overwrite": (lambda uri: lo.write_dataset(rows(1), uri, mode="overwrite"), 6),
+    "delete in four fragments": (lambda uri: lo.delete(uri, "x % 10 = 1"), 9),
     "delete in four fragments under a job key": (
         lambda uri: lo.delete(uri, "x % 10 = 1", job_key="new"),
-        (10, 2),
+        10,
     ),
-    "replacement": (lambda uri: lo.replace_where(uri, rows(1), "x = 1"), (8, 2)),
-    # Pages, their lookup, transaction and four folders, of which two are new; the manifest and its folder.
-    "new index": (lambda uri: lo.create_index(uri, "x"), (9, 2)),
-    "setting": (lambda uri: lo.update_config(uri, {"a": "b"}), (4, 2)),
+    "replacement": (lambda uri: lo.replace_where(uri, rows(1), "x = 1"), 8),
+    # Pages, their lookup, each with their folder; two folders above that are new; transaction, manifest.
+    "new index": (lambda uri: lo.create_index(uri, "x"), 10),
+    "setting": (lambda uri: lo.update_config(uri, {"a": "b"}), 4),
 }
 
 
 @pytest.mark.parametrize("name", BOUNDS)
-def test_an_operation_waits_for_the_disk_twice(uri, monkeypatch, name):
-    operation, bounds = BOUNDS[name]
+def test_an_operation_flushes_each_file_and_folder_once(uri, monkeypatch, name):
+    operation, bound = BOUNDS[name]
     flushes = Flushes(monkeypatch)
     operation(uri)
-    assert (flushes.calls, flushes.waits) == bounds
+    assert flushes.calls == bound
 
 
-def test_the_first_commit_of_a_table_waits_twice(tmp_path, monkeypatch):
+def test_the_first_commit_of_a_table_flushes_the_folders_above_it(tmp_path, monkeypatch):
     flushes = Flushes(monkeypatch)
     lo.append(str(tmp_path / "t.lance"), rows(1))
     # The folder above and that of the table, too.
-    assert (flushes.calls, flushes.waits) == (8, 2)
+    assert flushes.calls == 8
 
 
 @pytest.mark.parametrize(
-    ("may_be_of_a_job", "bounds"),
+    ("may_be_of_a_job", "bound"),
     [
         # Beyond what later ones need: the segment, and the folders down to it.
-        (False, (12, 2)),
+        (False, 12),
         # One name of a transaction in sixteen is one that a job may have: then the segment has
         # a note of it, and may not be torn.
-        (True, (13, 4)),
+        (True, 13),
     ],
 )
-def test_the_first_job_key_of_a_table_costs_its_folders_and_no_wait(
-    tmp_path, monkeypatch, may_be_of_a_job, bounds
-):
+def test_the_first_job_key_of_a_table_flushes_its_folders(tmp_path, monkeypatch, may_be_of_a_job, bound):
     for number in count():
         uri = str(tmp_path / f"{number}.lance")
         lo.append(uri, rows(1))
@@ -100,37 +94,4 @@ def test_the_first_job_key_of_a_table_costs_its_folders_and_no_wait(
             break
     flushes = Flushes(monkeypatch)
     lo.append(uri, rows(2), job_key="first")
-    assert (flushes.calls, flushes.waits) == bounds
-
-
-def test_the_upkeep_of_indices_waits_twice_however_many_there_are(uri, monkeypatch):
-    for kind in ("BTREE", "ZONEMAP"):
-        lo.create_index(uri, "x", kind, name=kind)
-    lo.append(uri, rows(7))
-    flushes = Flushes(monkeypatch)
-    done = lo.optimize_indices(uri)
-    assert (done.segments_added, flushes.waits) == (2, 2)
-
-
-@pytest.mark.parametrize("deferred", [False, True])
-def test_a_compaction_waits_no_longer_for_many_indices_than_for_one(tmp_path, monkeypatch, deferred):
-    waits = []
-    for kinds in (["BTREE"], ["BTREE", "BITMAP", "BLOOMFILTER", "ZONEMAP"]):
-        uri = str(tmp_path / f"{len(kinds)}.lance")
-        lo.append(uri, rows(*range(40)), max_rows_per_file=10)
-        for kind in kinds:
-            lo.create_index(uri, "x", kind, name=kind)
-        with monkeypatch.context() as patch:
-            flushes = Flushes(patch)
-            done = lo.compact(uri, defer_index_remap=deferred)
-        assert done.remaps_deferred + done.indices_remapped == len(kinds)
-        waits.append(flushes.waits)
-    assert waits[0] == waits[1]
-
-
-def test_a_build_on_other_machines_waits_for_its_files(uri):
-    """What is written there nobody could flush here."""
-    dataset = UnflushedDataset(lo.dataset(uri))
-    elsewhere = pickle.loads(pickle.dumps(dataset))
-    assert type(elsewhere) is lo.Dataset
-    assert type(elsewhere.store) is type(lo.dataset(uri).store)
+    assert flushes.calls == bound

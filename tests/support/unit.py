@@ -69,7 +69,7 @@ NOT_UNIT = (
     "tests/table/commit/test_race.py",
     "tests/table/commit/test_requests.py",
     "tests/table/manifest/test_absurd_numbers.py",
-    "tests/table/manifest/test_newest_watched.py",
+    "tests/table/manifest/test_newest.py",
     "tests/table/scan/test_memory.py",
     "tests/table/scan/test_small_fragments.py",
     "tests/test_checkout.py",

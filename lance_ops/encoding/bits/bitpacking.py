@@ -203,18 +203,6 @@ def unpack_parts(parts: ChunkBuffer, counts: npt.NDArray[np.int64], width: int, 
     return joined
 
 
-def bit_widths(values: Words) -> npt.NDArray[np.int64]:
-    """Bits that each of some unsigned integers takes, 0 for zero."""
-    rest = values.astype(np.uint64)
-    widths = np.zeros(len(values), dtype=np.int64)
-    for step in (32, 16, 8, 4, 2, 1):
-        high = rest >> np.uint64(step) != 0
-        widths[high] += step
-        rest = np.where(high, rest >> np.uint64(step), rest)
-    widths += rest != 0
-    return widths
-
-
 def block_widths(values: Words) -> npt.NDArray[np.int64]:
     """Bits that the largest value of each block of 1024 takes.
 
@@ -230,16 +218,6 @@ def block_widths(values: Words) -> npt.NDArray[np.int64]:
     if full < len(found):
         found[full] = int(np.bitwise_or.reduce(values[full * BLOCK :])).bit_length()
     return found
-
-
-def inline_bytes(values: Words) -> int:
-    """What `pack_inline` would take.
-
-    Args:
-        values: Unsigned integers of 8, 16, 32 or 64 bits.
-    """
-    widths = block_widths(values)
-    return int(widths.sum()) * (BLOCK // 8) + len(widths) * values.dtype.itemsize
 
 
 def pack_inline(values: Words, widths: npt.NDArray[np.int64] | None = None) -> ChunkBuffer:

@@ -127,8 +127,3 @@ def encode_run_blocks(values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -
     copy_parts(run_values, data, starts + _SIZE_BYTES)
     copy_parts(run_lengths, data, starts + _SIZE_BYTES + run_values.sizes)
     return ChunkBuffer(data, starts, sizes)
-
-
-def encode_run_block(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Keep each value once for each run; see `encode_run_blocks`."""
-    return encode_run_blocks(values, np.array([len(values)], dtype=np.int64)).data

@@ -13,7 +13,6 @@ from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 
 SUFFIX = ".lance"
 _HIDDEN = ("_", ".")
-_OF_A_DATASET = frozenset({VERSIONS_DIRECTORY, "data"})
 
 
 def walk(

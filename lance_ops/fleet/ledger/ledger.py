@@ -62,8 +62,6 @@ _MOST_FRAGMENTS = 24
 _MOST_VERSIONS = 60
 _KEEP_VERSIONS = timedelta(hours=1)
 
-BROKEN_OFF = "broken off"
-
 
 @dataclass(frozen=True, slots=True)
 class FleetLedger:

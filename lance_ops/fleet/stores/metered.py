@@ -22,7 +22,6 @@ from lance_ops.storage import (
     lists_names,
     maps_files,
 )
-from lance_ops.storage.folder_watch import FolderWatch
 from lance_ops.storage.fork_safe import new_lock
 
 _PAGE = 1000
@@ -214,11 +213,6 @@ class _MappedStore(MeteredStore):
     def leads_out(self, folder: str) -> bool:
         """See `leads_out`."""
         return leads_out(self.inner, folder)
-
-    def watch_folder(self, folder: str) -> FolderWatch | None:
-        """See `ListsNames.watch_folder`."""
-        assert lists_names(self.inner)
-        return self.inner.watch_folder(folder)
 
 
 def meter(store: Store, rate: Rate | None = None) -> MeteredStore:

@@ -16,10 +16,8 @@ from lance_ops.maintenance.compact.plan import followers_of
 from lance_ops.maintenance.compact.rewrite import RewriteResult
 from lance_ops.maintenance.engine import CommitOptions, remove_orphans
 from lance_ops.maintenance.jobs.folder import JobFolder
-from lance_ops.maintenance.runner import Runner
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.maintenance.text import ids_text
-from lance_ops.maintenance.unflushed import unflushed
 from lance_ops.maintenance.versions_made import commit
 from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.dataset import Dataset
@@ -159,7 +157,6 @@ def commit_rewrites(
     read: Dataset | None = None,
     job: JobFolder | None = None,
     job_is_new: bool = False,
-    runner: Runner | None = None,
 ) -> CommittedRewrites:
     """Swap old fragments for new ones in one Rewrite, with every covering index moved along or deferred.
 
@@ -178,7 +175,6 @@ def commit_rewrites(
         read: The version that the groups were read from, if it is not that one.
         job: Where the results are recorded, if they are: other runs of the job may commit them, too.
         job_is_new: Whether the job was done before is not asked again.
-        runner: Behind `run`. What it writes in this process is flushed with the commit.
 
     Raises:
         JobCancelledError: the job was ended.
@@ -205,10 +201,6 @@ def commit_rewrites(
     names = options.job_key if job is None else work_key(job.mark)
     # So that another run of the job knows what it finds committed of their results.
     work = {} if job is None else {JOB_WORK: f"{job.mark}/{job.incarnation}"}
-    # What waits to be flushed waits in the store that commits.
-    beside = dataset
-    if runner is not None and dataset.store is source.store:
-        beside = unflushed(dataset, runner, options.committer)
     try:
         if routes:
             if reservation is not None:
@@ -219,10 +211,10 @@ def commit_rewrites(
             noted = notes_by_watch(
                 ([fragment.id for fragment in result.new_fragments], result.noted) for result in results
             )
-            tasks = follow_tasks(beside, moves, groups, routes, names, noted)
+            tasks = follow_tasks(dataset, moves, groups, routes, names, noted)
             followed = run(follow, tasks, "moving indices along") if tasks else []
             base = dataset if reservation is None else reservation.commit.dataset
-            reuse = defer_remap(beside, moves, routes, base.version, names)
+            reuse = defer_remap(dataset, moves, routes, base.version, names)
             index_seconds = time.perf_counter() - started
         operation = Rewrite(
             tuple(RewriteGroup(tuple(old), new) for old, new in groups),

@@ -131,7 +131,6 @@ class RoundCommitter:
                     read=None if current.planned.version == self.so_far.head.version else current.planned,
                     job=self.job,
                     job_is_new=self.so_far.is_unproven,
-                    runner=self.run.runner,
                 )
             finally:
                 if reservation is not None and not _is_proven(reservation):

@@ -33,7 +33,6 @@ from lance_ops.maintenance.index.reuse_trim import SegmentNeeds
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import remove_files, run_tasks
-from lance_ops.maintenance.unflushed import unflushed
 from lance_ops.maintenance.vanished import reading
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.feature_flags import uses_tagged_reuse
@@ -311,7 +310,7 @@ def _is_of_one_index(cause: BaseException | None) -> bool:
 
 def _build(attempt: Attempt, plan: SegmentPlan, segment_id: uuid.UUID, rows_per_task: int) -> IndexMetadata:
     run = attempt.run
-    dataset = unflushed(attempt.dataset, run.runner, run.commits.committer)
+    dataset = attempt.dataset
     if plan.catches_up:
         return catch_up(dataset, plan.merged[0], segment_id)
 

@@ -19,7 +19,7 @@ import pyarrow.types as pat
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.filter import parse_value
-from lance_ops.filter.expression import Coerce, Column, Expression, Literal
+from lance_ops.filter.expression import Column, Expression, Literal
 from lance_ops.filter.predicates import And, Comparison, InList, IsNull, IsTruth, Like, Not, Or
 from lance_ops.filter.types.coercion import is_text
 from lance_ops.spark.local_time import has_zone, is_utc, session_zone
@@ -207,13 +207,6 @@ def _has_known_types(expression: Expression, utc: bool) -> bool:
         case Column(_, kind) | Literal(_, kind):
             return bool(pat.is_boolean(kind))
     return False
-
-
-def _without_widening(side: Expression) -> Expression:
-    """The operand of a conversion between integers, which Spark makes as well."""
-    if not isinstance(side, Coerce) or not (pat.is_integer(side.type) and pat.is_integer(side.operand.type)):
-        return side
-    return side.operand
 
 
 def _is_known(kind: pa.DataType, utc: bool) -> bool:

@@ -1,6 +1,6 @@
 """One local file that appears whole and durable, or not at all.
 
-The bytes go to a temporary file in the same folder, are flushed to the disk with whatever waits for that, and
+The bytes go to a temporary file in the same folder, are flushed to the disk with all pending flushes, and
 only then get their name: by `rename` when they may replace, by `link` when they must not (link fails if the
 name is taken, which makes a commit by put-if-absent safe). The folder is flushed last, for the name is there.
 """
@@ -17,8 +17,7 @@ from io import FileIO
 from lance_ops.errors import StorageError
 from lance_ops.storage.closing import ClosingWriter
 from lance_ops.storage.failures import translate_os_error
-from lance_ops.storage.local.unflushed import Unflushed, flush_data, flush_folder
-from lance_ops.storage.local.writeback import start_writeback
+from lance_ops.storage.local.flush import PendingFlushes, flush_data, flush_folder
 from lance_ops.storage.paths import temporary_name
 from lance_ops.storage.range_copy import COPY_BUFFER, HasLocalFiles, copy_between_files, copy_by_reading
 from lance_ops.storage.store import BytesLike, Durability, Store
@@ -35,13 +34,6 @@ _PARENT_ATTEMPTS = 10
 _NO_HARD_LINKS = frozenset(
     {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL}
 )
-# Files of this size are flushed in the background when the flush may wait.
-_AT_ONCE = 64 << 10
-# Bytes after which the disk starts to write what will be flushed at the end.
-_STARTED = 512 << 10
-# The disk writes the first piece while the next is copied to the system. Pieces grow, so that it begins soon
-# and is not asked often.
-_PIECE, _LARGEST_PIECE = 512 << 10, 4 << 20
 
 _NOTHING = memoryview(b"")
 
@@ -62,7 +54,7 @@ class AtomicFile(ClosingWriter):
 
     Args:
         full: Absolute path that the file will get.
-        unflushed: Of the store; None where nothing is flushed, and a power cut may lose or tear the file.
+        pending: Flushes of the store; None to flush nothing: a power cut may lose or tear the file.
         if_absent: Fail on `close` if the path is taken, rather than replace.
         durable: When to flush.
     """
@@ -70,23 +62,21 @@ class AtomicFile(ClosingWriter):
     def __init__(
         self,
         full: str,
-        unflushed: Unflushed | None,
+        pending: PendingFlushes | None,
         *,
         if_absent: bool = False,
         durable: Durability = "now",
     ) -> None:
         self._full = full
         self._folder = os.path.dirname(full)
-        self._unflushed = unflushed
+        self._pending = pending
         self._if_absent = if_absent
-        self._durable: Durability = "never" if unflushed is None else durable
+        self._durable: Durability = "never" if pending is None else durable
         self._written = 0
         # Small pieces that wait to be written together.
         self._gathered: list[bytes] = []
         self._gathered_size = 0
         self._reserves = True
-        # How far the disk was told to write.
-        self._started = 0
         self._copying: memoryview | None = None
         self._temporary = f"{self._folder}/{temporary_name(full)}"
         try:
@@ -174,7 +164,7 @@ class AtomicFile(ClosingWriter):
             except FileNotFoundError:
                 # Another process may prune this folder or one above it while it is empty: hence the attempts.
                 with contextlib.suppress(FileNotFoundError):
-                    _create_folder(self._folder, self._unflushed)
+                    _create_folder(self._folder, self._pending)
         return open(self._temporary, "xb", buffering=0)
 
     def _write_out(self, data: memoryview = _NOTHING) -> None:
@@ -185,19 +175,10 @@ class AtomicFile(ClosingWriter):
         rest = memoryview(b"".join(self._gathered)), data
         self._gathered, self._gathered_size = [], 0
         while position < self._written:
-            piece = min(max(_PIECE, position), _LARGEST_PIECE)
-            count = os.writev(self._file.fileno(), (rest[0], rest[1][:piece]))
+            count = os.writev(self._file.fileno(), rest)
             position += count
             first = min(count, rest[0].nbytes)
             rest = rest[0][first:], rest[1][count - first :]
-            self._start_flushing(position)
-
-    def _start_flushing(self, position: int) -> None:
-        """Have the disk write while the next bytes are made, so that the flush at the end has less to do."""
-        size = position - self._started
-        if self._durable != "never" and size >= _STARTED:
-            start_writeback(self._file.fileno(), self._started, size)
-            self._started = position
 
     def _make_room(self, size: int, position: int | None = None) -> None:
         if size >= _RESERVED and self._reserves:
@@ -209,24 +190,24 @@ class AtomicFile(ClosingWriter):
         if os.fstat(self._file.fileno()).st_size != self._written:
             # Whoever closes a file after a write that failed.
             raise OSError(errno.EIO, "not everything was written")
-        unflushed = self._unflushed
-        if unflushed is not None and self._durable == "now":
-            unflushed.flush(self._file.fileno())
+        pending = self._pending
+        if pending is not None and self._durable == "now":
+            pending.finish(self._file.fileno())
         if self._if_absent:
             self._link()
             os.unlink(self._temporary)
         else:
             os.replace(self._temporary, self._full)
         self._is_named = True
-        if unflushed is not None and self._durable == "now":
+        if pending is not None and self._durable == "now":
             flush_folder(self._folder)
-        elif unflushed is not None and self._durable == "later":
-            unflushed.add_folder(self._folder)
+        elif pending is not None and self._durable == "later":
+            pending.add_folder(self._folder)
             if self._written:
-                unflushed.add_file(self._full, self._file.fileno(), at_once=self._written >= _AT_ONCE)
+                pending.add_file(self._full, self._file.fileno())
             else:
-                # It is nothing but its name; that of a lost file it takes the place of.
-                unflushed.forget(self._full)
+                # An empty file is nothing but its name, and may replace one that was lost.
+                pending.forget(self._full)
 
     def _link(self) -> None:
         try:
@@ -259,14 +240,14 @@ def _reserve(descriptor: int, position: int, size: int) -> bool:
     return _fallocate is not None and _fallocate(descriptor, _KEEP_SIZE, position, size) == 0
 
 
-def _create_folder(folder: str, unflushed: Unflushed | None) -> None:
+def _create_folder(folder: str, pending: PendingFlushes | None) -> None:
     parent = os.path.dirname(folder)
     try:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder)
     except FileNotFoundError:
-        _create_folder(parent, unflushed)
+        _create_folder(parent, pending)
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder)
-    if unflushed is not None:
-        unflushed.add_folder(parent)
+    if pending is not None:
+        pending.add_folder(parent)

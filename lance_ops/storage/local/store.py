@@ -11,12 +11,10 @@ import pyarrow as pa
 
 from lance_ops.errors import FileMissingError, PathEscapeError, PermissionDeniedError
 from lance_ops.storage.failures import translate_os_error
-from lance_ops.storage.folder_watch import FolderWatch, watch_folder
 from lance_ops.storage.local.atomic_file import AtomicFile
+from lance_ops.storage.local.flush import PendingFlushes
 from lance_ops.storage.local.mapping import map_whole
 from lance_ops.storage.local.ranged_read import read_at_once, read_copied, read_copy, read_mapped, stat_file
-from lance_ops.storage.local.turn import FolderTurn
-from lance_ops.storage.local.unflushed import Unflushed
 from lance_ops.storage.options import boolean_option, text_options
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
 from lance_ops.storage.ranges import check_not_negative, resolve_range
@@ -30,12 +28,6 @@ map. Somewhat above, it depends on how the system keeps the file; maps gain with
 """
 
 _COPY_BUFFER = 1 << 20
-
-_WATCHED_FROM = 16 << 10
-"""Bytes of a folder, 300 to 800 names by the file system, from which on watching it saves time.
-
-The queue of a watch is one of few that the system has for a user, so small folders are listed.
-"""
 
 
 class LocalStore:
@@ -53,7 +45,7 @@ class LocalStore:
         self._options = text_options(options)
         self._fsync = boolean_option(self._options, "fsync", default=True)
         self._memory_map = boolean_option(self._options, "memory_map", default=True)
-        self._unflushed = Unflushed() if self._fsync else None
+        self._pending = PendingFlushes() if self._fsync else None
 
     def __repr__(self) -> str:
         return f"LocalStore({self._root!r})"
@@ -169,18 +161,18 @@ class LocalStore:
         full = self._full(path)
         if durable == "never" and not if_absent and _overwrite(full, data):
             return
-        with AtomicFile(full, self._unflushed, if_absent=if_absent, durable=durable) as file:
+        with AtomicFile(full, self._pending, if_absent=if_absent, durable=durable) as file:
             file.write(data)
 
     def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
         """See `Store.open_writer`."""
-        return AtomicFile(self._full(path), self._unflushed, durable=durable)
+        return AtomicFile(self._full(path), self._pending, durable=durable)
 
     def copy(self, src: str, dst: str, *, if_absent: bool = False) -> None:
         """See `Store.copy`."""
         source, target = self._full(src), self._full(dst)
         stat_file(source)
-        with AtomicFile(target, self._unflushed, if_absent=if_absent) as file:
+        with AtomicFile(target, self._pending, if_absent=if_absent) as file:
             try:
                 with open(source, "rb") as original:
                     shutil.copyfileobj(original, file, _COPY_BUFFER)
@@ -224,19 +216,6 @@ class LocalStore:
         except OSError as error:
             raise translate_os_error(error, full, reading=True) from error
         return ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC), _mark(status))
-
-    def watch_folder(self, folder: str) -> FolderWatch | None:
-        """See `ListsNames.watch_folder`."""
-        full = join_uri(self._root, validate_folder(folder))
-        try:
-            # The size of a folder grows with the names in it, or did so once.
-            return watch_folder(full) if os.stat(full).st_size >= _WATCHED_FROM else None
-        except OSError:
-            return None
-
-    def turn(self, folder: str) -> FolderTurn:
-        """See `TakesTurns.turn`."""
-        return FolderTurn(join_uri(self._root, validate_folder(folder)))
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """See `Store.list`.
@@ -313,8 +292,8 @@ class LocalStore:
                 continue
             except OSError as error:
                 raise translate_os_error(error, full, reading=False) from error
-            if self._unflushed is not None:
-                self._unflushed.forget(full)
+            if self._pending is not None:
+                self._pending.forget(full)
             folders.add(folder)
         for folder in folders:
             self._prune(folder)

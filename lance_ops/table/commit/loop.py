@@ -10,6 +10,7 @@ Source: format, "Committing Datasets"; architecture, "Life of a commit" and inva
 """
 
 import contextlib
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -46,7 +47,6 @@ from lance_ops.table.commit.renamed import follow_renaming
 from lance_ops.table.commit.restored import confirm_restored
 from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.commit.stamps import latest_credible
-from lance_ops.table.commit.turn import CommitTurn
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.data_version import with_data_transaction
 from lance_ops.table.history.pins import pinned
@@ -75,6 +75,10 @@ from lance_ops.table.transaction.transaction import (
     check_job_key,
     new_transaction,
 )
+
+# Seconds between two attempts: the limit doubles with each.
+_LONGEST_PAUSE = 0.5
+_SHORTEST_PAUSE = 0.01
 
 
 def commit(
@@ -266,9 +270,6 @@ class _Commit:
                 path=self.store.uri,
                 field="stable_row_ids",
             )
-        turn = CommitTurn(self.store)
-        self.held.callback(turn.end)
-        turn.begin()
         known = self._look(base)
         head, manifest = known or find_head(self.store, base, self.ours, check_base=True)
         # First of all: what a run before this one committed need not fit any more.
@@ -288,7 +289,7 @@ class _Commit:
         judged = (self.seen or base).version
         for attempt in range(1, max_attempts + 1):
             if attempt > 1:
-                turn.begin_again(attempt)
+                _pause(attempt)
                 # Once others were judged, the read version is known to be below them.
                 head, manifest = find_head(self.store, base, self.ours, check_base=not self.theirs)
             done_at = self.theirs.judge_since(self.ours, judged, head, manifest)
@@ -311,7 +312,6 @@ class _Commit:
             )
             encoded = encode_manifest(next_manifest)
             if publish(self.store, self.committer, location, encoded, final):
-                turn.end()
                 stands = follow_renaming(self.store, location, encoded)
                 if stands is None:
                     continue
@@ -402,3 +402,9 @@ class _Commit:
         )
         conflicts = tuple(committed.describe() for committed in self.theirs)
         return CommitResult(dataset, manifest.version, final, attempts, conflicts)
+
+
+def _pause(attempt: int) -> None:
+    """Wait before the next attempt, for a random time, so that writers spread."""
+    limit = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**attempt)
+    time.sleep(random.uniform(0.0, limit))  # noqa: S311 - no secret

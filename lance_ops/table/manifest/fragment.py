@@ -3,7 +3,7 @@
 Source: table.proto, messages DataFragment, DeletionFile, ExternalFile.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
@@ -285,8 +285,3 @@ def _sequence(present: Mapping[str, Any], name: str) -> RowSequence | None:
         return ExternalFile(external.path, external.offset, external.size)
     spilled: table_pb2.SpilledSequence | None = present.get(f"spilled_{name}")
     return None if spilled is None else SpilledSequence(unknown_bytes(spilled))
-
-
-def live_fragments(fragments: tuple[Fragment, ...]) -> Iterator[Fragment]:
-    """The fragments that still hold live rows."""
-    return (fragment for fragment in fragments if fragment.num_rows > 0)

@@ -25,7 +25,6 @@ from lance_ops.table.manifest.naming import (
     parse_manifest_name,
     staged_version,
 )
-from lance_ops.table.manifest.newest_watched import NewestVersion, newest_version
 
 HINT_PATH = f"{VERSIONS_DIRECTORY}/latest_version_hint.json"
 _LAST_V2_PATH = manifest_path(0, NamingScheme.V2)
@@ -113,7 +112,7 @@ def list_versions(store: Store) -> list[ManifestLocation]:
 
 
 def latest(store: Store) -> ManifestLocation:
-    """The newest version, by listing, or by what the kernel told of the folder since a listing.
+    """Return the newest version, by listing.
 
     The hint file is not asked: a writer may have died before it updated the hint, and when cleanup has
     removed the versions just after the hinted one, probing upwards from it would stop at an old version.
@@ -125,7 +124,7 @@ def latest(store: Store) -> ManifestLocation:
     # Before the listing: it may be out of date from then on.
     now = time.monotonic()
     if lists_names(store):
-        version, scheme, staged = newest_version(store, partial(_latest_of_names, store))
+        version, scheme, staged = _latest_of_names(store, store.list_names(VERSIONS_DIRECTORY))
         found = ManifestLocation(version, manifest_path(version, scheme), scheme=scheme, staged=staged)
     else:
         found = _latest_of_listing(store)
@@ -218,8 +217,11 @@ def _names_after(
             return
 
 
-def _latest_of_names(store: Store, names: list[str]) -> NewestVersion:
-    """The newest of all names; V2 names, which most of them are, are not looked at one by one."""
+def _latest_of_names(store: Store, names: list[str]) -> tuple[int, NamingScheme, str | None]:
+    """Return the newest version, its naming scheme, and the staged manifest of a later version, if any.
+
+    V2 names, which most of them are, are not parsed one by one.
+    """
     rest = [name for name in names if len(name) != _V2_LENGTH]
     others = [parse_manifest_name(name) for name in rest]
     old = [found[0] for found in others if found is not None and found[1] is NamingScheme.V1]

@@ -69,16 +69,6 @@ class WriterVersion:
     build_metadata: str | None = None
 
     @property
-    def semver(self) -> str:
-        """The version with its prerelease and build parts put back."""
-        text = self.version
-        if self.prerelease:
-            text += f"-{self.prerelease}"
-        if self.build_metadata:
-            text += f"+{self.build_metadata}"
-        return text
-
-    @property
     def miscounts(self) -> bool:
         """Whether row counts and index coverages that it recorded may be wrong: so before 0.8.15."""
         return self._is_before(_COUNTS_SINCE)
@@ -187,10 +177,6 @@ class Manifest:
     def fragment(self, fragment_id: int) -> Fragment | None:
         """The fragment of this id, or None."""
         return find_fragment(self.fragments, fragment_id)
-
-    def base_path(self, base_id: int) -> BasePath | None:
-        """The base path of this id, or None."""
-        return next((base for base in self.base_paths if base.id == base_id), None)
 
     def replace(self, **changes: object) -> "Manifest":
         """A copy with some attributes changed."""

@@ -114,11 +114,6 @@ class AddressMap:
         """Ids of the fragments that are replaced."""
         return frozenset(int(value) for value in self._old_ids)
 
-    @property
-    def new_fragment_ids(self) -> frozenset[int]:
-        """Ids of the fragments that replace them."""
-        return frozenset(fragment.id for group in self.groups for fragment in group.new_fragments)
-
     def map(self, addresses: npt.ArrayLike) -> tuple[Addresses, npt.NDArray[np.bool_]]:
         """New addresses, in the order of the old ones.
 

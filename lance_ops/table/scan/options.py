@@ -31,7 +31,6 @@ class ScanOptions(TypedDict, total=False):
         threads: Threads that read ahead, each holding some 32 MB of files and what is unpacked of them;
             1 reads when rows are asked for. As many as cores, four at most, when None. A search takes no
             notice.
-        batch_rows: The former name of `batch_size`.
     """
 
     with_row_id: bool
@@ -45,4 +44,3 @@ class ScanOptions(TypedDict, total=False):
     use_scalar_index: bool
     pruners: Sequence[Pruner] | None
     threads: int | None
-    batch_rows: int | None

@@ -4,7 +4,6 @@ import pytest
 from lance_ops.encoding.bits.rle import (
     count_runs,
     decode_runs,
-    encode_run_block,
     encode_run_blocks,
     encode_runs,
 )
@@ -63,7 +62,6 @@ def test_long_runs_are_several() -> None:
 def test_a_block_of_runs_begins_with_the_size_of_the_values() -> None:
     values = np.array([5, 5, 5, 6], "<u2")
     expected = (4).to_bytes(8, "little") + np.array([5, 6], "<u2").tobytes() + bytes([3, 1])
-    assert encode_run_block(values).tobytes() == expected
     blocks = encode_run_blocks(values, np.array([4, 2][:1]))
     assert [part.tobytes() for part in blocks.parts()] == [expected]
 

@@ -403,14 +403,13 @@ def test_options_that_make_no_sense_are_refused(uri, options, message):
 
 @pytest.mark.parametrize("count", [10, 100_000])
 @pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
-@pytest.mark.parametrize("together", [True, False])
-def test_a_version_appears_after_its_data_are_on_the_disk(tmp_path, monkeypatch, count, mode, together):
+def test_a_version_appears_after_its_data_are_on_the_disk(tmp_path, monkeypatch, count, mode):
     folder = tmp_path / "t.lance"
     if mode != "create":
         our_dataset(str(folder), [2])
     before, flushed, at_link = set(folder.rglob("*")), [], []
     link = os.link
-    FlushSeam(monkeypatch, after=flushed.append, together=together)
+    FlushSeam(monkeypatch, after=flushed.append)
     monkeypatch.setattr(os, "link", lambda source, target: (at_link.extend(flushed), link(source, target)))
     assert lo.write_dataset(rows(0, count), str(folder), mode=mode).rows_added == count
     new = [path for path in folder.rglob("*") if path not in before and path.is_file()]

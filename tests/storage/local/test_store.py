@@ -27,10 +27,9 @@ from lance_ops.errors import (
     StorageFullError,
 )
 from lance_ops.storage import is_temporary, open_store, range_copy
-from lance_ops.storage.local import atomic_file, kernel_flush, unflushed, writeback
+from lance_ops.storage.local import atomic_file, flush
 from lance_ops.storage.local import store as local
-from lance_ops.storage.local.kernel_flush import Request
-from tests.support.flushes import FlushSeam, path_of
+from tests.support.flushes import FlushSeam
 
 CONTENT = b"whole" * 1000
 
@@ -58,12 +57,12 @@ def run_python(code, *arguments, **options):
 @pytest.mark.parametrize(
     ("call", "step"),
     [
-        ("put if absent", "unflushed.flush_by_kernel"),
+        ("put if absent", "flush.flush_data"),
         ("put if absent", "os.link"),
         ("put if absent", "os.unlink"),
         ("put if absent", "atomic_file.flush_folder"),
         ("put", "os.replace"),
-        ("writer", "unflushed.flush_by_kernel"),
+        ("writer", "flush.flush_data"),
         ("writer", "os.replace"),
         ("copy", "os.link"),
     ],
@@ -74,10 +73,10 @@ def test_a_killed_process_leaves_the_file_absent_or_whole(tmp_path, call, step, 
     code = """
         import os, signal, sys
         from lance_ops.storage import open_store
-        from lance_ops.storage.local import atomic_file, unflushed
+        from lance_ops.storage.local import atomic_file, flush
         root, call, step, moment = sys.argv[1:]
         store = open_store(root)
-        owners = {"os": os, "atomic_file": atomic_file, "unflushed": unflushed}
+        owners = {"os": os, "atomic_file": atomic_file, "flush": flush}
         owner, name = owners[step.split(".")[0]], step.split(".")[1]
         original = getattr(owner, name)
         def killed(*arguments, **options):
@@ -161,8 +160,8 @@ def test_of_racing_processes_exactly_one_wins(tmp_path):
 # Durability
 
 
-@pytest.fixture(params=[True, False], ids=["together", "one by one"])
-def steps(monkeypatch, request):
+@pytest.fixture
+def steps(monkeypatch):
     """The system calls that matter for durability, in their order."""
     recorded = []
 
@@ -183,7 +182,7 @@ def steps(monkeypatch, request):
     def note(path):
         recorded.append(("flush folder" if os.path.isdir(path) else "flush", short(path)))
 
-    FlushSeam(monkeypatch, after=note, together=request.param)
+    FlushSeam(monkeypatch, after=note)
     record(os, "link", lambda source, target: ("link", short(target)))
     record(os, "replace", lambda source, target: ("replace", short(target)))
     record(os, "mkdir", lambda folder: ("mkdir", short(folder)))
@@ -227,12 +226,9 @@ def test_what_may_wait_is_flushed_before_the_next_durable_name(tmp_path, steps):
     store.put("a/first", b"1", durable="later")
     store.put("a/second", b"2", durable="later")
     store.put("a/hint", b"3", durable="never")
-    assert not [step for step in steps if step[0].startswith("flush")]
-    steps.clear()
     store.put("b/manifest", b"4", if_absent=True)
-    assert steps[0] == ("mkdir", "b")
-    waited = steps[1 : steps.index(("link", "manifest"))]
-    assert sorted(waited) == [
+    before = [step for step in steps[: steps.index(("link", "manifest"))] if step[0].startswith("flush")]
+    assert sorted(before) == [
         ("flush", "first"),
         ("flush", "second"),
         ("flush", "temporary"),
@@ -297,12 +293,11 @@ def test_a_large_file_that_may_wait_is_on_the_disk_before_the_next_durable_name(
     assert any(is_temporary(os.path.basename(path)) for path in at_link)
 
 
-@pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("size", [1, 1 << 20])
-def test_a_lost_file_stands_in_the_way_until_it_is_deleted(tmp_path, monkeypatch, size, together):
+def test_a_lost_file_stands_in_the_way_until_it_is_deleted(tmp_path, monkeypatch, size):
     store = open_store(tmp_path)
     with monkeypatch.context() as patch:
-        FlushSeam(patch, before=fail_for("first"), together=together)
+        FlushSeam(patch, before=fail_for("first"))
         store.put("a/first", bytes(size), durable="later")
         with pytest.raises(NotFlushedError, match="a/first"):
             store.put("b/manifest", b"2", if_absent=True)
@@ -313,19 +308,21 @@ def test_a_lost_file_stands_in_the_way_until_it_is_deleted(tmp_path, monkeypatch
     assert visible(store) == ["b/manifest"]
 
 
-def test_a_file_that_is_gone_needs_no_flush(tmp_path, steps):
+def test_a_lost_file_that_was_deleted_does_not_stand_in_the_way(tmp_path, monkeypatch):
     store = open_store(tmp_path)
+    FlushSeam(monkeypatch, before=fail_for("first"))
     store.put("a/first", b"1", durable="later")
     store.delete("a/first")
     store.put("b/manifest", b"2", if_absent=True)
-    assert ("flush", "first") not in steps
+    assert visible(store) == ["b/manifest"]
 
 
 def test_where_no_thread_can_be_had_files_are_flushed_all_the_same(tmp_path, steps, monkeypatch):
-    def refuse(*arguments):
-        raise RuntimeError("can't start new thread")
+    class NoThreads:
+        def submit(self, *arguments):
+            raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(unflushed._thread, "start_new_thread", refuse)
+    monkeypatch.setattr(flush, "_pool", NoThreads)
     store = open_store(tmp_path)
     store.put("a/small", b"1", durable="later")
     store.put("a/large", bytes(1 << 20), durable="later")
@@ -334,112 +331,54 @@ def test_where_no_thread_can_be_had_files_are_flushed_all_the_same(tmp_path, ste
     assert {("flush", "small"), ("flush", "large"), ("flush folder", "a")} < set(steps[:named])
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_what_waits_is_flushed_by_one_call_of_the_kernel(tmp_path, monkeypatch, together):
-    asked, flushed = [], []
-    FlushSeam(monkeypatch, asked=asked.append, after=flushed.append, together=together)
+def test_a_folder_is_flushed_once_however_many_names_are_new_in_it(tmp_path, steps):
     store = open_store(tmp_path)
-    names = [*"abcdef"]
-    for name in names:
-        store.put(f"{name}/file", b"1", durable="later")
+    for name in "abcdef":
+        store.put(f"data/{name}", b"1", durable="later")
     store.put("manifest", b"2", if_absent=True)
-    assert {str(tmp_path / name) for name in names} < set(flushed)
-    assert {str(tmp_path / name / "file") for name in names} < set(flushed)
-    # Six files, their folders, the one above, and the manifest; the name of that follows.
-    assert asked == ([14, 1] if together else [1] * 15)
+    assert steps.count(("flush folder", "data")) == 1
 
 
-def test_more_than_the_queue_of_the_kernel_holds_is_flushed(tmp_path):
-    descriptors = [os.open(tmp_path / str(number), os.O_CREAT | os.O_WRONLY) for number in range(100)]
-    try:
-        asked = [Request(number, is_folder=False) for number in descriptors]
-        assert set(kernel_flush.flush_by_kernel(asked)) <= {0, None}
-        assert len(kernel_flush.flush_by_kernel(asked)) == len(asked)
-    finally:
-        for number in descriptors:
-            os.close(number)
+def test_a_commit_that_was_interrupted_while_it_waited_can_be_repeated(tmp_path, monkeypatch, steps):
+    """As Ctrl-C does."""
+    store = open_store(tmp_path)
+    store.put("a/first", CONTENT, durable="later")
 
-
-def test_the_kernel_tells_which_flush_failed_and_why(tmp_path):
-    good, (reading, writing) = os.open(tmp_path, os.O_RDONLY), os.pipe()
-    try:
-        answers = kernel_flush.flush_by_kernel(
-            [Request(good, is_folder=True), Request(reading, is_folder=False)]
-        )
-        assert answers[0] == 0
-        # A pipe cannot be flushed: refused at once, and left to whoever asks.
-        assert answers[1] in (None, errno.EINVAL)
-    finally:
-        for number in (good, reading, writing):
-            os.close(number)
-
-
-@pytest.mark.parametrize("moment", ["claim", "end"])
-def test_nobody_waits_for_a_flush_that_was_interrupted_at_any_step(tmp_path, monkeypatch, moment):
-    """As Ctrl-C does: what other threads, and later calls, waited for without end."""
-    store = open_store(tmp_path / "root")
-    for name in ("first", "second"):
-        store.put(name, CONTENT, durable="later")
-    act, calls = getattr(unflushed.Flush, moment), []
-
-    def interrupted(*arguments):
-        done = act(*arguments) if moment == "claim" or calls else None
-        calls.append(arguments)
-        if len(calls) == 1:
-            raise KeyboardInterrupt
-        return done
+    def interrupt(descriptor):
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(unflushed.Flush, moment, interrupted)
+        patch.setattr(flush, "flush_data", interrupt)
         with pytest.raises(KeyboardInterrupt):
             store.put("manifest", CONTENT)
-    answers = []
-
-    def put_again():
-        try:
-            store.put("manifest", CONTENT)
-        except NotFlushedError as error:
-            answers.append(error)
-        else:
-            answers.append(None)
-
-    thread = threading.Thread(target=put_again, daemon=True)
-    thread.start()
-    thread.join(20)
-    assert len(answers) == 1
+    steps.clear()
+    store.put("manifest", CONTENT)
+    assert ("flush folder", "a") in steps[: steps.index(("replace", "manifest"))]
 
 
-def test_many_threads_that_flush_at_once_leave_queues_to_other_processes(tmp_path, monkeypatch):
-    """All processes of a machine share what they are made of, and a queue is kept for the next flush."""
-    monkeypatch.setattr(kernel_flush, "_idle", [])
-    monkeypatch.setattr(kernel_flush, "_room", [None] * 3)
-    taken = [kernel_flush._take() for _ in range(5)]
-    assert taken[3:] == [None, None]
-    made = [queue for queue in taken if queue is not None]
-    folder = os.open(tmp_path, os.O_RDONLY)
-    try:
-        # The sixth does without.
-        assert kernel_flush.flush_by_kernel([Request(folder, is_folder=True)]) == [None]
-    finally:
-        os.close(folder)
-        for queue in made:
-            queue.close()
-    assert len(kernel_flush._room) == 3
+def test_a_manifest_waits_for_flushes_that_another_thread_began(tmp_path, monkeypatch):
+    """Both name files that were written before, whichever of them flushes the folder."""
+    may_end, begun, flushed, at_link = threading.Event(), threading.Event(), [], []
 
+    def before(path):
+        if path == str(tmp_path / "data"):
+            begun.set()
+            assert may_end.wait(60)
 
-def test_without_the_calls_of_the_kernel_files_are_flushed_all_the_same(tmp_path, monkeypatch):
-    """As in a sandbox that refuses them, or with all queues of the system in use."""
-    monkeypatch.setattr(kernel_flush, "_kernel", None)
-    monkeypatch.setattr(kernel_flush, "_idle", [])
-    flushed = []
-    original = unflushed.flush_data
-    monkeypatch.setattr(
-        unflushed, "flush_data", lambda number: (original(number), flushed.append(path_of(number)))
-    )
     store = open_store(tmp_path)
-    store.put("a/first", b"1", durable="later")
-    store.put("b/manifest", b"2", if_absent=True)
-    assert str(tmp_path / "a/first") in flushed
+    store.put("data/file", b"1", durable="later")
+    link = os.link
+    FlushSeam(monkeypatch, before=before, after=flushed.append)
+    monkeypatch.setattr(os, "link", lambda *names: (at_link.append([*flushed]), link(*names)))
+    first = threading.Thread(target=store.put, args=("v/1", b"1"), kwargs={"if_absent": True})
+    second = threading.Thread(target=store.put, args=("v/2", b"2"), kwargs={"if_absent": True})
+    first.start()
+    assert begun.wait(60)
+    second.start()
+    may_end.set()
+    first.join()
+    second.join()
+    assert [str(tmp_path / "data") in names for names in at_link] == [True, True]
 
 
 def _put_in_child(store, answers):
@@ -462,7 +401,6 @@ def _fork_beside_threads(root):
 
 
 def _fork_while_files_are_flushed(store, monkeypatch):
-    # What the kernel queues for the parent is not for the child.
     store.put("b/first", b"1")
     parent, begun, may_end = os.getpid(), threading.Event(), threading.Event()
     flushed = multiprocessing.get_context("fork").Queue()
@@ -483,7 +421,7 @@ def _fork_while_files_are_flushed(store, monkeypatch):
     answers = context.Queue()
     child = context.Process(target=_put_in_child, args=(store, answers), daemon=True)
     # Somebody may be at work with the store just now.
-    with store._unflushed._lock:
+    with store._pending._lock:
         child.start()
     try:
         assert set(answers.get(timeout=60)) == {"small", "large", "of the child"}
@@ -511,9 +449,9 @@ def test_a_folder_that_could_not_be_flushed_is_flushed_next_time(tmp_path, steps
 
 def test_after_a_file_that_waited_was_lost_nothing_gets_its_name(tmp_path, monkeypatch):
     store = open_store(tmp_path)
-    store.put("a/first", b"1", durable="later")
     with monkeypatch.context() as patch:
         FlushSeam(patch, before=fail_for("first"))
+        store.put("a/first", b"1", durable="later")
         with pytest.raises(StorageError):
             store.put("b/manifest", b"2", if_absent=True)
     # The system reports a loss once: that the next flush succeeds proves nothing.
@@ -539,8 +477,7 @@ def test_many_files_that_wait_do_not_keep_many_descriptors(tmp_path):
     for number in range(100):
         store.put(f"a/{number}", b"1", durable="later")
     assert held() < 20
-    del store
-    gc.collect()
+    store.put("b/manifest", b"2")
     assert held() == 0
 
 
@@ -559,42 +496,6 @@ def test_an_expendable_file_is_not_flushed_but_its_new_folder_is(tmp_path, steps
     store.put("a/file", b"1")
     assert ("flush folder", tmp_path.name) in steps[: steps.index(("replace", "file"))]
     assert ("flush", "hint") not in steps
-
-
-def test_a_large_file_is_on_its_way_to_the_disk_before_it_is_whole(tmp_path, monkeypatch):
-    started = []
-    monkeypatch.setattr(
-        writeback, "_sync_file_range", lambda descriptor, start, size, flags: started.append((start, size))
-    )
-    piece = bytes(3 << 20)
-    for options, expected in (({}, 2 * len(piece)), ({"fsync": "false"}, 0)):
-        started.clear()
-        with open_store(tmp_path, options).open_writer("file") as writer:
-            writer.write(piece)
-            writer.write(piece)
-            assert sum(size for _, size in started) == expected
-            assert started == sorted(set(started))
-
-
-def test_one_large_piece_is_on_its_way_to_the_disk_before_all_of_it_is_copied(tmp_path, monkeypatch):
-    started = []
-    monkeypatch.setattr(
-        writeback,
-        "_sync_file_range",
-        lambda descriptor, start, size, flags: started.append((start, size, os.fstat(descriptor).st_size)),
-    )
-    data = np.random.default_rng(3).integers(0, 256, 9 << 20, np.uint8)
-    store = open_store(tmp_path)
-    with store.open_writer("file") as writer:
-        writer.write(b"head")
-        writer.write(data)
-    sizes = [size for _, size, _ in started]
-    # Soon, and not often.
-    assert sizes[0] <= 4 + (512 << 10)
-    assert len(sizes) <= 7
-    assert sum(sizes) == 4 + len(data)
-    assert all(start + size == length for start, size, length in started)
-    assert bytes(store.read("file")) == b"head" + data.tobytes()
 
 
 def test_a_listing_can_start_after_a_name_that_a_folder_is_the_beginning_of(store):

@@ -106,7 +106,8 @@ def test_the_writer_is_named_and_numbered_by_the_rules_it_follows():
     assert not replace(writer, library="lance").miscounts
     assert not replace(writer, library="lance").misnames_files
     assert len([part for part in writer.version.split(".") if part.isdigit()]) == 3
-    assert re.fullmatch(r"14\.0\.2\+lance-ops\.[0-9A-Za-z.-]+", writer.semver)
+    assert re.fullmatch(r"lance-ops\.[0-9A-Za-z.-]+", writer.build_metadata)
+    assert (writer.version, writer.prerelease) == ("14.0.2", None)
 
 
 # What every commit does

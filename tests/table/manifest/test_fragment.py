@@ -13,9 +13,8 @@ from lance_ops.table.manifest.fragment import (
     ExternalFile,
     Fragment,
     SpilledSequence,
-    live_fragments,
 )
-from tests.support.table_values import data_file, fragment
+from tests.support.table_values import data_file
 
 FULL = Fragment(
     7,
@@ -43,7 +42,6 @@ def test_numbers_follow_from_the_parts():
     assert (FULL.num_rows, FULL.num_deleted_rows, FULL.data_bytes) == (44, 6, 100)
     assert FULL.files[0].live_columns == {0: 0}
     assert FULL.deletion_file.path(7) == "_deletions/7-3-18446744073709551615.bin"
-    assert list(live_fragments((FULL, fragment(1, 4, deleted=4)))) == [FULL]
 
 
 def test_the_bytes_that_were_read_are_the_bytes_that_are_written():

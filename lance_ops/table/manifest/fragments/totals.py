@@ -96,13 +96,6 @@ def total_bytes(fragments: Sequence[Fragment]) -> int:
     return totals_of(fragments).data_bytes
 
 
-def total_files(fragments: Sequence[Fragment]) -> int:
-    """Data files of all."""
-    if isinstance(fragments, FragmentList):
-        return int(fragments.file_counts.sum())
-    return totals_of(fragments).files
-
-
 def file_numbers(fragments: Sequence[Fragment]) -> AbstractSet[tuple[int, int]]:
     """Versions of the data files as (major, minor), all that occur."""
     if isinstance(fragments, FragmentList):

@@ -90,7 +90,6 @@ def check_same(found, expected) -> None:
         totals.highest_id,
         totals.total_rows,
         totals.total_physical_rows,
-        totals.total_files,
         totals.file_numbers,
         totals.lacking_row_ids,
         totals.have_deletions,
