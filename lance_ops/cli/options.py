@@ -74,7 +74,7 @@ def removed_option(name: str, why: str) -> Callable[[F], F]:
         if value is not None:
             raise click.BadParameter(why, ctx, param)
 
-    return click.option(name, hidden=True, expose_value=False, callback=refuse)
+    return click.option(name, hidden=True, expose_value=False, callback=refuse, help=why)
 
 
 def common_options(command: F) -> F:

@@ -7,7 +7,7 @@ average.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from operator import mul
 from typing import Final, NamedTuple
 
@@ -143,6 +143,9 @@ def _width(stored: pa.DataType) -> float:
         return 0.0
 
 
+_JSON_NAMES: Final = {"reads": "read_requests", "writes": "write_requests"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEstimate:
     """Work of a group, and what it saves.
@@ -188,18 +191,8 @@ class GroupEstimate:
 
     def to_dict(self) -> dict[str, object]:
         """Numbers as JSON values."""
-        return {
-            "bytes_read": self.bytes_read,
-            "bytes_written": self.bytes_written,
-            "read_requests": self.reads,
-            "write_requests": self.writes,
-            "seconds": round(self.seconds, 6),
-            "index_seconds": round(self.index_seconds, 6),
-            "bytes_saved": self.bytes_saved,
-            "fragments_saved": self.fragments_saved,
-            "scan_requests_saved": self.scan_requests_saved,
-            "scan_seconds_saved": round(self.scan_seconds_saved, 6),
-        }
+        values = {item.name: round(getattr(self, item.name), 6) for item in fields(self)}
+        return {_JSON_NAMES.get(name, name): value for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +226,6 @@ class PlanEstimate(GroupEstimate):
         pays = self.pays_after_scans
         return {
             **GroupEstimate.to_dict(self),
-            "task_seconds": round(self.task_seconds, 6),
             "pays_after_scans": None if pays is None else round(pays, 1),
         }
 
