@@ -1,8 +1,7 @@
 """Estimates of compactions against what they take: twenty groups of different kinds, none of them a probe.
 
-The model is calibrated first, in the same run. Each table is compacted a few times from equal copies, with
-one thread; the median counts. Measured by the clock and by processor time, each with its own calibration: on
-a busy machine the clock tells how busy it was.
+Each table is compacted a few times from equal copies, with one thread; the median counts. Measured by
+wall-clock and by CPU time: on a busy machine the clock tells how busy it was.
 """
 
 import shutil
@@ -17,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 import lance_ops as lo
-from lance_ops.maintenance.calibrate.operation import calibrate
 
 NAME = "estimates"
 WHOLE = 1 << 40
@@ -110,22 +108,19 @@ SHAPES = (
 
 
 def measure_estimates(repeats: int) -> list[str]:
-    """Calibrate, compact every shape, and return the lines of the report."""
+    """Compact every shape, and return the lines of the report."""
     lines: list[str] = []
     for title, clock in (("processor time", time.process_time), ("clock", time.perf_counter)):
         with tempfile.TemporaryDirectory(prefix="lance-ops-estimates-") as folder:
-            model = calibrate(folder, save="none", clock=clock)
-            costs = model.costs
-            own = f"its own error is {model.median_error:.0%}"
             lines += [
-                f"By {title}; the calibration took {model.seconds:.0f} s, {own}.",
+                f"By {title}.",
                 "",
                 "| group | method | expected, s | measured, s | error |",
                 "|---|---|---:|---:|---:|",
             ]
             errors = []
             for shape in SHAPES:
-                method, expected, measured = _compact(Path(folder), shape, costs, repeats, clock)
+                method, expected, measured = _compact(Path(folder), shape, repeats, clock)
                 errors.append(abs(expected / measured - 1))
                 row = f"| {shape.name} | {method} | {expected:.3f} | {measured:.3f} "
                 lines.append(f"{row}| {expected / measured - 1:+.0%} |")
@@ -135,7 +130,7 @@ def measure_estimates(repeats: int) -> list[str]:
 
 
 def _compact(
-    folder: Path, shape: Shape, costs: lo.CostModel, repeats: int, clock: Callable[[], float]
+    folder: Path, shape: Shape, repeats: int, clock: Callable[[], float]
 ) -> tuple[str, float, float]:
     source = folder / "source"
     draw = np.random.default_rng(7)
@@ -147,7 +142,7 @@ def _compact(
         column = table.column_names[0] if "id" not in table.column_names else "id"
         if pa.types.is_integer(table.schema.field(column).type):
             lo.delete(source, f"{column} % {shape.deleted} = 0")
-    options = {"target_rows_per_fragment": WHOLE, "method": shape.method, "costs": costs}
+    options = {"target_rows_per_fragment": WHOLE, "method": shape.method}
     options["runner"] = lo.LocalRunner(1)
     plan = lo.compact(source, dry_run=True, **options)
     (group,) = plan.groups

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from lance_ops.index.search.recall import RecallSample, measure_recall
     from lance_ops.index.upkeep.statistics import IndexDescription, describe_indices, index_statistics
     from lance_ops.index.upkeep.wear import IndexWear, measure_wear
-    from lance_ops.maintenance.calibrate.operation import Calibration, calibrate
     from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
     from lance_ops.maintenance.cleanup.plan import CleanupPlan
     from lance_ops.maintenance.columns.alter import Alteration, AlterColumnsPlan, alter_columns
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
         ReplaceColumnsResult,
     )
     from lance_ops.maintenance.columns.transform import BatchUDF, batch_udf
-    from lance_ops.maintenance.compact.costs import CostModel
     from lance_ops.maintenance.compact.operation import compact, resume_job
     from lance_ops.maintenance.compact.options import CompactionChoices, CompactionOptions
     from lance_ops.maintenance.compact.plan import CompactionPlan
@@ -122,10 +120,6 @@ _PUBLIC = {
         "IndexWear",
         "measure_wear",
     ),
-    "lance_ops.maintenance.calibrate.operation": (
-        "Calibration",
-        "calibrate",
-    ),
     "lance_ops.maintenance.cleanup.operation": (
         "CleanupResult",
         "cleanup",
@@ -148,7 +142,6 @@ _PUBLIC = {
         "ReplaceColumnsResult",
     ),
     "lance_ops.maintenance.columns.transform": ("BatchUDF", "batch_udf"),
-    "lance_ops.maintenance.compact.costs": ("CostModel",),
     "lance_ops.maintenance.compact.operation": ("compact", "resume_job"),
     "lance_ops.maintenance.compact.options": (
         "CompactionChoices",
@@ -251,7 +244,6 @@ __all__ = [
     "Alteration",
     "AppendResult",
     "BatchUDF",
-    "Calibration",
     "CleanupPlan",
     "CleanupResult",
     "CommitPlan",
@@ -261,7 +253,6 @@ __all__ = [
     "CompactionOptions",
     "CompactionPlan",
     "CopyIfAbsentCommitter",
-    "CostModel",
     "DataFile",
     "Dataset",
     "DatasetHealth",
@@ -306,7 +297,6 @@ __all__ = [
     "alter_columns",
     "append",
     "batch_udf",
-    "calibrate",
     "cancel_job",
     "cleanup",
     "commit",
@@ -398,7 +388,11 @@ def __getattr__(name: str) -> Any:
         return import_module(f"lance_ops.{name}")
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'lance_ops' has no attribute {name!r}")
+        from lance_ops._removed import REMOVED_NAMES
+
+        why = REMOVED_NAMES.get(name)
+        removed = "" if why is None else f"; it was removed: {why}"
+        raise AttributeError(f"module 'lance_ops' has no attribute {name!r}{removed}")
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

@@ -48,8 +48,6 @@ os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
 if "TMPDIR" not in os.environ and (_folder := memory_folder()) is not None:
     os.environ["TMPDIR"] = str(_folder)
     tempfile.tempdir = None
-# A calibration of whoever runs the tests must not change what plans say.
-os.environ["LANCE_OPS_COSTS"] = os.path.join(os.path.dirname(__file__), "no-costs.json")
 # Object store clients without credentials would wait for a cloud machine's metadata service.
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 

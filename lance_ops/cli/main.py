@@ -2,9 +2,9 @@
 
 import click
 
+from lance_ops._removed import CALIBRATION_REMOVED
 from lance_ops._version import __version__
 from lance_ops.cli.alerts import alerts_command
-from lance_ops.cli.calibrate import calibrate_command
 from lance_ops.cli.changes import (
     append_command,
     delete_command,
@@ -39,6 +39,12 @@ class _Commands(click.Group):
         """Run the command that the arguments name."""
         with ends_in_order():
             return super().invoke(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of a name, or tell what replaces a removed one."""
+        if cmd_name == "calibrate":
+            raise click.UsageError(f"calibrate was removed: {CALIBRATION_REMOVED}", ctx)
+        return super().get_command(ctx, cmd_name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(self.commands)
@@ -85,7 +91,6 @@ for _command in (
     migrate_manifest_paths_command,
     fleet_command,
     alerts_command,
-    calibrate_command,
     warmup_command,
     demo_command,
     ui_command,

@@ -67,6 +67,16 @@ class ParameterType(KeyValueType):
             return key, text
 
 
+def removed_option(name: str, why: str) -> Callable[[F], F]:
+    """Refuse an option that there was, and tell what replaces it."""
+
+    def refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.BadParameter(why, ctx, param)
+
+    return click.option(name, hidden=True, expose_value=False, callback=refuse, help=why)
+
+
 def common_options(command: F) -> F:
     """`--json` and `--storage-option`, which every command on a dataset takes."""
     command = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")(

@@ -9,8 +9,16 @@ from typing import Literal
 
 import click
 
+from lance_ops._removed import MONEY_REMOVED
 from lance_ops.cli.command import Call, dataset_command
-from lance_ops.cli.options import DurationType, ParameterType, dry_run_option, job_key_option, spark_option
+from lance_ops.cli.options import (
+    DurationType,
+    ParameterType,
+    dry_run_option,
+    job_key_option,
+    removed_option,
+    spark_option,
+)
 from lance_ops.cli.output import progress_listener
 
 
@@ -40,9 +48,7 @@ from lance_ops.cli.output import progress_listener
 @click.option("--budget-bytes", type=click.IntRange(min=1), help="So for bytes read and written.")
 @click.option("--budget-fragments", type=click.IntRange(min=1), help="So for fragments replaced.")
 @click.option("--budget-requests", type=click.IntRange(min=1), help="So for requests to the store.")
-@click.option(
-    "--budget-money", type=click.FloatRange(min=0, min_open=True), help="So for what these cost, in dollars."
-)
+@removed_option("--budget-money", MONEY_REMOVED)
 @click.option(
     "--data-storage-version",
     metavar="VERSION",
@@ -107,7 +113,6 @@ def compact_command(
     budget_bytes: int | None,
     budget_fragments: int | None,
     budget_requests: int | None,
-    budget_money: float | None,
     data_storage_version: str | None,
     defer_index_remap: bool | None,
     defer_where_cheaper: bool | None,
@@ -142,7 +147,6 @@ def compact_command(
             budget_bytes=budget_bytes,
             budget_fragments=budget_fragments,
             budget_requests=budget_requests,
-            budget_money=budget_money,
             data_storage_version=data_storage_version,
             defer_index_remap=defer_index_remap,
             defer_where_cheaper=defer_where_cheaper,

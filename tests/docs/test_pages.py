@@ -37,7 +37,7 @@ def test_every_module_and_name_that_a_page_names_exists(name):
     for dotted in _NAME.findall(TEXTS[name]):
         # The names of a table panel, a logger or a property begin so, too.
         if not dotted.endswith(
-            (".lance", ".alerts", ".auto_cleanup", ".clone", ".costs", ".estimate", ".max_field_id")
+            (".lance", ".alerts", ".auto_cleanup", ".clone", ".estimate", ".max_field_id")
         ):
             find(dotted)
 

@@ -116,7 +116,7 @@ class CompactConfig(OperationConfig):
     budget_bytes: int | None = Field(default=None, ge=1, description="So for bytes read and written.")
     budget_fragments: int | None = Field(default=None, ge=1, description="So for fragments replaced.")
     budget_requests: int | None = Field(default=None, ge=1, description="So for requests to the store.")
-    budget_money: float | None = Field(default=None, gt=0, description="So for what these cost, in dollars.")
+    budget_money: float | None = Field(default=None, description="Removed; bound requests instead.")
     defer_index_remap: bool | None = Field(
         default=None,
         description="Leave the indices as they are and tell readers where rows went; lance_index follows.",

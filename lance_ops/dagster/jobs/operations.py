@@ -306,7 +306,7 @@ def _key_of_chain(call: Call, token: str) -> str:
 
 def _compact(call: Call, config: CompactConfig) -> object:
     asked: dict[str, Any] = {}
-    for name in CompactionChoices.__annotations__:
+    for name in (*CompactionChoices.__annotations__, "budget_money"):
         value = getattr(config, name, None)
         if value is not None:
             asked[name] = value.value if isinstance(value, Enum) else value

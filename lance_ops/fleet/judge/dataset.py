@@ -11,7 +11,6 @@ from lance_ops.fleet.judge.estimate import OperationEstimate
 from lance_ops.fleet.judge.reclaim import reclaimable
 from lance_ops.fleet.judge.refresh import foresee_refresh
 from lance_ops.fleet.policy.model import DatasetPolicy
-from lance_ops.maintenance.compact.cost_store import costs_of
 from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction
 from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
 from lance_ops.maintenance.health.policy import Verdict
@@ -165,9 +164,7 @@ def estimate(
 
 
 def _planned(dataset: Dataset, policy: DatasetPolicy) -> CompactionPlan:
-    return plan_compaction(
-        dataset, options_of_policy(dataset, policy.maintenance), costs=costs_of(dataset)[0]
-    )
+    return plan_compaction(dataset, options_of_policy(dataset, policy.maintenance))
 
 
 def _ttl(

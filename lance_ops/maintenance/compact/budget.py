@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.upkeep.routes import SegmentRoute
-from lance_ops.maintenance.compact.costs import CostModel
 from lance_ops.maintenance.compact.estimate import (
     GroupEstimate,
     PlanEstimate,
     RowShape,
     estimate_group,
     estimate_plan,
+    request_seconds,
 )
 from lance_ops.maintenance.compact.groups import CompactionGroup, is_worth_it, make_group
 from lance_ops.maintenance.compact.options import CompactionOptions
@@ -58,14 +58,12 @@ class Budget:
         bytes: Read and written.
         fragments: Replaced.
         requests: To the store.
-        money: For them.
     """
 
     seconds: float | None = None
     bytes: int | None = None
     fragments: int | None = None
     requests: int | None = None
-    money: float | None = None
 
     @classmethod
     def of(cls, options: CompactionOptions) -> "Budget":
@@ -75,7 +73,6 @@ class Budget:
             bytes=options.budget_bytes,
             fragments=options.budget_fragments,
             requests=options.budget_requests,
-            money=options.budget_money,
         )
 
     @property
@@ -90,7 +87,6 @@ class Budget:
             (estimate.bytes_read + estimate.bytes_written, self.bytes),
             (fragments, self.fragments),
             (estimate.requests, self.requests),
-            (estimate.money, self.money),
         )
         return all(bound is None or amount <= bound for amount, bound in used)
 
@@ -103,7 +99,6 @@ class RunEstimates:
         groups: All that may be taken.
         routes: How its index segments follow when all groups are taken, with what that costs.
         options: Of the compaction.
-        costs: The coefficients.
         slots: Tasks that the runner executes at once.
 
     Attributes:
@@ -117,12 +112,11 @@ class RunEstimates:
         groups: Sequence[CompactionGroup],
         routes: Sequence[SegmentRoute],
         options: CompactionOptions,
-        costs: CostModel,
         slots: int,
     ) -> None:
         self._dataset, self._options = dataset, options
         self._shape = RowShape.of(dataset.lance_schema)
-        self._routes, self._costs, self._slots = routes, costs, slots
+        self._routes, self._slots, self._request = routes, slots, request_seconds(dataset.uri)
         self._rows: dict[int, int] = {}
         if routes:
             numbers = numbers_of(dataset.fragments)
@@ -135,7 +129,7 @@ class RunEstimates:
         """What a run of the groups at some positions takes, with its own routes."""
         groups = [self.planned[position] for position in taken]
         estimates = [self.groups[position] for position in taken]
-        return estimate_plan(groups, estimates, routes, self._costs, self._slots)
+        return estimate_plan(groups, estimates, routes, self._slots, self._request)
 
     def taken(self) -> list[int]:
         """Positions of the groups that the budget allows, in the order of rows."""
@@ -161,11 +155,11 @@ class RunEstimates:
 
     def _fits(self, groups: Sequence[CompactionGroup]) -> bool:
         estimates = [self._estimate(group) for group in groups]
-        estimate = estimate_plan(groups, estimates, self._routes, self._costs, self._slots)
+        estimate = estimate_plan(groups, estimates, self._routes, self._slots, self._request)
         return self._budget.allows(estimate, sum(len(group.fragments) for group in groups))
 
     def _estimate(self, group: CompactionGroup) -> GroupEstimate:
-        return estimate_group(group, self._shape, self._costs, self._routes, self._rows)
+        return estimate_group(group, self._shape, self._request, self._routes, self._rows)
 
 
 def best_within(order: Sequence[int], fits: Callable[[Sequence[int]], bool]) -> list[int]:

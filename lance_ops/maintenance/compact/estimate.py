@@ -1,11 +1,15 @@
-"""Estimates: what a group of fragments takes to rewrite, and what that saves. Pure.
+"""Estimates: bytes, requests and seconds of a compaction, and what they save. Pure.
 
-All is worked out from the manifest: rows, files, their recorded sizes, the types of the columns. What it
-cannot tell, such as how well a column is compressed, is in the coefficients of the cost model on average.
+Bytes and requests follow from the manifest: rows, files, recorded sizes, types of columns. Seconds are these
+at fixed rates, which were measured on two cores with a local disk; a fleet corrects them by the operations in
+its ledger. What the manifest does not record, such as how well a column is compressed, is in the rates on
+average.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import mul
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,18 +19,70 @@ from lance_ops.errors import LanceOpsError
 from lance_ops.file.schema.field import Field
 from lance_ops.file.schema.model import Schema
 from lance_ops.index.upkeep.routes import AT_ONCE, Route, SegmentRoute
-from lance_ops.maintenance.compact.costs import CostModel
 from lance_ops.maintenance.compact.groups import CompactionGroup
+from lance_ops.maintenance.compact.method import Method
 from lance_ops.maintenance.text import bytes_text, count_text, seconds_text
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.numbers import FragmentNumbers, examples, numbers_of
 from lance_ops.table.manifest.fragments.totals import fragments_with_overlays
 
-PART_BYTES = 8 << 20
+PART_BYTES: Final = 8 << 20
 """About what one request reads or writes of a large file."""
 
-_RUN_READS, _RUN_WRITES = 6, 7
+_RUN_READS: Final = 6
+_RUN_WRITES: Final = 7
 """Requests of a run that has no groups: manifests, transactions, hints and listings of its two commits."""
+
+
+class TaskWork(NamedTuple):
+    """Units of the work of a task; also the seconds of one slot for each of them.
+
+    Attributes:
+        group: For the task itself: its output is flushed and verified.
+        file: For each data file that is read.
+        page: For each column of numbers or vectors of each file that is read.
+        text_page: For each column of values of variable length of each file.
+        number: For each value of fixed width, vectors apart.
+        text: For each value of variable length.
+        text_byte: For each stored byte of these.
+        vector_byte: For each byte of fixed-size lists.
+        filtered_value: For each value of fragments with deleted rows, vectors apart.
+        filtered_byte: For each stored byte of such fragments.
+    """
+
+    group: float
+    file: float
+    page: float
+    text_page: float
+    number: float
+    text: float
+    text_byte: float
+    vector_byte: float
+    filtered_value: float
+    filtered_byte: float
+
+
+_RATES: Final = {
+    Method.REWRITE: TaskWork(4e-3, 5e-5, 1.2e-4, 9e-4, 2e-8, 1e-8, 1.4e-8, 9e-10, 2e-9, 1e-10),
+    Method.COPY: TaskWork(5.6e-3, 3e-5, 6.5e-5, 1.1e-3, 4.9e-9, 4e-9, 2.2e-9, 9e-10, 1.2e-8, 1.5e-10),
+}
+_RUN_SECONDS: Final = 1.5e-2
+"""Around the tasks: the plan, two commits."""
+_FRAGMENT_SECONDS: Final = 3e-5
+"""Planning and committing, for each fragment that is replaced."""
+_SCAN_FILE: Final = 8e-5
+_SCAN_PAGE: Final = 2.6e-5
+_SCAN_BYTE: Final = 5e-10
+"""Seconds of a scan for each data file, each column of it, each stored byte."""
+_OVERLAP: Final = 0.7
+"""How much each further slot adds to the first, 0 to 1: slots of one machine share its cores."""
+_REMOTE_REQUEST: Final = 5e-3
+"""Seconds that a request to an object store adds: about 50 ms, ten of them at once."""
+
+
+def request_seconds(uri: str) -> float:
+    """Return the seconds that each request adds to the work on a dataset."""
+    return _REMOTE_REQUEST if "://" in uri and not uri.startswith("file://") else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +143,12 @@ def _width(stored: pa.DataType) -> float:
         return 0.0
 
 
+_JSON_NAMES: Final = {"reads": "read_requests", "writes": "write_requests"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEstimate:
-    """What a group takes, and what that saves.
+    """Work of a group, and what it saves.
 
     Attributes:
         bytes_read: Of data files.
@@ -97,25 +156,23 @@ class GroupEstimate:
         reads: Requests that read.
         writes: Requests that write.
         seconds: Of the task, alone in its slot.
-        index_seconds: To move index segments along, as far as they are there for this group.
-        bytes_saved: Stored bytes of deleted rows that go, once cleanup removes the old files.
+        index_seconds: To remap or rebuild index segments, as far as they are there for this group.
+        bytes_saved: Stored bytes of deleted rows, freed once cleanup removes the old files.
         fragments_saved: Fragments less.
         scan_requests_saved: Requests that a full scan makes less.
-        scan_seconds_saved: What a full scan is faster by.
-        money: Of the requests.
+        scan_seconds_saved: Time that a full scan takes less.
     """
 
-    bytes_read: int
-    bytes_written: int
-    reads: int
-    writes: int
-    seconds: float
-    index_seconds: float
-    bytes_saved: int
-    fragments_saved: int
-    scan_requests_saved: int
-    scan_seconds_saved: float
-    money: float
+    bytes_read: int = 0
+    bytes_written: int = 0
+    reads: int = 0
+    writes: int = 0
+    seconds: float = 0.0
+    index_seconds: float = 0.0
+    bytes_saved: int = 0
+    fragments_saved: int = 0
+    scan_requests_saved: int = 0
+    scan_seconds_saved: float = 0.0
 
     @property
     def requests(self) -> int:
@@ -134,59 +191,20 @@ class GroupEstimate:
 
     def to_dict(self) -> dict[str, object]:
         """Numbers as JSON values."""
-        return {
-            "bytes_read": self.bytes_read,
-            "bytes_written": self.bytes_written,
-            "read_requests": self.reads,
-            "write_requests": self.writes,
-            "seconds": round(self.seconds, 6),
-            "index_seconds": round(self.index_seconds, 6),
-            "bytes_saved": self.bytes_saved,
-            "fragments_saved": self.fragments_saved,
-            "scan_requests_saved": self.scan_requests_saved,
-            "scan_seconds_saved": round(self.scan_seconds_saved, 6),
-            "money": round(self.money, 9),
-        }
+        values = {item.name: round(getattr(self, item.name), 6) for item in fields(self)}
+        return {_JSON_NAMES.get(name, name): value for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanEstimate:
-    """What a plan takes on its runner, and what that saves; sums over its groups where nothing else is said.
+class PlanEstimate(GroupEstimate):
+    """Work of a plan on its runner: sums over its groups, with index segments and commits.
 
     Attributes:
-        bytes_read: With what index segments are made from.
-        bytes_written: With index segments.
-        reads: With those of the commits.
-        writes: With those of the commits.
-        seconds: Of the clock, from the call to the result: tasks side by side, indices, commits.
+        seconds: Wall-clock time from the call to the result: tasks side by side, indices, commits.
         task_seconds: Of all tasks one after the other.
-        index_seconds: Of all index segments one after the other.
-        bytes_saved: See `GroupEstimate`.
-        fragments_saved: See `GroupEstimate`.
-        scan_requests_saved: See `GroupEstimate`.
-        scan_seconds_saved: See `GroupEstimate`.
-        money: Of all requests.
-        source: Where the coefficients come from.
     """
 
-    bytes_read: int = 0
-    bytes_written: int = 0
-    reads: int = 0
-    writes: int = 0
-    seconds: float = 0.0
     task_seconds: float = 0.0
-    index_seconds: float = 0.0
-    bytes_saved: int = 0
-    fragments_saved: int = 0
-    scan_requests_saved: int = 0
-    scan_seconds_saved: float = 0.0
-    money: float = 0.0
-    source: str = ""
-
-    @property
-    def requests(self) -> int:
-        """To the store, of any kind."""
-        return self.reads + self.writes
 
     @property
     def pays_after_scans(self) -> float | None:
@@ -195,10 +213,9 @@ class PlanEstimate:
 
     def __str__(self) -> str:
         pays = self.pays_after_scans
-        requests = f"{count_text(self.requests, 'request')} (${self.money:.4f})"
         return (
-            f"expected, by {self.source}: {seconds_text(self.seconds)}, {bytes_text(self.bytes_read)} read, "
-            f"{bytes_text(self.bytes_written)} written, {requests}; "
+            f"expected: {seconds_text(self.seconds)}, {bytes_text(self.bytes_read)} read, "
+            f"{bytes_text(self.bytes_written)} written, {count_text(self.requests, 'request')}; "
             f"a full scan saves {seconds_text(self.scan_seconds_saved)} and "
             f"{count_text(self.scan_requests_saved, 'request')}"
             + ("" if pays is None else f", which pays after {count_text(max(1, round(pays)), 'scan')}")
@@ -208,25 +225,13 @@ class PlanEstimate:
         """Numbers as JSON values."""
         pays = self.pays_after_scans
         return {
-            "bytes_read": self.bytes_read,
-            "bytes_written": self.bytes_written,
-            "read_requests": self.reads,
-            "write_requests": self.writes,
-            "seconds": round(self.seconds, 6),
-            "task_seconds": round(self.task_seconds, 6),
-            "index_seconds": round(self.index_seconds, 6),
-            "bytes_saved": self.bytes_saved,
-            "fragments_saved": self.fragments_saved,
-            "scan_requests_saved": self.scan_requests_saved,
-            "scan_seconds_saved": round(self.scan_seconds_saved, 6),
+            **GroupEstimate.to_dict(self),
             "pays_after_scans": None if pays is None else round(pays, 1),
-            "money": round(self.money, 9),
-            "costs": self.source,
         }
 
 
-def task_units(group: CompactionGroup, shape: RowShape) -> Mapping[str, float]:
-    """How much of each unit of `TaskCosts` the task of a group has to do."""
+def task_work(group: CompactionGroup, shape: RowShape) -> TaskWork:
+    """How much of each unit the task of a group has to do."""
     numbers = numbers_of(group.fragments)
     rows, size = group.live_rows, group.data_bytes
     vectors = min(float(size), shape.vector_bytes * rows)
@@ -241,22 +246,18 @@ def task_units(group: CompactionGroup, shape: RowShape) -> Mapping[str, float]:
     )
     text_pages = pages * shape.texts / max(1, shape.columns)
     worn = numbers.deleted_rows != 0
-    filtered = sum(numbers.data_bytes[worn].tolist())
-    rows_worn = int(numbers.rows[worn].sum())
-    filtered_vectors = min(float(filtered), shape.vector_bytes * rows_worn)
-    return {
-        "group": 1.0,
-        "file": float(numbers.file_counts.sum()),
-        "page": pages - text_pages,
-        "text_page": text_pages,
-        "number": float(shape.numbers * rows),
-        "text": float(shape.texts * rows),
-        "text_byte": float(texts),
-        "vector_byte": vectors,
-        "filtered_value": float((shape.numbers + shape.texts) * rows_worn),
-        "filtered_byte": float(filtered) - filtered_vectors,
-        "filtered_vector_byte": filtered_vectors,
-    }
+    return TaskWork(
+        group=1.0,
+        file=float(numbers.file_counts.sum()),
+        page=pages - text_pages,
+        text_page=text_pages,
+        number=float(shape.numbers * rows),
+        text=float(shape.texts * rows),
+        text_byte=float(texts),
+        vector_byte=vectors,
+        filtered_value=float((shape.numbers + shape.texts) * int(numbers.rows[worn].sum())),
+        filtered_byte=float(sum(numbers.data_bytes[worn].tolist())),
+    )
 
 
 def _columns(indices: tuple[int, ...], fields: tuple[int, ...], shape: RowShape) -> int:
@@ -267,7 +268,7 @@ def _columns(indices: tuple[int, ...], fields: tuple[int, ...], shape: RowShape)
 def estimate_group(
     group: CompactionGroup,
     shape: RowShape,
-    costs: CostModel,
+    request: float = 0.0,
     indices: Sequence[SegmentRoute] = (),
     rows: Mapping[int, int] | None = None,
 ) -> GroupEstimate:
@@ -276,7 +277,7 @@ def estimate_group(
     Args:
         group: As planned, with its method.
         shape: Of the rows of the dataset.
-        costs: The coefficients.
+        request: Seconds that a request adds, see `request_seconds`.
         indices: Segments with their costs; the group bears its share of rows in those over it.
         rows: Physical rows of all fragments, by id.
     """
@@ -295,9 +296,9 @@ def estimate_group(
     fetches = 2 * files + _large_parts(group.fragments, numbers) + deletions
     reads = fetches + 2 * outputs
     writes = outputs + (written // PART_BYTES + 1 if written > PART_BYTES else 0)
-    units = task_units(group, shape)
-    pages = units["page"] + units["text_page"]
-    index_seconds = costs.index * sum(
+    work = task_work(group, shape)
+    pages = work.page + work.text_page
+    index_seconds = sum(
         item.cost.seconds * physical / max(physical, _rows_of(item, rows or {}))
         for item in indices
         if item.route in AT_ONCE and covers(item, group)
@@ -311,16 +312,15 @@ def estimate_group(
         bytes_written=written,
         reads=reads,
         writes=writes,
-        seconds=costs.of(group.method.method).seconds(units) + costs.request * (reads + writes),
+        seconds=sum(map(mul, _RATES[group.method.method], work)) + request * (reads + writes),
         index_seconds=index_seconds,
         bytes_saved=bytes_less,
         fragments_saved=len(group.fragments) - group.files,
         scan_requests_saved=requests_less,
-        scan_seconds_saved=costs.scan_file * files_less
-        + costs.scan_page * pages_less
-        + costs.scan_byte * bytes_less
-        + costs.request * requests_less,
-        money=costs.money(reads, writes),
+        scan_seconds_saved=_SCAN_FILE * files_less
+        + _SCAN_PAGE * pages_less
+        + _SCAN_BYTE * bytes_less
+        + request * requests_less,
     )
 
 
@@ -328,8 +328,8 @@ def estimate_plan(
     groups: Sequence[CompactionGroup],
     estimates: Sequence[GroupEstimate],
     indices: Sequence[SegmentRoute],
-    costs: CostModel,
     slots: int,
+    request: float = 0.0,
 ) -> PlanEstimate:
     """Work out what groups take together.
 
@@ -337,18 +337,18 @@ def estimate_plan(
         groups: All that are rewritten.
         estimates: Of each.
         indices: Segments over them with their costs, which each bears once.
-        costs: The coefficients.
         slots: Tasks that run at once.
+        request: Seconds that a request adds, see `request_seconds`.
     """
     if not groups:
-        return PlanEstimate(source=costs.source)
+        return PlanEstimate()
     replaced = sum(len(group.fragments) for group in groups)
     touched = (i for i in indices if i.route is Route.PURGE or any(covers(i, group) for group in groups))
     moved = [item for item in touched if item.route in AT_ONCE]
-    follow = [costs.index * item.cost.seconds for item in moved]
+    follow = [item.cost.seconds for item in moved]
     reads = sum(item.reads for item in estimates) + _RUN_READS + sum(len(i.segment.files) for i in moved)
     writes = sum(item.writes for item in estimates) + _RUN_WRITES + sum(len(i.segment.files) for i in moved)
-    around = costs.run + costs.fragment * replaced + costs.request * (_RUN_READS + _RUN_WRITES)
+    around = _RUN_SECONDS + _FRAGMENT_SECONDS * replaced + request * (_RUN_READS + _RUN_WRITES)
     tasks = [item.seconds for item in estimates]
     return PlanEstimate(
         bytes_read=sum(item.bytes_read for item in estimates) + sum(item.cost.read_bytes for item in moved),
@@ -356,19 +356,17 @@ def estimate_plan(
         + sum(item.cost.written_bytes for item in moved),
         reads=reads,
         writes=writes,
-        seconds=around + makespan(tasks, slots, costs.overlap) + makespan(follow, slots, costs.overlap),
+        seconds=around + makespan(tasks, slots) + makespan(follow, slots),
         task_seconds=sum(tasks),
         index_seconds=sum(follow),
         bytes_saved=sum(item.bytes_saved for item in estimates),
         fragments_saved=sum(item.fragments_saved for item in estimates),
         scan_requests_saved=sum(item.scan_requests_saved for item in estimates),
         scan_seconds_saved=sum(item.scan_seconds_saved for item in estimates),
-        money=costs.money(reads, writes),
-        source=costs.source,
     )
 
 
-def makespan(tasks: Sequence[float], slots: int, overlap: float) -> float:
+def makespan(tasks: Sequence[float], slots: int, overlap: float = _OVERLAP) -> float:
     """Seconds in which slots do tasks: no less than the longest takes, or than all of them share.
 
     Slots that share cores slow each other down: k of them do 1 + (k - 1) * overlap times the work of one.

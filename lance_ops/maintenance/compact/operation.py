@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, Unpack, cast, overload
 
+from lance_ops._removed import CALIBRATION_REMOVED, MONEY_REMOVED
 from lance_ops.errors import (
     InvalidArgumentError,
     JobCancelledError,
@@ -26,8 +27,6 @@ from lance_ops.errors import (
 )
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.compact.accuracy import Accuracy
-from lance_ops.maintenance.compact.cost_store import costs_of
-from lance_ops.maintenance.compact.costs import CostModel
 from lance_ops.maintenance.compact.options import (
     CompactionChoices,
     CompactionOptions,
@@ -61,7 +60,6 @@ def compact(
     target: Target,
     *,
     options: CompactionOptions | None = None,
-    costs: CostModel | None = None,
     dry_run: Literal[False] = False,
     resume: bool = True,
     **run: Unpack[CompactArguments],
@@ -71,7 +69,6 @@ def compact(
     target: Target,
     *,
     options: CompactionOptions | None = None,
-    costs: CostModel | None = None,
     dry_run: Literal[True],
     resume: bool = True,
     **run: Unpack[CompactArguments],
@@ -81,7 +78,6 @@ def compact(
     target: Target,
     *,
     options: CompactionOptions | None = None,
-    costs: CostModel | None = None,
     dry_run: bool,
     resume: bool = True,
     **run: Unpack[CompactArguments],
@@ -91,7 +87,6 @@ def compact(
     target: Target,
     *,
     options: CompactionOptions | None = None,
-    costs: CostModel | None = None,
     dry_run: bool = False,
     resume: bool = True,
     **run: Unpack[CompactArguments],
@@ -101,7 +96,6 @@ def compact(
     Args:
         target: The dataset, see `Target`.
         options: All choices at once instead of one by one; the table's config is not asked then.
-        costs: Coefficients of the estimates, instead of what is calibrated for the table or its store.
         dry_run: Return the plan and do nothing.
         resume: Under a job key, go on where an earlier run of the job was broken off, and share the work with
             one that is under way; else begin anew, which ends these.
@@ -126,12 +120,9 @@ def compact(
         options, warnings = resolve_options(call.dataset.config, chosen)
     elif chosen:
         raise InvalidArgumentError("give either all options at once or single ones", field="options")
-    if costs is None:
-        costs, unread = costs_of(call.dataset)
-        warnings = (*warnings, *unread)
-    accuracy = Accuracy(costs, slots_of(call.runner))
+    accuracy = Accuracy(slots_of(call.runner))
     if dry_run:
-        return plan_compaction(call.dataset, options, warnings=warnings, costs=costs, slots=accuracy.slots)
+        return plan_compaction(call.dataset, options, warnings=warnings, slots=accuracy.slots)
     job_key = call.commits.job_key
     found, is_unproven = _find_done(call)
     if found is not None and job_key is not None:
@@ -192,6 +183,11 @@ def resume_job(
 
 def _split(arguments: CompactArguments) -> tuple[dict[str, object], RunOptions]:
     """What was chosen of `CompactionChoices`, and how the operation is run."""
+    removed: Mapping[str, object] = arguments
+    if removed.get("budget_money") is not None:
+        raise InvalidArgumentError(MONEY_REMOVED, field="budget_money")
+    if removed.get("costs") is not None:
+        raise InvalidArgumentError(f"costs was removed: {CALIBRATION_REMOVED}", field="costs")
     names = CompactionChoices.__annotations__
     chosen: dict[str, object] = {
         name: value for name, value in arguments.items() if name in names and value is not None

@@ -1,14 +1,17 @@
 """Compaction options: defaults, the table's own config, and what the caller says."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from numbers import Integral, Real
 from typing import Literal, TypedDict
 
+from lance_ops._removed import CALIBRATION_REMOVED, MONEY_REMOVED
 from lance_ops.errors import InvalidArgumentError, UnsupportedVersionError, check_type
 from lance_ops.file.versions import storage_version
 
 CONFIG_PREFIX = "lance.compaction."
+CALIBRATION_KEY = "lance_ops.compaction.costs"
+"""Entry in which release 0.1.0 kept a calibrated cost model."""
 ON_UNKNOWN_INDEX = ("leave", "defer")
 METHODS = ("auto", "copy", "rewrite")
 
@@ -53,7 +56,6 @@ class CompactionOptions:
         budget_bytes: At most so many bytes are read and written, indices included.
         budget_fragments: At most so many fragments are replaced.
         budget_requests: At most so many requests are made to the store.
-        budget_money: The requests cost at most so much, by the prices of the cost model; dollars by default.
         exclude_fragments: Ids of fragments to leave alone.
         batch_rows: Rows read at once by each task; None chooses by the size of a row. Bounds memory.
         data_storage_version: Of the files written, such as "2.2" or "stable"; that of the dataset when None.
@@ -89,7 +91,6 @@ class CompactionOptions:
     budget_bytes: int | None = None
     budget_fragments: int | None = None
     budget_requests: int | None = None
-    budget_money: float | None = None
     exclude_fragments: frozenset[int] = frozenset()
     batch_rows: int | None = None
     commit_every: int | None = None
@@ -100,8 +101,11 @@ class CompactionOptions:
     defer_where_cheaper: bool = False
     on_unknown_index: str = "leave"
     method: str = "auto"
+    budget_money: InitVar[None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, budget_money: None) -> None:
+        if budget_money is not None:
+            raise InvalidArgumentError(MONEY_REMOVED, field="budget_money")
         object.__setattr__(self, "exclude_fragments", frozenset(self.exclude_fragments))
         for name, least in (
             ("target_rows_per_fragment", 1),
@@ -123,7 +127,7 @@ class CompactionOptions:
                 check_type(value, Integral, "a whole number", field=name)
             if value is not None and value < least:
                 raise InvalidArgumentError(f"{name} must be at least {least}, not {value}", field=name)
-        for name in ("budget_seconds", "budget_money", "commit_every_seconds"):
+        for name in ("budget_seconds", "commit_every_seconds"):
             value = getattr(self, name)
             if value is not None:
                 check_type(value, Real, "a number", field=name)
@@ -186,7 +190,6 @@ class CompactionChoices(TypedDict, total=False):
         budget_bytes: See `CompactionOptions`.
         budget_fragments: See `CompactionOptions`.
         budget_requests: See `CompactionOptions`.
-        budget_money: See `CompactionOptions`.
         exclude_fragments: See `CompactionOptions`.
         batch_rows: See `CompactionOptions`.
         commit_every: See `CompactionOptions`.
@@ -214,7 +217,6 @@ class CompactionChoices(TypedDict, total=False):
     budget_bytes: int | None
     budget_fragments: int | None
     budget_requests: int | None
-    budget_money: float | None
     exclude_fragments: Sequence[int] | None
     batch_rows: int | None
     commit_every: int | None
@@ -243,6 +245,8 @@ def resolve_options(
     """
     values: dict[str, object] = {}
     warnings: list[str] = []
+    if CALIBRATION_KEY in config:
+        warnings.append(f"{CALIBRATION_KEY!r} in the table's config is ignored: {CALIBRATION_REMOVED}")
     for key, text in config.items():
         if not key.startswith(CONFIG_PREFIX):
             continue

@@ -15,7 +15,6 @@ from lance_ops.index.upkeep.routes import Route, SegmentRoute, plan_routes, why_
 from lance_ops.index.upkeep.weigh import weigh_routes
 from lance_ops.maintenance.compact.apart import without_kept_apart
 from lance_ops.maintenance.compact.budget import RunEstimates, within_limits
-from lance_ops.maintenance.compact.costs import CostModel
 from lance_ops.maintenance.compact.estimate import GroupEstimate, PlanEstimate, covers
 from lance_ops.maintenance.compact.groups import (
     CompactionGroup,
@@ -210,7 +209,6 @@ def plan_compaction(
     options: CompactionOptions | None = None,
     *,
     warnings: tuple[str, ...] = (),
-    costs: CostModel | None = None,
     slots: int = 1,
 ) -> CompactionPlan:
     """Decide what to rewrite.
@@ -219,7 +217,6 @@ def plan_compaction(
         dataset: The version to plan from.
         options: Resolved options; the defaults without them (see `resolve_options` for the table's config).
         warnings: Put in front of the notes.
-        costs: Coefficients of the estimates; the defaults without them.
         slots: Tasks that the runner executes at once.
 
     Raises:
@@ -234,7 +231,7 @@ def plan_compaction(
     groups = without_kept_apart(dataset, find_groups(dataset, options, pinned), notes)
     within = list(within_limits(groups, options, dataset.uri))
     weighed = _weighed(dataset, options, routes, within)
-    estimates = RunEstimates(dataset, within, weighed, options, costs or CostModel(), slots)
+    estimates = RunEstimates(dataset, within, weighed, options, slots)
     taken = estimates.taken()
     chosen = tuple(estimates.planned[position] for position in taken)
     left = len(groups) - len(within) + len(estimates.planned) - len(chosen)

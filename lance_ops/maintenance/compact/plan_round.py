@@ -140,10 +140,8 @@ class RoundPlanner:
         if failed:
             options = replace(options, exclude_fragments=options.exclude_fragments | failed)
         with reading(self.so_far.head, "the plan"):
-            plan = plan_compaction(
-                self.so_far.head, options, costs=self.accuracy.costs, slots=self.accuracy.slots
-            )
-        self.accuracy.planned(plan, self.so_far.head)
+            plan = plan_compaction(self.so_far.head, options, slots=self.accuracy.slots)
+        self.accuracy.planned(plan)
         self.so_far.notes = plan.notes
         return plan.groups
 

@@ -121,13 +121,15 @@ def options_values(options: CompactionOptions) -> dict[str, Any]:
 
 def options_of(values: Mapping[str, Any]) -> CompactionOptions:
     """Options from their JSON values."""
-    known = {item.name for item in fields(CompactionOptions)}
+    known = {item.name for item in fields(CompactionOptions)} | {"budget_money"}
     return CompactionOptions(**{name: value for name, value in values.items() if name in known})
 
 
 def options_digest(options: CompactionOptions) -> str:
     """Stands for the options that decide what is written."""
     values = {name: value for name, value in options_values(options).items() if name not in _NOT_OF_THE_WORK}
+    # Plans of earlier releases are found by this digest, in which an option was that there is no more.
+    values["budget_money"] = None
     return blake2b(json.dumps(values, sort_keys=True, default=str).encode(), digest_size=6).hexdigest()
 
 

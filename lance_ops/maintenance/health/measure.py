@@ -6,9 +6,9 @@ from lance_ops.index.coverage import coverage
 from lance_ops.index.upkeep.gone_row_ids import names_gone_row_ids
 from lance_ops.index.upkeep.lost_rows import misleads
 from lance_ops.index.upkeep.wear import measure_wear
-from lance_ops.maintenance.compact.cost_store import costs_of
+from lance_ops.maintenance.compact.estimate import RowShape, estimate_group, request_seconds
+from lance_ops.maintenance.compact.groups import find_groups
 from lance_ops.maintenance.compact.options import CompactionOptions
-from lance_ops.maintenance.health.debt import layout_debt
 from lance_ops.maintenance.index.decision import WearLimits, decide
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import list_versions
@@ -101,7 +101,9 @@ def measure_health(
     wear = () if limits is None else measure_wear(dataset)
     fits = [item.fit for item in wear if item.fit is not None]
     options = CompactionOptions(target_rows_per_fragment=target_rows)
-    debt = layout_debt(dataset, options, costs_of(dataset)[0])
+    shape, request = RowShape.of(dataset.lance_schema), request_seconds(dataset.uri)
+    # Layout debt: the version as it is, less what a compaction without any budget or index would leave.
+    debts = [estimate_group(group, shape, request) for group in find_groups(dataset, options, frozenset())]
     size = next((item.size for item in locations if item.version == dataset.version), None)
     return DatasetHealth(
         version=dataset.version,
@@ -123,9 +125,9 @@ def measure_health(
         index_dead_ratio=max((item.dead_ratio for item in wear), default=None),
         index_imbalance=max((fit.imbalance for fit in fits), default=None),
         index_drift=max((fit.drift for fit in fits if fit.drift is not None), default=None),
-        debt_seconds=debt.scan_seconds,
-        debt_requests=debt.scan_requests,
-        debt_bytes=debt.bytes,
+        debt_seconds=sum(debt.scan_seconds_saved for debt in debts),
+        debt_requests=sum(debt.scan_requests_saved for debt in debts),
+        debt_bytes=sum(debt.bytes_saved for debt in debts),
         worn_indices=None if limits is None else sum(1 for item in wear if decide(item, limits).is_due),
         short_indices=(
             None

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.maintenance.compact.costs import CostModel
 from lance_ops.maintenance.compact.estimate import makespan
 from lance_ops.maintenance.compact.options import CompactionOptions, resolve_options
 from lance_ops.maintenance.compact.plan import plan_compaction
@@ -16,7 +15,7 @@ from tests.support.interop import our_dataset
 from tests.support.layouts import Layout, planned, sized
 from tests.support.table_values import index
 
-BUDGETS = ("budget_seconds", "budget_bytes", "budget_fragments", "budget_requests", "budget_money")
+BUDGETS = ("budget_seconds", "budget_bytes", "budget_fragments", "budget_requests")
 
 
 def used(plan) -> dict[str, float]:
@@ -26,7 +25,6 @@ def used(plan) -> dict[str, float]:
         "budget_bytes": known.bytes_read + known.bytes_written,
         "budget_fragments": plan.source_fragments,
         "budget_requests": known.requests,
-        "budget_money": known.money,
     }
 
 
@@ -71,7 +69,7 @@ def test_no_budget_is_ever_exceeded(shape, name, share, slots):
     everything = plan_compaction(layout, CompactionOptions(**target), slots=slots)
     whole = used(everything)[name]
     bound = share * whole
-    if name not in ("budget_seconds", "budget_money"):
+    if name not in ("budget_seconds"):
         bound = int(bound)
     if not bound:
         return
@@ -102,7 +100,7 @@ def test_a_plan_carries_what_it_takes_and_saves():
     assert plan.estimate.fragments_saved == plan.source_fragments - plan.expected_fragments
     assert plan.estimate.seconds > plan.estimate.task_seconds
     text = str(plan)
-    assert "expected, by the defaults: " in text
+    assert "expected: " in text
     assert "which pays after" in text
     assert "takes" in text
 
@@ -115,9 +113,7 @@ def test_what_is_deleted_is_saved_and_an_index_takes_its_time():
     assert bare.estimate.bytes_written == 12_000
     assert indexed.estimate.seconds > bare.estimate.seconds
     assert indexed.estimate.index_seconds == pytest.approx(indexed.estimates[0].index_seconds)
-    # The model of the indices compares ways; what it says of seconds is scaled to what was measured.
-    share = CostModel().index
-    assert indexed.estimate.index_seconds == pytest.approx(share * indexed.index_seconds)
+    assert indexed.estimate.index_seconds == pytest.approx(indexed.index_seconds)
 
 
 def test_more_slots_share_the_tasks_and_none_is_faster_than_the_longest():
@@ -128,13 +124,19 @@ def test_more_slots_share_the_tasks_and_none_is_faster_than_the_longest():
     assert makespan([], 4, 1.0) == 0.0
 
 
-def test_a_model_of_costs_travels_as_json_and_refuses_what_is_no_cost():
-    model = CostModel(run=1.5, source="a test")
-    assert CostModel.from_dict(model.to_dict()) == model
-    assert CostModel.from_dict({"rewrite": {"file": 2}, "later": 1}).rewrite.file == 2.0
-    for wrong in ({"run": -1}, {"run": "much"}, {"copy": 3}, {"copy": {"file": float("nan")}}):
-        with pytest.raises(InvalidArgumentError):
-            CostModel.from_dict(wrong)
+@pytest.mark.parametrize("removed", [{"budget_money": 1.0}, {"costs": object()}])
+def test_removed_arguments_name_what_replaces_them(tmp_path: Path, removed):
+    our_dataset(tmp_path / "t", [4, 4])
+    with pytest.raises(InvalidArgumentError, match=r"budget_requests|ledger"):
+        lo.compact(tmp_path / "t", **removed)
+
+
+def test_removed_names_say_what_replaces_them():
+    for name in ("calibrate", "Calibration", "CostModel"):
+        with pytest.raises(AttributeError, match="ledger"):
+            getattr(lo, name)
+    with pytest.raises(InvalidArgumentError, match="budget_requests"):
+        CompactionOptions(budget_money=1.0)
 
 
 def test_a_run_stays_within_its_budget_and_the_next_takes_the_rest(tmp_path: Path):

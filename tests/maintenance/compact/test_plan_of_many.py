@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_ops.maintenance.compact.costs import CostModel
-from lance_ops.maintenance.compact.estimate import PART_BYTES, RowShape, estimate_group, task_units
+from lance_ops.maintenance.compact.estimate import PART_BYTES, RowShape, estimate_group, task_work
 from lance_ops.maintenance.compact.groups import Coverage, find_groups, make_group
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.compact.plan import plan_compaction
@@ -186,7 +185,7 @@ def test_estimates_are_sums_over_the_fragments(found):
         return
     snapshot = Snapshot(lazily(found))
     group = make_group(snapshot, snapshot.fragments, CompactionOptions())
-    estimate = estimate_group(group, RowShape.of(snapshot.lance_schema), CostModel())
+    estimate = estimate_group(group, RowShape.of(snapshot.lance_schema))
     files = [file for item in found for file in item.files]
     outputs = group.files * max(len(item.files) for item in found)
     worn = sum(item.deletion_file is not None for item in found)
@@ -196,9 +195,9 @@ def test_estimates_are_sums_over_the_fragments(found):
         item.data_bytes * item.num_rows // item.physical_rows for item in found
     )
     assert estimate.reads == fetches + 2 * outputs
-    units = task_units(group, RowShape.of(snapshot.lance_schema))
-    assert units["file"] == len(files)
-    assert units["filtered_byte"] == float(sum(item.data_bytes for item in found if item.num_deleted_rows))
+    work = task_work(group, RowShape.of(snapshot.lance_schema))
+    assert work.file == len(files)
+    assert work.filtered_byte == float(sum(item.data_bytes for item in found if item.num_deleted_rows))
 
 
 def test_parts_of_a_list_are_lists_that_know_their_objects():

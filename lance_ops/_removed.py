@@ -1,0 +1,11 @@
+"""Messages that name the replacement of removed features."""
+
+CALIBRATION_REMOVED = (
+    "estimates of a compaction follow from the manifest, and a fleet corrects them by the operations in its "
+    "ledger (lance-ops fleet forecast shows their errors)"
+)
+
+MONEY_REMOVED = "budget_money was removed: prices are not known here; bound the requests with budget_requests"
+
+REMOVED_NAMES = dict.fromkeys(("calibrate", "Calibration", "CostModel"), CALIBRATION_REMOVED)
+"""Names that `lance_ops` had."""

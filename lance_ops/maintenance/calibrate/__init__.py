@@ -1,1 +1,0 @@
-"""Calibration: the cost model of compactions, measured where they run."""
