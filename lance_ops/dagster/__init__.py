@@ -29,6 +29,7 @@ from lance_ops.dagster.lineage import column_lineage
 from lance_ops.dagster.publication import last_published
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.retry_sensor import build_retry_sensor
+from lance_ops.dagster.selection import select_datasets
 from lance_ops.dagster.sensor.manifest_sensor import SensorOptions, build_manifest_sensor
 from lance_ops.dagster.spec import LanceDatasetTranslator, build_lance_assets
 from lance_ops.dagster.submit.client import SparkSubmitClient
@@ -79,6 +80,7 @@ __all__ = [
     "evaluate_checks",
     "lance_data_changed",
     "last_published",
+    "select_datasets",
     "version_materialization",
     "version_metadata",
 ]

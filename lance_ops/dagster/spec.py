@@ -96,7 +96,7 @@ def build_lance_assets(
         deps = [*spec.deps, *(dg.AssetDep(key) for key in upstream.get(ref.name, ()))]
         specs[ref.key] = spec.replace_attributes(deps=deps)
     built += [spec for key, spec in specs.items() if key not in written]
-    return [*built, *(asset.map_asset_specs(partial(_described, specs)) for asset in assets)]
+    return [*built, *(asset.map_asset_specs(partial(described, specs)) for asset in assets)]
 
 
 def _keyed(spec: dg.AssetSpec, key: dg.AssetKey) -> dg.AssetSpec:
@@ -114,17 +114,24 @@ def _keyed(spec: dg.AssetSpec, key: dg.AssetKey) -> dg.AssetSpec:
     return spec
 
 
-def _described(specs: Mapping[dg.AssetKey, dg.AssetSpec], own: dg.AssetSpec) -> dg.AssetSpec:
-    """The spec of an asset that writes a dataset, with what is known of the dataset; its own words first."""
+def described(specs: Mapping[dg.AssetKey, dg.AssetSpec], own: dg.AssetSpec) -> dg.AssetSpec:
+    """The spec of an asset that writes a dataset, with what is known of the dataset; its own words first.
+
+    Args:
+        specs: What is known, by key.
+        own: The asset.
+    """
     known = specs.get(own.key)
     if known is None:
         return own
     return own.replace_attributes(
         description=own.description or known.description,
         metadata={**known.metadata, **own.metadata},
-        group_name=own.group_name if own.group_name != _DEFAULT_GROUP else known.group_name,
+        group_name=known.group_name if own.group_name in (None, _DEFAULT_GROUP) else own.group_name,
         owners=own.owners or known.owners,
         tags={**known.tags, **own.tags},
         kinds={*known.kinds, *own.kinds},
         freshness_policy=own.freshness_policy or known.freshness_policy,
+        automation_condition=own.automation_condition or known.automation_condition,
+        code_version=own.code_version or known.code_version,
     )
