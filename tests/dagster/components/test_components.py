@@ -50,7 +50,7 @@ def project(tmp_path):
 
 
 @pytest.fixture
-def dg_command(monkeypatch):
+def dg_command(project, monkeypatch):
     """Runs `dg` in a project and returns its output; in this process, since each start would take seconds."""
     monkeypatch.chdir(project)
     monkeypatch.syspath_prepend(str(project / "src"))
