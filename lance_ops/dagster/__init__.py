@@ -20,6 +20,7 @@ from lance_ops.dagster.downstream import LanceDownstream
 from lance_ops.dagster.factory import build_lance_definitions
 from lance_ops.dagster.fleet.definitions import build_fleet_definitions
 from lance_ops.dagster.ingest.asset import build_ingest_asset
+from lance_ops.dagster.ingest.job import build_ingest_job, build_ingest_schedule
 from lance_ops.dagster.ingest.spec import IngestRequest, LanceIngest
 from lance_ops.dagster.io_manager.manager import LanceIOManager
 from lance_ops.dagster.jobs.operations import build_jobs
@@ -28,11 +29,13 @@ from lance_ops.dagster.lineage import column_lineage
 from lance_ops.dagster.publication import last_published
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.retry_sensor import build_retry_sensor
+from lance_ops.dagster.selection import select_datasets
 from lance_ops.dagster.sensor.manifest_sensor import SensorOptions, build_manifest_sensor
 from lance_ops.dagster.spec import LanceDatasetTranslator, build_lance_assets
 from lance_ops.dagster.submit.client import SparkSubmitClient
 from lance_ops.dagster.submit.config import SparkSubmit
 from lance_ops.dagster.version_event import version_materialization, version_metadata
+from lance_ops.maintenance.health.policy import MaintenancePolicy
 
 __all__ = [
     "Alert",
@@ -49,6 +52,7 @@ __all__ = [
     "LanceIngest",
     "LanceStoreResource",
     "LogNotifier",
+    "MaintenancePolicy",
     "MaintenanceTimes",
     "Message",
     "Notifier",
@@ -64,6 +68,8 @@ __all__ = [
     "build_failure_alert_sensor",
     "build_fleet_definitions",
     "build_ingest_asset",
+    "build_ingest_job",
+    "build_ingest_schedule",
     "build_jobs",
     "build_lance_assets",
     "build_lance_definitions",
@@ -74,6 +80,7 @@ __all__ = [
     "evaluate_checks",
     "lance_data_changed",
     "last_published",
+    "select_datasets",
     "version_materialization",
     "version_metadata",
 ]

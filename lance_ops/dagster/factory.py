@@ -1,6 +1,7 @@
 """Everything for a set of datasets in one call."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, cast
 
@@ -11,9 +12,10 @@ from lance_ops.dagster.alerts.check_sensor import build_check_alert_sensor
 from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
 from lance_ops.dagster.alerts.options import AlertOptions, Notifiers
 from lance_ops.dagster.checks.definitions import build_asset_checks
+from lance_ops.dagster.conditions import build_automation_sensor
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs, place_of, slugify
 from lance_ops.dagster.downstream import LanceDownstream
-from lance_ops.dagster.ingest.asset import build_ingest_job
+from lance_ops.dagster.ingest.job import build_ingest_job, build_ingest_schedule
 from lance_ops.dagster.ingest.loaded import build_loaded_check
 from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.jobs.operations import build_jobs
@@ -41,6 +43,8 @@ def build_lance_definitions(
     sensor_interval_seconds: int = 30,
     running: bool = False,
     schedules_running: bool = False,
+    hooks: AbstractSet[dg.HookDefinition] | None = None,
+    op_retry_policy: dg.RetryPolicy | None = None,
     prefix: str = "",
 ) -> dg.Definitions:
     """Assets, checks, jobs, schedules, sensors and the resource for some datasets, to merge with one's own.
@@ -60,7 +64,10 @@ def build_lance_definitions(
         sensor_options: Limits of the manifest sensor's tick.
         sensor_interval_seconds: Pause between ticks of the sensors.
         running: Sensors run from the start.
-        schedules_running: Schedules, which maintain what is due on their own account, run from the start.
+        schedules_running: Schedules, which maintain what is due and load ingests with a `cron_schedule` on
+            their own account, run from the start.
+        hooks: Run after each step of the maintenance jobs; ingests have `hooks` of their own.
+        op_retry_policy: How often and when a step of these jobs is tried again whose error may pass.
         prefix: Before the names of jobs, schedules, sensors and resource, so that the definitions of several
             calls can be merged, each with a store of its own: `eu_lance_compact`, `eu_lance_store`. Names of
             datasets stay as they are.
@@ -77,7 +84,11 @@ def build_lance_definitions(
     refs = [_fed_by(ref, sources) for ref in refs]
     by_name = index_refs(refs)
     ingests = [replace(ingest, ref=_declared(ingest, by_name, sources)) for ingest in ingests]
-    jobs = build_jobs(refs, prefix=prefix)
+    jobs = build_jobs(refs, prefix=prefix, hooks=hooks, op_retry_policy=op_retry_policy)
+    schedule_status = (
+        dg.DefaultScheduleStatus.RUNNING if schedules_running else dg.DefaultScheduleStatus.STOPPED
+    )
+    conditional = [ingest.key for ingest in ingests if ingest.automation_condition is not None]
     status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
     common: dict[str, Any] = {
         "minimum_interval_seconds": sensor_interval_seconds,
@@ -99,15 +110,16 @@ def build_lance_definitions(
             *(build_loaded_check(ingest, prefix=prefix) for ingest in ingests if ingest.partitions),
         ],
         jobs=[*jobs, *(cast("Any", build_ingest_job(ingest)) for ingest in ingests)],
-        schedules=build_maintenance_schedules(
-            refs,
-            jobs,
-            times=times,
-            prefix=prefix,
-            default_status=dg.DefaultScheduleStatus.RUNNING
-            if schedules_running
-            else dg.DefaultScheduleStatus.STOPPED,
-        ),
+        schedules=[
+            *build_maintenance_schedules(
+                refs, jobs, times=times, prefix=prefix, default_status=schedule_status
+            ),
+            *(
+                build_ingest_schedule(ingest, default_status=schedule_status)
+                for ingest in ingests
+                if ingest.cron_schedule is not None
+            ),
+        ],
         sensors=[
             build_manifest_sensor(
                 refs,
@@ -135,9 +147,17 @@ def build_lance_definitions(
                 name=keys.prefixed(prefix, "lance_check_alert_sensor"),
                 **common,
             ),
+            *_automation(conditional, keys.prefixed(prefix, "lance_ingest_automation_sensor"), common),
         ],
         resources={keys.prefixed(prefix, keys.STORE_RESOURCE): store or LanceStoreResource()},
     )
+
+
+def _automation(
+    conditional: Sequence[dg.AssetKey], name: str, common: Mapping[str, Any]
+) -> list[dg.SensorDefinition]:
+    """The sensor of ingests with a condition; Dagster's own, which would evaluate them, starts stopped."""
+    return [build_automation_sensor(conditional, name=name, **common)] if conditional else []
 
 
 def _sources_of_ingests(ingests: Sequence[LanceIngest]) -> dict[str, ColumnSources]:

@@ -14,7 +14,7 @@ import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.attempts import PAUSES
-from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.dead_runs import end_dead_runs
 from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.jobs.operations import NamedJob
@@ -121,7 +121,7 @@ def build_retry_sensor(
     datasets = {ref.key for ref in refs}
     written = {key for asset in assets for key in asset.keys if key in datasets}
     own = frozenset({*written, *(ingest.key for ingest in ingests)})
-    jobs = {f"{slugify(ingest.asset_name)}_job": ingest.key for ingest in ingests}
+    jobs = {ingest.job_name: ingest.key for ingest in ingests}
 
     @dg.sensor(
         name=name,

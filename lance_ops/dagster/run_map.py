@@ -16,7 +16,7 @@ import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.conditions import LABEL
-from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.downstream import LanceDownstream
 from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.place import CodePlace
@@ -71,9 +71,9 @@ class RunMap:
         self._steps: dict[dg.AssetKey, str] = {}
         for ingest in ingests:
             self._by_asset[ingest.key] = [ingest.ref.name]
-            job = f"{slugify(ingest.asset_name)}_job"
-            self._by_job[job] = [ingest.ref.name]
-            self._ingested[job] = ingest.key
+            self._by_job[ingest.job_name] = [ingest.ref.name]
+            self._ingested[ingest.job_name] = ingest.key
+            self._steps[ingest.key] = ingest.step_name
         for item in downstream:
             self._by_job.setdefault(item.job.name, []).extend(item.datasets)
         self._written = dict(self._by_asset)

@@ -8,19 +8,20 @@ import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
-from lance_ops.dagster.ingest.asset import build_ingest_asset
+from lance_ops.dagster.ingest.asset import build_ingest_asset, ingest_spec
 from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.registry import REGISTRY
 from lance_ops.dagster.version_event import as_metadata
+from lance_ops.errors import InvalidArgumentError
 
 _DEFAULT_GROUP = "default"
 
 
 class LanceDatasetTranslator:
-    """Turns a dataset into an asset spec; override `get_asset_spec`, call the base, change what it returns.
+    """Turns datasets and ingests into asset specs; override a method, call the base, change what it returns.
 
-    Changing the key is not for this hook: it is the name of the `LanceDatasetRef`, by which jobs, checks and
-    the sensor know the dataset.
+    Changing the key is not for these hooks: it is the name of the `LanceDatasetRef`, or of the `LanceIngest`,
+    by which jobs, checks and sensors know it.
     """
 
     def get_asset_spec(self, ref: LanceDatasetRef) -> dg.AssetSpec:
@@ -46,6 +47,14 @@ class LanceDatasetTranslator:
             kinds=set(ref.kinds),
             freshness_policy=ref.freshness,
         )
+
+    def get_ingest_spec(self, ingest: LanceIngest) -> dg.AssetSpec:
+        """The spec of an ingest's asset.
+
+        Args:
+            ingest: How rows come into a dataset.
+        """
+        return ingest_spec(ingest)
 
 
 def build_lance_assets(
@@ -76,28 +85,53 @@ def build_lance_assets(
     for ingest in ingests:
         upstream.setdefault(ingest.ref.name, []).append(ingest.key)
     REGISTRY.declare(index_refs(refs).values(), ingests=ingests, assets=assets)
-    built: list[Any] = [build_ingest_asset(ingest, prefix=prefix) for ingest in ingests]
+    built: list[Any] = [
+        build_ingest_asset(ingest, prefix=prefix, spec=_keyed(chosen.get_ingest_spec(ingest), ingest.key))
+        for ingest in ingests
+    ]
     written = {key for asset in assets for key in asset.keys}
     specs: dict[dg.AssetKey, dg.AssetSpec] = {}
     for ref in index_refs(refs).values():
-        spec = chosen.get_asset_spec(ref)
+        spec = _keyed(chosen.get_asset_spec(ref), ref.key)
         deps = [*spec.deps, *(dg.AssetDep(key) for key in upstream.get(ref.name, ()))]
         specs[ref.key] = spec.replace_attributes(deps=deps)
     built += [spec for key, spec in specs.items() if key not in written]
-    return [*built, *(asset.map_asset_specs(partial(_described, specs)) for asset in assets)]
+    return [*built, *(asset.map_asset_specs(partial(described, specs)) for asset in assets)]
 
 
-def _described(specs: Mapping[dg.AssetKey, dg.AssetSpec], own: dg.AssetSpec) -> dg.AssetSpec:
-    """The spec of an asset that writes a dataset, with what is known of the dataset; its own words first."""
+def _keyed(spec: dg.AssetSpec, key: dg.AssetKey) -> dg.AssetSpec:
+    """A spec that a translator made.
+
+    Raises:
+        InvalidArgumentError: It has another key.
+    """
+    if spec.key != key:
+        raise InvalidArgumentError(
+            f"the translator gave {key.to_user_string()} the key {spec.key.to_user_string()}",
+            field="key",
+            hint="the key is the name of the LanceDatasetRef or of the LanceIngest: change it there",
+        )
+    return spec
+
+
+def described(specs: Mapping[dg.AssetKey, dg.AssetSpec], own: dg.AssetSpec) -> dg.AssetSpec:
+    """The spec of an asset that writes a dataset, with what is known of the dataset; its own words first.
+
+    Args:
+        specs: What is known, by key.
+        own: The asset.
+    """
     known = specs.get(own.key)
     if known is None:
         return own
     return own.replace_attributes(
         description=own.description or known.description,
         metadata={**known.metadata, **own.metadata},
-        group_name=own.group_name if own.group_name != _DEFAULT_GROUP else known.group_name,
+        group_name=known.group_name if own.group_name in (None, _DEFAULT_GROUP) else own.group_name,
         owners=own.owners or known.owners,
         tags={**known.tags, **own.tags},
         kinds={*known.kinds, *own.kinds},
         freshness_policy=own.freshness_policy or known.freshness_policy,
+        automation_condition=own.automation_condition or known.automation_condition,
+        code_version=own.code_version or known.code_version,
     )

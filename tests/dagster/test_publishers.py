@@ -29,6 +29,8 @@ from lance_ops.table.dataset import Dataset
 from tests.support.dagster import STORE, WITHOUT_INDEX, Daemon, published_versions, write
 
 NUMBERS = itertools.count()
+READY = dg.ResourceDefinition.hardcoded_resource(STORE)
+"""Dagster would initialize the resource twice in each of some hundred ticks."""
 
 
 @dg.op
@@ -127,7 +129,7 @@ class World:
 
     def tick(self, _: int) -> None:
         with dg.build_sensor_context(
-            instance=self.instance, cursor=self.cursor, resources={"lance_store": STORE}
+            instance=self.instance, cursor=self.cursor, resources={"lance_store": READY}
         ) as context:
             result = self.sensor(context)
         assert isinstance(result, dg.SensorResult)
@@ -239,6 +241,12 @@ HISTORIES = st.lists(around(around(SIMPLE)), min_size=3, max_size=10).map(
 )
 
 
+@pytest.fixture(scope="module")
+def instance():
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
 @pytest.fixture
 def world(monkeypatch):
     """Makes worlds whose clock the code under test goes by."""
@@ -249,7 +257,9 @@ def world(monkeypatch):
     monkeypatch.setattr(survey, "evaluate_checks", lambda *_, **__: [])
 
     def make(instance: dg.DagsterInstance) -> World:
-        current.append(World(LanceDatasetRef("t", f"memory://publishers-{next(NUMBERS)}"), instance))
+        # A name of its own: worlds share an instance, which takes a third of a second to make.
+        number = next(NUMBERS)
+        current.append(World(LanceDatasetRef(f"t{number}", f"memory://publishers-{number}"), instance))
         return current[-1]
 
     return make
@@ -257,67 +267,63 @@ def world(monkeypatch):
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=HISTORIES)
-def test_every_version_is_told_once_in_order_and_the_last_event_is_the_head(world, steps):
-    with dg.DagsterInstance.ephemeral() as instance:
-        here = world(instance)
-        here.foreign(0)
-        for step, number in steps:
-            step(here, number)
-        here.settle()
-        assert published_versions(instance, here.ref) == sorted(here.committed)
-        # Each commit changes data: once for each that was seen as the newest, and at last for the head.
-        started = [key.split("|")[2] for key in here.keys]
-        assert Dataset.open(here.store).data_version in started
-        assert len(started) == len(set(started))
+def test_every_version_is_told_once_in_order_and_the_last_event_is_the_head(world, instance, steps):
+    here = world(instance)
+    here.foreign(0)
+    for step, number in steps:
+        step(here, number)
+    here.settle()
+    assert published_versions(instance, here.ref) == sorted(here.committed)
+    # Each commit changes data: once for each that was seen as the newest, and at last for the head.
+    started = [key.split("|")[2] for key in here.keys]
+    assert Dataset.open(here.store).data_version in started
+    assert len(started) == len(set(started))
 
 
-def test_a_tick_between_the_commit_of_a_run_and_its_event_tells_nothing_twice(world):
-    with dg.DagsterInstance.ephemeral() as instance:
-        here = world(instance)
-        here.foreign(0)
-        here.tick(0)
-        here.daemon_stores(0)
-        here.run_commits(0)
-        here.run_decides(0)
-        here.foreign(0)
-        here.tick(0)
-        here.run_tells(0)
-        here.daemon_stores(0)
-        here.settle()
-        assert published_versions(instance, here.ref) == [1, 2, 3]
+def test_a_tick_between_the_commit_of_a_run_and_its_event_tells_nothing_twice(world, instance):
+    here = world(instance)
+    here.foreign(0)
+    here.tick(0)
+    here.daemon_stores(0)
+    here.run_commits(0)
+    here.run_decides(0)
+    here.foreign(0)
+    here.tick(0)
+    here.run_tells(0)
+    here.daemon_stores(0)
+    here.settle()
+    assert published_versions(instance, here.ref) == [1, 2, 3]
 
 
-def test_a_version_that_its_run_did_not_tell_in_time_is_left_to_the_sensor(world):
-    with dg.DagsterInstance.ephemeral() as instance:
-        here = world(instance)
-        here.run_commits(0)
-        here.time_passes(2)
-        # The tick decides to publish it; before that is stored, the run comes.
-        here.tick(0)
-        here.run_decides(0)
-        here.run_tells(0)
-        here.daemon_stores(0)
-        here.run_commits(0)
-        here.run_decides(0)
-        here.run_tells(0)
-        here.settle()
-        assert published_versions(instance, here.ref) == [1, 2]
+def test_a_version_that_its_run_did_not_tell_in_time_is_left_to_the_sensor(world, instance):
+    here = world(instance)
+    here.run_commits(0)
+    here.time_passes(2)
+    # The tick decides to publish it; before that is stored, the run comes.
+    here.tick(0)
+    here.run_decides(0)
+    here.run_tells(0)
+    here.daemon_stores(0)
+    here.run_commits(0)
+    here.run_decides(0)
+    here.run_tells(0)
+    here.settle()
+    assert published_versions(instance, here.ref) == [1, 2]
 
 
-def test_a_run_that_lost_its_place_leaves_its_version_to_the_sensor(world):
-    with dg.DagsterInstance.ephemeral() as instance:
-        here = world(instance)
-        here.foreign(0)
-        here.run_commits(0)
-        here.run_decides(0)
-        here.tick(0)
-        here.run_tells(0)
-        here.daemon_stores(0)
-        assert published_versions(instance, here.ref) == [1]
-        here.run_decides(0)
-        here.run_tells(0)
-        here.settle()
-        assert published_versions(instance, here.ref) == [1, 2]
+def test_a_run_that_lost_its_place_leaves_its_version_to_the_sensor(world, instance):
+    here = world(instance)
+    here.foreign(0)
+    here.run_commits(0)
+    here.run_decides(0)
+    here.tick(0)
+    here.run_tells(0)
+    here.daemon_stores(0)
+    assert published_versions(instance, here.ref) == [1]
+    here.run_decides(0)
+    here.run_tells(0)
+    here.settle()
+    assert published_versions(instance, here.ref) == [1, 2]
 
 
 @pytest.mark.parametrize("told", [[1, 2, 3, 4, 2, 3], [], [1, 2]], ids=["out of order", "wiped", "cut off"])

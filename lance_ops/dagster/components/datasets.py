@@ -1,22 +1,37 @@
-"""Datasets from YAML: a component that names some, with their thresholds."""
+"""Datasets from YAML: a component that names some, how rows come into them, and who is told."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, cast
+from functools import partial
+from typing import Annotated, Any, Literal, cast
 
 import dagster as dg
-from dagster.components import Scaffolder, ScaffoldRequest, scaffold_component
+from dagster.components import ResolvedAssetSpec, Scaffolder, ScaffoldRequest, scaffold_component
 
-from lance_ops.dagster.components.values import LocalPath, runner_of
+from lance_ops.dagster import keys
+from lance_ops.dagster.components.shared import ComponentTranslator, LanceComponent
+from lance_ops.dagster.components.values import (
+    IMPORTED,
+    BackfillPolicy,
+    Freshness,
+    LocalPath,
+    RetryPolicy,
+    settings_of,
+)
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
+from lance_ops.dagster.downstream import LanceDownstream
 from lance_ops.dagster.factory import build_lance_definitions
+from lance_ops.dagster.ingest.spec import LanceIngest
+from lance_ops.dagster.jobs.schedules import MaintenanceTimes
 from lance_ops.dagster.lineage import ColumnSources
-from lance_ops.dagster.resource import LanceStoreResource
-from lance_ops.dagster.submit.config import SparkSubmit
+from lance_ops.dagster.selection import filter_refs
+from lance_ops.dagster.sensor.manifest_sensor import SensorOptions
+from lance_ops.dagster.spec import described
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.fleet.policy.quantities import parse_duration
 from lance_ops.maintenance.health.policy import MaintenancePolicy
+from lance_ops.table.data_writer import MAX_ROWS_PER_FILE
 
 
 @dataclass
@@ -32,6 +47,10 @@ class DatasetModel(dg.Resolvable):
         tags: Asset tags.
         deps: Keys of assets that the data come from.
         policy: Thresholds of `MaintenancePolicy` by name; times as `14d` or `12h`.
+        freshness: How old the newest version may grow: `12h`, `{fail_window: 24h, warn_window: 12h}`, or
+            `{deadline_cron: "0 6 * * *", lower_bound_delta: 1h}`.
+        kinds: What Dagster shows beside the name.
+        run_limit: How long a maintenance or ingest run on it may take, as `2h`.
         storage_options: Of the object store; secrets as `{{ env.NAME }}`.
         columns_from: Which columns of other assets feed which of its own: {column: [[asset, column]]}.
     """
@@ -43,7 +62,12 @@ class DatasetModel(dg.Resolvable):
     owners: list[str] = field(default_factory=list)
     tags: dict[str, str] = field(default_factory=dict)
     deps: list[str] = field(default_factory=list)
-    policy: dict[str, Any] = field(default_factory=dict)
+    policy: Annotated[MaintenancePolicy, settings_of(MaintenancePolicy)] = field(
+        default_factory=MaintenancePolicy
+    )
+    freshness: Freshness = None
+    kinds: list[str] = field(default_factory=lambda: ["lance"])
+    run_limit: str | None = None
     storage_options: dict[str, str] = field(default_factory=dict, repr=False)
     columns_from: dict[str, list[list[str]]] = field(default_factory=dict)
 
@@ -60,11 +84,129 @@ class DatasetModel(dg.Resolvable):
             group=self.group,
             owners=self.owners,
             tags=self.tags,
-            deps=[dg.AssetKey(key.split("/")) for key in self.deps],
-            policy=_thresholds(self.name, self.policy),
+            deps=[dg.AssetKey.from_user_string(key) for key in self.deps],
+            policy=self.policy,
+            freshness=self.freshness,
+            kinds=frozenset(self.kinds),
+            run_limit=_limit(self.name, self.run_limit),
             storage_options=self.storage_options,
             columns_from=cast("ColumnSources", self.columns_from),
         )
+
+
+@dataclass
+class OpModel(dg.Resolvable):
+    """The step of an ingest.
+
+    Attributes:
+        name: Name of the step, as run config has it.
+        tags: Of the step, e.g. `dagster-k8s/config`.
+        pool: Limits steps at work at once.
+        backfill_policy: `{type: single_run}` loads a range of partitions in one run.
+        retry_policy: How often and when it is tried again: arguments of `dg.RetryPolicy`.
+    """
+
+    name: str | None = None
+    tags: dict[str, Any] = field(default_factory=dict)
+    pool: str | None = None
+    backfill_policy: BackfillPolicy = None
+    retry_policy: RetryPolicy = None
+
+
+@dataclass
+class IngestModel(dg.Resolvable):
+    """How rows come into a dataset; see `LanceIngest`.
+
+    Attributes:
+        dataset: Name of the dataset, as it stands in `datasets`.
+        source: The function that gives the rows, as `module:name`.
+        asset: The ingest as an asset: its key, and `partitions_def`, `deps`, `automation_condition`,
+            `code_version`, `owners`, `tags` and so on; `<dataset>_ingest` by default.
+        op: Its step.
+        partition_column: The column by which the rows of a partition can be told, or one for each dimension.
+        replace_where: In place of that: a function that returns a predicate, as `module:name`.
+        mode: "append", "overwrite", "replace_where" or "merge".
+        on: Columns of the key of a merge.
+        cron_schedule: When to load.
+        execution_timezone: Time zone of `cron_schedule`.
+        hooks: Hooks of Dagster, as `module:name`.
+        allow_empty: A partition for which the source gives no rows loses those that it has.
+        fill_missing: Fill nullable columns that the source lacks with nulls.
+        max_rows_per_file: Rows after which a new fragment begins.
+        data_storage_version: Of the data files.
+        columns_from: Which columns of other assets feed which of its own: {column: [[asset, column]]}.
+    """
+
+    dataset: str
+    source: str
+    asset: ResolvedAssetSpec | None = None
+    op: OpModel = field(default_factory=OpModel)
+    partition_column: str | dict[str, str] | None = None
+    replace_where: Annotated[Any, IMPORTED] = None
+    mode: Literal["append", "overwrite", "replace_where", "merge"] | None = None
+    on: list[str] = field(default_factory=list)
+    cron_schedule: str | None = None
+    execution_timezone: str | None = None
+    hooks: Annotated[Any, IMPORTED] = field(default_factory=list)
+    allow_empty: bool = False
+    fill_missing: bool = False
+    max_rows_per_file: int = MAX_ROWS_PER_FILE
+    data_storage_version: str | None = None
+    columns_from: dict[str, list[list[str]]] = field(default_factory=dict)
+
+    def ingest(self, ref: LanceDatasetRef, execute: Callable[..., Any] | None) -> LanceIngest:
+        """The ingest as the rest of the plugin knows it.
+
+        Args:
+            ref: Its dataset.
+            execute: Runs around each materialization; None for nothing.
+
+        Raises:
+            InvalidArgumentError: A value makes no sense.
+        """
+        asset = self.asset or dg.AssetSpec(dg.AssetKey(f"{ref.name}_ingest".split("/")))
+        return LanceIngest(
+            ref,
+            self.source,
+            name="/".join(asset.key.path),
+            partitions=asset.partitions_def,
+            description=asset.description or "",
+            deps=[dep.asset_key for dep in asset.deps],
+            automation_condition=asset.automation_condition,
+            code_version=asset.code_version,
+            kinds=frozenset(asset.kinds) or None,
+            op_name=self.op.name,
+            op_tags=self.op.tags,
+            pool=self.op.pool,
+            backfill_policy=self.op.backfill_policy,
+            retry_policy=self.op.retry_policy,
+            hooks=frozenset(self.hooks if isinstance(self.hooks, list) else [self.hooks]),
+            partition_column=self.partition_column,
+            replace_where=self.replace_where,
+            mode=self.mode,
+            on=self.on,
+            cron_schedule=self.cron_schedule,
+            execution_timezone=self.execution_timezone,
+            allow_empty=self.allow_empty,
+            fill_missing=self.fill_missing,
+            max_rows_per_file=self.max_rows_per_file,
+            data_storage_version=self.data_storage_version,
+            columns_from=cast("ColumnSources", self.columns_from),
+            execute=execute,
+        )
+
+
+@dataclass
+class DownstreamModel(dg.Resolvable):
+    """A job to start when data change; see `LanceDownstream`.
+
+    Attributes:
+        job: A job of the project, as `module:name`.
+        datasets: Names of the datasets that it reads, as they stand in `datasets`.
+    """
+
+    job: Annotated[Any, IMPORTED]
+    datasets: list[str]
 
 
 _DEFS_FILE = "defs.yaml"
@@ -75,11 +217,16 @@ _MORE = """\
     #   owners: [team:data]
     #   deps: [raw/orders]
     #   policy: {max_small_fragments: 20, older_than: 14d}
+    #   freshness: 24h
     #   storage_options: {aws_secret_access_key: "{{ env.LAKE_SECRET }}"}
     # and of the component, beside `datasets`:
     #   running: true
+    #   schedules_running: true
     #   runner: spark
     #   spark_master: local[*]
+    #   translation: {tags: {tier: gold}}
+    #   times: {compact: "0 * * * *"}
+    #   alerts: {rules: [{to: slack, url: "${SLACK_WEBHOOK}", severity: error}]}
 """
 
 
@@ -98,59 +245,133 @@ class LanceDatasetScaffolder(Scaffolder[Any]):
 
 @dg.scaffold_with(LanceDatasetScaffolder)
 @dataclass
-class LanceDatasetComponent(dg.Component, dg.Resolvable):
-    """Some datasets, with checks, jobs, schedules and sensors.
+class LanceDatasetComponent(LanceComponent, dg.Component):
+    """Some datasets, with ingests, checks, jobs, schedules, sensors and alerts.
+
+    To do more around each ingest, subclass it and override `execute`; to change how assets look in Python,
+    `get_asset_spec` and `get_ingest_spec`.
 
     Attributes:
         datasets: The datasets.
-        runner: "local", "spark" or "spark-submit": who runs tasks.
-        spark_master: Spark master: local[...] or spark://host:port, or what spark-submit takes.
-        spark_config: Settings of Spark.
-        submit: How programs are submitted: fields of `SparkSubmit` by name.
-        running: Sensors run from the start.
-        prefix: Before the names of jobs, schedules, sensors and resource. Of several components in a project
-            each but one needs a prefix of its own.
+        ingests: How rows come into some of them.
+        assets: Assets that write some of them through `LanceIOManager`, as `module:name`.
+        downstream: Jobs to start when data change.
+        times: When schedules look for due maintenance: fields of `MaintenanceTimes` by name.
+        sensor_options: Limits of the manifest sensor's tick: fields of `SensorOptions` by name.
+        sensor_interval_seconds: Pause between ticks of the sensors.
+        hooks: Hooks of Dagster on the maintenance jobs, as `module:name`.
+        op_retry_policy: How often and when a step of these jobs is tried again.
     """
 
     datasets: list[DatasetModel]
-    runner: str = "local"
-    spark_master: str = "local[*]"
-    spark_config: dict[str, str] = field(default_factory=dict)
-    submit: dict[str, Any] = field(default_factory=dict)
-    running: bool = False
-    prefix: str = ""
+    ingests: list[IngestModel] = field(default_factory=list)
+    assets: Annotated[Any, IMPORTED] = field(default_factory=list)
+    downstream: list[DownstreamModel] = field(default_factory=list)
+    times: Annotated[MaintenanceTimes | None, settings_of(MaintenanceTimes)] = None
+    sensor_options: Annotated[SensorOptions | None, settings_of(SensorOptions)] = None
+    sensor_interval_seconds: int = 30
+    hooks: Annotated[Any, IMPORTED] = field(default_factory=list)
+    op_retry_policy: RetryPolicy = None
+
+    def execute(
+        self,
+        context: dg.AssetExecutionContext,  # noqa: ARG002 - for those who override it
+        load: Callable[[], dg.MaterializeResult[Any]],
+    ) -> dg.MaterializeResult[Any]:
+        """Materialize an ingest; override it to do something before and after.
+
+        Args:
+            context: Of the step.
+            load: Reads the source and commits; returns what Dagster shows of it.
+        """
+        return load()
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - Dagster's signature
         """Definitions of the datasets."""
-        return build_lance_definitions(
+        chosen = filter_refs(
             [item.ref() for item in self.datasets],
-            store=LanceStoreResource(
-                runner=runner_of(self.runner),
-                spark_master=self.spark_master,
-                spark_config=self.spark_config,
-                submit=SparkSubmit(**self.submit),
+            self.get_asset_spec,
+            select=self.select,
+            exclude=self.exclude,
+        )
+        # A translation may give a dataset another key: it is the name by which everything else knows it.
+        specs = {ref.name: self.get_asset_spec(ref) for ref in chosen}
+        refs = {ref.name: _as_shown(ref, specs[ref.name]) for ref in chosen}
+        by_new_name = {refs[name].name: _renamed(spec, refs[name]) for name, spec in specs.items()}
+        known = {item.name for item in self.datasets}
+        given = [item for item in self.ingests if _known(item.dataset, known, "ingests") in refs]
+        execute = type(self).execute is not LanceDatasetComponent.execute
+        ingests = [item.ingest(refs[item.dataset], self.execute if execute else None) for item in given]
+        own = {
+            ingest.key: item.asset
+            for item, ingest in zip(given, ingests, strict=True)
+            if item.asset is not None
+        }
+        return build_lance_definitions(
+            list(refs.values()),
+            store=self.build_store(),
+            ingests=ingests,
+            assets=self.assets if isinstance(self.assets, list) else [self.assets],
+            downstream=[
+                LanceDownstream(item.job, read)
+                for item in self.downstream
+                if (
+                    read := [
+                        refs[name].name for name in item.datasets if _known(name, known, "downstream") in refs
+                    ]
+                )
+            ],
+            notifier=self.notifier,
+            alerts=self.alerts,
+            translator=ComponentTranslator(
+                lambda ref: by_new_name[ref.name], partial(_asset_of_ingest, self.get_ingest_spec, own)
             ),
+            times=self.times,
+            sensor_options=self.sensor_options,
+            sensor_interval_seconds=self.sensor_interval_seconds,
             running=self.running,
+            schedules_running=self.schedules_running,
+            hooks=frozenset(self.hooks if isinstance(self.hooks, list) else [self.hooks]),
+            op_retry_policy=self.op_retry_policy,
             prefix=self.prefix,
         )
 
 
-def _thresholds(dataset: str, given: Mapping[str, Any]) -> MaintenancePolicy:
-    known = MaintenancePolicy.__dataclass_fields__
-    unknown = sorted(set(given) - set(known))
-    if unknown:
+def _asset_of_ingest(
+    base: Callable[[LanceIngest], dg.AssetSpec], own: dict[dg.AssetKey, dg.AssetSpec], ingest: LanceIngest
+) -> dg.AssetSpec:
+    """The asset of an ingest, with what its YAML says; that goes first."""
+    spec = base(ingest)
+    return described({ingest.key: spec}, own[ingest.key]) if ingest.key in own else spec
+
+
+def _as_shown(ref: LanceDatasetRef, spec: dg.AssetSpec) -> LanceDatasetRef:
+    """A dataset with the name, the group and the owners that its translation gives it."""
+    return replace(ref, name="/".join(spec.key.path), group=spec.group_name, owners=spec.owners)
+
+
+def _renamed(spec: dg.AssetSpec, ref: LanceDatasetRef) -> dg.AssetSpec:
+    """A spec whose key was translated, with the name that Dagster's table panels show."""
+    return spec.merge_attributes(metadata={keys.TABLE_NAME: ref.table_name})
+
+
+def _known(name: str, known: set[str], field_name: str) -> str:
+    """The name of a dataset of the component.
+
+    Raises:
+        InvalidArgumentError: There is none.
+    """
+    if name not in known:
         raise InvalidArgumentError(
-            f"dataset {dataset!r}: the policy has no {', '.join(unknown)}",
-            field="policy",
-            hint=f"one of {', '.join(known)}",
+            f"there is no dataset {name!r} in `datasets`",
+            field=field_name,
+            hint=f"one of {', '.join(sorted(known))}",
         )
-    values = dict(given)
-    for name, value in given.items():
-        if isinstance(getattr(MaintenancePolicy(), name), timedelta):
-            try:
-                values[name] = parse_duration(value)
-            except ValueError as error:
-                raise InvalidArgumentError(
-                    f"dataset {dataset!r}, policy {name}: {error}", field="policy"
-                ) from None
-    return MaintenancePolicy(**values)
+    return name
+
+
+def _limit(dataset: str, text: str | None) -> timedelta | None:
+    try:
+        return None if text is None else parse_duration(text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"dataset {dataset!r}, run_limit: {error}", field="run_limit") from None

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import dagster as dg
 from dagster.components import (
@@ -15,9 +15,9 @@ from dagster.components import (
     scaffold_component,
 )
 
-from lance_ops.dagster.components.values import LocalPath, runner_of
+from lance_ops.dagster.components.shared import ComponentTranslator, LanceComponent
+from lance_ops.dagster.components.values import IMPORTED, LocalPath
 from lance_ops.dagster.fleet.definitions import build_fleet_definitions
-from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.fleet.discover.operation import discover
 from lance_ops.fleet.policy.load import load_policy
@@ -30,9 +30,9 @@ version: 1
 mode: observe  # then propose, then auto
 stores:
   lake:
-    root: {root}
+    root: lake  # a folder beside this file, or s3://bucket/lake
 classes:
-  default: {{}}
+  default: {}
 """
 
 
@@ -41,15 +41,13 @@ class LanceFleetScaffolder(Scaffolder[Any]):
 
     def scaffold(self, request: ScaffoldRequest[Any]) -> None:
         """Write both files."""
-        (request.target_path / _POLICY_FILE).write_text(
-            _POLICY.format(root=json.dumps("s3://bucket/lake")), encoding="utf-8"
-        )
+        (request.target_path / _POLICY_FILE).write_text(_POLICY, encoding="utf-8")
         scaffold_component(request, {"policy": _POLICY_FILE})
 
 
 @dg.scaffold_with(LanceFleetScaffolder)
 @dataclass
-class LanceFleetComponent(dg.StateBackedComponent, dg.Resolvable):
+class LanceFleetComponent(LanceComponent, dg.StateBackedComponent):
     """All datasets below some places, after a policy file.
 
     The datasets are looked for when the state is refreshed (`dg utils refresh-defs-state`, or when the code
@@ -57,23 +55,14 @@ class LanceFleetComponent(dg.StateBackedComponent, dg.Resolvable):
 
     Attributes:
         policy: The policy file, from the folder of the YAML file on.
-        runner: "local" or "spark": who runs tasks.
-        spark_master: Spark master: local[...] or spark://host:port.
         cron: When the fleet is looked at and maintained.
-        running: Sensors run from the start.
-        schedules_running: The fleet's schedule runs from the start.
-        prefix: Before the names of jobs, schedules, sensors and resource. Of several components in a project
-            each but one needs a prefix of its own.
+        notifiers: Who is told by the rules of the policy whose `to` has these names, as `module:name`.
         defs_state: Where the names of the datasets are kept.
     """
 
     policy: LocalPath
-    runner: str = "local"
-    spark_master: str = "local[*]"
     cron: str = "*/30 * * * *"
-    running: bool = False
-    schedules_running: bool = False
-    prefix: str = ""
+    notifiers: Annotated[Any, IMPORTED] = None
     defs_state: ResolvedDefsStateConfig = field(default_factory=DefsStateConfigArgs.local_filesystem)
 
     @property
@@ -106,7 +95,13 @@ class LanceFleetComponent(dg.StateBackedComponent, dg.Resolvable):
         return build_fleet_definitions(
             load_policy(self.policy),
             datasets=[FleetDataset(**item) for item in known],
-            store=LanceStoreResource(runner=runner_of(self.runner), spark_master=self.spark_master),
+            store=self.build_store(),
+            notifier=self.notifier,
+            alerts=self.alerts,
+            notifiers=self.notifiers,
+            translator=ComponentTranslator(self.get_asset_spec, self.get_ingest_spec),
+            select=self.select,
+            exclude=self.exclude,
             cron=self.cron,
             running=self.running,
             schedules_running=self.schedules_running,

@@ -18,6 +18,7 @@ from lance_ops.dagster.fleet.run_job import FLEET_JOB, build_fleet_job
 from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.retry_sensor import build_retry_sensor
+from lance_ops.dagster.selection import filter_refs
 from lance_ops.dagster.spec import LanceDatasetTranslator
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.fleet.discover.operation import discover
@@ -41,6 +42,8 @@ def build_fleet_definitions(
     alerts: AlertOptions | None = None,
     notifiers: Mapping[str, FleetNotifier] | None = None,
     translator: LanceDatasetTranslator | None = None,
+    select: str | None = None,
+    exclude: str | None = None,
     cron: str = "*/30 * * * *",
     running: bool = False,
     schedules_running: bool = False,
@@ -58,6 +61,9 @@ def build_fleet_definitions(
         alerts: Which of these alerts are sent, to whom and when, and where Dagster's webserver is.
         notifiers: Who is told by the rules of the policy whose `to` has these names, before those built in.
         translator: Says how a dataset looks as an asset.
+        select: Which datasets are assets, in Dagster's syntax: `tag:lance/class=gold`, `owner:"team:sales"`.
+            The fleet's run maintains all of them.
+        exclude: Which of these are not.
         cron: When the fleet is looked at, and what is due is maintained within the policy's windows.
         running: Sensors run from the start.
         schedules_running: The fleet's schedule, which maintains what is due on its own account, runs from the
@@ -85,6 +91,9 @@ def build_fleet_definitions(
         ],
     )
     refs = list(fleet_refs(read, found, _verdicts(read)).values())
+    if refs:
+        spec_of = (translator or LanceDatasetTranslator()).get_asset_spec
+        refs = filter_refs(refs, spec_of, select=select, exclude=exclude)
     resource = store or LanceStoreResource()
     if not refs:
         if datasets is None:

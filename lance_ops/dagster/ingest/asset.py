@@ -18,13 +18,12 @@ that wrote nothing leaves a warning on the asset.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
 from lance_ops.dagster import keys
-from lance_ops.dagster.dataset_ref import slugify
 from lance_ops.dagster.dead_runs import tag_machine
 from lance_ops.dagster.ingest.proof import (
     doubt_about,
@@ -37,14 +36,13 @@ from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.ingest.write import write_partition
 from lance_ops.dagster.jobs.config import OperationConfig
 from lance_ops.dagster.jobs.failures import translated_errors
-from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.jobs.run_report import RunNotes, report_versions, result_metadata
 from lance_ops.dagster.jobs.turn import take_turn
 from lance_ops.dagster.lineage import column_lineage
 from lance_ops.dagster.links import asset_link
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import Metadata, as_metadata, plain_metadata
-from lance_ops.errors import DatasetNotFoundError
+from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.commit.jobs.job_keys import find_job
@@ -65,15 +63,34 @@ class IngestConfig(OperationConfig):
     )
 
 
-_DESCRIPTIONS = {
+DESCRIPTIONS = {
     "append": "Appends to {}: each partition exactly once.",
     "overwrite": "Replaces all rows of {}.",
     "replace_where": "Replaces the rows of a partition of {}, in one commit.",
     "merge": "Updates and adds rows of {} by a key, in one commit.",
 }
+"""Of ingests by their modes; {} is the dataset."""
 
 
-def build_ingest_asset(ingest: LanceIngest, *, prefix: str = "") -> dg.AssetsDefinition:
+def ingest_spec(ingest: LanceIngest) -> dg.AssetSpec:
+    """Return the spec of an ingest's asset."""
+    ref = ingest.ref
+    return dg.AssetSpec(
+        key=ingest.key,
+        partitions_def=ingest.partitions,
+        deps=list(ingest.deps),
+        description=ingest.description or DESCRIPTIONS[ingest.effective_mode].format(ref.name),
+        group_name=ref.group_name,
+        owners=list(ref.owners) or None,
+        kinds=set(ref.kinds if ingest.kinds is None else ingest.kinds),
+        automation_condition=ingest.automation_condition,
+        code_version=ingest.code_version,
+    )
+
+
+def build_ingest_asset(
+    ingest: LanceIngest, *, prefix: str = "", spec: dg.AssetSpec | None = None
+) -> dg.AssetsDefinition:
     """The asset whose materialization appends to a dataset.
 
     Its runs also publish the new version of the dataset and the checks on it.
@@ -81,20 +98,18 @@ def build_ingest_asset(ingest: LanceIngest, *, prefix: str = "") -> dg.AssetsDef
     Args:
         ingest: What to load.
         prefix: Of the resource that it wants: `<prefix>_lance_store`.
+        spec: How it looks as an asset, from `LanceDatasetTranslator.get_ingest_spec`.
     """
     ref = ingest.ref
     store_key = keys.prefixed(prefix, keys.STORE_RESOURCE)
 
-    @dg.asset(
-        key=ingest.key,
-        partitions_def=ingest.partitions,
-        deps=list(ingest.deps),
-        description=ingest.description or _DESCRIPTIONS[ingest.effective_mode].format(ref.name),
-        group_name=ref.group_name,
-        owners=list(ref.owners) or None,
-        kinds=set(ref.kinds if ingest.kinds is None else ingest.kinds),
+    @dg.multi_asset(
+        name=ingest.step_name,
+        specs=[spec or ingest_spec(ingest)],
+        hooks=set(ingest.hooks) or None,
+        op_tags=dict(ingest.op_tags) or None,
         # One append at a time for a dataset: the first one creates it.
-        pool=f"{keys.INGEST_POOL_PREFIX}{ref.slug}",
+        pool=ingest.pool or f"{keys.INGEST_POOL_PREFIX}{ref.slug}",
         check_specs=[
             dg.AssetCheckSpec(
                 keys.ROWS_LOADED,
@@ -107,36 +122,29 @@ def build_ingest_asset(ingest: LanceIngest, *, prefix: str = "") -> dg.AssetsDef
     )
     def ingest_asset(context: dg.AssetExecutionContext, config: IngestConfig) -> dg.MaterializeResult:  # type: ignore[type-arg]  # Dagster knows the bare name only, beside checks
         notes = RunNotes.of(context)
+
+        def load() -> dg.MaterializeResult[Any]:
+            return _ingest(context, ingest, config, getattr(context.resources, store_key), notes)
+
         with translated_errors(
             ref,
             retry_number=notes.retry_number,
             conflict_retries=config.conflict_retries,
             pause=config.conflict_pause_seconds,
+            policy=ingest.retry_policy,
         ):
-            return _ingest(context, ingest, config, getattr(context.resources, store_key), notes)
+            if ingest.execute is None:
+                return load()
+            done = ingest.execute(context, load)
+            if not isinstance(done, dg.MaterializeResult):
+                raise InvalidArgumentError(
+                    f"execute of {ingest.asset_name} returned a {type(done).__name__}, no MaterializeResult",
+                    field="execute",
+                    hint="return what the function that loads returned",
+                )
+            return done
 
     return ingest_asset
-
-
-def build_ingest_job(ingest: LanceIngest) -> NamedJob:
-    """A job that materializes an ingest, e.g. `flights_ingest_job`.
-
-    Unlike runs from the asset's page, its runs carry the tag by which `dagster.yaml` keeps those of one
-    dataset from running at once, maintenance included.
-
-    Args:
-        ingest: What to load.
-    """
-    job = dg.define_asset_job(
-        f"{slugify(ingest.asset_name)}_job",
-        # Without `partitions_loaded`, which would compare all partitions in each run of a backfill.
-        selection=dg.AssetSelection.assets(ingest.key).without_checks()
-        | dg.AssetSelection.checks(dg.AssetCheckKey(ingest.key, keys.ROWS_LOADED)),
-        tags=ingest.ref.run_tags,
-        description=f"Appends to {ingest.ref.name}.",
-        executor_def=dg.in_process_executor,
-    )
-    return cast("NamedJob", job)
 
 
 def _ingest(

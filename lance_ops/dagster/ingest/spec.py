@@ -1,13 +1,14 @@
 """What an ingest is: how rows come into a dataset, and what its source is asked for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, get_args
 
 import dagster as dg
 
-from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
 from lance_ops.dagster.ingest.partition_predicate import Columns
 from lance_ops.dagster.lineage import ColumnSources, check_sources
 from lance_ops.dagster.resource import LanceStoreResource
@@ -47,6 +48,9 @@ class IngestRequest:
 IngestSource = Callable[[IngestRequest], Any]
 """Returns the rows: a Spark DataFrame, or what `write_dataset` takes (Arrow, pandas, file paths)."""
 
+Execution = Callable[[dg.AssetExecutionContext, Callable[[], dg.MaterializeResult[Any]]], Any]
+"""Wraps a materialization: gets Dagster's context and the function that loads; returns what that returned."""
+
 
 @dataclass(frozen=True, slots=True)
 class LanceIngest:
@@ -78,6 +82,18 @@ class LanceIngest:
         kinds: What Dagster's pages show beside the name; those of the dataset by default.
         columns_from: Which columns of `deps` feed which of the columns that the source gives:
             {column: [(asset, column)]}. The dataset has them from the ingest.
+        cron_schedule: When to load, e.g. "15 0 * * *": the last complete partition of time, in one run for
+            each of its other dimensions; all partitions that are no times; or, without partitions, what is
+            new. `build_ingest_schedule` makes the schedule. Launch a backfill for partitions before it.
+        execution_timezone: Time zone of `cron_schedule`; that of the partitions by default, or else UTC.
+        automation_condition: When Dagster is to materialize the ingest by itself, instead of a schedule.
+        code_version: Version of the source's code, as of any asset.
+        retry_policy: How often and when a step is tried again whose error may pass; by default twice.
+        hooks: Run after each materialization: `@dg.success_hook`, `@dg.failure_hook`.
+        op_name: Name of the step, as run config has it; made of the asset key by default.
+        op_tags: Of the step, e.g. `dagster-k8s/config`.
+        pool: Limits steps at work at once; a pool for each dataset by default.
+        execute: Runs around each materialization: gets Dagster's context and the function that loads.
     """
 
     ref: LanceDatasetRef
@@ -97,6 +113,16 @@ class LanceIngest:
     backfill_policy: dg.BackfillPolicy | None = None
     kinds: frozenset[str] | None = None
     columns_from: ColumnSources = field(default_factory=dict)
+    cron_schedule: str | None = None
+    execution_timezone: str | None = None
+    automation_condition: dg.AutomationCondition[Any] | None = None
+    code_version: str | None = None
+    retry_policy: dg.RetryPolicy | None = None
+    hooks: AbstractSet[dg.HookDefinition] = frozenset()
+    op_name: str | None = None
+    op_tags: Mapping[str, Any] = field(default_factory=dict)
+    pool: str | None = None
+    execute: Execution | None = None
 
     def __post_init__(self) -> None:
         check_sources(self.columns_from, f"ingest {self.asset_name!r}")
@@ -149,3 +175,13 @@ class LanceIngest:
     def key(self) -> dg.AssetKey:
         """Asset key of the ingest."""
         return dg.AssetKey(self.asset_name.split("/"))
+
+    @property
+    def step_name(self) -> str:
+        """Name of the step that materializes it."""
+        return self.op_name or "__".join(self.key.path)
+
+    @property
+    def job_name(self) -> str:
+        """Name of the job that materializes it."""
+        return f"{slugify(self.asset_name)}_job"

@@ -1,18 +1,19 @@
-"""What a person does to a dataset by hand: restore a version, drop an index, look for damage."""
+"""What a person does to a dataset by hand: restore a version, drop columns or an index, look for damage."""
 
 import dagster as dg
 from pydantic import Field
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.jobs.call import Call
-from lance_ops.dagster.jobs.config import OperationConfig
+from lance_ops.dagster.jobs.config import OperationConfig, dry_run_field
 from lance_ops.dagster.jobs.told import Told
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.upkeep.statistics import describe_indices
 from lance_ops.maintenance.fsck.operation import fsck
 from lance_ops.maintenance.index.names import drop_index
-from lance_ops.maintenance.metadata.actions import restore
-from lance_ops.maintenance.text import bytes_text, share_text
+from lance_ops.maintenance.metadata.actions import drop_columns, restore
+from lance_ops.maintenance.metadata.dropped import schema_without
+from lance_ops.maintenance.text import bytes_text, count_text, share_text
 from lance_ops.table.dataset import Dataset
 
 
@@ -21,14 +22,21 @@ class RestoreConfig(OperationConfig):
 
     version: int | None = Field(default=None, ge=1, description="The version.")
     tag: str = Field(default="", description="Or a tag of it.")
-    dry_run: bool = Field(default=True, description="Only say what would be the newest version.")
+    dry_run: bool = dry_run_field("Say what would be the newest version")
+
+
+class DropColumnsConfig(OperationConfig):
+    """Drop columns and the indices on them; data files stay until a compaction rewrites them."""
+
+    columns: list[str] = Field(description="Names, or paths of members such as a.b.")
+    dry_run: bool = dry_run_field("Name the columns and indices that would be dropped")
 
 
 class DropIndexConfig(OperationConfig):
     """Remove an index."""
 
     name: str = Field(description="Of the index.")
-    dry_run: bool = Field(default=True, description="Only say what it covers.")
+    dry_run: bool = dry_run_field("Say what it covers")
 
 
 class FsckConfig(OperationConfig):
@@ -51,6 +59,30 @@ def restored(call: Call, config: RestoreConfig) -> object:
         f"version {newest.version + 1} would have the {wanted.count_rows():,} rows of version "
         f"{wanted.version} of {wanted.manifest.timestamp:%Y-%m-%d %H:%M} UTC; the newest, {newest.version}, "
         f"has {newest.count_rows():,}"
+    )
+
+
+def columns_dropped(call: Call, config: DropColumnsConfig) -> object:
+    """Drop columns; see `DropColumnsConfig`."""
+    if not config.dry_run:
+        return drop_columns(call.ref.uri, config.columns, **call.options())
+    dataset = Dataset.open(call.ref.uri, storage_options=call.store.options_of(call.ref))
+    left = schema_without(
+        dataset.lance_schema, config.columns, dataset.data_storage_version, dataset.uri
+    ).to_arrow()
+    on_them = [
+        item.name
+        for item in describe_indices(dataset)
+        if any(
+            name == column or (name or "").startswith(f"{column}.")
+            for name in item.field_names
+            for column in config.columns
+        )
+    ]
+    indices = f", and the indices {', '.join(on_them)}" if on_them else ""
+    return (
+        f"{', '.join(config.columns)} would be dropped{indices}; {count_text(len(left.names), 'column')} of "
+        f"{len(dataset.schema.names)} would be left"
     )
 
 

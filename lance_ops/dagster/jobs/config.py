@@ -10,6 +10,27 @@ from pydantic import Field
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.table.data_writer import MAX_ROWS_PER_FILE
 
+DRY_RUN_BY_DEFAULT = "The default is a dry run, which changes nothing: set `dry_run: false` to do it."
+
+
+def dry_run_field(what: str) -> Any:
+    """The field of an operation that destroys something; its launchpad says that the default is a dry run.
+
+    Args:
+        what: What a dry run does, with a verb first.
+    """
+    return Field(default=True, description=f"{what}, change nothing. Default: true. Set false to do it.")
+
+
+class WhenMatched(Enum):
+    """What becomes of rows whose key the files have. Dagster's config has the names of the members."""
+
+    update_all = "update_all"
+    update_if = "update_if"
+    do_nothing = "do_nothing"
+    delete = "delete"
+    fail = "fail"
+
 
 class UnknownIndex(Enum):
     """What a compaction does about fragments under an index that cannot be moved along.
@@ -43,7 +64,7 @@ class OperationConfig(dg.Config):
 
 
 class AppendConfig(OperationConfig):
-    """Add the rows of files."""
+    """Add the rows of files, exactly once however often it is retried or re-executed."""
 
     paths: list[str] = Field(description="Parquet, CSV, TSV or Arrow IPC files, folders of them, or globs.")
     fill_missing: bool = Field(
@@ -61,15 +82,78 @@ class AppendConfig(OperationConfig):
 class DeleteConfig(OperationConfig):
     """Delete the rows that match a predicate."""
 
-    predicate: str = Field(description="SQL; rows for which it is true go.")
-    dry_run: bool = Field(default=True, description="Only say how many rows of which fragments match.")
+    predicate: str = Field(description="SQL; rows for which it is true are deleted.")
+    dry_run: bool = dry_run_field("Count the rows that match in each fragment")
     max_fraction: float = Field(
         default=0.5, ge=0, le=1, description="Refuse to delete a greater share of the rows than this."
     )
 
 
+class UpsertConfig(OperationConfig):
+    """Update rows by a key from files and add those whose key is new, once however often it is retried."""
+
+    paths: list[str] = Field(description="Parquet, CSV, TSV or Arrow IPC files, folders of them, or globs.")
+    on: list[str] = Field(
+        default_factory=list,
+        description="Columns of the key; the primary key that the schema declares when none are named.",
+    )
+    when_matched: WhenMatched = Field(
+        default=WhenMatched.update_all, description="What becomes of rows whose key the files have."
+    )
+    condition: str | None = Field(
+        default=None, description="Of update_if: SQL, such as source.seen > target.seen."
+    )
+    insert_new: bool = Field(default=True, description="Add the rows of the files whose key is new.")
+    when_not_matched_by_source: str | None = Field(
+        default=None,
+        description="Rows whose key the files lack stay; 'delete' removes them, an SQL condition those for "
+        "which it is true.",
+    )
+    dry_run: bool = Field(default=False, description="Only plan.")
+    rerun_token: str = Field(
+        default="",
+        description="A re-executed run is the same job, unless there is something new here.",
+    )
+
+
+class UpdateConfig(OperationConfig):
+    """Give columns of rows other values, by SQL; a re-executed run changes nothing twice."""
+
+    values: dict[str, str] = Field(
+        description="SQL of each column to change by its name, e.g. {price: price * 2}."
+    )
+    where: str | None = Field(
+        default=None, description="SQL; rows for which it is true are changed. All rows without it."
+    )
+    dry_run: bool = dry_run_field("Count the rows that match")
+    rerun_token: str = Field(
+        default="",
+        description="A re-executed run is the same job, unless there is something new here.",
+    )
+
+
+class AlterationSpec(dg.Config):
+    """How one column becomes another."""
+
+    path: str = Field(description="The column; a path such as a.b for a field of a struct.")
+    name: str | None = Field(default=None, description="Its new name, of the last part of the path.")
+    data_type: str | None = Field(
+        default=None, description="Its new type as Arrow names it: int64, float, string, timestamp[us]."
+    )
+    nullable: bool | None = Field(default=None, description="Whether it may be null from now on.")
+
+
+class AlterColumnsConfig(OperationConfig):
+    """Give columns other names or types, or let them be null or not, in one commit."""
+
+    alterations: list[AlterationSpec] = Field(
+        description="One for each column, e.g. [{path: price, data_type: double}]."
+    )
+    dry_run: bool = dry_run_field("Say what would change")
+
+
 class AddColumnsConfig(OperationConfig):
-    """Add columns, by SQL or by a function; a retry goes on where the step was broken off."""
+    """Add columns by SQL or by a function; a retry goes on where the step was broken off."""
 
     values: dict[str, str] = Field(
         default_factory=dict, description="SQL of each new column by its name, e.g. {total: price * amount}."
@@ -86,7 +170,7 @@ class AddColumnsConfig(OperationConfig):
 
 
 class CompactConfig(OperationConfig):
-    """Merge small fragments and purge deleted rows."""
+    """Merge small fragments and purge deleted rows; the data stay the same."""
 
     dry_run: bool = Field(default=False, description="Only plan.")
     target_rows_per_fragment: int | None = Field(
@@ -180,7 +264,7 @@ class IndexConfig(OperationConfig):
 class CleanupConfig(OperationConfig):
     """Remove old versions and the files that only they use."""
 
-    dry_run: bool = Field(default=True, description="Only list every victim and why.")
+    dry_run: bool = dry_run_field("List every file to remove and why")
     older_than_days: float | None = Field(
         default=None, ge=0, description="Age from which versions may go; the policy's by default."
     )

@@ -12,7 +12,8 @@
 | an error of something else, such as the source of an ingest | again; at last that error |
 | the run was terminated | the end: it is cancelled |
 
-Steps have no retry policy, since Dagster would also retry those that somebody terminates.
+Steps have no retry policy of Dagster, which would also retry those that somebody terminates: the policies of
+`LanceIngest(retry_policy=)` and `build_jobs(op_retry_policy=)` are followed here.
 """
 
 from collections.abc import Iterator
@@ -44,7 +45,12 @@ _LONGEST_PAUSE = 120.0
 
 @contextmanager
 def translated_errors(
-    ref: LanceDatasetRef, *, retry_number: int, conflict_retries: int, pause: float
+    ref: LanceDatasetRef,
+    *,
+    retry_number: int,
+    conflict_retries: int,
+    pause: float,
+    policy: dg.RetryPolicy | None = None,
 ) -> Iterator[None]:
     """Turn errors of an operation into what the step shall do.
 
@@ -53,7 +59,9 @@ def translated_errors(
         retry_number: How often this step was retried already.
         conflict_retries: How often a step is retried after retryable conflicts.
         pause: Seconds before the first retry, at most; it doubles with each.
+        policy: For errors that may pass; `TRANSIENT_RETRIES` by default.
     """
+    retries = policy or TRANSIENT_RETRIES
     try:
         yield
     except RetryableCommitConflictError as error:
@@ -65,25 +73,24 @@ def translated_errors(
         raise conflict_failure(ref, error) from error
     except LanceOpsError as error:
         if may_pass(error):
-            _retry(error, retry_number)
+            _retry(error, retries, retry_number)
             raise failure(ref, error) from error
         raise failure(ref, origin_of(error)) from error
     except dg.Failure as error:
         if error.allow_retries:
-            _retry(error, retry_number)
+            _retry(error, retries, retry_number)
         raise
     except (dg.DagsterError, dg.RetryRequested):
         raise
     except Exception as error:
-        _retry(error, retry_number)
+        _retry(error, retries, retry_number)
         raise
 
 
-def _retry(error: Exception, retry_number: int) -> None:
+def _retry(error: Exception, retries: dg.RetryPolicy, retry_number: int) -> None:
     """Ask for another attempt, unless it was the last one."""
-    if retry_number < TRANSIENT_RETRIES.max_retries:
-        pause = TRANSIENT_RETRIES.calculate_delay(retry_number + 1)
-        raise dg.RetryRequested(TRANSIENT_RETRIES.max_retries, pause) from error
+    if retry_number < retries.max_retries:
+        raise dg.RetryRequested(retries.max_retries, retries.calculate_delay(retry_number + 1)) from error
 
 
 def conflict_failure(ref: LanceDatasetRef, error: CommitConflictError) -> dg.Failure:

@@ -4,8 +4,10 @@ The partitions are the datasets of the code location, known when it loads: a bac
 run before it.
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any, Protocol
 
@@ -15,22 +17,28 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.dead_runs import tag_machine
 from lance_ops.dagster.jobs.by_hand import (
+    DropColumnsConfig,
     DropIndexConfig,
     FsckConfig,
     RestoreConfig,
     checked,
+    columns_dropped,
     dropped,
     restored,
 )
 from lance_ops.dagster.jobs.call import Call
 from lance_ops.dagster.jobs.config import (
+    DRY_RUN_BY_DEFAULT,
     AddColumnsConfig,
+    AlterColumnsConfig,
     AppendConfig,
     CleanupConfig,
     CompactConfig,
     DeleteConfig,
     IndexConfig,
     OperationConfig,
+    UpdateConfig,
+    UpsertConfig,
 )
 from lance_ops.dagster.jobs.failures import translated_errors
 from lance_ops.dagster.jobs.run_report import (
@@ -55,8 +63,12 @@ from lance_ops.maintenance.results import CompactResult, OperationResult
 from lance_ops.spark.submitted.answer import SubmittedResult
 
 ADD_COLUMNS = "lance_add_columns"
+ALTER_COLUMNS = "lance_alter_columns"
 APPEND = "lance_append"
 DELETE = "lance_delete"
+DROP_COLUMNS = "lance_drop_columns"
+UPDATE = "lance_update"
+UPSERT = "lance_upsert"
 COMPACT = "lance_compact"
 INDEX = "lance_index"
 CLEANUP = "lance_cleanup"
@@ -77,7 +89,41 @@ class NamedJob(Protocol):
         ...
 
 
-def build_jobs(refs: Sequence[LanceDatasetRef], *, prefix: str = "") -> list[dg.JobDefinition]:
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """A job of one step.
+
+    Attributes:
+        config: What its launchpad shows; its docstring describes the job.
+        work: What the step does.
+        pool: Limits steps at work at once.
+    """
+
+    config: type[OperationConfig]
+    work: Callable[[Call, Any], object]
+    pool: str | None = keys.COMMIT_POOL
+
+    @property
+    def description(self) -> str:
+        """What it does, and whether it does so by default."""
+        text = inspect.cleandoc(self.config.__doc__ or "")
+        return f"{text} {DRY_RUN_BY_DEFAULT}" if self.is_dry_run_by_default else text
+
+    @property
+    def is_dry_run_by_default(self) -> bool:
+        """Whether it changes nothing unless its config says otherwise."""
+        found = self.config.model_fields.get("dry_run")
+        return found is not None and found.default is True
+
+
+def build_jobs(
+    refs: Sequence[LanceDatasetRef],
+    *,
+    prefix: str = "",
+    hooks: AbstractSet[dg.HookDefinition] | None = None,
+    op_retry_policy: dg.RetryPolicy | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> list[dg.JobDefinition]:
     """The jobs `lance_append`, `lance_delete`, `lance_add_columns`, `lance_compact` and so on.
 
     Each wants a resource `lance_store` (`LanceStoreResource`). Runs carry the tag `lance_ops/dataset`, by
@@ -87,105 +133,99 @@ def build_jobs(refs: Sequence[LanceDatasetRef], *, prefix: str = "") -> list[dg.
         refs: The datasets.
         prefix: Before the names of jobs and resource, for a second set in one code location:
             `<prefix>_lance_compact` wants `<prefix>_lance_store`.
+        hooks: Run after each step: `@dg.success_hook`, `@dg.failure_hook`.
+        op_retry_policy: How often and when a step is tried again whose error may pass; by default twice.
+        tags: Of the jobs and their runs, beside ours.
     """
     by_name = index_refs(refs)
+    partitions = dg.StaticPartitionsDefinition(list(by_name))
+    return [
+        _build_job(
+            name,
+            prefix,
+            operation,
+            _build_op(name, prefix, operation, by_name, op_retry_policy),
+            partitions,
+            by_name,
+            hooks=hooks,
+            tags=tags,
+        )
+        for name, operation in _operations().items()
+    ]
+
+
+def _operations() -> dict[str, _Operation]:
+    return {
+        APPEND: _Operation(AppendConfig, _append),
+        UPSERT: _Operation(UpsertConfig, _upsert),
+        UPDATE: _Operation(UpdateConfig, _update),
+        DELETE: _Operation(DeleteConfig, _delete),
+        ADD_COLUMNS: _Operation(AddColumnsConfig, _add_columns),
+        ALTER_COLUMNS: _Operation(AlterColumnsConfig, _alter_columns),
+        DROP_COLUMNS: _Operation(DropColumnsConfig, columns_dropped),
+        COMPACT: _Operation(CompactConfig, _compact),
+        INDEX: _Operation(IndexConfig, _index),
+        CLEANUP: _Operation(CleanupConfig, _cleanup),
+        RESTORE: _Operation(RestoreConfig, restored),
+        TAG: _Operation(TagConfig, tagged),
+        DROP_INDEX: _Operation(DropIndexConfig, dropped),
+        FSCK: _Operation(FsckConfig, checked, pool=None),
+    }
+
+
+def _build_op(
+    name: str,
+    prefix: str,
+    operation: _Operation,
+    refs: Mapping[str, LanceDatasetRef],
+    retries: dg.RetryPolicy | None,
+) -> dg.OpDefinition:
     store_key = keys.prefixed(prefix, keys.STORE_RESOURCE)
 
-    @_op(
-        "append",
-        prefix,
-        "Add the rows of files, exactly once however often it is retried or re-executed.",
-    )
-    def append_files(context: dg.OpExecutionContext, config: AppendConfig) -> None:
-        _run(context, by_name, store_key, config, lambda call: _append(call, config))
+    def step(context: dg.OpExecutionContext, config: OperationConfig) -> None:
+        _run(context, refs, store_key, config, operation, retries)
 
-    @_op("delete", prefix, "Delete the rows that match a predicate. A dry run unless told otherwise.")
-    def delete_rows(context: dg.OpExecutionContext, config: DeleteConfig) -> None:
-        _run(context, by_name, store_key, config, lambda call: _delete(call, config))
-
-    @_op("add_columns", prefix, "Add columns by SQL or by a function; a retry goes on with what is done.")
-    def add_new_columns(context: dg.OpExecutionContext, config: AddColumnsConfig) -> None:
-        _run(context, by_name, store_key, config, lambda call: _add_columns(call, config))
-
-    @_op("compact", prefix, "Merge small fragments and purge deleted rows; the data stay the same.")
-    def compact_fragments(context: dg.OpExecutionContext, config: CompactConfig) -> None:
-        _run(context, by_name, store_key, config, lambda call: _compact(call, config))
-
-    @_op("index", prefix, "Build an index on a column, or bring all indices up to date.")
-    def index_op(context: dg.OpExecutionContext, config: IndexConfig) -> None:
-        _run(context, by_name, store_key, config, lambda call: _index(call, config))
-
-    @_op(
-        "cleanup",
-        prefix,
-        "Remove old versions and files that only they use. A dry run unless told otherwise.",
-    )
-    def clean_versions(context: dg.OpExecutionContext, config: CleanupConfig) -> None:
-        _run(context, by_name, store_key, config, lambda call: _cleanup(call, config))
-
-    @_op("restore", prefix, "Make an older version the newest one. A dry run unless told otherwise.")
-    def restore_version(context: dg.OpExecutionContext, config: RestoreConfig) -> None:
-        _run(context, by_name, store_key, config, lambda call: restored(call, config))
-
-    @_op("tag", prefix, "Create, move or delete a tag: cleanup keeps the version that it names.")
-    def tag_version(context: dg.OpExecutionContext, config: TagConfig) -> None:
-        _run(context, by_name, store_key, config, lambda call: tagged(call, config))
-
-    @_op("drop_index", prefix, "Remove an index. A dry run unless told otherwise.")
-    def drop_index_op(context: dg.OpExecutionContext, config: DropIndexConfig) -> None:
-        _run(context, by_name, store_key, config, lambda call: dropped(call, config))
-
-    @_op("fsck", prefix, "See whether the dataset is sound; the run fails when it is not.", pool=None)
-    def check_files(context: dg.OpExecutionContext, config: FsckConfig) -> None:
-        _run(context, by_name, store_key, config, lambda call: checked(call, config))
-
-    partitions = dg.StaticPartitionsDefinition(list(by_name))
-    operations = {
-        APPEND: append_files,
-        DELETE: delete_rows,
-        ADD_COLUMNS: add_new_columns,
-        COMPACT: compact_fragments,
-        INDEX: index_op,
-        CLEANUP: clean_versions,
-        RESTORE: restore_version,
-        TAG: tag_version,
-        DROP_INDEX: drop_index_op,
-        FSCK: check_files,
-    }
-    return [_build_job(name, prefix, op, partitions, by_name) for name, op in operations.items()]
-
-
-def _op(
-    name: str, prefix: str, description: str, *, pool: str | None = keys.COMMIT_POOL
-) -> Callable[[Callable[..., None]], dg.OpDefinition]:
-    return dg.op(
+    # Dagster reads the schema of the launchpad from here.
+    step.__annotations__["config"] = operation.config
+    decorate = dg.op(
         # Names of ops are unique in a code location; in its job it goes by its own.
-        name=keys.prefixed(prefix, name),
-        description=description,
+        name=keys.prefixed(prefix, name.removeprefix("lance_")),
+        description=operation.description,
         out=dg.Out(dg.Nothing),
-        required_resource_keys={keys.prefixed(prefix, keys.STORE_RESOURCE)},
-        pool=pool,
+        required_resource_keys={store_key},
+        pool=operation.pool,
     )
+    return decorate(step)
 
 
 def _build_job(
     name: str,
     prefix: str,
+    operation: _Operation,
     op: dg.OpDefinition,
     partitions: dg.StaticPartitionsDefinition,
     refs: Mapping[str, LanceDatasetRef],
+    *,
+    hooks: AbstractSet[dg.HookDefinition] | None,
+    tags: Mapping[str, str] | None,
 ) -> dg.JobDefinition:
-    @dg.graph(name=keys.prefixed(prefix, name), description=op.description)
-    def operation() -> None:
-        op.alias(name.removeprefix("lance_"))()
+    step = name.removeprefix("lance_")
+    # The launchpad shows what a run is launched with, and no default of a field.
+    shown = {"ops": {step: {"config": {"dry_run": True}}}} if operation.is_dry_run_by_default else {}
 
-    return operation.to_job(
+    @dg.graph(name=keys.prefixed(prefix, name), description=op.description)
+    def one_step() -> None:
+        op.alias(step)()
+
+    return one_step.to_job(
         name=keys.prefixed(prefix, name),
         config=dg.PartitionedConfig(
             partitions_def=partitions,
-            run_config_for_partition_key_fn=lambda _: {},
+            run_config_for_partition_key_fn=lambda _: shown,
             tags_for_partition_key_fn=lambda dataset: refs[dataset].run_tags,
         ),
+        hooks=hooks,
+        tags=tags,
         # A step process of its own would cost a second or more and gain nothing: there is one step.
         executor_def=dg.in_process_executor,
     )
@@ -196,7 +236,8 @@ def _run(
     refs: Mapping[str, LanceDatasetRef],
     store_key: str,
     config: OperationConfig,
-    operate: Callable[[Call], object],
+    operation: _Operation,
+    retries: dg.RetryPolicy | None,
 ) -> None:
     """Call an operation and tell Dagster what came of it: a plan, or a result with versions and checks."""
     ref = _chosen(context, refs)
@@ -208,8 +249,9 @@ def _run(
         retry_number=notes.retry_number,
         conflict_retries=config.conflict_retries,
         pause=config.conflict_pause_seconds,
+        policy=retries,
     ):
-        outcome = operate(Call(context, ref, store, notes))
+        outcome = operation.work(Call(context, ref, store, notes), config)
         context.log.info(shortened(str(outcome)))
         if isinstance(outcome, Told):
             _tell(context, ref, store, outcome)
@@ -277,6 +319,24 @@ def _append(call: Call, config: AppendConfig) -> object:
     return call.perform("append", arguments, job_key=_key_of_chain(call, config.rerun_token))
 
 
+def _upsert(call: Call, config: UpsertConfig) -> object:
+    arguments = {
+        "paths": config.paths,
+        "on": config.on or None,
+        "when_matched": config.when_matched.value,
+        "condition": config.condition,
+        "when_not_matched": "insert_all" if config.insert_new else None,
+        "when_not_matched_by_source": config.when_not_matched_by_source,
+        "dry_run": config.dry_run,
+    }
+    return call.perform("merge_insert", arguments, job_key=_key_of_chain(call, config.rerun_token))
+
+
+def _update(call: Call, config: UpdateConfig) -> object:
+    arguments = {"values": config.values, "where": config.where, "dry_run": config.dry_run}
+    return call.perform("update", arguments, job_key=_key_of_chain(call, config.rerun_token))
+
+
 def _delete(call: Call, config: DeleteConfig) -> object:
     arguments = {
         "predicate": config.predicate,
@@ -294,6 +354,11 @@ def _add_columns(call: Call, config: AddColumnsConfig) -> object:
         job_key=_key_of_chain(call, config.rerun_token),
         notes=noted_expressions(config.values),
     )
+
+
+def _alter_columns(call: Call, config: AlterColumnsConfig) -> object:
+    alterations = [item.model_dump(exclude_none=True) for item in config.alterations]
+    return call.perform("alter_columns", {"alterations": alterations, "dry_run": config.dry_run})
 
 
 def _key_of_chain(call: Call, token: str) -> str:

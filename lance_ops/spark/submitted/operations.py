@@ -1,9 +1,12 @@
 """Operations by name: what a request asks for, done with a runner, here or on a cluster."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
+
+import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.columns.alter import Alteration, alter_columns
 from lance_ops.maintenance.columns.operation import add_columns
 from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.delete.operation import delete
@@ -11,8 +14,10 @@ from lance_ops.maintenance.index.decision import WearLimits
 from lance_ops.maintenance.index.operation import create_index, optimize_indices
 from lance_ops.maintenance.index.several import WantedIndex, build_indices
 from lance_ops.maintenance.ingest.operation import write_dataset
+from lance_ops.maintenance.merge_insert.operation import merge_insert
 from lance_ops.maintenance.progress import Progress
 from lance_ops.maintenance.runner import Runner
+from lance_ops.maintenance.update.operation import update
 from lance_ops.spark.submitted.request import Request, import_named
 
 Arguments = Mapping[str, Any]
@@ -59,6 +64,16 @@ def _append(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
     return write_dataset(given.pop("paths"), uri, mode="append", **given, **options)
 
 
+def _merge_insert(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
+    given = dict(arguments)
+    return merge_insert(uri, given.pop("paths"), given.pop("on"), **given, **options)
+
+
+def _update(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
+    given = dict(arguments)
+    return update(uri, given.pop("values"), given.pop("where"), **given, **options)
+
+
 def _delete(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
     given = dict(arguments)
     return delete(uri, given.pop("predicate"), **given, **options)
@@ -70,6 +85,30 @@ def _add_columns(uri: str, arguments: Arguments, options: dict[str, Any]) -> obj
         raise InvalidArgumentError("either SQL or a function says what is added", field="values, function")
     columns = import_named(function, field="function") if function else values
     return add_columns(uri, columns, dry_run=arguments["dry_run"], **options)
+
+
+def _alter_columns(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
+    asked = [_alteration(item) for item in arguments["alterations"]]
+    return alter_columns(uri, *asked, dry_run=arguments["dry_run"], **options)
+
+
+def _alteration(values: Mapping[str, Any]) -> Alteration:
+    """One column's alteration, with the type that its name says.
+
+    Raises:
+        InvalidArgumentError: There is no such type.
+    """
+    name = values.get("data_type")
+    if name is None:
+        return cast("Alteration", dict(values))
+    try:
+        return cast("Alteration", {**values, "data_type": pa.type_for_alias(name)})
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"there is no type {name!r}",
+            field="data_type",
+            hint="as Arrow names it: int64, float, double, string, date32, timestamp[us]",
+        ) from error
 
 
 def _compact(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
@@ -104,8 +143,11 @@ def _refresh(arguments: Arguments) -> dict[str, Any]:
 
 OPERATIONS: Mapping[str, Callable[[str, Arguments, dict[str, Any]], object]] = {
     "append": _append,
+    "merge_insert": _merge_insert,
+    "update": _update,
     "delete": _delete,
     "add_columns": _add_columns,
+    "alter_columns": _alter_columns,
     "compact": _compact,
     "create_index": _create_index,
     "optimize_indices": _optimize_indices,

@@ -1,16 +1,20 @@
 """Fleets and datasets from YAML, as `dg` loads, lists and scaffolds them."""
 
-import subprocess
 import sys
-from pathlib import Path
+import warnings
+from datetime import timedelta
 
 import dagster as dg
 import pyarrow as pa
 import pytest
 import yaml
+from click.testing import CliRunner
+from dagster_dg_cli.cli import create_dg_cli
 
 import lance_ops as lo
 from lance_ops.dagster.components import LanceDatasetComponent, LanceFleetComponent
+from lance_ops.dagster.components import fleet as fleet_component
+from tests.support.dagster import Told
 
 NAME = "shop"
 _PYPROJECT = f"""
@@ -45,51 +49,36 @@ def project(tmp_path):
     return root
 
 
-def dg_command(project: Path, *arguments: str) -> str:
-    """Output of `dg` in a project."""
-    dg_of_environment = Path(sys.executable).parent / "dg"
-    done = subprocess.run(
-        [str(dg_of_environment), *arguments],
-        cwd=project,
-        env={
-            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-            "PYTHONPATH": f"{project / 'src'}:{Path(lo.__file__).parents[1]}",
-            "HOME": str(project.parent),
-            "DAGSTER_HOME": "",
-            "DG_CLI_DISABLE_VERSION_CHECK": "1",
-        },
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+@pytest.fixture
+def dg_command(project, monkeypatch):
+    """Runs `dg` in a project and returns its output; in this process, since each start would take seconds."""
+    monkeypatch.chdir(project)
+    monkeypatch.syspath_prepend(str(project / "src"))
+    monkeypatch.setenv("DG_CLI_DISABLE_VERSION_CHECK", "1")
+    monkeypatch.setenv("HOME", str(project.parent))
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    runner = CliRunner()
+
+    def run(*arguments: str) -> str:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            done = runner.invoke(create_dg_cli(), list(arguments), catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    yield run
+    for name in [name for name in sys.modules if name.split(".")[0] == NAME]:
+        del sys.modules[name]
 
 
-def test_dg_lists_scaffolds_and_loads_the_components(project, tmp_path):
-    listed = dg_command(project, "list", "components", "--json")
-    for name in ("LanceDatasetComponent", "LanceFleetComponent"):
-        assert f"lance_ops.dagster.components.{name}" in listed
-    dg_command(project, "scaffold", "defs", "lance_ops.dagster.components.LanceFleetComponent", "lake")
-    made = project / "src" / NAME / "defs" / "lake"
-    assert yaml.safe_load((made / "defs.yaml").read_text())["attributes"] == {"policy": "lance_fleet.yaml"}
-    lake = tmp_path / "lake"
-    for name in ("one", "two"):
-        lo.write_dataset(pa.table({"id": [1]}), str(lake / f"{name}.lance"))
-    policy = made / "lance_fleet.yaml"
-    policy.write_text(policy.read_text().replace('"s3://bucket/lake"', f'"{lake}"'))
-    dg_command(project, "utils", "refresh-defs-state")
-    shown = dg_command(project, "list", "defs", "--json")
-    for name in ("one", "two", "lance_fleet_run", "lance_fleet_when_due", "lance_manifest_sensor"):
-        assert f'"{name}"' in shown
-
-
-def test_what_dg_scaffolds_passes_its_check_and_both_components_fit_into_one_project(project, tmp_path):
+def test_what_dg_scaffolds_loads_and_both_components_fit_into_one_project(project, dg_command):
+    """One project for all of it: each command of `dg` takes seconds."""
     for name, folder in (("LanceDatasetComponent", "Shop-tables"), ("LanceFleetComponent", "lake")):
-        dg_command(project, "scaffold", "defs", f"lance_ops.dagster.components.{name}", folder)
-    dg_command(project, "check", "yaml")
-    made = project / "src" / NAME / "defs" / "Shop-tables"
-    text = (made / "defs.yaml").read_text()
+        dg_command("scaffold", "defs", f"lance_ops.dagster.components.{name}", folder)
+    made = project / "src" / NAME / "defs"
+    fleet = yaml.safe_load((made / "lake" / "defs.yaml").read_text())
+    assert fleet["attributes"] == {"policy": "lance_fleet.yaml"}
+    text = (made / "Shop-tables" / "defs.yaml").read_text()
     assert yaml.safe_load(text)["attributes"] == {
         "prefix": "Shop_tables",
         "datasets": [{"name": "Shop-tables/orders", "uri": "orders.lance"}],
@@ -97,24 +86,34 @@ def test_what_dg_scaffolds_passes_its_check_and_both_components_fit_into_one_pro
     # What stands there as a comment is understood as well.
     first, more = text.split("    # More of the first dataset; all of it may be left out:\n")
     of_dataset, of_component = more.split("    # and of the component, beside `datasets`:\n")
-    (made / "defs.yaml").write_text(
+    (made / "Shop-tables" / "defs.yaml").write_text(
         first + of_dataset.replace("    #   ", "      ") + of_component.replace("    #   ", "  ")
     )
-    dg_command(project, "check", "yaml")
-    policy = made.parent / "lake" / "lance_fleet.yaml"
-    lo.write_dataset(pa.table({"id": [1]}), str(tmp_path / "lake" / "one.lance"))
-    policy.write_text(policy.read_text().replace('"s3://bucket/lake"', f'"{tmp_path / "lake"}"'))
-    (made / "defs.yaml").write_text(text)
-    dg_command(project, "utils", "refresh-defs-state")
-    shown = dg_command(project, "list", "defs", "--json")
+    dg_command("check", "yaml")
+    # The folder of the fleet, as scaffolded.
+    lo.write_dataset(pa.table({"id": [1]}), str(made / "lake" / "lake" / "one.lance"))
+    (made / "Shop-tables" / "defs.yaml").write_text(text)
+    dg_command("utils", "refresh-defs-state")
+    shown = dg_command("list", "defs", "--json")
     for name in (
         "Shop-tables/orders",
         "one",
         "Shop_tables_lance_compact",
         "lance_compact",
         "lance_fleet_run",
+        "lance_fleet_when_due",
+        "lance_manifest_sensor",
     ):
         assert f'"{name}"' in shown
+
+
+def test_a_fleet_loads_as_it_is_scaffolded_before_there_is_a_dataset(tmp_path):
+    policy = tmp_path / "lance_fleet.yaml"
+    policy.write_text(fleet_component._POLICY)
+    component = LanceFleetComponent(policy=str(policy))
+    state = tmp_path / "state.json"
+    component.write_state_to_path(state)
+    dg.Definitions.validate_loadable(component.build_defs_from_state(None, state))
 
 
 def test_a_fleet_component_has_the_datasets_of_its_state(tmp_path):
@@ -149,8 +148,18 @@ def component_of(text: str) -> LanceDatasetComponent:
     return LanceDatasetComponent.resolve_from_yaml(text)
 
 
+def definitions_of(text: str) -> dg.Definitions:
+    definitions = dg.build_defs_for_component(component_of(text))
+    dg.Definitions.validate_loadable(definitions)
+    return definitions
+
+
+def specs_of(definitions: dg.Definitions) -> dict[str, dg.AssetSpec]:
+    return {spec.key.to_user_string(): spec for spec in definitions.resolve_all_asset_specs()}
+
+
 def test_datasets_have_the_thresholds_of_their_yaml(tmp_path):
-    component = component_of(
+    definitions = definitions_of(
         f"""
 datasets:
   - name: sales/orders
@@ -158,21 +167,219 @@ datasets:
     owners: ["team:sales"]
     policy: {{max_small_fragments: 7, older_than: 30d}}
     storage_options: {{fsync: "false"}}
+    freshness: {{fail_window: 24h, warn_window: 12h}}
+    kinds: [lance, pyspark]
 """
     )
-    definitions = dg.build_defs_for_component(component)
-    (spec,) = definitions.resolve_all_asset_specs()
+    (spec,) = specs_of(definitions).values()
     assert spec.key == dg.AssetKey(["sales", "orders"])
     assert spec.metadata["lance/policy/max_small_fragments"].value == 7
     assert spec.metadata["lance/policy/older_than"].value == "30 days, 0:00:00"
     assert spec.owners == ["team:sales"]
+    assert spec.kinds == {"lance", "pyspark"}
+    assert spec.freshness_policy == dg.FreshnessPolicy.time_window(
+        fail_window=timedelta(days=1), warn_window=timedelta(hours=12)
+    )
 
 
 @pytest.mark.parametrize(
-    ("policy", "says"),
-    [("{max_small_fragment: 7}", "no max_small_fragment"), ("{older_than: soon}", "soon")],
+    ("settings", "says"),
+    [
+        ("policy: {max_small_fragment: 7}", "max_small_fragment"),
+        ("policy: {older_than: soon}", "soon"),
+        ("freshness: later", "later"),
+    ],
 )
-def test_thresholds_that_are_none_are_named(tmp_path, policy, says):
-    component = component_of(f"datasets: [{{name: a, uri: '{tmp_path}/a.lance', policy: {policy}}}]")
+def test_settings_that_make_no_sense_are_named(tmp_path, settings, says):
+    with pytest.raises(Exception, match=says):
+        component_of(f"datasets:\n  - name: a\n    uri: '{tmp_path}/a.lance'\n    {settings}\n")
+
+
+WHOLE = """
+datasets:
+  - {{name: sales/orders, uri: {lake}/orders.lance, owners: ["team:sales"], tags: {{tier: gold}}}}
+  - {{name: sales/clicks, uri: {lake}/clicks.lance, tags: {{tier: gold}}}}
+  - {{name: sales/old, uri: {lake}/old.lance}}
+ingests:
+  - dataset: sales/orders
+    source: {module}:rows_of_day
+    partition_column: day
+    cron_schedule: 15 0 * * *
+    hooks: {module}:remember
+    asset:
+      key: sales/load_orders
+      partitions_def: {{type: daily, start_date: "2024-05-01", end_date: "2024-05-04"}}
+      automation_condition: "{{{{ dg.AutomationCondition.on_cron('@daily') }}}}"
+      code_version: v3
+      tags: {{stage: raw}}
+    op:
+      name: load
+      pool: loads
+      tags: {{size: small}}
+      backfill_policy: {{type: single_run}}
+      retry_policy: {{max_retries: 3, delay: 10, backoff: exponential}}
+  - {{dataset: sales/old, source: "{module}:rows_of_day"}}
+downstream:
+  - {{job: "{module}:report", datasets: [sales/orders, sales/old]}}
+select: tag:tier=gold
+exclude: key:"lake/sales/clicks"
+translation:
+  key: lake/{{{{ dataset.name }}}}
+  group_name: "{{{{ dataset.name.split('/')[0] }}}}_tables"
+  description: "{{{{ spec.description }}}} Ours."
+  metadata: {{contact: data@example.com}}
+  tags: {{managed: yaml}}
+  owners: ["team:lake"]
+  kinds: [lance, spark]
+  code_version: v5
+store: {{threads: 1}}
+notifier: {{chat: "{module}:CHAT"}}
+alerts:
+  due_after: 1h
+  rules: [{{to: chat, kinds: [failure], quiet: 2h}}, {{to: log}}]
+times: {{compact: 5 * * * *}}
+sensor_options: {{grace: 3m, newest: 4}}
+sensor_interval_seconds: 60
+hooks: ["{module}:remember"]
+op_retry_policy: {{max_retries: 0}}
+running: true
+schedules_running: true
+"""
+
+SEEN: list[str] = []
+CHAT = Told()
+
+
+def rows_of_day(request):
+    return pa.table({"day": pa.array([request.time_window.start.date()], pa.date32()), "id": [1]})
+
+
+@dg.success_hook
+def remember(context):
+    SEEN.append(context.op.name)
+
+
+@dg.job
+def report():
+    pass
+
+
+def test_yaml_reaches_everything_that_python_does(tmp_path):
+    text = WHOLE.format(lake=tmp_path, module=__name__)
+    definitions = dg.Definitions.merge(
+        dg.build_defs_for_component(component_of(text)), dg.Definitions(jobs=[report])
+    )
+    dg.Definitions.validate_loadable(definitions)
+    specs = specs_of(definitions)
+    assert set(specs) == {"lake/sales/orders", "sales/load_orders"}
+    dataset, ingest = specs["lake/sales/orders"], specs["sales/load_orders"]
+    assert (dataset.group_name, dataset.owners, dataset.code_version) == ("sales_tables", ["team:lake"], "v5")
+    assert dataset.kinds == {"lance", "spark"}
+    assert dataset.description.endswith("Ours.")
+    assert dataset.metadata["contact"] == "data@example.com"
+    assert dataset.metadata["dagster/table_name"] == "lake.sales.orders"
+    assert dataset.tags.items() >= {"tier": "gold", "managed": "yaml"}.items()
+    assert [dep.asset_key for dep in dataset.deps] == [ingest.key]
+    assert ingest.automation_condition == dg.AutomationCondition.on_cron("@daily")
+    assert (ingest.code_version, ingest.group_name, ingest.tags["stage"]) == ("v3", "sales_tables", "raw")
+    step = definitions.get_assets_def(ingest.key)
+    assert (step.op.name, step.op.pool, step.op.tags["size"]) == ("load", "loads", "small")
+    assert step.backfill_policy == dg.BackfillPolicy.single_run()
+    assert {item.name: item.default_status.value for item in definitions.schedules} == dict.fromkeys(
+        (
+            "lance_compact_when_due",
+            "lance_index_when_due",
+            "lance_cleanup_when_due",
+            "sales_load_orders_schedule",
+        ),
+        "RUNNING",
+    )
+    assert definitions.schedules[0].cron_schedule == "5 * * * *"
+    for sensor in definitions.sensors:
+        assert sensor.minimum_interval_seconds == 60
+        assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+    assert [job.name for job in next(iter(definitions.sensors)).jobs] == ["report"]
+    SEEN.clear()
+    with dg.DagsterInstance.ephemeral() as instance:
+        job = definitions.resolve_job_def("sales_load_orders_job")
+        assert job.execute_in_process(instance=instance, partition_key="2024-05-01").success
+    assert SEEN == ["load"]
+    assert lo.dataset(str(tmp_path / "orders.lance")).count_rows() == 1
+
+
+class Audited(LanceDatasetComponent):
+    """A component of one's own: it does something around each ingest, and names its owner."""
+
+    def execute(self, context, load):
+        SEEN.append(f"before {context.partition_key}")
+        done = load()
+        SEEN.append(f"after {context.partition_key}")
+        return done
+
+    def get_ingest_spec(self, ingest):
+        return super().get_ingest_spec(ingest).replace_attributes(owners=["team:audit"])
+
+
+def test_a_subclass_runs_around_each_ingest(tmp_path):
+    component = Audited.resolve_from_yaml(
+        f"""
+datasets: [{{name: orders, uri: {tmp_path}/orders.lance}}]
+ingests:
+  - dataset: orders
+    source: {__name__}:rows_of_day
+    partition_column: day
+    asset: {{key: load, partitions_def: {{type: daily, start_date: "2024-05-01"}}}}
+"""
+    )
+    definitions = dg.build_defs_for_component(component)
+    assert specs_of(definitions)["load"].owners == ["team:audit"]
+    SEEN.clear()
+    with dg.DagsterInstance.ephemeral() as instance:
+        job = definitions.resolve_job_def("load_job")
+        assert job.execute_in_process(instance=instance, partition_key="2024-05-01").success
+    assert SEEN == ["before 2024-05-01", "after 2024-05-01"]
+
+
+def test_a_translation_may_be_a_function_of_ones_own(tmp_path):
+    component = component_of(f"datasets: [{{name: orders, uri: {tmp_path}/orders.lance}}]")
+    component.translation = lambda spec, scope: spec.replace_attributes(
+        key=["raw", scope["dataset"].name], tags={"a": "b"}
+    )
+    definitions = dg.build_defs_for_component(component)
+    assert specs_of(definitions)["raw/orders"].tags["a"] == "b"
+    assert definitions.get_job_def("lance_compact").partitions_def.get_partition_keys() == ["raw/orders"]
+
+
+def test_a_fleet_has_the_assets_that_are_selected_and_their_translation(tmp_path):
+    for name in ("one", "two"):
+        lo.write_dataset(pa.table({"id": [1]}), str(tmp_path / "lake" / f"{name}.lance"))
+    (tmp_path / "lance_fleet.yaml").write_text("version: 1\nstores: {lake: {root: lake}}\n")
+    component = LanceFleetComponent.resolve_from_yaml(
+        f"""
+policy: {tmp_path}/lance_fleet.yaml
+exclude: key:"two"
+translation: {{tags: {{tier: "{{{{ dataset.name }}}}"}}}}
+alerts: {{rules: [{{to: log, severity: error}}]}}
+"""
+    )
+    component.write_state_to_path(tmp_path / "state.json")
+    specs = specs_of(component.build_defs_from_state(None, tmp_path / "state.json"))
+    assert set(specs) == {"one", "lance_fleet/report"}
+    assert specs["one"].tags["tier"] == "one"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("select: tag:tier=gold", "no dataset of 1 is selected"),
+        ("select: '(('", "no selection of assets"),
+        (f"downstream: [{{job: {__name__}:report, datasets: [order]}}]", "no dataset 'order' in `datasets`"),
+        ("ingests: [{dataset: order, source: 'a:b'}]", "no dataset 'order' in `datasets`"),
+        ("translation: {skippable: true}", "translation of orders has skippable"),
+        ("runner: thread", "no such runner"),
+    ],
+)
+def test_what_a_component_cannot_do_is_said_when_it_is_loaded(tmp_path, more, says):
+    component = component_of(f"datasets: [{{name: orders, uri: {tmp_path}/orders.lance}}]\n{more}\n")
     with pytest.raises(lo.errors.InvalidArgumentError, match=says):
         dg.build_defs_for_component(component)

@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.dagster import LanceDatasetRef, LanceIngest, build_ingest_asset
-from lance_ops.dagster.ingest.asset import build_ingest_job
+from lance_ops.dagster.ingest.job import build_ingest_job
 from lance_ops.errors import RetryableCommitConflictError
 from lance_ops.maintenance.cleanup.operation import cleanup
 from lance_ops.table.dataset import Dataset
