@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -147,7 +148,7 @@ class Outcomes:
                 self.instance, run, self.watched, message, self.options, record.timestamp
             ):
                 # One that is given up after failures is an incident already.
-                known = cancelled and incidents.open_of(lambda other, alert=alert: _is_same(other, alert))
+                known = cancelled and incidents.open_of(partial(_is_same, alert))
                 if not known and incidents.raise_alert(alert):
                     raised.append(alert)
         return News(self._following(cursor, failures, successes, since, incidents), raised)
