@@ -35,8 +35,8 @@ _SHIPPED = Path(__file__).parents[3] / "dagster_home" / "dagster.yaml"
 FACTOR = 12
 """By which times of the shipped settings are divided."""
 _RECOVERY_SECONDS = 240.0
-"""After a power cut. The shipped settings need 390 s at most, of the ten minutes that are promised: 180 s for a
-run whose process never started, two looks of 60 s, 60 s for its pools, 30 s for the sensor. Here these are
+"""After a power cut. The shipped settings need 390 s at most, of the ten minutes that are promised: 180 s for
+a run whose process never started, two looks of 60 s, 60 s for its pools, 30 s for the sensor. Here these are
 125 s; the rest is for processes that start on a busy machine."""
 _BACKFILL = """
 mutation Launch($params: LaunchBackfillParams!) {
