@@ -22,6 +22,7 @@ class Occasion:
         run_url: Page of the run.
         asset_url: Page of the asset.
         partition: Of the run, where a job loads a dataset by partitions.
+        restart: Command that starts the work of the run again; empty where it starts again by itself.
     """
 
     at: str = ""
@@ -31,6 +32,7 @@ class Occasion:
     run_url: str = ""
     asset_url: str = ""
     partition: str = ""
+    restart: str = ""
 
     @property
     def owner(self) -> str | None:
@@ -241,6 +243,11 @@ def incident_of(alert: Alert) -> str:
 
 def what_to_do(alert: Alert) -> str:
     """Return what helps, in one line."""
+    found = _remedy(alert)
+    return f"{found}; to start it again: {alert.restart}" if alert.restart else found
+
+
+def _remedy(alert: Alert) -> str:
     if alert.hint:
         return alert.hint
     if alert.rule_kind == "overdue" and isinstance(alert, CheckAlert):

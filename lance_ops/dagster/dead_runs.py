@@ -3,11 +3,13 @@
 After a power cut they stay "started" for ever, and hold their places in the queue and in pools. A run that
 was seen alive on this machine is tagged with the machine: by a sensor, or by its first step that works on a
 dataset. When its process is not there any more, it is dead; no time limit is needed, so that a run of ten
-hours is safe. Runs elsewhere (Kubernetes, another host) are left to their launcher and to
-`max_runtime_seconds`.
+hours is safe. One that died before anybody saw it is known by its code server: that of the sensor's own code
+location, under an address of this machine. Runs elsewhere (Kubernetes, another host) are left to their
+launcher and to `max_runtime_seconds`.
 """
 
 import contextlib
+import json
 import os
 import platform
 import re
@@ -17,22 +19,26 @@ from pathlib import Path
 import dagster as dg
 
 from lance_ops.dagster import keys
+from lance_ops.dagster.place import CodePlace
 
 _MACHINE = Path("/etc/machine-id")
 _PROCESSES = Path("/proc")
 _STARTED = re.compile(r"Started process for run \(pid: (\d+)\)")
 _AT_WORK = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+_CODE_SERVER = ".dagster/grpc_info"
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _MOST_RUNS = 500
 _FIRST_EVENTS = 20
 _TOLERANCE = 60.0
 """Seconds by which a process may start after its run, by the clocks."""
 
 
-def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Report runs as failed whose process was seen on this machine and is gone; return their ids.
+def end_dead_runs(instance: dg.DagsterInstance, place: CodePlace | None = None) -> list[str]:
+    """Report runs as failed whose process was on this machine and is gone; return their ids.
 
     Args:
         instance: With the runs.
+        place: Of the sensor that asks, so that runs of its code server are known.
     """
     ended: list[str] = []
     for record in instance.get_run_records(dg.RunsFilter(statuses=_AT_WORK), limit=_MOST_RUNS):
@@ -42,7 +48,7 @@ def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
             continue
         if is_alive(pid, record.start_time):
             tag_machine(instance, run)
-        elif run.tags.get(keys.MACHINE_TAG) == seen_here(run.run_id) and _is_at_work(instance, run.run_id):
+        elif _was_here(run, place) and _is_at_work(instance, run.run_id):
             message = f"The process of the run (pid {pid}) is gone, and has reported no end."
             if run.status is dg.DagsterRunStatus.CANCELING:
                 instance.report_run_canceled(run, message)
@@ -50,6 +56,25 @@ def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
                 instance.report_run_failed(run, message)
             ended.append(run.run_id)
     return ended
+
+
+def _was_here(run: dg.DagsterRun, place: CodePlace | None) -> bool:
+    """Return whether the process of a run was on this machine."""
+    tag = run.tags.get(keys.MACHINE_TAG)
+    if tag == seen_here(run.run_id):
+        return True
+    copied = {seen_here(other) for other in (run.parent_run_id, run.root_run_id) if other is not None}
+    if place is None or not (tag is None or tag in copied):
+        return False
+    origin = CodePlace.of_run(run)
+    return origin is not None and origin.location == place.location and _served_from(run) in _LOOPBACK
+
+
+def _served_from(run: dg.DagsterRun) -> str:
+    """Return the host of the code server that started the process of a run; "" for other launchers."""
+    with contextlib.suppress(ValueError, AttributeError):
+        return str(json.loads(run.tags.get(_CODE_SERVER, "{}")).get("host", ""))
+    return ""
 
 
 def tag_machine(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:

@@ -144,6 +144,7 @@ def build_lance_definitions(
                 refs,
                 notifier,
                 alerts=alerts,
+                ingests=ingests,
                 name=keys.prefixed(prefix, "lance_check_alert_sensor"),
                 **common,
             ),

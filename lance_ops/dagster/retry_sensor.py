@@ -20,7 +20,7 @@ from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.place import CodePlace
 from lance_ops.dagster.publication import now_utc
-from lance_ops.dagster.run_map import conditional_assets
+from lance_ops.dagster.run_map import conditional_assets, restart_command
 
 _LOOK_BACK = timedelta(days=1)
 _MOST_RUNS = 200
@@ -33,7 +33,7 @@ _BACKFILL = "dagster/backfill"
 _WILL_RETRY = "dagster/will_retry"
 _MAX_RETRIES = "dagster/max_retries"
 """Of Dagster's own retries of lost processes: the attempts are counted here."""
-_NOT_COPIED = ("dagster/", ".dagster/")
+_NOT_COPIED = ("dagster/", ".dagster/", keys.MACHINE_TAG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +135,12 @@ def build_retry_sensor(
         now = now_utc()
         since = _since(context.cursor, now)
         conditional = frozenset() if fleet is not None else frozenset(conditional_assets(context))
-        retried = _Retried(
-            own, conditional, jobs, None if fleet is None else fleet.name, CodePlace.of_sensor(context)
-        )
+        place = CodePlace.of_sensor(context)
+        retried = _Retried(own, conditional, jobs, None if fleet is None else fleet.name, place)
         requests: list[dg.RunRequest] = []
-        notes = [f"run {run_id} had died" for run_id in end_dead_runs(context.instance)]
+        notes = [f"run {run_id} had died" for run_id in end_dead_runs(context.instance, place)]
         for record, work in _ended_last(context.instance, retried, max(since, now - _LOOK_BACK)):
-            outcome = _retry_of(record, work, now)
+            outcome = _retry_of(record, work, now, jobs)
             (notes if isinstance(outcome, str) else requests).append(outcome)  # type: ignore[arg-type]
         return dg.SensorResult(
             run_requests=requests,
@@ -208,7 +207,9 @@ def _has_newer(instance: dg.DagsterInstance, retried: _Retried, record: dg.RunRe
     return False
 
 
-def _retry_of(record: dg.RunRecord, work: Work, now: datetime) -> dg.RunRequest | str:
+def _retry_of(
+    record: dg.RunRecord, work: Work, now: datetime, ingests: Mapping[str, dg.AssetKey]
+) -> dg.RunRequest | str:
     """Return the request of the next attempt, or why there is none now."""
     run = record.dagster_run
     attempt = run.tags.get(keys.ATTEMPT_TAG, "")
@@ -216,7 +217,8 @@ def _retry_of(record: dg.RunRecord, work: Work, now: datetime) -> dg.RunRequest 
     what = work.job or ", ".join(key.to_user_string() for key in work.assets)
     what += f" [{work.partition}]" if work.partition else ""
     if before >= len(PAUSES):
-        return f"{what}: {before + 1} runs failed: given up; launch it again when the cause is mended"
+        command = restart_command(ingests, job=work.job, assets=work.assets, partition=work.partition)
+        return f"{what}: {before + 1} runs failed: given up; mend the cause, then start it again: {command}"
     ended = datetime.fromtimestamp(record.end_time or record.update_timestamp.timestamp(), UTC)
     pause = PAUSES[before]
     if run.tags.get(_WILL_RETRY) == "true":

@@ -11,6 +11,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 import dagster as dg
 
@@ -155,6 +156,20 @@ class RunMap:
             selected = {self._ingested[run.job_name]}
         return {self._step_of(key) for key in selected if key in self._by_asset}
 
+    def restart_command(self, run: dg.DagsterRun, partition: str) -> str:
+        """Return the command that starts the work of a run again; "" where a schedule of ours does.
+
+        Args:
+            run: The run.
+            partition: Its partition or range of partitions; "" without.
+        """
+        known = self._fleets.keys() | self._by_job.keys()
+        job = run.job_name if run.job_name in known and self._is_here(run) else ""
+        assets = [key for key in run.asset_selection or () if key in self._by_asset]
+        if not (job or assets):
+            return ""
+        return restart_command(self._ingested, job=job, assets=assets, partition=partition)
+
     def computes(self, step: str, dataset: str) -> bool:
         """Return whether a step computes an asset that is a dataset or reads it, whatever its job."""
         return dataset in self._by_step.get(asset_step(step), ())
@@ -170,6 +185,32 @@ class RunMap:
     def _is_here(self, run: dg.DagsterRun) -> bool:
         """Whether the job of a run is one of this place, as far as that is known."""
         return self._place is None or CodePlace.of_run(run) in (None, self._place)
+
+
+def restart_command(
+    ingests: Mapping[str, dg.AssetKey], *, job: str, assets: Sequence[dg.AssetKey], partition: str
+) -> str:
+    """Return the shell command that starts the work of a run again.
+
+    Args:
+        ingests: Assets of ingests by the names of their jobs.
+        job: Name of the job; "" for assets.
+        assets: Assets that the run computes.
+        partition: Its partition, or the first and the last of a range with "..." between; "" without.
+    """
+    jobs = [name for name, key in ingests.items() if key in assets]
+    name = job or (jobs[0] if len(jobs) == len(assets) == 1 else "")
+    first, _, last = partition.partition("...")
+    if name and not partition:
+        return f"dagster job launch -j {name}"
+    if name:
+        chosen = f"--from {quote(first)} --to {quote(last)}" if last else f"--partitions {quote(first)}"
+        return f"dagster job backfill -j {name} {chosen} --noprompt"
+    selected = quote(",".join(key.to_user_string() for key in assets))
+    option = "--partition-range" if last else "--partition"
+    return f"dagster asset materialize --select {selected}" + (
+        f" {option} {quote(partition)}" if partition else ""
+    )
 
 
 def asset_step(step: str) -> str:

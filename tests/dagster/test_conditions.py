@@ -1,9 +1,17 @@
 import random
+from datetime import timedelta
 
 import dagster as dg
 import pytest
 
-from lance_ops.dagster import LanceDatasetRef, build_asset_checks, build_automation_sensor, lance_data_changed
+from lance_ops.dagster import (
+    LanceDatasetRef,
+    build_asset_checks,
+    build_automation_sensor,
+    build_retry_sensor,
+    lance_data_changed,
+    retry_sensor,
+)
 from lance_ops.dagster.jobs.operations import COMPACT, DELETE
 from lance_ops.dagster.spec import build_lance_assets
 from tests.support.dagster import STORE, Daemon, run_job, write
@@ -113,6 +121,10 @@ class Runs:
 
         self.derived = derived
         self.defs = dg.Definitions(assets=[dg.AssetSpec(self.source), derived])
+        self.retries = Daemon(
+            build_retry_sensor(), instance, resources={}, repository=self.defs.get_repository_def()
+        )
+        self.retries.tick()
         self.data, self.computed, self.running = 0, 0, None
         self.run_reads = 0
 
@@ -127,13 +139,25 @@ class Runs:
         self.cursor = result.cursor
         if result.total_requested:
             assert self.running is None
-            self.running = self.instance.create_run_for_job(
-                self.defs.resolve_implicit_global_asset_job_def(),
-                asset_selection=frozenset({self.derived.key}),
-                status=dg.DagsterRunStatus.STARTED,
-            )
-            self.run_reads = self.data
+            self._launch({})
         return bool(result.total_requested)
+
+    def retry(self):
+        """Evaluate the retry sensor; it asks for nothing while a run is at work."""
+        for request in self.retries.tick().run_requests:
+            assert self.running is None
+            self._launch(request.tags)
+
+    def _launch(self, tags):
+        self.running = self.instance.create_run_for_job(
+            self.defs.resolve_implicit_global_asset_job_def(),
+            asset_selection=frozenset({self.derived.key}),
+            status=dg.DagsterRunStatus.STARTING,
+            tags=tags,
+        )
+        event = dg.DagsterEvent(event_type_value="PIPELINE_START", job_name=self.running.job_name)
+        self.instance.report_dagster_event(event, self.running.run_id)
+        self.run_reads = self.data
 
     def end(self):
         run, self.running = self.running, None
@@ -142,6 +166,17 @@ class Runs:
             event = dg.DagsterEvent(event_type_value="PIPELINE_SUCCESS", job_name=run.job_name)
             self.instance.report_dagster_event(event, run.run_id)
             self.computed = self.run_reads
+
+    def fail(self):
+        """A run fails, or is ended after its process died."""
+        run, self.running = self.running, None
+        if run is not None:
+            self.instance.report_run_failed(run)
+
+    def cancel(self):
+        run, self.running = self.running, None
+        if run is not None:
+            self.instance.report_run_canceled(run)
 
 
 def test_a_change_that_arrives_while_the_run_works_is_computed_afterwards(instance):
@@ -165,19 +200,26 @@ def test_a_change_that_arrives_while_the_run_works_is_computed_afterwards(instan
     assert runs.computed == runs.data
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_the_newest_data_are_computed_at_last_whenever_they_change(instance, seed):
+@pytest.mark.parametrize("seed", range(4))
+def test_the_newest_data_are_computed_at_last_whenever_they_change_and_however_runs_end(
+    instance, monkeypatch, seed
+):
+    monkeypatch.setattr(retry_sensor, "PAUSES", (timedelta(0),) * 50)
     runs, chance = Runs(instance), random.Random(seed)
     runs.evaluate()
-    for _ in range(12):
-        for _ in range(chance.choice((0, 1, 1, 2))):
-            runs.change()
-        runs.evaluate()
-        if chance.random() < 0.5:
-            runs.end()
+    for action in chance.choices(
+        ("change", "evaluate", "retry", "end", "fail", "cancel"), (4, 6, 3, 3, 2, 1), k=24
+    ):
+        getattr(runs, action)()
+    runs.change()
+    runs.evaluate()
+    getattr(runs, chance.choice(("end", "fail", "cancel")))()
     for _ in range(3):
+        runs.retry()
         runs.end()
         runs.evaluate()
+    runs.end()
+    runs.retry()
 
     assert runs.running is None
     assert runs.computed == runs.data

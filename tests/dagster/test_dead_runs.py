@@ -30,8 +30,10 @@ def process():
         process.kill()
 
 
-def started(instance, pid, **tags):
-    run = instance.create_run_for_job(work, status=dg.DagsterRunStatus.STARTING, tags=tags)
+def started(instance, pid, parent=None, **tags):
+    run = instance.create_run_for_job(
+        work, status=dg.DagsterRunStatus.STARTING, tags=tags, parent_run_id=parent, root_run_id=parent
+    )
     instance.report_engine_event(f"Started process for run (pid: {pid}).", run)
     event = dg.DagsterEvent(event_type_value="PIPELINE_START", job_name=run.job_name)
     instance.report_dagster_event(event, run.run_id)
@@ -72,6 +74,33 @@ def test_a_run_that_was_not_seen_here_is_left_to_its_launcher(instance, process,
     run_id = started(instance, process.pid, **tags)
     assert end_dead_runs(instance) == []
     assert status(instance, run_id) == "STARTED"
+
+
+@pytest.mark.parametrize(
+    ("served", "location", "machine", "ended"),
+    [
+        ('{"host": "localhost"}', "code", None, True),
+        ('{"host": "127.0.0.1", "port": 4000}', "code", "copied", True),
+        ('{"host": "127.0.0.1", "port": 4000}', "other", None, False),
+        ('{"host": "code_server", "port": 4000}', "code", None, False),
+        ('{"host": "localhost"}', "code", "of another machine", False),
+        ("no JSON", "code", None, False),
+        (None, "code", None, False),
+    ],
+)
+def test_a_run_that_nobody_saw_is_ended_where_this_code_server_had_started_it(
+    instance, process, monkeypatch, served, location, machine, ended
+):
+    process.kill()
+    process.wait()
+    tags = {".dagster/grpc_info": served} if served is not None else {}
+    parent = started(instance, process.pid)
+    if machine is not None:
+        tags[keys.MACHINE_TAG] = dead_runs.seen_here(parent) if machine == "copied" else machine
+    run_id = started(instance, process.pid, parent if machine == "copied" else None, **tags)
+    # Runs of a test have no code location.
+    monkeypatch.setattr(dead_runs.CodePlace, "of_run", lambda run: dead_runs.CodePlace("code", "r"))
+    assert end_dead_runs(instance, dead_runs.CodePlace(location, "r")) == ([run_id] if ended else [])
 
 
 def test_a_run_of_another_container_of_one_host_name_is_left_alone(monkeypatch):

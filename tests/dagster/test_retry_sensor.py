@@ -9,6 +9,7 @@ from lance_ops.dagster import (
     LanceDatasetRef,
     LanceIngest,
     LanceIOManager,
+    build_failure_alert_sensor,
     build_lance_definitions,
     build_retry_sensor,
     keys,
@@ -18,7 +19,7 @@ from lance_ops.dagster.ingest import asset as ingest_asset
 from lance_ops.dagster.jobs import turn
 from lance_ops.dagster.run_map import RunMap
 from lance_ops.dagster.sensor import queue_tags
-from tests.support.dagster import STORE, Daemon
+from tests.support.dagster import STORE, Daemon, Told
 
 # Dagster copies a sensor with a job through a parameter in beta.
 pytestmark = pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
@@ -59,7 +60,8 @@ class World:
         ).get_repository_def()
         (sensor,) = [item for item in lance.sensors if item.name == "lance_retry_sensor"]
         self.daemon = Daemon(sensor, instance, repository=self.repository)
-        self.run_map = RunMap(refs, ingests=[by_day, whole])
+        self.ingests = [by_day, whole]
+        self.run_map = RunMap(refs, ingests=self.ingests)
 
     def rows_of(self, name):
         def give(_):
@@ -100,27 +102,60 @@ def world(tmp_path, monkeypatch):
         yield world
 
 
+COMMANDS = {
+    "by_day": "dagster job backfill -j by_day_job --partitions b --noprompt",
+    "whole": "dagster job launch -j whole_job",
+    "visits": "dagster asset materialize --select visits",
+    "conditional": "dagster asset materialize --select conditional",
+}
+
+
+@pytest.mark.parametrize("ends", ["fail", "cancel"])
 @pytest.mark.parametrize(
     ("asset", "partition"), [("by_day", "b"), ("whole", None), ("visits", None), ("conditional", None)]
 )
-def test_a_failed_run_is_asked_for_three_times_more(world, asset, partition):
+def test_what_was_given_up_is_one_open_alert_with_the_command_that_starts_it_again(
+    world, asset, partition, ends
+):
+    told = Told()
+    alarm = Daemon(
+        build_failure_alert_sensor([world.orders, world.visits], told, ingests=world.ingests),
+        world.instance,
+        resources={},
+        repository=world.repository,
+    )
     world.failing.add(asset)
-    world.run(asset, partition, {"team": "x"})
-    for attempt in ("1", "2", "3"):
-        (request,) = world.requests()
-        assert request.asset_selection == [dg.AssetKey(asset)]
-        assert request.partition_key == partition
-        assert request.tags["team"] == "x"
-        assert request.tags[keys.ATTEMPT_TAG] == attempt
-        assert not world.requests()
-        world.run(asset, request.partition_key, request.tags)
-    result = world.daemon.tick()
+    tags = {"team": "x"}
+    for attempt in range(4):
+        alarm.tick()
+        if ends == "fail":
+            world.run(asset, partition, tags)
+        else:
+            chosen = {"dagster/partition": partition} if partition else {}
+            world.instance.report_run_canceled(world.create(asset, "NOT_STARTED", {**tags, **chosen}))
+        if attempt < 3:
+            (request,) = world.requests()
+            tags = request.tags
+            assert request.asset_selection == [dg.AssetKey(asset)]
+            assert request.partition_key == partition
+            assert tags["team"] == "x"
+            assert tags[keys.ATTEMPT_TAG] == str(attempt + 1)
+            assert not world.requests()
+    for _ in range(2):
+        result = world.daemon.tick()
+        alarm.tick()
     assert not result.run_requests
-    assert "4 runs failed: given up" in str(result.skip_reason)
+    given_up = f"4 runs failed: given up; mend the cause, then start it again: {COMMANDS[asset]}"
+    assert given_up in str(result.skip_reason)
+    (alert,) = told.alerts
+    assert alert.restart == COMMANDS[asset]
+    assert str(alert).count(f"to start it again: {COMMANDS[asset]}") == 1
 
     world.failing.clear()
-    world.run(asset, partition)
-    assert "given up" not in str(world.daemon.tick().skip_reason)
+    assert world.run(asset, partition).success
+    for _ in range(2):
+        alarm.tick()
+    assert [alert.recovered for alert in told.alerts] == [False, True]
 
 
 def test_runs_of_others_and_of_before_are_left_alone(world):
@@ -204,6 +239,12 @@ def test_a_failed_run_of_a_fleet_is_asked_for_again(world):
     world.instance.report_run_failed(run)
     (request,) = daemon.tick().run_requests
     assert request.job_name == "fleet"
+
+    told = Told()
+    alarm = Daemon(build_failure_alert_sensor([], told, fleets={"fleet": "p"}), world.instance, resources={})
+    alarm.tick()
+    (alert,) = told.alerts
+    assert alert.restart == "dagster job launch -j fleet"
 
 
 def test_a_retry_waits_for_its_pause(world, monkeypatch):

@@ -17,6 +17,8 @@ from typing import Any
 
 import psutil
 
+MESSAGE_KEY = "Idempotency-Key"
+"""Header of an alert: the same for a message that is sent twice."""
 _START_SECONDS = 300.0
 _STOP_SECONDS = 10.0
 
@@ -98,7 +100,8 @@ def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            received.append({**body, MESSAGE_KEY: self.headers[MESSAGE_KEY]})
             self.send_response(204)
             self.end_headers()
 

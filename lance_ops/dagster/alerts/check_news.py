@@ -12,9 +12,10 @@ from lance_ops.alerts.texts import iso_time
 from lance_ops.alerts.values import Alert, CheckAlert
 from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.options import AlertOptions
-from lance_ops.dagster.checks.records import REPORTED, CheckRecord
+from lance_ops.dagster.checks.records import REPORTED, CheckRecord, newest_evaluations
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.event_log import LogPosition, read_since
+from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.errors import DatasetNotFoundError
 
@@ -65,12 +66,14 @@ class CheckNews:
     Attributes:
         instance: With the event log.
         refs: The datasets by name.
+        ingests: With partitions, into some of them: whether all are loaded is a check on their assets.
         options: When a warning is an alert, and where pages are.
-        latest: Reads the newest evaluations.
+        latest: Reads the newest evaluations of datasets.
     """
 
     instance: dg.DagsterInstance
     refs: Mapping[str, LanceDatasetRef]
+    ingests: Sequence[LanceIngest]
     options: AlertOptions
     latest: Latest
 
@@ -88,25 +91,37 @@ class CheckNews:
         refs = list(self.refs.values())
         shared = refs if events is None else state.position.share(refs)
         by_key = {ref.key: ref for ref in refs}
+        by_check = {_loaded_check(ingest): ingest for ingest in self.ingests}
         known = set(state.read)
         for number, event in (events or {}).items():
             evaluation = event.asset_check_evaluation
-            if evaluation is None or number in known or evaluation.check_name not in REPORTED:
+            if evaluation is None or number in known:
                 continue
-            ref = by_key.get(evaluation.asset_key)
-            if ref is not None:
-                self._take(ref, CheckRecord(evaluation, event.timestamp), state, incidents)
+            record = CheckRecord(evaluation, event.timestamp)
+            ref, ingest = by_key.get(evaluation.asset_key), by_check.get(evaluation.asset_check_key)
+            if ref is not None and evaluation.check_name in REPORTED:
+                self._take(ref, evaluation.check_name, record, state, incidents)
+            elif ingest is not None:
+                self._take(self.refs[ingest.ref.name], _loaded_name(ingest), record, state, incidents)
 
-        found = self.latest(self.instance, shared) if shared else {}
-        for name, records in found.items():
-            for record in records.values():
-                self._take(self.refs[name], record, state, incidents)
+        for name, records in self._latest(shared).items():
+            for check, record in records.items():
+                self._take(self.refs[name], check, record, state, incidents)
         state.position = position
         state.read = tuple(number for number in (events or {}) if number > (position.after or 0))
         state.failing = {
             entry: since for entry, since in state.failing.items() if entry.rpartition(":")[0] in self.refs
         }
         self._overdue(state, incidents, now)
+
+    def _latest(self, refs: Sequence[LanceDatasetRef]) -> dict[str, dict[str, CheckRecord]]:
+        """The newest evaluations by dataset and check, those on ingests into them included."""
+        found = self.latest(self.instance, refs) if refs else {}
+        wanted = {_loaded_check(ingest): ingest for ingest in self.ingests if ingest.ref.name in found}
+        if wanted:
+            for key, record in newest_evaluations(self.instance, list(wanted)).items():
+                found[wanted[key].ref.name][_loaded_name(wanted[key])] = record
+        return found
 
     def take_former(self, former: object, incidents: Incidents, now: float) -> None:
         """Take over what the cursor of an earlier release says was sent, and what it had still to send.
@@ -129,7 +144,7 @@ class CheckNews:
                 alert = self._former_alert(self.refs[dataset], check, now)
                 same = True
             else:
-                alert = self._alert(self.refs[dataset], record, record.stored_at)
+                alert = self._alert(self.refs[dataset], check, record, record.stored_at)
                 same = alert.cause.partition("#")[2] == sent.get(entry)
             incidents.raise_alert(alert, state="open" if entry in sent and same else "waiting")
 
@@ -147,10 +162,9 @@ class CheckNews:
         )
 
     def _take(
-        self, ref: LanceDatasetRef, record: CheckRecord, state: CheckState, incidents: Incidents
+        self, ref: LanceDatasetRef, check: str, record: CheckRecord, state: CheckState, incidents: Incidents
     ) -> None:
         evaluation = record.evaluation
-        check = evaluation.check_name
         entry = _entry(ref, check)
         metadata = plain_metadata(evaluation.metadata)
         if evaluation.passed:
@@ -164,7 +178,7 @@ class CheckNews:
             )
         elif not _says_nothing(evaluation):
             since = state.failing.setdefault(entry, record.stored_at)
-            alert = self._alert(ref, record, since)
+            alert = self._alert(ref, check, record, since)
             # A dataset that cannot be read is one incident, whatever other checks say about it.
             unreadable = (
                 check != keys.MANIFEST_READABLE and _entry(ref, keys.MANIFEST_READABLE) in state.failing
@@ -184,9 +198,7 @@ class CheckNews:
         ]
         if not due:
             return
-        records = self.latest(
-            self.instance, [self.refs[name] for name in dict.fromkeys(name for name, _ in due)]
-        )
+        records = self._latest([self.refs[name] for name in dict.fromkeys(name for name, _ in due)])
         for dataset, check in due:
             record = records.get(dataset, {}).get(check)
             if record is None or record.evaluation.passed:
@@ -194,16 +206,16 @@ class CheckNews:
             # What could not be evaluated says nothing, though it failed when it last was.
             if not _says_nothing(record.evaluation):
                 since = state.failing[f"{dataset}:{check}"]
-                incidents.raise_alert(self._alert(self.refs[dataset], record, since))
+                incidents.raise_alert(self._alert(self.refs[dataset], check, record, since))
 
-    def _alert(self, ref: LanceDatasetRef, record: CheckRecord, since: float) -> CheckAlert:
+    def _alert(self, ref: LanceDatasetRef, check: str, record: CheckRecord, since: float) -> CheckAlert:
         evaluation = record.evaluation
         metadata = plain_metadata(evaluation.metadata)
         version = metadata.get(keys.VERSION)
         return CheckAlert(
             dataset=ref.name,
             uri=ref.uri,
-            check=evaluation.check_name,
+            check=check,
             passed=evaluation.passed,
             severity=evaluation.severity.value,
             message=evaluation.description or "",
@@ -214,8 +226,17 @@ class CheckNews:
             gone=_error_of(metadata) == DatasetNotFoundError.__name__,
             at=iso_time(since),
             owners=tuple(ref.owners),
-            asset_url=self.options.asset_url(ref.key),
+            asset_url=self.options.asset_url(evaluation.asset_key),
         )
+
+
+def _loaded_check(ingest: LanceIngest) -> dg.AssetCheckKey:
+    return dg.AssetCheckKey(ingest.key, keys.PARTITIONS_LOADED)
+
+
+def _loaded_name(ingest: LanceIngest) -> str:
+    """Name of the check in alerts: a dataset may have several ingests."""
+    return f"{keys.PARTITIONS_LOADED} of {ingest.asset_name}"
 
 
 def _entry(ref: LanceDatasetRef, check: str) -> str:

@@ -16,6 +16,7 @@ from lance_ops.dagster.alerts.memory import AlertMemory
 from lance_ops.dagster.alerts.options import AlertOptions, Notifiers, Recipients
 from lance_ops.dagster.checks.records import latest_records
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
+from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.maintenance.text import count_text
 
 
@@ -24,6 +25,7 @@ def build_check_alert_sensor(
     notifier: Notifiers | None = None,
     *,
     alerts: AlertOptions | None = None,
+    ingests: Sequence[LanceIngest] = (),
     name: str = "lance_check_alert_sensor",
     minimum_interval_seconds: int = 60,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
@@ -38,6 +40,7 @@ def build_check_alert_sensor(
         refs: The datasets.
         notifier: Who gets alerts; the log by default.
         alerts: Which alerts are sent, to whom and when.
+        ingests: How rows come into some of them: partitions that are gone are alerts as well.
         name: Name of the sensor.
         minimum_interval_seconds: Pause between ticks.
         default_status: Whether it runs from the start.
@@ -48,6 +51,7 @@ def build_check_alert_sensor(
     by_name = index_refs(refs)
     options = alerts or AlertOptions()
     recipients = Recipients.of(notifier, options)
+    loading = [item for item in ingests if item.partitions is not None and item.ref.name in by_name]
 
     @dg.sensor(
         name=name,
@@ -61,7 +65,7 @@ def build_check_alert_sensor(
         state = CheckState.of(memory.content)
         incidents = Incidents.from_dict(memory.content.get("incidents"), recipients.rules)
         incidents.forget(by_name.__contains__)
-        news = CheckNews(context.instance, by_name, options, latest_records)
+        news = CheckNews(context.instance, by_name, loading, options, latest_records)
         news.take_former(memory.former, incidents, now)
         news.read(state, incidents, now)
         failing = len(state.failing)

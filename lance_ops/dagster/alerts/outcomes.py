@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -13,9 +14,11 @@ from lance_ops.alerts.values import Alert, CheckAlert, ConflictAlert, FailureAle
 from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.options import AlertOptions
 from lance_ops.dagster.alerts.recovery import Recovery
+from lance_ops.dagster.attempts import PAUSES
 from lance_ops.dagster.run_map import RunMap, Subject
 from lance_ops.dagster.version_event import plain_metadata
 
+_GIVEN_UP = f"the last of {len(PAUSES) + 1} attempts was cancelled: no more runs are started for it"
 _RUNS_PER_TICK = 50
 _SUCCESSES_PER_TICK = 200
 _FIRST_LOOK_BACK_SECONDS = 3600.0
@@ -29,7 +32,7 @@ class FailureCursor:
     """How far a sensor came.
 
     Attributes:
-        after: Storage id of the last failure that was read; None before the first.
+        after: Storage id of the last failure or cancellation that was read; None before the first.
         run: Run of that event. When the instance does not know it any more, its log may have been wiped, and
             storage ids begin anew.
         since: Time of that event, or from which on to look for the first, in seconds since 1970.
@@ -113,9 +116,7 @@ class Outcomes:
         # Kept from the first look on: a daemon that is down before the first failure misses none.
         since = now - _FIRST_LOOK_BACK_SECONDS if cursor.since is None else cursor.since
         wiped = cursor.run is not None and self.instance.get_run_by_id(cursor.run) is None
-        failures = self._records(
-            dg.DagsterEventType.RUN_FAILURE, None if wiped else cursor.after, since, _RUNS_PER_TICK
-        )
+        failures = self._ends(None if wiped else cursor.after, since)
         open_runs = incidents.open_of(lambda alert: not isinstance(alert, CheckAlert))
         success = None if wiped or not open_runs else cursor.success
         successes: list[Any] = []
@@ -139,10 +140,26 @@ class Outcomes:
             if event.event_type is dg.DagsterEventType.RUN_SUCCESS:
                 self._close(incidents, run, record.timestamp)
                 continue
-            message = event.message or "the run failed"
-            found = failure_alerts(self.instance, run, self.watched, message, self.options, record.timestamp)
-            raised += [alert for alert in found if incidents.raise_alert(alert)]
+            cancelled = event.event_type is dg.DagsterEventType.RUN_CANCELED
+            if cancelled and run.tags.get(keys.ATTEMPT_TAG) != str(len(PAUSES)):
+                continue
+            message = _GIVEN_UP if cancelled else event.message or "the run failed"
+            for alert in failure_alerts(
+                self.instance, run, self.watched, message, self.options, record.timestamp
+            ):
+                # One that is given up after failures is an incident already.
+                known = cancelled and incidents.open_of(partial(_is_same, alert))
+                if not known and incidents.raise_alert(alert):
+                    raised.append(alert)
         return News(self._following(cursor, failures, successes, since, incidents), raised)
+
+    def _ends(self, after: int | None, since: float) -> list[Any]:
+        """Runs that failed or were cancelled, in the order of the event log."""
+        types = (dg.DagsterEventType.RUN_FAILURE, dg.DagsterEventType.RUN_CANCELED)
+        pages = [self._records(event_type, after, since, _RUNS_PER_TICK) for event_type in types]
+        found = sorted((item for page in pages for item in page), key=lambda item: item.storage_id)
+        # A page that is full may be followed by older ends than the last one of the other page.
+        return found[:_RUNS_PER_TICK]
 
     def _records(self, event_type: Any, after: int | None, since: float, limit: int) -> list[Any]:
         selection = (
@@ -211,24 +228,37 @@ def failure_alerts(
         metadata = {} if data.user_failure_data is None else plain_metadata(data.user_failure_data.metadata)
         for ref in watched.of_step(run, event.step_key or "", metadata):
             yield replace(
-                _alert(ref, run, event.step_key or "", data, metadata), **_common(ref, run, options, at)
+                _alert(ref, run, event.step_key or "", data, metadata),
+                **_common(ref, run, watched, options, at),
             )
     if not steps:
         for ref in watched.of_run(run):
             computed = [step for step in watched.steps_of(run) if watched.computes(step, ref.name)]
             step = computed[0] if len(computed) == 1 else ""
             died = FailureAlert(ref.name, ref.uri, run.job_name, step, run.run_id, "", message)
-            yield replace(died, **_common(ref, run, options, at))
+            yield replace(died, **_common(ref, run, watched, options, at))
 
 
-def _common(ref: Subject, run: dg.DagsterRun, options: AlertOptions, at: float) -> dict[str, Any]:
+def _common(
+    ref: Subject, run: dg.DagsterRun, watched: RunMap, options: AlertOptions, at: float
+) -> dict[str, Any]:
+    partition = _partition_of(run, ref.name)
     return {
         "at": iso_time(at),
         "owners": ref.owners,
         "run_url": options.run_url(run.run_id),
         "asset_url": options.asset_url(ref.key),
-        "partition": _partition_of(run, ref.name),
+        "partition": partition,
+        "restart": watched.restart_command(run, partition),
     }
+
+
+def _is_same(alert: Alert, other: Alert) -> bool:
+    """Whether two alerts are about the same work."""
+    if isinstance(alert, CheckAlert) or isinstance(other, CheckAlert):
+        return False
+    work = ((item.dataset, item.job, item.step, item.partition) for item in (alert, other))
+    return len(set(work)) == 1
 
 
 def _partition_of(run: dg.DagsterRun, dataset: str) -> str:

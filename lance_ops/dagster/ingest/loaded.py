@@ -7,6 +7,7 @@ partition names the transaction that loaded it, and that has to be in the lineag
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 import dagster as dg
 
@@ -65,6 +66,7 @@ class LoadedPartitions:
             metadata[MISSING] = "\n".join(self.to_load[:_MOST_LISTED])
             metadata[keys.ERROR_HINT] = backfill_command(ingest, self.to_load)
         if self.unseen:
+            metadata.setdefault(keys.ERROR_HINT, f"evaluate the check on the page of {ingest.asset_name}")
             text = f"{count_text(self.unseen, 'partition')} not looked at, for lack of time; {text}"
         return dg.AssetCheckResult(
             asset_key=ingest.key,
@@ -90,7 +92,7 @@ class LoadedPartitions:
 
 def backfill_command(ingest: LanceIngest, partitions: Sequence[str]) -> str:
     """Return the command that loads partitions again; the partitions of the page do the same."""
-    chosen = ",".join(partitions[:_MOST_LISTED])
+    chosen = quote(",".join(partitions[:_MOST_LISTED]))
     return f"dagster job backfill -j {slugify(ingest.asset_name)}_job --partitions {chosen} --noprompt"
 
 

@@ -4,12 +4,18 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from lance_ops.dagster import LanceDatasetRef, LanceIngest, build_lance_definitions, keys
+from lance_ops.dagster import (
+    LanceDatasetRef,
+    LanceIngest,
+    build_check_alert_sensor,
+    build_lance_definitions,
+    keys,
+)
 from lance_ops.dagster.ingest.loaded import last_passed, look_at_partitions
 from lance_ops.dagster.registry import REGISTRY
 from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.metadata.actions import restore
-from tests.support.dagster import STORE, Daemon
+from tests.support.dagster import STORE, Daemon, Told
 
 
 @pytest.fixture(autouse=True)
@@ -52,12 +58,22 @@ def test_partitions_that_a_restore_took_are_named_until_they_are_loaded_again(tm
         assert world.verdicts() == []
 
         restore(world.ref.uri, 1)
+        told = Told()
+        alarm = Daemon(
+            build_check_alert_sensor([world.ref], told, ingests=[world.ingest]), instance, resources={}
+        )
+        alarm.tick()
         (verdict,) = world.verdicts()
         assert not verdict.passed
         assert verdict.description == "to be loaded again: 2 partitions not in the dataset any more: y, z"
         command = verdict.metadata[keys.ERROR_HINT].value
         assert command == "dagster job backfill -j orders_ingest_job --partitions y,z --noprompt"
         assert not last_passed(instance, world.ingest)
+        for _ in range(2):
+            alarm.tick()
+        (alert,) = told.alerts
+        assert (alert.dataset, alert.check) == ("orders", "partitions_loaded of orders_ingest")
+        assert command in str(alert)
 
         world.load("y")
         (verdict,) = world.verdicts()
@@ -65,6 +81,8 @@ def test_partitions_that_a_restore_took_are_named_until_they_are_loaded_again(tm
         world.load("z")
         (verdict,) = world.verdicts()
         assert verdict.passed
+        alarm.tick()
+        assert [item.passed for item in told.alerts] == [False, True]
         assert look_at_partitions(instance, world.ingest, STORE).missing == ()
 
 

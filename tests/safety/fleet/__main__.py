@@ -1,6 +1,7 @@
 """The long campaign of the fleet plane: its processes are killed at random while others write.
 
-python -m tests.safety.fleet [--minutes N] [--datasets N] [--pause S] [--seed N] [--postgres] [--keep FOLDER]
+python -m tests.safety.fleet [--minutes N] [--datasets N] [--cuts N] [--partitions N] [--pause S] [--seed N]
+    [--apart] [--postgres] [--keep FOLDER]
 """
 
 import argparse
@@ -19,6 +20,9 @@ def main() -> int:
     parser.add_argument("--datasets", type=int, default=20, help="of the fleet")
     parser.add_argument("--pause", type=float, default=5, help="mean seconds between two kills")
     parser.add_argument("--seed", type=int, default=1, help="of all that is random")
+    parser.add_argument("--cuts", type=int, default=2, help="power cuts: all processes die at once")
+    parser.add_argument("--partitions", type=int, default=24, help="of a backfill meanwhile")
+    parser.add_argument("--apart", action="store_true", help="steps have processes of their own")
     parser.add_argument("--postgres", action="store_true", help="the instance is kept in PostgreSQL")
     parser.add_argument("--keep", type=Path, help="empty folder in which all is left")
     given = parser.parse_args()
@@ -26,7 +30,17 @@ def main() -> int:
         folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
         storage = stack.enter_context(postgres(folder / "postgres")) if given.postgres else None
-        options = Options(given.minutes * 60, given.datasets, given.pause, given.seed, storage)
+        options = Options(
+            given.minutes * 60,
+            given.datasets,
+            given.pause,
+            given.seed,
+            storage,
+            cuts=given.cuts,
+            partitions=given.partitions,
+            apart=given.apart,
+            long=True,
+        )
         outcome = run_campaign(folder, options)
     sys.stdout.write(f"{outcome}\n")
     return 1 if outcome.wrong else 0

@@ -34,6 +34,7 @@ class Servers:
         definitions: Python file of the code location.
         home: Folder with a `dagster.yaml`; logs are written there too.
         variables: Added to the environment.
+        spared: Processes that only a power cut kills.
     """
 
     definitions: Path
@@ -41,6 +42,7 @@ class Servers:
     variables: Mapping[str, str]
     code_port: int = field(default_factory=free_port)
     web_port: int = field(default_factory=free_port)
+    spared: set[int] = field(default_factory=set)
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -121,7 +123,7 @@ class Servers:
     def kill(self, kind: str, chance: random.Random) -> bool:
         """Kill a process without a word, and start it again if it is a server; whether there was one."""
         if kind == WORKER:
-            workers = self.workers()
+            workers = [worker for worker in self.workers() if worker.pid not in self.spared]
             if workers:
                 with suppress(psutil.Error):
                     chance.choice(workers).kill()
@@ -132,11 +134,19 @@ class Servers:
         self.start(kind)
         return True
 
-    def stop(self) -> None:
-        """End all of them, and what they started."""
+    def cut_power(self) -> None:
+        """Kill all of them at once, and what they started."""
         for process in self._running.values():
             process.kill()
+        # A worker may have been about to start another one.
+        while workers := self.workers():
+            for worker in workers:
+                with suppress(psutil.Error):
+                    worker.kill()
+            psutil.wait_procs(workers, timeout=5)
+        for process in self._running.values():
             process.wait()
-        for worker in self.workers():
-            with suppress(psutil.Error):
-                worker.kill()
+
+    def stop(self) -> None:
+        """End everything."""
+        self.cut_power()

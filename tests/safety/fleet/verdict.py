@@ -1,5 +1,6 @@
 """What has to hold when the killing is over, and everything that was due has been done."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -15,6 +16,8 @@ from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import OperationRow
 from lance_ops.fleet.policy.load import load_policy
 from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
+from tests.safety.fleet.deployment import ROWS_OF_A_PARTITION
+from tests.support.dagster_server import MESSAGE_KEY
 
 
 def rows_are_there(ids: Mapping[Path, set[int]]) -> Iterator[str]:
@@ -103,6 +106,61 @@ def failures_are_told(instance: dg.DagsterInstance, alerts: Sequence[Mapping[str
     for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])):
         if run.run_id not in told and run.job_name not in jobs:
             yield f"run {run.run_id} of {run.job_name} failed, and nobody was told"
+
+
+def partitions_are_loaded(
+    instance: dg.DagsterInstance, orders: Path, partitions: Sequence[str]
+) -> Iterator[str]:
+    """Each partition of the backfill is loaded once, and shown as loaded."""
+    shown = instance.get_materialized_partitions(dg.AssetKey("orders_ingest"))
+    if set(partitions) - shown:
+        yield f"partitions that are not shown as loaded: {sorted(set(partitions) - shown)}"
+    if orders.exists():
+        counted = Counter(lo.dataset(str(orders)).to_table(["part"])["part"].to_pylist())
+        wrong = {part: times for part, times in counted.items() if times != ROWS_OF_A_PARTITION}
+        if wrong or counted.keys() != set(partitions):
+            yield f"partitions in the dataset: {len(counted)} of {len(partitions)}, rows that differ: {wrong}"
+
+
+def nothing_is_stale(folder: Path) -> Iterator[str]:
+    """What is computed from a dataset, by a job and by a condition, has read its newest rows."""
+    orders = folder / "orders.lance"
+    rows = lo.dataset(str(orders)).count_rows() if orders.exists() else -1
+    for name in ("totals", "derived"):
+        computed = folder / f"{name}.json"
+        read = json.loads(computed.read_text()) if computed.exists() else None
+        if read != rows:
+            yield f"{name} has read {read} rows of {rows}"
+
+
+def alerts_come_once(alerts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """No incident is sent again while it is open, and no end comes without a beginning."""
+    for incident, states in _states(alerts).items():
+        expected = ["raised", "recovered"] * len(states)
+        if states != expected[: len(states)]:
+            yield f"{incident} came as {', '.join(states)}"
+
+
+def incidents_are_over(alerts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """When everything has succeeded, no incident is open."""
+    for incident, states in _states(alerts).items():
+        if states[-1] == "raised":
+            yield f"{incident} is still open"
+
+
+def _states(alerts: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """What was sent about each incident; a message that was repeated has the key of the first one."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for alert in {alert[MESSAGE_KEY]: alert for alert in list(alerts)}.values():
+        for item in alert.get("alerts", [alert]):
+            if item.get("until") and not _is_end(item):
+                continue  # It was over before it could be sent.
+            found[item["incident"]].append("recovered" if _is_end(item) else "raised")
+    return found
+
+
+def _is_end(item: Mapping[str, Any]) -> bool:
+    return bool(item.get("recovered") or item.get("passed") or item.get("state") == "recovered")
 
 
 def outcomes(policy: Path) -> Counter[str]:
