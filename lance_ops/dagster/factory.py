@@ -41,6 +41,7 @@ def build_lance_definitions(
     sensor_interval_seconds: int = 30,
     running: bool = False,
     schedules_running: bool = False,
+    maintained_by: str = "",
     prefix: str = "",
 ) -> dg.Definitions:
     """Assets, checks, jobs, schedules, sensors and the resource for some datasets, to merge with one's own.
@@ -61,6 +62,8 @@ def build_lance_definitions(
         sensor_interval_seconds: Pause between ticks of the sensors.
         running: Sensors run from the start.
         schedules_running: Schedules, which maintain what is due on their own account, run from the start.
+        maintained_by: What maintains the datasets, as "Automation details" of their pages name it; the
+            schedules of this call by default.
         prefix: Before the names of jobs, schedules, sensors and resource, so that the definitions of several
             calls can be merged, each with a store of its own: `eu_lance_compact`, `eu_lance_store`. Names of
             datasets stay as they are.
@@ -91,7 +94,14 @@ def build_lance_definitions(
         **common,
     )
     return dg.Definitions(
-        assets=build_lance_assets(refs, ingests=ingests, assets=assets, translator=translator, prefix=prefix),
+        assets=build_lance_assets(
+            refs,
+            ingests=ingests,
+            assets=assets,
+            translator=translator,
+            maintained_by=maintained_by or f"schedules {keys.prefixed(prefix, 'lance_*_when_due')}",
+            prefix=prefix,
+        ),
         asset_checks=[
             *build_asset_checks(
                 refs, downstream={name for item in downstream for name in item.datasets}, prefix=prefix

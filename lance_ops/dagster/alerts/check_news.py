@@ -12,6 +12,7 @@ from lance_ops.alerts.texts import iso_time
 from lance_ops.alerts.values import Alert, CheckAlert
 from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.options import AlertOptions
+from lance_ops.dagster.checks.catalog import own_name
 from lance_ops.dagster.checks.records import REPORTED, CheckRecord
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.event_log import LogPosition, read_since
@@ -91,7 +92,7 @@ class CheckNews:
         known = set(state.read)
         for number, event in (events or {}).items():
             evaluation = event.asset_check_evaluation
-            if evaluation is None or number in known or evaluation.check_name not in REPORTED:
+            if evaluation is None or number in known or own_name(evaluation.check_name) not in REPORTED:
                 continue
             ref = by_key.get(evaluation.asset_key)
             if ref is not None:
@@ -150,7 +151,7 @@ class CheckNews:
         self, ref: LanceDatasetRef, record: CheckRecord, state: CheckState, incidents: Incidents
     ) -> None:
         evaluation = record.evaluation
-        check = evaluation.check_name
+        check = own_name(evaluation.check_name)
         entry = _entry(ref, check)
         metadata = plain_metadata(evaluation.metadata)
         if evaluation.passed:
@@ -203,7 +204,7 @@ class CheckNews:
         return CheckAlert(
             dataset=ref.name,
             uri=ref.uri,
-            check=evaluation.check_name,
+            check=own_name(evaluation.check_name),
             passed=evaluation.passed,
             severity=evaluation.severity.value,
             message=evaluation.description or "",
