@@ -23,7 +23,7 @@ RUN_EXTRAS := dagster,demo,java,objectstore,spark,text
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,docs,ui
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui test check lowest simulate storm streams faults lint docs bench protos constraints old-peers shadow fuzz nested clean env env-dev
+.PHONY: help demo ui ui-shots test check lowest simulate storm streams faults lint docs bench protos constraints old-peers shadow fuzz nested clean env env-dev
 
 help: ## List the targets
 	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
@@ -39,6 +39,9 @@ ui: env ## Open the Dagster UI on the demo's datasets (loopback only)
 test: env-dev ## Run all tests (PYTEST_ARGS=... for some of them)
 	@$(PY) tools/azurite.py
 	@$(PY) -m pytest -q $(PYTEST_PROCESSES) $(PYTEST_ARGS)
+
+ui-shots: env-dev ## Take the pictures of docs/images in a browser, while the tests of the pages run
+	@LANCE_OPS_PICTURES=docs/images $(PY) -m pytest -q -n 0 tests/ui $(PYTEST_ARGS)
 
 check: env-dev ## Style, types, floors and the unit tests: an answer within a minute
 	@$(PY) -m ruff check .
