@@ -71,10 +71,9 @@ def chromium(profile: Path, *, width: int = 1400, height: int = 900) -> Iterator
     os.environ["NO_PROXY"] = "127.0.0.1,localhost"
     browser = Chrome(options=options, service=ChromeService(driver))
     try:
-        # The window of a headless browser is smaller than asked for by the bars that nobody sees.
-        inner = browser.execute_script("return [innerWidth, innerHeight]")
-        browser.set_window_size(2 * width - inner[0], 2 * height - inner[1])
-        yield Page(browser)
+        page = Page(browser)
+        page.resize(width, height)
+        yield page
     finally:
         browser.quit()
 
@@ -89,6 +88,12 @@ class Page:
     def text(self) -> str:
         """All text that can be seen."""
         return self.browser.find_element(By.TAG_NAME, "body").text
+
+    def resize(self, width: int, height: int) -> None:
+        """Give the page this size, in pixels: the window is larger by bars that a headless browser hides."""
+        self.browser.set_window_size(width, height)
+        inner = self.browser.execute_script("return [innerWidth, innerHeight]")
+        self.browser.set_window_size(2 * width - inner[0], 2 * height - inner[1])
 
     def open(self, url: str, *wanted: str) -> str:
         """Open a page and wait for some texts on it; returns all of its text."""
@@ -130,12 +135,6 @@ class Page:
     def click(self, text: str) -> None:
         """Click what shows exactly this text."""
         self.find(f"//*[normalize-space(text())='{text}']").click()
-
-    def resize(self, width: int, height: int) -> None:
-        """Give the page a size in pixels."""
-        outer = self.browser.get_window_size()
-        inner = self.browser.execute_script("return [innerWidth, innerHeight]")
-        self.browser.set_window_size(width + outer["width"] - inner[0], height + outer["height"] - inner[1])
 
     def is_on_first_screen(self, element: WebElement) -> bool:
         """Return whether an element is seen without scrolling."""
