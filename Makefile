@@ -23,7 +23,7 @@ RUN_EXTRAS := dagster,demo,java,objectstore,spark,text
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,docs,ui
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui test airflow check lowest simulate storm streams faults lint docs bench release protos constraints old-peers shadow fuzz nested clean env env-dev
+.PHONY: help demo ui ui-shots test airflow check lowest simulate storm streams faults lint docs bench release protos constraints old-peers shadow fuzz nested clean env env-dev
 
 help: ## List the targets
 	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
@@ -42,6 +42,9 @@ test: env-dev ## Run all tests but those of the Airflow provider (PYTEST_ARGS=..
 
 airflow: env-dev ## Test the Airflow provider in an environment with Airflow (needs a package index)
 	@$(PY) -m pytest -q -m airflow tests/airflow $(PYTEST_ARGS)
+
+ui-shots: env-dev ## Take the pictures of docs/images in a browser, while the tests of the pages run
+	@LANCE_OPS_PICTURES=docs/images $(PY) -m pytest -q -n 0 tests/ui $(PYTEST_ARGS)
 
 check: env-dev ## Style, types, floors and the unit tests: an answer within a minute
 	@$(PY) -m ruff check .

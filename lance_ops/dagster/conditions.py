@@ -6,9 +6,13 @@ still at work, because the end of that run counts as handling the change.
 """
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import dagster as dg
+
+from lance_ops.maintenance.health.policy import MaintenancePolicy
 
 LABEL = "lance_data_changed"
 Condition = dg.AutomationCondition[Any]
@@ -32,6 +36,28 @@ def lance_data_changed(*, require_checks: bool = False) -> Condition:
     if require_checks:
         holds &= condition.all_deps_blocking_checks_passed()
     return holds.with_label(LABEL)
+
+
+def maintained_by(name: str, policy: MaintenancePolicy) -> Condition:
+    """Return a condition that never holds: the page of a reported asset shows its label.
+
+    Dagster knows no other way to name what maintains an asset that it does not execute: schedules and jobs of
+    operations have no assets. It makes no sensor for conditions of such assets, and evaluates none.
+
+    Args:
+        name: What maintains the asset.
+        policy: Its thresholds, shown as the parts of the condition.
+    """
+    condition = dg.AutomationCondition
+    never = condition.in_progress() & ~condition.in_progress()
+    due = (
+        f"compact: over {policy.max_small_fragments:,} small fragments",
+        f"compact: over {policy.max_deleted_ratio:.1%} of rows deleted",
+        f"index: coverage under {policy.min_index_coverage:.1%}",
+        f"cleanup: over {policy.max_versions:,} versions",
+    )
+    first, *others = (never.with_label(text) for text in due)
+    return reduce(or_, others, first).with_label(name)
 
 
 def build_automation_sensor(

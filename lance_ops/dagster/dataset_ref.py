@@ -44,6 +44,8 @@ class LanceDatasetRef:
         columns_from: Which columns of other assets feed which of its own: {column: [(asset, column)]}.
         run_limit: How long a maintenance or ingest run on it may take before Dagster ends it, as the run tag
             `dagster/max_runtime`; as long as `dagster.yaml` says by default.
+        indexed: Whether it has indices, and so checks of them. A local dataset says so itself when the code
+            location loads; one in an object store has these checks unless this is False.
         kinds: What Dagster shows beside the name, e.g. `pyspark` where Spark works on it; at most three.
     """
 
@@ -60,6 +62,7 @@ class LanceDatasetRef:
     kinds: frozenset[str] = frozenset({"lance"})
     columns_from: ColumnSources = field(default_factory=dict)
     run_limit: timedelta | None = None
+    indexed: bool | None = None
 
     def __post_init__(self) -> None:
         check_sources(self.columns_from, f"dataset {self.name!r}")
@@ -116,14 +119,19 @@ class LanceDatasetRef:
     @property
     def policy_values(self) -> dict[str, str | int | float]:
         """The thresholds of the policy by name."""
-        values = asdict(self.policy).items()
-        return {name: value if isinstance(value, int | float) else str(value) for name, value in values}
+        return policy_values(self.policy)
 
     @property
     def policy_hash(self) -> str:
         """Digest that changes when a threshold does; 12 hexadecimal digits."""
         content = repr(sorted(self.policy_values.items()))
         return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def policy_values(policy: MaintenancePolicy) -> dict[str, str | int | float]:
+    """Return the thresholds of a policy by name."""
+    values = asdict(policy).items()
+    return {name: value if isinstance(value, int | float) else str(value) for name, value in values}
 
 
 def place_of(uri: str) -> str:

@@ -45,6 +45,7 @@ def build_lance_definitions(
     schedules_running: bool = False,
     hooks: AbstractSet[dg.HookDefinition] | None = None,
     op_retry_policy: dg.RetryPolicy | None = None,
+    maintained_by: str = "",
     prefix: str = "",
 ) -> dg.Definitions:
     """Assets, checks, jobs, schedules, sensors and the resource for some datasets, to merge with one's own.
@@ -68,6 +69,8 @@ def build_lance_definitions(
             their own account, run from the start.
         hooks: Run after each step of the maintenance jobs; ingests have `hooks` of their own.
         op_retry_policy: How often and when a step of these jobs is tried again whose error may pass.
+        maintained_by: What maintains the datasets, as "Automation details" of their pages name it; the
+            schedules of this call by default.
         prefix: Before the names of jobs, schedules, sensors and resource, so that the definitions of several
             calls can be merged, each with a store of its own: `eu_lance_compact`, `eu_lance_store`. Names of
             datasets stay as they are.
@@ -102,7 +105,14 @@ def build_lance_definitions(
         **common,
     )
     return dg.Definitions(
-        assets=build_lance_assets(refs, ingests=ingests, assets=assets, translator=translator, prefix=prefix),
+        assets=build_lance_assets(
+            refs,
+            ingests=ingests,
+            assets=assets,
+            translator=translator,
+            maintained_by=maintained_by or f"schedules {keys.prefixed(prefix, 'lance_*_when_due')}",
+            prefix=prefix,
+        ),
         asset_checks=[
             *build_asset_checks(
                 refs, downstream={name for item in downstream for name in item.datasets}, prefix=prefix

@@ -6,6 +6,7 @@ keys of the `lance/` namespace are ours. Numbers stay numbers, so that they plot
 
 # Metadata that Dagster's pages know.
 ROW_COUNT = "dagster/row_count"
+SIZE_BYTES = "dagster/size_bytes"
 PARTITION_ROW_COUNT = "dagster/partition_row_count"
 URI = "dagster/uri"
 TABLE_NAME = "dagster/table_name"
@@ -26,12 +27,19 @@ SUMMARISED_FROM = "lance/summarised_from"
 PUBLISHED_VERSION = "lance/published_version"
 WRITTEN_VERSION = "lance/written_version"
 
-# Metadata of a version, beside VERSION, OPERATION and one `lance/<name>` for each number of its health.
+# Metadata of a version, beside VERSION and the numbers that plot. RAW is JSON of every measure, threshold and
+# property.
 NAMESPACE = "lance/"
 COMMITTED_AT = "lance/committed_at"
-READ_VERSION = "lance/read_version"
 DESCRIPTION = "lance/transaction"
-PROPERTIES = "lance/properties"
+RAW = "lance/raw"
+# Metadata of a dataset's definition: the thresholds by name.
+POLICY = "lance/policy"
+# Limits of the policy, beside the numbers that they are for: long names would leave the values no space.
+SMALL_LIMIT = "lance/small_limit"
+DELETED_LIMIT = "lance/deleted_limit"
+INDEX_LIMIT = "lance/index_limit"
+VERSION_LIMIT = "lance/version_limit"
 STREAM_QUERY = "lance/stream_query"
 STREAM_EPOCH = "lance/stream_epoch"
 ENRICHMENT_ERROR = "lance/enrichment_error"

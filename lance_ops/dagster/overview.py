@@ -1,137 +1,264 @@
-"""Overview of a dataset for its asset page: verdict, last maintenance, newest versions, indices."""
+"""Overview of a dataset for its asset page: verdict, maintenance, state, newest versions, indices.
 
-from datetime import UTC, datetime, timedelta
+In a window of 1,280 pixels, Dagster shows the metadata of the newest event in a column of about 280 pixels,
+in a monospace font. Tables there have three narrow columns. Wider ones are Markdown of 1,000 characters or
+more, which Dagster shows in a dialog.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from textwrap import shorten
 
 import dagster as dg
 
+from lance_ops.dagster import keys
 from lance_ops.dagster.links import plain, run_path
-from lance_ops.dagster.tables import table
-from lance_ops.fleet.report.tables import HistoryLine, history_lines, index_lines
+from lance_ops.fleet.report.tables import HistoryLine, index_lines, lines_of
+from lance_ops.maintenance.health.forecast import foresee, growth_rate
 from lance_ops.maintenance.health.measure import DatasetHealth
-from lance_ops.maintenance.health.policy import MaintenancePolicy
+from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict
 from lance_ops.maintenance.health.verdicts import judge_dataset
 from lance_ops.maintenance.text import bytes_text, seconds_text, share_text
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.history.history import HistoryEntry
 
-HISTORY = "lance/history"
-RUNS = "lance/history_runs"
-INDICES = "lance/index_table"
 VERDICT = "lance/verdict"
 NEXT = "lance/next_maintenance"
 LAST = "lance/last_maintenance"
+STATE = "lance/state"
+HISTORY = "lance/history"
+INDICES = "lance/index_table"
 
 _VERSIONS = 10
+_IN_A_DIALOG = 1000
+_WRITER_WIDTH = 28
+_MOST_EXACT = 10_000_000
+_DAY = 86400.0
+_YEAR = 365.0
 
 
-def overview(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class Overview:
     """What a person looks for first.
+
+    Attributes:
+        values: Metadata, the most important first.
+        badges: Verdict and last maintenance in at most 30 characters each. The page shows them above the
+            columns, which come before all metadata.
+    """
+
+    values: dict[str, object] = field(default_factory=dict)
+    badges: tuple[str, ...] = ()
+
+
+def overview(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -> Overview:
+    """Return what a person looks for first.
 
     Args:
         dataset: The newest version.
-        policy: By which it is judged.
+        policy: Thresholds to judge it by.
         health: Its measures.
     """
-    lines = history_lines(dataset, _VERSIONS)
-    indices = index_lines(dataset)
-    values = {
-        **_verdict(dataset, policy, health),
-        LAST: _last(lines),
-        HISTORY: table(
-            [
-                ("version", "int"),
-                ("made", "string"),
-                ("operation", "string"),
-                ("by", "string"),
-                ("rows", "int"),
-                ("fragments", "int"),
-                ("size", "string"),
-                ("seconds", "string"),
-                ("run", "string"),
-                ("run page", "string"),
-            ],
-            [
-                (
-                    line.version,
-                    _moment(line.at),
-                    line.operation,
-                    line.writer,
-                    -1 if line.rows is None else line.rows,
-                    line.fragments,
-                    bytes_text(line.bytes),
-                    "" if line.seconds is None else seconds_text(line.seconds),
-                    line.run,
-                    run_path(line.dagster_run) if line.dagster_run else "",
-                )
-                for line in lines
-            ],
-        ),
-    }
-    made = [line for line in lines if line.dagster_run]
-    if made:
-        # Cells of a table are plain text there: what can be followed is Markdown.
-        values[RUNS] = dg.MetadataValue.md(
-            "\n".join(
-                f"- [version {line.version}: {plain(line.operation)}]({run_path(line.dagster_run)})"
-                for line in made
-            )
-        )
-    if indices:
-        now = datetime.now(UTC)
-        values[INDICES] = table(
-            [
-                ("index", "string"),
-                ("kind", "string"),
-                ("columns", "string"),
-                ("covers", "string"),
-                ("segments", "int"),
-                ("size", "string"),
-                ("built", "string"),
-                ("age", "string"),
-            ],
-            [
-                (
-                    item.name,
-                    item.kind,
-                    item.columns,
-                    share_text(item.coverage),
-                    item.segments,
-                    "" if item.bytes is None else bytes_text(item.bytes),
-                    "" if item.at is None else _moment(item.at),
-                    "" if item.at is None else _age(now - item.at),
-                )
-                for item in indices
-            ],
-        )
-    return values
-
-
-def _verdict(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -> dict[str, object]:
+    entries = dataset.history(_VERSIONS)
+    lines = lines_of(entries)
     verdicts = judge_dataset(dataset, policy, health)
     due = [item for item in verdicts if item.due]
     blocked = [item for item in verdicts if item.blocked]
-    state = "due" if due else "blocked" if blocked else "healthy"
-    reasons = "; ".join(f"{item.operation}: {item.reason}" for item in (due or blocked or verdicts))
-    return {
-        VERDICT: f"{state}: {reasons}",
-        NEXT: f"{', '.join(item.operation for item in due)}, now" if due else "nothing is due",
+    coming = "" if due else _coming(entries, policy, health)
+    last = _last(lines)
+    done = [f"{what} on {_moment(line.at)} (version {line.version})" for what, line in last.items()]
+    values: dict[str, object] = {
+        VERDICT: _verdict(due, blocked),
+        NEXT: f"{_named(due)}: now" if due else coming or "nothing is due",
+        LAST: "; ".join(done) or f"none within the newest {len(lines)} versions",
+        STATE: dg.MetadataValue.md(_rows(("measure", "now", "limit"), state_rows(health, policy), right=1)),
+        HISTORY: _dialog(_history(lines)),
     }
+    indices = _indices(dataset)
+    if indices:
+        values[INDICES] = _dialog(indices)
+    return Overview(values, tuple(_badges(due, blocked, coming, last)))
 
 
-def _last(lines: tuple[HistoryLine, ...]) -> str:
-    """What the newest versions tell; a cleanup makes none."""
+def _named(verdicts: Sequence[Verdict]) -> str:
+    return ", ".join(item.operation for item in verdicts)
+
+
+def policy_table(values: Mapping[str, object]) -> dg.MarkdownMetadataValue:
+    """Return thresholds by name as a table."""
+    return _dialog(_rows(("threshold", "value"), [(plain(name), plain(of)) for name, of in values.items()]))
+
+
+def _verdict(due: Sequence[Verdict], blocked: Sequence[Verdict]) -> str:
+    state = "due" if due else "blocked" if blocked else "healthy"
+    reasons = "; ".join(f"{item.operation}: {_reason(item)}" for item in due or blocked)
+    return f"{state}: {reasons or 'all measures are within the limits'}"
+
+
+def _reason(verdict: Verdict) -> str:
+    return verdict.reason.replace("; blocked: ", "; ") if verdict.blocked else verdict.reason
+
+
+def _badges(
+    due: Sequence[Verdict], blocked: Sequence[Verdict], coming: str, last: Mapping[str, HistoryLine]
+) -> Iterator[str]:
+    if due or blocked:
+        yield f"due: {_named(due)}" if due else f"blocked: {_named(blocked)}"
+    else:
+        yield "healthy"
+    if coming:
+        yield f"next: {coming}"
+    if last:
+        what, line = max(last.items(), key=lambda item: item[1].version)
+        yield f"last: {what} {_moment(line.at)}"
+
+
+def _coming(entries: Sequence[HistoryEntry], policy: MaintenancePolicy, health: DatasetHealth) -> str:
+    """Return which limit is passed first when commits go on as they do; empty when none is within a year."""
+    rate = growth_rate(entries)
+    expected = () if rate is None else foresee(health, policy, rate)
+    found = [(item.days, item.operation) for item in expected if item.days]
+    days, operation = min(found, default=(_YEAR, ""))
+    return f"{operation} in {seconds_text(days * _DAY)}" if days < _YEAR else ""
+
+
+def state_rows(health: DatasetHealth, policy: MaintenancePolicy) -> list[tuple[str, str, str]]:
+    """Return measure, value and limit of what there is to count, in units for people.
+
+    Names are of ten characters at most, as the column of the page allows.
+    """
+    rows = [
+        ("rows", _number(health.rows), "", False),
+        ("size", bytes_text(health.data_bytes), "", False),
+        ("fragments", _number(health.fragments), "", False),
+        _limited("small", health.small_fragments, policy.max_small_fragments),
+    ]
+    if health.deleted_rows:
+        over = health.deleted_ratio > policy.max_deleted_ratio
+        limit = share_text(policy.max_deleted_ratio)
+        rows.append(("deleted", share_text(health.deleted_ratio), limit, over))
+    if health.indices:
+        under = health.index_coverage < policy.min_index_coverage
+        limit = share_text(policy.min_index_coverage)
+        rows.append(("coverage", share_text(health.index_coverage), limit, under))
+        if health.index_segments > 1:
+            rows.append(_limited("segments", health.index_segments, policy.max_index_segments))
+    if health.deferred_compactions:
+        rows.append(_limited("backlog", health.deferred_compactions, policy.max_deferred_compactions))
+    rows.append(_limited("versions", health.live_versions, policy.max_versions))
+    return [(name, f"**{now}**" if passed else now, limit) for name, now, limit, passed in rows]
+
+
+def _limited(name: str, value: int, limit: int) -> tuple[str, str, str, bool]:
+    return name, _number(value), _number(limit), value > limit
+
+
+def _last(lines: Iterable[HistoryLine]) -> dict[str, HistoryLine]:
+    """Return the newest version of each kind of maintenance; a cleanup makes none."""
     found: dict[str, HistoryLine] = {}
     for line in lines:
         if line.upkeep:
             found.setdefault(line.upkeep, line)
-    told = [f"{what} at {_moment(line.at)} (version {line.version})" for what, line in found.items()]
-    return "; ".join(told) or f"none within the newest {len(lines)} versions"
+    return found
 
 
-def _age(age: timedelta) -> str:
-    minutes = max(0, int(age.total_seconds() // 60))
-    days, hours = minutes // 1440, minutes // 60
-    return f"{days:,} days" if days > 1 else f"{hours} h" if hours > 1 else f"{minutes} min"
+def _history(lines: Sequence[HistoryLine]) -> str:
+    header = ("version", "time (UTC)", "what", "by", "rows", "fragments", "size", "took", "run")
+    rows = [
+        (
+            str(line.version),
+            _moment(line.at),
+            plain(line.operation),
+            plain(shorten(line.writer.partition(" (")[0], _WRITER_WIDTH, placeholder="…")),
+            "?" if line.rows is None else f"{line.rows:,}",
+            f"{line.fragments:,}",
+            bytes_text(line.bytes),
+            "" if line.seconds is None else seconds_text(line.seconds),
+            f"[{line.run[:8]}]({run_path(line.dagster_run)})" if line.dagster_run else plain(line.run[:8]),
+        )
+        for line in lines
+    ]
+    return _rows(header, [tuple(_unbroken(cell) for cell in row) for row in rows])
+
+
+def _indices(dataset: Dataset) -> str:
+    header = ("index", "kind", "columns", "covers", "segments", "size", "built (UTC)")
+    rows = [
+        (
+            plain(item.name),
+            item.kind,
+            plain(item.columns),
+            share_text(item.coverage),
+            str(item.segments),
+            "" if item.bytes is None else bytes_text(item.bytes),
+            "" if item.at is None else _moment(item.at),
+        )
+        for item in index_lines(dataset)
+    ]
+    return _rows(header, [tuple(_unbroken(cell) for cell in row) for row in rows]) if rows else ""
+
+
+def _rows(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: int | None = None) -> str:
+    """Return a table in Markdown; columns from number `right` on are aligned to the right."""
+    marks = ["-" if right is None or column < right else "-:" for column in range(len(header))]
+    return "\n".join(f"|{'|'.join(cells)}|" for cells in (header, marks, *rows))
+
+
+def _dialog(text: str) -> dg.MarkdownMetadataValue:
+    """Return Markdown that is too long for Dagster to show in place."""
+    return dg.MetadataValue.md(text.ljust(_IN_A_DIALOG))
+
+
+def _unbroken(text: str) -> str:
+    """Return a cell that is not wrapped."""
+    return text if text.startswith("[") else text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def _number(value: int) -> str:
+    return f"{value:,}" if value < _MOST_EXACT else f"{value / 1e6:,.1f}\N{NO-BREAK SPACE}M"
 
 
 def _moment(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"
+    """Return a time without what everybody knows: the year, unless it is another one."""
+    return f"{at:%b %d %H:%M}" if at.year == datetime.now(UTC).year else f"{at:%b %d %Y}"
+
+
+# What the pages plot: numbers that move, each beside the limit that it is judged by.
+_LIMITS = {
+    "lance/small_fragments": (keys.SMALL_LIMIT, "max_small_fragments"),
+    "lance/deleted_ratio": (keys.DELETED_LIMIT, "max_deleted_ratio"),
+    "lance/index_coverage": (keys.INDEX_LIMIT, "min_index_coverage"),
+    "lance/live_versions": (keys.VERSION_LIMIT, "max_versions"),
+}
+
+
+def plotted(
+    health: DatasetHealth, policy: MaintenancePolicy | None, *, had_deletions: bool = False
+) -> dict[str, int | float]:
+    """Return the numbers of a version that move, in the order of the page.
+
+    Args:
+        health: Its measures.
+        policy: Its thresholds; no limits without it.
+        had_deletions: The version before had deleted rows: that they are gone is worth a number.
+    """
+    numbers: dict[str, int | float] = {
+        keys.ROW_COUNT: health.rows,
+        keys.SIZE_BYTES: health.data_bytes,
+        "lance/fragments": health.fragments,
+        "lance/small_fragments": health.small_fragments,
+        "lance/live_versions": health.live_versions,
+    }
+    if health.deleted_rows or had_deletions:
+        numbers |= {"lance/deleted_rows": health.deleted_rows, "lance/deleted_ratio": health.deleted_ratio}
+    if health.indices:
+        numbers["lance/index_coverage"] = health.index_coverage
+        numbers["lance/unindexed_rows"] = health.unindexed_rows
+    found: dict[str, int | float] = {}
+    for name, value in numbers.items():
+        found[name] = round(value, 4)
+        if policy is not None and name in _LIMITS:
+            key, rule = _LIMITS[name]
+            found[key] = getattr(policy, rule)
+    return found

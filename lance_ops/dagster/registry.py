@@ -42,6 +42,12 @@ class DatasetRegistry:
         ref = self.refs.get(name)
         return ref if ref is not None and place_of(ref.uri) == place_of(uri) else None
 
+    def names_by_place(self) -> dict[str, str]:
+        """Return the name of the declared dataset at each place, see `place_of`."""
+        with self._lock:
+            refs = list(self.refs.values())
+        return {place_of(ref.uri): ref.name for ref in refs}
+
 
 REGISTRY = DatasetRegistry()
 """Of this process: Dagster loads a code location into processes of its own."""

@@ -6,10 +6,11 @@ from typing import Any
 
 import dagster as dg
 
-from lance_ops.dagster import keys
+from lance_ops.dagster import conditions, keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.ingest.asset import build_ingest_asset, ingest_spec
 from lance_ops.dagster.ingest.spec import LanceIngest
+from lance_ops.dagster.overview import policy_table
 from lance_ops.dagster.registry import REGISTRY
 from lance_ops.dagster.version_event import as_metadata
 from lance_ops.errors import InvalidArgumentError
@@ -34,7 +35,7 @@ class LanceDatasetTranslator:
             keys.URI: ref.uri,
             keys.TABLE_NAME: ref.table_name,
             keys.STORAGE_KIND: "lance",
-            **{f"lance/policy/{name}": value for name, value in ref.policy_values.items()},
+            keys.POLICY: policy_table(ref.policy_values),
         }
         return dg.AssetSpec(
             key=ref.key,
@@ -63,6 +64,7 @@ def build_lance_assets(
     ingests: Sequence[LanceIngest] = (),
     assets: Sequence[dg.AssetsDefinition] = (),
     translator: LanceDatasetTranslator | None = None,
+    maintained_by: str = "",
     prefix: str = "",
 ) -> list[dg.AssetSpec | dg.AssetsDefinition]:
     """One asset for each dataset, and one for each ingest upstream of it.
@@ -75,6 +77,7 @@ def build_lance_assets(
         ingests: How rows come into some of them.
         assets: Assets that write some of them.
         translator: Says how a dataset looks as an asset.
+        maintained_by: Name of what maintains the datasets, for "Automation details" of their pages.
         prefix: Of the resource that ingests want: `<prefix>_lance_store`.
 
     Raises:
@@ -95,6 +98,9 @@ def build_lance_assets(
         spec = _keyed(chosen.get_asset_spec(ref), ref.key)
         deps = [*spec.deps, *(dg.AssetDep(key) for key in upstream.get(ref.name, ()))]
         specs[ref.key] = spec.replace_attributes(deps=deps)
+        if maintained_by and ref.key not in written and spec.automation_condition is None:
+            shown = conditions.maintained_by(maintained_by, ref.policy)
+            specs[ref.key] = specs[ref.key].replace_attributes(automation_condition=shown)
     built += [spec for key, spec in specs.items() if key not in written]
     return [*built, *(asset.map_asset_specs(partial(described, specs)) for asset in assets)]
 

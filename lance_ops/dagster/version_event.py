@@ -5,7 +5,7 @@ the dataset may fail, before anything here is called.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from textwrap import shorten
@@ -15,12 +15,13 @@ import dagster as dg
 import pyarrow as pa
 
 from lance_ops.dagster import keys
-from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, policy_values
 from lance_ops.dagster.kept_lineage import kept_lineage
 from lance_ops.dagster.lineage import lineage_metadata
 from lance_ops.dagster.links import run_link
-from lance_ops.dagster.overview import overview
-from lance_ops.maintenance.health.measure import DEFAULT_TARGET_ROWS, measure_health
+from lance_ops.dagster.overview import Overview, overview, plotted
+from lance_ops.errors import LanceOpsError
+from lance_ops.maintenance.health.measure import DEFAULT_TARGET_ROWS, DatasetHealth, measure_health
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.table.commit.jobs.stream_epochs import EPOCH_ID, QUERY_ID
 from lance_ops.table.dataset import Dataset
@@ -33,7 +34,7 @@ Metadata = dict[str, dg.MetadataValue[Any]]
 _MAX_COLUMNS = 500
 _TYPE_WIDTH = 200
 _DESCRIPTIONS = (b"description", b"comment")
-_NOT_PLOTTED = frozenset({"rows"})  # it is dagster/row_count
+_KEEP_DELETIONS = frozenset({"Append", "CreateIndex", "ReserveFragments", "UpdateConfig"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,46 +120,87 @@ def version_metadata(
         table_name: Name of the dataset in Dagster's table panels.
         target_rows: Rows of a fragment that is not small.
         facts: From `read_facts`, when they are known already.
-        policy: Of the newest version: verdict, last maintenance, newest versions and indices come along.
+        policy: Of the newest version: verdict, state, newest versions and indices come along.
     """
-    facts = facts or read_facts(dataset)
+    return _metadata(dataset, table_name, target_rows, facts or read_facts(dataset), policy, newest=policy)
+
+
+def _metadata(
+    dataset: Dataset,
+    table_name: str | None,
+    target_rows: int,
+    facts: VersionFacts,
+    policy: MaintenancePolicy | None,
+    *,
+    newest: MaintenancePolicy | None,
+) -> Metadata:
+    """Return what the page shows, the most important first.
+
+    Args:
+        dataset: The version.
+        table_name: Name of the dataset in Dagster's table panels.
+        target_rows: Rows of a fragment that is not small.
+        facts: What made it.
+        policy: Its thresholds are limits of the numbers.
+        newest: The same of the newest version, which has an overview; None of an older one.
+    """
     errors = list(facts.errors)
     health = _attempt(lambda: measure_health(dataset, target_rows=target_rows), "health", errors)
-    schema = _attempt(lambda: table_schema(dataset.schema), "column schema", errors)
-    values: dict[str, object] = {
-        keys.URI: dg.MetadataValue.url(dataset.uri)
-        if "://" in dataset.uri
-        else dg.MetadataValue.path(dataset.uri),
-        keys.STORAGE_KIND: "lance",
-        keys.VERSION: facts.version,
-        keys.COMMITTED_AT: dg.MetadataValue.timestamp(facts.committed_at),
-    }
-    if table_name is not None:
-        values[keys.TABLE_NAME] = table_name
-    if health is not None:
-        values[keys.ROW_COUNT] = health.rows
-        numbers = health.to_dict().items()
-        values |= {f"{keys.NAMESPACE}{name}": value for name, value in numbers if name not in _NOT_PLOTTED}
-    if health is not None and policy is not None:
-        measured, rules = health, policy
-        values |= _attempt(lambda: overview(dataset, rules, measured), "overview", errors) or {}
-    if schema is not None:
-        values[keys.COLUMN_SCHEMA] = schema
+    shown = Overview()
+    if health is not None and newest is not None:
+        measured, rules = health, newest
+        shown = _attempt(lambda: overview(dataset, rules, measured), "overview", errors) or shown
+    schema = _attempt(lambda: table_schema(dataset.schema, shown.badges), "column schema", errors)
+    values: dict[str, object] = {**shown.values, keys.VERSION: facts.version}
+    if facts.run_id:
+        values[keys.RUN_PAGE] = run_link(facts.run_id)
+    values[keys.COMMITTED_AT] = dg.MetadataValue.timestamp(facts.committed_at)
     if facts.operation:
-        values |= {keys.OPERATION: facts.operation, keys.DESCRIPTION: facts.description}
-    if facts.read_version is not None:
-        values[keys.READ_VERSION] = facts.read_version
+        values[keys.DESCRIPTION] = facts.description
     if QUERY_ID in facts.properties:
         values[keys.STREAM_QUERY] = facts.properties[QUERY_ID]
         epoch = facts.properties.get(EPOCH_ID, "")
         values[keys.STREAM_EPOCH] = int(epoch) if epoch.isdecimal() else None
-    if facts.run_id:
-        values[keys.RUN_PAGE] = run_link(facts.run_id)
-    if facts.properties:
-        values[keys.PROPERTIES] = dg.MetadataValue.json(dict(facts.properties))
-    if errors:
-        values[keys.ENRICHMENT_ERROR] = "\n".join(errors)
+    if health is not None:
+        gone = not health.deleted_rows and facts.operation not in _KEEP_DELETIONS
+        values |= plotted(health, policy, had_deletions=gone and _had_deletions(dataset))
+    values[keys.RAW] = _raw(facts, health, policy)
+    values |= {
+        keys.URI: dg.MetadataValue.url(dataset.uri)
+        if "://" in dataset.uri
+        else dg.MetadataValue.path(dataset.uri),
+        keys.STORAGE_KIND: "lance",
+        keys.TABLE_NAME: table_name,
+        keys.COLUMN_SCHEMA: schema,
+        keys.ENRICHMENT_ERROR: "\n".join(errors) or None,
+    }
     return as_metadata(values)
+
+
+def _raw(
+    facts: VersionFacts, health: DatasetHealth | None, policy: MaintenancePolicy | None
+) -> dict[str, object]:
+    """Return everything that is known, for programs: Dagster shows it collapsed."""
+    return {
+        "version": facts.version,
+        "data_version": facts.data_version,
+        "committed_at": facts.committed_at.isoformat(),
+        "operation": facts.operation,
+        "read_version": facts.read_version,
+        "transaction_uuid": facts.transaction_uuid,
+        "properties": dict(facts.properties),
+        "health": {} if health is None else health.to_dict(),
+        "policy": {} if policy is None else policy_values(policy),
+    }
+
+
+def _had_deletions(dataset: Dataset) -> bool:
+    """Return whether the version before had deleted rows; a version that is gone says nothing."""
+    try:
+        before = Dataset.open(dataset.store, dataset.version - 1)
+    except LanceOpsError:
+        return False
+    return any(fragment.num_deleted_rows for fragment in before.fragments)
 
 
 def version_materialization(
@@ -181,12 +223,13 @@ def version_materialization(
         newest: It is the newest version, whose event says how the dataset is.
     """
     facts = facts or read_facts(dataset)
-    metadata = version_metadata(
+    metadata = _metadata(
         dataset,
-        table_name=ref.table_name,
-        target_rows=ref.policy.target_rows,
-        facts=facts,
-        policy=ref.policy if newest else None,
+        ref.table_name,
+        ref.policy.target_rows,
+        facts,
+        ref.policy,
+        newest=ref.policy if newest else None,
     )
     return dg.AssetMaterialization(
         asset_key=ref.key,
@@ -211,8 +254,13 @@ def _lineage(ref: LanceDatasetRef, dataset: Dataset, facts: VersionFacts, *, new
     return found or {}
 
 
-def table_schema(schema: pa.Schema) -> dg.TableSchema:
-    """Columns for Dagster's schema panel; a very wide schema is cut."""
+def table_schema(schema: pa.Schema, badges: Sequence[str] = ()) -> dg.TableSchema:
+    """Return the columns for Dagster's schema panel; a very wide schema is cut.
+
+    Args:
+        schema: The columns.
+        badges: Shown above them, as constraints of the table: the panel comes before all metadata.
+    """
     columns = [
         dg.TableColumn(
             name=item.name,
@@ -223,10 +271,8 @@ def table_schema(schema: pa.Schema) -> dg.TableSchema:
         for item in list(schema)[:_MAX_COLUMNS]
     ]
     left_out = len(schema) - len(columns)
-    return dg.TableSchema(
-        columns=columns,
-        constraints=dg.TableConstraints(other=[f"{left_out:,} more columns"]) if left_out else None,
-    )
+    notes = [*badges, *([f"{left_out:,} more columns"] if left_out else [])]
+    return dg.TableSchema(columns=columns, constraints=dg.TableConstraints(other=notes) if notes else None)
 
 
 def _described(item: pa.Field) -> str | None:

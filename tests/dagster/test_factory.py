@@ -71,7 +71,8 @@ def test_specs_say_what_there_is_to_say(tmp_path):
     assert flights.description
     assert list(flights.owners) == ["team:data"]
     assert flights.tags["tier"] == "1"
-    assert flights.metadata["lance/policy/max_small_fragments"].value == 20
+    assert "|max\\_small\\_fragments|20|" in flights.metadata["lance/policy"].value
+    assert flights.automation_condition.get_label() == "schedules lance_*_when_due"
     assert specs["warehouse/weather"].group_name == "warehouse"
 
 

@@ -1,3 +1,4 @@
+import json
 import re
 
 import dagster as dg
@@ -9,6 +10,7 @@ from lance_ops.dagster.version_event import read_facts, table_schema
 from lance_ops.errors import CorruptManifestError
 from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.delete.operation import delete
+from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.ingest.operation import write_dataset
 from lance_ops.table.dataset import Dataset
 from tests.support.dagster import write
@@ -21,9 +23,8 @@ PLOTTED = {
     "lance/deleted_rows": 1,
     "lance/deleted_ratio": 0.1,
     "lance/live_versions": 3,
-    "lance/read_version": 2,
-    "lance/unindexed_rows": 0,
 }
+RAW = {"read_version": 2, "operation": "Delete", "policy": {}}
 
 
 @pytest.fixture
@@ -39,8 +40,27 @@ def test_numbers_stay_numbers(dataset):
     metadata = version_metadata(dataset)
     assert {name: metadata[name].value for name in PLOTTED} == PLOTTED
     assert all(isinstance(metadata[name], dg.IntMetadataValue | dg.FloatMetadataValue) for name in PLOTTED)
-    assert metadata["lance/data_bytes"].value > 0
-    assert metadata["lance/manifest_bytes"].value > 0
+    assert metadata["dagster/size_bytes"].value > 0
+
+
+def test_one_entry_has_everything_for_programs(dataset):
+    raw = version_metadata(dataset)["lance/raw"].value
+    assert {name: raw[name] for name in RAW} == RAW
+    assert raw["health"]["unindexed_rows"] == 0
+    assert raw["health"]["manifest_bytes"] > 0
+    event = version_materialization(LanceDatasetRef("t", dataset.uri), dataset)
+    assert event.metadata["lance/raw"].value["policy"]["max_small_fragments"] == 20
+    # Dagster shows JSON of fewer characters in place.
+    assert len(json.dumps(event.metadata["lance/raw"].value)) >= 1000
+
+
+def test_numbers_have_their_limits_beside_them(dataset):
+    ref = LanceDatasetRef("t", dataset.uri, policy=MaintenancePolicy(max_small_fragments=7))
+    metadata = version_materialization(ref, dataset).metadata
+    assert (metadata["lance/small_fragments"].value, metadata["lance/small_limit"].value) == (2, 7)
+    assert (metadata["lance/deleted_ratio"].value, metadata["lance/deleted_limit"].value) == (0.1, 0.1)
+    assert (metadata["lance/live_versions"].value, metadata["lance/version_limit"].value) == (3, 100)
+    assert not {"lance/index_coverage", "lance/index_limit"} & set(metadata)
 
 
 def test_dagster_finds_columns_place_and_name(dataset):
@@ -67,6 +87,11 @@ def test_a_rewrite_keeps_the_data_version_and_drops_the_fragments(dataset):
     before, after = (version_materialization(ref, item) for item in (dataset, dataset.latest()))
     assert before.tags["dagster/data_version"] == after.tags["dagster/data_version"]
     assert [event.metadata["lance/fragments"].value for event in (before, after)] == [2, 1]
+    # The version in which they are gone ends the plot at zero; the next one has nothing to plot.
+    write(dataset.uri, 10, 15)
+    then = version_materialization(ref, dataset.latest())
+    plotted = [event.metadata.get("lance/deleted_rows") for event in (before, after, then)]
+    assert [item and item.value for item in plotted] == [1, 0, None]
 
 
 def test_an_empty_dataset_has_an_event(tmp_path):
@@ -74,7 +99,7 @@ def test_an_empty_dataset_has_an_event(tmp_path):
     write_dataset(pa.schema([("a", pa.int64())]).empty_table(), uri)
     metadata = version_metadata(Dataset.open(uri))
     assert metadata["dagster/row_count"].value == 0
-    assert metadata["lance/deleted_ratio"].value == 0.0
+    assert "lance/deleted_ratio" not in metadata
     assert "lance/enrichment_error" not in metadata
 
 

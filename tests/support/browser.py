@@ -29,6 +29,25 @@ _FLAGS = (
     "--force-device-scale-factor=1",
 )
 _PATIENCE_SECONDS = 180.0
+_CUT = """
+return [...document.querySelectorAll('td, th')].filter(cell => {
+  const right = cell.getBoundingClientRect().right;
+  if (cell.scrollWidth > cell.clientWidth + 1 && getComputedStyle(cell).overflowX !== 'visible') return true;
+  for (let box = cell.parentElement; box; box = box.parentElement) {
+    const hides = getComputedStyle(box).overflowX !== 'visible';
+    if (hides && right > box.getBoundingClientRect().right + 1) return true;
+  }
+  return right > innerWidth;
+}).map(cell => cell.innerText)
+"""
+_WRAPPED = """
+return [...arguments[0].querySelectorAll('tr')].filter(row => [...row.children].some(cell => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  const tops = [...range.getClientRects()].map(rect => rect.bottom);
+  return tops.length > 0 && Math.max(...tops) - Math.min(...tops) > 8;
+})).map(row => row.innerText)
+"""
 
 
 @contextmanager
@@ -52,10 +71,9 @@ def chromium(profile: Path, *, width: int = 1400, height: int = 900) -> Iterator
     os.environ["NO_PROXY"] = "127.0.0.1,localhost"
     browser = Chrome(options=options, service=ChromeService(driver))
     try:
-        # The window of a headless browser is smaller than asked for by the bars that nobody sees.
-        inner = browser.execute_script("return [innerWidth, innerHeight]")
-        browser.set_window_size(2 * width - inner[0], 2 * height - inner[1])
-        yield Page(browser)
+        page = Page(browser)
+        page.resize(width, height)
+        yield page
     finally:
         browser.quit()
 
@@ -70,6 +88,12 @@ class Page:
     def text(self) -> str:
         """All text that can be seen."""
         return self.browser.find_element(By.TAG_NAME, "body").text
+
+    def resize(self, width: int, height: int) -> None:
+        """Give the page this size, in pixels: the window is larger by bars that a headless browser hides."""
+        self.browser.set_window_size(width, height)
+        inner = self.browser.execute_script("return [innerWidth, innerHeight]")
+        self.browser.set_window_size(2 * width - inner[0], 2 * height - inner[1])
 
     def open(self, url: str, *wanted: str) -> str:
         """Open a page and wait for some texts on it; returns all of its text."""
@@ -111,6 +135,21 @@ class Page:
     def click(self, text: str) -> None:
         """Click what shows exactly this text."""
         self.find(f"//*[normalize-space(text())='{text}']").click()
+
+    def is_on_first_screen(self, element: WebElement) -> bool:
+        """Return whether an element is seen without scrolling."""
+        script = (
+            "const r = arguments[0].getBoundingClientRect(); return r.top >= 0 && r.bottom <= innerHeight"
+        )
+        return bool(self.browser.execute_script(script, element))
+
+    def cut_cells(self) -> list[str]:
+        """Return the texts of table cells that reach beyond what scrolls or hides them at the side."""
+        return self.browser.execute_script(_CUT)
+
+    def wrapped_rows(self, table: WebElement) -> list[str]:
+        """Return the texts of rows of a table that are not one line each."""
+        return self.browser.execute_script(_WRAPPED, table)
 
     def scroll_to(self, text: str) -> None:
         """Bring what shows exactly this text to the top of the window."""

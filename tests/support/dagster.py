@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 
 from lance_ops.dagster import Alert, LanceDatasetRef, LanceStoreResource, Message
-from lance_ops.dagster.checks.catalog import CHECKS
+from lance_ops.dagster.checks.catalog import CHECKS, own_name
 from lance_ops.dagster.jobs.operations import build_jobs
 from lance_ops.dagster.sensor.cursor import DatasetCursor, parse_cursor
 from lance_ops.dagster.sensor.manifest_sensor import build_manifest_sensor
@@ -62,7 +62,7 @@ def published_versions(instance: dg.DagsterInstance, ref: LanceDatasetRef) -> li
 
 def evaluations(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
     """The last evaluation of each check in a run."""
-    return {item.check_name: item for item in result.get_asset_check_evaluations()}
+    return {own_name(item.check_name): item for item in result.get_asset_check_evaluations()}
 
 
 def output_metadata(result: dg.ExecuteInProcessResult) -> Mapping[str, dg.MetadataValue]:
@@ -160,4 +160,6 @@ def versions_of(events: Sequence[object]) -> list[int]:
 
 def checks_of(events: Sequence[object]) -> dict[str, dg.AssetCheckEvaluation]:
     """The check evaluations among the events of a tick, by name."""
-    return {event.check_name: event for event in events if isinstance(event, dg.AssetCheckEvaluation)}
+    return {
+        own_name(event.check_name): event for event in events if isinstance(event, dg.AssetCheckEvaluation)
+    }

@@ -30,7 +30,7 @@ class DagsterUi:
         page: The browser.
         url: Of the webserver.
         uri: Of the dataset.
-        compaction: Id of the run that compacted the year.
+        compaction: Id of the run that compacted them.
         collision: Id of the run that lost against another writer.
         alerts: What the webhook got so far.
     """
@@ -55,7 +55,7 @@ class DagsterUi:
 
 @pytest.fixture(scope="module")
 def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUi]:
-    """The UI on a year of flights, with a lost conflict on its way."""
+    """The UI on half a year of flights, with a lost conflict on its way."""
     folder = tmp_path_factory.mktemp("flights")
     home = tmp_path_factory.mktemp("dagster_home")
     shutil.copy(PROJECT / "dagster_home" / "dagster.yaml", home)
@@ -69,7 +69,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUi]:
 
 
 def _make_history(folder: Path, home: Path) -> str:
-    """Twelve months, a delete, an index, a compaction, and rows that come in past Dagster."""
+    """Six months, a delete, an index, a compaction, and rows that come in past Dagster."""
     definitions = flights_location.build(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DAGSTER_HOME", str(home))

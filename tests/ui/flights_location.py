@@ -36,7 +36,7 @@ FOLDER = "FLIGHTS_FOLDER"
 WEBHOOK = "FLIGHTS_WEBHOOK"
 _LEAP_DAY = "0 0 29 2 *"
 
-MONTHS = dg.MonthlyPartitionsDefinition(start_date="2013-01-01", end_date="2014-01-01")
+MONTHS = dg.MonthlyPartitionsDefinition(start_date="2013-01-01", end_date="2013-07-01")
 
 
 @functools.cache
@@ -53,7 +53,7 @@ def flights_ref(folder: Path) -> LanceDatasetRef:
         description="Flights that left New York in 2013. Every event is a version, whoever made it.",
         owners=["team:aviation"],
         # The versions before another writer comes in the way; any of that one is too many.
-        policy=MaintenancePolicy(target_rows=1 << 17, max_small_fragments=5, max_versions=17),
+        policy=MaintenancePolicy(target_rows=1 << 17, max_small_fragments=5, max_versions=11),
     )
 
 

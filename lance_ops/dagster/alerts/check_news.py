@@ -12,6 +12,7 @@ from lance_ops.alerts.texts import iso_time
 from lance_ops.alerts.values import Alert, CheckAlert
 from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.options import AlertOptions
+from lance_ops.dagster.checks.catalog import own_name
 from lance_ops.dagster.checks.records import REPORTED, CheckRecord, newest_evaluations
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.event_log import LogPosition, read_since
@@ -99,8 +100,9 @@ class CheckNews:
                 continue
             record = CheckRecord(evaluation, event.timestamp)
             ref, ingest = by_key.get(evaluation.asset_key), by_check.get(evaluation.asset_check_key)
-            if ref is not None and evaluation.check_name in REPORTED:
-                self._take(ref, evaluation.check_name, record, state, incidents)
+            check = own_name(evaluation.check_name)
+            if ref is not None and check in REPORTED:
+                self._take(ref, check, record, state, incidents)
             elif ingest is not None:
                 self._take(self.refs[ingest.ref.name], _loaded_name(ingest), record, state, incidents)
 

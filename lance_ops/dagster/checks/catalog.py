@@ -78,6 +78,11 @@ class Check:
     is_costly: bool = False
     applies: Callable[[Dataset], object] = _always
 
+    @property
+    def of_indices(self) -> bool:
+        """It looks at indices."""
+        return self.applies is not _always
+
 
 def _manifest(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     dataset = examination.dataset
@@ -295,3 +300,17 @@ CHECKS: Mapping[str, Check] = {
     ),
 }
 """The checks by name; those that read files come last, for callers in a hurry."""
+
+
+def page_name(name: str) -> str:
+    """Return the name of a check in Dagster, whose page sorts by name: damage first, then upkeep."""
+    check = CHECKS.get(name)
+    return name if check is None else f"{'damage' if check.blocking else 'upkeep'}_{name}"
+
+
+_BY_PAGE_NAME = {page_name(name): name for name in CHECKS}
+
+
+def own_name(name: str) -> str:
+    """Return the name of a check here and in alerts, for the one that Dagster has."""
+    return _BY_PAGE_NAME.get(name, name)

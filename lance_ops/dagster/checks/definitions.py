@@ -4,17 +4,20 @@ Dagster forgets the verdict on a check with every newer materialization, so whoe
 reports the checks on it: runs, the manifest sensor, and the button in the UI all come through `evaluate`.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import dagster as dg
 
 from lance_ops.dagster import keys
-from lance_ops.dagster.checks.catalog import CHECKS
+from lance_ops.dagster.checks.catalog import CHECKS, Check, own_name, page_name
 from lance_ops.dagster.checks.computed import downstream_spec, last_verdict
-from lance_ops.dagster.checks.evaluate import examine
+from lance_ops.dagster.checks.evaluate import applies, examine
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.publication import last_published
 from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.errors import LanceOpsError
+from lance_ops.storage.paths import is_address
+from lance_ops.table.dataset import Dataset
 
 
 def build_asset_checks(
@@ -34,11 +37,31 @@ def build_asset_checks(
 
 
 def build_check_specs(ref: LanceDatasetRef) -> list[dg.AssetCheckSpec]:
-    """The checks of a dataset as Dagster knows them."""
+    """Return the checks of a dataset that apply to it, as Dagster knows them.
+
+    Only a local dataset is opened for that: a code location loads in many processes, and often. Checks of
+    others apply unless `ref.indexed` says that there is no index.
+    """
+    applying = _applying(ref)
     return [
-        dg.AssetCheckSpec(name=name, asset=ref.key, description=check.description, blocking=check.blocking)
+        dg.AssetCheckSpec(
+            page_name(name), asset=ref.key, description=check.description, blocking=check.blocking
+        )
         for name, check in CHECKS.items()
+        if applying(check)
     ]
+
+
+def _applying(ref: LanceDatasetRef) -> Callable[[Check], bool]:
+    if ref.indexed is not None:
+        return lambda check: ref.indexed or not check.of_indices
+    if is_address(ref.uri):
+        return lambda _: True
+    try:
+        dataset = Dataset.open(ref.uri)
+    except LanceOpsError:
+        return lambda _: True
+    return lambda check: not check.of_indices or applies(check, dataset)
 
 
 def _build_checks(ref: LanceDatasetRef, store_key: str, *, is_read: bool) -> dg.AssetChecksDefinition:
@@ -52,7 +75,7 @@ def _build_checks(ref: LanceDatasetRef, store_key: str, *, is_read: bool) -> dg.
     def dataset_checks(
         context: dg.AssetCheckExecutionContext,
     ) -> Iterator[dg.AssetCheckResult]:
-        selected = {key.name for key in context.selected_asset_check_keys}
+        selected = {own_name(key.name) for key in context.selected_asset_check_keys}
         store: LanceStoreResource = getattr(context.resources, store_key)
         seen = last_published(context.instance, ref.key) is not None
         found = {

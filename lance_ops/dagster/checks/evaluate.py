@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from lance_ops.dagster import keys
-from lance_ops.dagster.checks.catalog import CHECKS, Check, Examination
+from lance_ops.dagster.checks.catalog import CHECKS, Check, Examination, page_name
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import as_metadata
@@ -43,7 +43,7 @@ class CheckOutcome:
         """For a step that executes the check."""
         return dg.AssetCheckResult(
             asset_key=key,
-            check_name=self.name,
+            check_name=page_name(self.name),
             passed=self.passed,
             severity=self.severity,
             description=self.description,
@@ -54,7 +54,7 @@ class CheckOutcome:
         """For a sensor, or a step that does something else."""
         return dg.AssetCheckEvaluation(
             asset_key=key,
-            check_name=self.name,
+            check_name=page_name(self.name),
             passed=self.passed,
             severity=self.severity,
             description=self.description,

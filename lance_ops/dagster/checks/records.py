@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from lance_ops.dagster import keys
-from lance_ops.dagster.checks.catalog import CHECKS
+from lance_ops.dagster.checks.catalog import CHECKS, page_name
 from lance_ops.dagster.checks.evaluate import CheckOutcome
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 
@@ -39,12 +39,17 @@ def latest_records(
     found: dict[str, dict[str, CheckRecord]] = {}
     for start in range(0, len(refs), _DATASETS_PER_LOOKUP):
         some = refs[start : start + _DATASETS_PER_LOOKUP]
-        wanted = [dg.AssetCheckKey(ref.key, check) for ref in some for check in REPORTED]
+        wanted = [check_key(ref, check) for ref in some for check in REPORTED]
         records = newest_evaluations(instance, wanted)
         for ref in some:
-            of_ref = {check: records.get(dg.AssetCheckKey(ref.key, check)) for check in REPORTED}
+            of_ref = {check: records.get(check_key(ref, check)) for check in REPORTED}
             found[ref.name] = {check: record for check, record in of_ref.items() if record is not None}
     return found
+
+
+def check_key(ref: LanceDatasetRef, check: str) -> dg.AssetCheckKey:
+    """Return the key of a check in Dagster."""
+    return dg.AssetCheckKey(ref.key, page_name(check))
 
 
 def newest_evaluations(

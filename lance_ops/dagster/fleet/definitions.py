@@ -10,12 +10,14 @@ from lance_ops.alerts.channels import FleetNotifier
 from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
 from lance_ops.dagster.alerts.options import AlertOptions, Notifiers
+from lance_ops.dagster.dataset_ref import place_of
 from lance_ops.dagster.factory import build_lance_definitions
 from lance_ops.dagster.fleet.alert_sensor import build_fleet_alert_sensor
 from lance_ops.dagster.fleet.refs import fleet_refs
 from lance_ops.dagster.fleet.report_asset import build_fleet_report
 from lance_ops.dagster.fleet.run_job import FLEET_JOB, build_fleet_job
 from lance_ops.dagster.jobs.operations import NamedJob
+from lance_ops.dagster.registry import REGISTRY
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.retry_sensor import build_retry_sensor
 from lance_ops.dagster.selection import filter_refs
@@ -50,6 +52,9 @@ def build_fleet_definitions(
     prefix: str = "",
 ) -> dg.Definitions:
     """Assets, checks, sensors and jobs for the datasets of a fleet, one job for all of them, and a report.
+
+    Datasets that this code location declared before, as a `LanceDatasetRef` of another name, keep that one
+    asset; the fleet maintains them all the same.
 
     Args:
         policy: The policy, or its file.
@@ -90,13 +95,16 @@ def build_fleet_definitions(
             ),
         ],
     )
-    refs = list(fleet_refs(read, found, _verdicts(read)).values())
+    named = fleet_refs(read, found, _verdicts(read)).values()
+    # A dataset that is an asset of this code location already is none under a second name.
+    declared = REGISTRY.names_by_place()
+    refs = [ref for ref in named if declared.get(place_of(ref.uri), ref.name) == ref.name]
     if refs:
         spec_of = (translator or LanceDatasetTranslator()).get_asset_spec
         refs = filter_refs(refs, spec_of, select=select, exclude=exclude)
     resource = store or LanceStoreResource()
     if not refs:
-        if datasets is None:
+        if datasets is None and not named:
             raise InvalidArgumentError(
                 "no dataset was found in any store of the policy",
                 path=read.source or None,
@@ -113,6 +121,7 @@ def build_fleet_definitions(
             alerts=alerts,
             translator=translator,
             running=running,
+            maintained_by=f"schedule {keys.prefixed(prefix, 'lance_fleet_when_due')}",
             prefix=prefix,
         ),
         own,

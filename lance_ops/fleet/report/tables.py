@@ -91,8 +91,15 @@ def history_lines(
         limit: How many.
         operations: What the ledger knows: how long some of them took.
     """
+    return lines_of(dataset.history(limit), operations)
+
+
+def lines_of(
+    entries: Iterable[HistoryEntry], operations: Iterable[OperationRow] = ()
+) -> tuple[HistoryLine, ...]:
+    """Return the lines of a history that was read already; see `history_lines`."""
     took = {row.version: row for row in operations if row.outcome == "done" and row.version is not None}
-    return tuple(_line(entry, took.get(entry.version)) for entry in dataset.history(limit))
+    return tuple(_line(entry, took.get(entry.version)) for entry in entries)
 
 
 def _line(entry: HistoryEntry, done: OperationRow | None) -> HistoryLine:

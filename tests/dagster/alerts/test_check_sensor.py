@@ -18,6 +18,7 @@ from lance_ops.dagster import (
     build_manifest_sensor,
 )
 from lance_ops.dagster.alerts import check_sensor
+from lance_ops.dagster.checks.catalog import page_name
 from lance_ops.dagster.checks.records import latest_records
 from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.delete.operation import delete
@@ -173,7 +174,7 @@ def test_a_dataset_that_is_still_to_come_alerts_nobody_neither_before_nor_after(
     versions = Daemon(build_manifest_sensor([ref]), instance)
     alarm = Daemon(build_check_alert_sensor([ref], told), instance, resources={})
     evaluations = versions.tick().asset_events
-    assert evaluations[0].check_name == "manifest_readable"
+    assert evaluations[0].check_name == "damage_manifest_readable"
     assert not any(evaluation.passed for evaluation in evaluations)
     alarm.tick()
     write(ref.uri, 0, 10)
@@ -231,7 +232,9 @@ def test_a_store_that_cannot_be_reached_is_no_dataset_still_to_come(instance):
 def report_failed(instance, refs):
     for ref in refs:
         instance.report_runless_asset_event(
-            dg.AssetCheckEvaluation(asset_key=ref.key, check_name="fragmentation", passed=False, metadata={})
+            dg.AssetCheckEvaluation(
+                asset_key=ref.key, check_name=page_name("fragmentation"), passed=False, metadata={}
+            )
         )
 
 
@@ -260,7 +263,9 @@ def test_two_hundred_datasets_cost_one_look_into_the_event_log(tmp_path):
 
 def report(instance, ref, passed):
     instance.report_runless_asset_event(
-        dg.AssetCheckEvaluation(asset_key=ref.key, check_name="fragmentation", passed=passed, metadata={})
+        dg.AssetCheckEvaluation(
+            asset_key=ref.key, check_name=page_name("fragmentation"), passed=passed, metadata={}
+        )
     )
 
 
@@ -364,7 +369,7 @@ def test_upkeep_that_is_due_between_two_compactions_is_no_alert_until_it_is_due_
         instance.report_runless_asset_event(
             dg.AssetCheckEvaluation(
                 asset_key=ref.key,
-                check_name="fragmentation",
+                check_name=page_name("fragmentation"),
                 passed=passed,
                 severity=warning,
                 metadata=metadata,
@@ -397,13 +402,13 @@ def test_a_table_that_cannot_be_read_is_one_incident(ref, instance):
     alarm.tick()
     for check in ("manifest_readable", "files_present", "deletion_vectors_valid"):
         instance.report_runless_asset_event(
-            dg.AssetCheckEvaluation(asset_key=ref.key, check_name=check, passed=False)
+            dg.AssetCheckEvaluation(asset_key=ref.key, check_name=page_name(check), passed=False)
         )
     for _ in range(12):
         alarm.tick()
     assert [alert.check for alert in told.alerts] == ["manifest_readable"]
     instance.report_runless_asset_event(
-        dg.AssetCheckEvaluation(asset_key=ref.key, check_name="manifest_readable", passed=True)
+        dg.AssetCheckEvaluation(asset_key=ref.key, check_name=page_name("manifest_readable"), passed=True)
     )
     for _ in range(12):
         alarm.tick()
@@ -424,7 +429,7 @@ def test_a_check_that_could_not_be_evaluated_neither_opens_nor_ends_an_incident(
         instance.report_runless_asset_event(
             dg.AssetCheckEvaluation(
                 asset_key=ref.key,
-                check_name=check,
+                check_name=page_name(check),
                 passed=False,
                 severity=dg.AssetCheckSeverity[severity],
                 metadata={"lance/not_evaluated": True} if grey else {},

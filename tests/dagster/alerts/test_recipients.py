@@ -19,6 +19,7 @@ from lance_ops.dagster import (
     build_lance_definitions,
 )
 from lance_ops.dagster.alerts import check_sensor
+from lance_ops.dagster.checks.catalog import page_name
 from lance_ops.dagster.fleet.alert_sensor import build_fleet_alert_sensor
 from lance_ops.errors import InvalidArgumentError
 from tests.support.dagster import Daemon, Told
@@ -110,7 +111,7 @@ def fail(instance, name, check="files_present", severity="ERROR", passed=False, 
     instance.report_runless_asset_event(
         dg.AssetCheckEvaluation(
             asset_key=dg.AssetKey(name),
-            check_name=check,
+            check_name=page_name(check),
             passed=passed,
             severity=dg.AssetCheckSeverity[severity],
             metadata=metadata,

@@ -19,6 +19,7 @@ from lance_ops.dagster import (
     build_check_alert_sensor,
     build_failure_alert_sensor,
 )
+from lance_ops.dagster.checks.catalog import page_name
 from tests.support.dagster import Daemon
 
 # It has no public name in Dagster.
@@ -113,7 +114,7 @@ def happen(instance, name, what, passed, blocked):
     instance.report_runless_asset_event(
         dg.AssetCheckEvaluation(
             asset_key=dg.AssetKey(name),
-            check_name=what,
+            check_name=page_name(what),
             passed=passed,
             severity=dg.AssetCheckSeverity.WARN if warning else dg.AssetCheckSeverity.ERROR,
             metadata={"lance/blocked": "an index of an unknown kind"} if blocked else {},

@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 
 from lance_ops.dagster import LanceDatasetRef, build_check_alert_sensor, build_failure_alert_sensor
+from lance_ops.dagster.checks.catalog import page_name
 from lance_ops.fleet.alerts.operation import tell_alerts
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import Look, OperationRow
@@ -33,7 +34,7 @@ def evaluate(instance, name, passed):
     instance.report_runless_asset_event(
         dg.AssetCheckEvaluation(
             asset_key=dg.AssetKey(name),
-            check_name="fragmentation" if worn else "manifest_readable",
+            check_name=page_name("fragmentation" if worn else "manifest_readable"),
             passed=passed,
             severity=dg.AssetCheckSeverity.WARN if worn else dg.AssetCheckSeverity.ERROR,
             metadata={"lance/version": 3},

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.dagster import LanceDatasetRef, build_asset_checks, evaluate_checks
-from lance_ops.dagster.checks.catalog import CHECKS
+from lance_ops.dagster.checks.catalog import CHECKS, own_name
 from lance_ops.dagster.checks.definitions import build_check_specs
+from lance_ops.dagster.checks.records import check_key
 from lance_ops.maintenance.delete.operation import delete
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.index.operation import create_index, optimize_indices
@@ -156,7 +157,7 @@ def test_a_check_that_breaks_has_failed(monkeypatch, ref):
 def run_checks(ref, instance, names=None):
     spec = dg.AssetSpec(ref.key)
     checks = build_asset_checks([ref])
-    keys = [dg.AssetCheckKey(ref.key, name) for name in names or CHECKS]
+    keys = [check_key(ref, name) for name in names or CHECKS]
     job = dg.Definitions(
         assets=[spec],
         asset_checks=checks,
@@ -164,7 +165,7 @@ def run_checks(ref, instance, names=None):
         jobs=[dg.define_asset_job("check", selection=dg.AssetSelection.checks(*keys))],
     ).resolve_job_def("check")
     result = job.execute_in_process(instance=instance, raise_on_error=False)
-    return {item.check_name: item for item in result.get_asset_check_evaluations()}
+    return {own_name(item.check_name): item for item in result.get_asset_check_evaluations()}
 
 
 def test_checks_run_from_the_ui(ref, instance):

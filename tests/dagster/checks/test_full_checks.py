@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from lance_ops.dagster import LanceDatasetRef, SensorOptions, build_manifest_sensor
-from lance_ops.dagster.checks.catalog import CHECKS
+from lance_ops.dagster.checks.catalog import CHECKS, own_name
 from lance_ops.dagster.checks.evaluate import examine
 from lance_ops.dagster.checks.records import latest_records, says_otherwise
 from lance_ops.dagster.sensor import manifest_sensor as sensor
@@ -43,7 +43,7 @@ def bring_back(path: Path) -> None:
 
 def failed_checks(result: dg.SensorResult) -> list[tuple[str, str]]:
     events = [event for event in result.asset_events if isinstance(event, dg.AssetCheckEvaluation)]
-    return [(event.asset_key.path[-1], event.check_name) for event in events if not event.passed]
+    return [(event.asset_key.path[-1], own_name(event.check_name)) for event in events if not event.passed]
 
 
 def daemon_for(refs: list[LanceDatasetRef], instance: dg.DagsterInstance, **options) -> Daemon:
@@ -62,7 +62,7 @@ def test_a_file_that_is_lost_later_is_found_told_once_and_told_when_it_is_back(t
     assert daemon.remembered("t0").problem is not None
     bring_back(lost)
     healed = [event for event in daemon.tick().asset_events if isinstance(event, dg.AssetCheckEvaluation)]
-    assert {event.check_name: event.passed for event in healed}["files_present"]
+    assert {own_name(event.check_name): event.passed for event in healed}["files_present"]
     assert daemon.tick().asset_events == []
 
 
@@ -118,7 +118,7 @@ def test_a_check_that_failed_before_the_cursor_was_lost_passes_when_the_file_is_
     bring_back(lost)
     daemon.cursor = cursor
     healed = [event for event in daemon.tick().asset_events if isinstance(event, dg.AssetCheckEvaluation)]
-    assert {event.check_name: event.passed for event in healed}["files_present"]
+    assert {own_name(event.check_name): event.passed for event in healed}["files_present"]
     assert daemon.tick().asset_events == []
 
 
@@ -152,7 +152,7 @@ def test_a_manifest_that_could_not_be_read_before_the_cursor_was_lost_passes_aga
     path.write_bytes(sound)
     daemon.cursor = None
     healed = [event for event in daemon.tick().asset_events if isinstance(event, dg.AssetCheckEvaluation)]
-    assert {event.check_name: event.passed for event in healed}["manifest_readable"]
+    assert {own_name(event.check_name): event.passed for event in healed}["manifest_readable"]
 
 
 def test_what_another_policy_or_a_cleanup_elsewhere_changes_is_told_by_the_next_full_check(
@@ -166,7 +166,7 @@ def test_what_another_policy_or_a_cleanup_elsewhere_changes_is_told_by_the_next_
     assert sorted(failed_checks(daemon.tick())) == [("t0", "fragmentation"), ("t0", "version_backlog")]
     cleanup(ref.uri, older_than=timedelta(0), retain_versions=1)
     told = [event for event in daemon.tick().asset_events if isinstance(event, dg.AssetCheckEvaluation)]
-    assert {event.check_name for event in told if not event.passed} == {"fragmentation"}
+    assert {own_name(event.check_name) for event in told if not event.passed} == {"fragmentation"}
     assert daemon.tick().asset_events == []
     lenient = daemon_for([ref], instance, full_check_every=timedelta(0))
     lenient.cursor = daemon.cursor

@@ -15,9 +15,10 @@ from lance_ops.dagster import (
     build_manifest_sensor,
     keys,
 )
-from lance_ops.dagster.checks.catalog import CHECKS
+from lance_ops.dagster.checks.catalog import CHECKS, own_name, page_name
 from lance_ops.dagster.checks.computed import last_verdict
-from lance_ops.dagster.checks.records import latest_records
+from lance_ops.dagster.checks.definitions import build_check_specs
+from lance_ops.dagster.checks.records import check_key, latest_records
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.index.names import drop_index
 from lance_ops.maintenance.index.operation import create_index
@@ -125,7 +126,7 @@ def test_a_run_that_is_to_evaluate_checks_takes_no_verdict_away(ref, instance, e
     alerts.tick()
     before = shown(ref, instance)
 
-    selection = dg.AssetSelection.checks(*(dg.AssetCheckKey(ref.key, name) for name in before))
+    selection = dg.AssetSelection.checks(*(check_key(ref, name) for name in before))
     job = dg.Definitions(
         assets=[dg.AssetSpec(ref.key)],
         asset_checks=build_asset_checks([ref]),
@@ -133,7 +134,7 @@ def test_a_run_that_is_to_evaluate_checks_takes_no_verdict_away(ref, instance, e
         jobs=[dg.define_asset_job("check", selection)],
     ).resolve_job_def("check")
     run = instance.create_run_for_job(job)
-    key = dg.AssetCheckKey(ref.key, keys.MANIFEST_READABLE)
+    key = check_key(ref, keys.MANIFEST_READABLE)
     newest = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
     assert newest.run_id == run.run_id
     assert shown(ref, instance) == before
@@ -147,3 +148,29 @@ def test_a_run_that_is_to_evaluate_checks_takes_no_verdict_away(ref, instance, e
     sensor.tick()
     alerts.tick()
     assert [alert.check for alert in told.alerts] == [keys.MANIFEST_READABLE]
+
+
+def test_checks_of_indices_are_there_when_a_local_dataset_has_one_or_the_reference_says_so(tmp_path):
+    ref = LanceDatasetRef("t", str(tmp_path / "t.lance"))
+
+    def names(ref):
+        return [spec.name for spec in build_check_specs(ref)]
+
+    everything = sorted(page_name(name) for name in CHECKS)
+    assert sorted(names(ref)) == everything
+    write(ref.uri, 0, 5)
+    without = names(ref)
+    assert not [name for name in without if "index" in name or "recall" in name]
+    create_index(ref.uri, "a", "BTREE")
+    assert set(names(ref)) - set(without) == {page_name(name) for name in OF_INDICES - {"vector_recall"}}
+    assert names(replace(ref, indexed=False)) == without
+    remote = LanceDatasetRef("t", "s3://nowhere/t.lance")
+    assert sorted(names(remote)) == sorted(names(replace(ref, indexed=True))) == everything
+    assert names(replace(remote, indexed=False)) == without
+
+
+def test_checks_are_sorted_into_damage_and_upkeep():
+    names = sorted(page_name(name) for name in CHECKS)
+    assert [name.partition("_")[0] for name in names] == ["damage"] * 3 + ["upkeep"] * 7
+    assert [own_name(page_name(name)) for name in CHECKS] == list(CHECKS)
+    assert page_name("rows_loaded") == own_name("rows_loaded") == "rows_loaded"

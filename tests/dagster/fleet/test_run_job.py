@@ -146,7 +146,8 @@ def test_datasets_are_assets_with_the_policy_of_their_class(fleet):
     assert set(specs) == {"one", "two", "big/three", "calm", "lance_fleet/report"}
     assert specs["big/three"].tags["lance/class"] == "large"
     assert specs["big/three"].owners == ["team:data_team"]
-    assert specs["one"].metadata["lance/policy/max_small_fragments"].value == 3
+    assert "|max\\_small\\_fragments|3|" in specs["one"].metadata["lance/policy"].value
+    assert specs["one"].automation_condition.get_label() == "schedule lance_fleet_when_due"
     dg.Definitions.validate_loadable(definitions)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.dagster import LanceDatasetRef, keys
+from lance_ops.dagster.checks.records import check_key
 from lance_ops.dagster.jobs.operations import ADD_COLUMNS, APPEND, CLEANUP, COMPACT, DELETE, INDEX, build_jobs
 from lance_ops.dagster.jobs.run_report import RunNotes
 from lance_ops.errors import (
@@ -190,7 +191,8 @@ def test_index_builds_and_then_refreshes(ref, instance):
 
     assert result.success
     events = materializations(instance, ref)
-    assert [event.metadata["lance/unindexed_rows"].value for event in events] == [0, 0, 10, 0]
+    unindexed = [event.metadata.get("lance/unindexed_rows") for event in events]
+    assert [item and item.value for item in unindexed] == [None, 0, 10, 0]
     assert [event.tags["lance/operation"] for event in events] == [
         "Overwrite",
         "CreateIndex",
@@ -352,7 +354,7 @@ def test_a_cleanup_tells_the_checks_that_it_cures(instance, tmp_path):
     for start in range(4):
         write(ref.uri, start, start + 1)
     tell(ref, instance)
-    key = dg.AssetCheckKey(ref.key, "version_backlog")
+    key = check_key(ref, "version_backlog")
     assert instance.get_latest_asset_check_evaluation_record(key).evaluation.passed is False
 
     plan = run_job(ref, CLEANUP, instance, older_than_days=0, retain_versions=1)
