@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import dagster as dg
 
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
-from lance_ops.dagster.fleet.refs import CLASS_TAG, VERDICT_TAG
+from lance_ops.dagster.keys import CLASS_TAG, VERDICT_TAG
 from lance_ops.dagster.registry import REGISTRY
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.errors import InvalidArgumentError, LanceOpsError

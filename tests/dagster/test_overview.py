@@ -14,7 +14,7 @@ from lance_ops.dagster import (
     build_lance_definitions,
     version_materialization,
 )
-from lance_ops.dagster.fleet.refs import VERDICT_TAG
+from lance_ops.dagster.keys import VERDICT_TAG
 from lance_ops.dagster.overview import state_rows
 from lance_ops.fleet.run.operation import run_fleet
 from lance_ops.fleet.survey.operation import survey_fleet

@@ -7,15 +7,11 @@ from datetime import timedelta
 
 import dagster as dg
 
+from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
 from lance_ops.fleet.policy.model import FleetPolicy
 from lance_ops.fleet.stores.opened import FleetDataset
 from lance_ops.storage.variables import expand
-
-CLASS_TAG = "lance/class"
-STORE_TAG = "lance/store"
-MODE_TAG = "lance/mode"
-VERDICT_TAG = "lance/verdict"
 
 _SUFFIX = ".lance"
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -49,10 +45,14 @@ def fleet_refs(
             group=slugify(name.split("/", 1)[0]) if "/" in name else slugify(dataset.store),
             owners=[_owner(rules.owner)] if rules.owner else [],
             tags={
-                CLASS_TAG: _tag(rules.class_name),
-                STORE_TAG: _tag(dataset.store),
-                MODE_TAG: rules.mode,
-                **({VERDICT_TAG: verdicts[dataset.name]} if verdicts and dataset.name in verdicts else {}),
+                keys.CLASS_TAG: _tag(rules.class_name),
+                keys.STORE_TAG: _tag(dataset.store),
+                keys.MODE_TAG: rules.mode,
+                **(
+                    {keys.VERDICT_TAG: verdicts[dataset.name]}
+                    if verdicts and dataset.name in verdicts
+                    else {}
+                ),
                 **{f"lance/{_tag(tag)}": "" for tag in rules.tags},
             },
             policy=rules.maintenance,
