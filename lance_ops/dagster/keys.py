@@ -88,13 +88,13 @@ ERROR_HINT = "lance/error_hint"
 # Metadata of an asset that the IO manager writes: which columns of others feed which of its own.
 COLUMNS_FROM = "lance/columns_from"
 
-# Tag of runs: dagster.yaml limits the runs of one value to one at a time.
+# Tags of the assets of a fleet.
 CLASS_TAG = "lance/class"
 STORE_TAG = "lance/store"
 MODE_TAG = "lance/mode"
 VERDICT_TAG = "lance/verdict"
-"""Tags of the assets of a fleet."""
 
+# Tag of runs: dagster.yaml limits the runs of one value to one at a time.
 DATASET_TAG = "lance_ops/dataset"
 # Tag of runs that the sensor starts, with the name of the job: dagster.yaml limits these to one at a time as
 # well, so that what was computed from older data does not arrive last.
