@@ -97,10 +97,9 @@ class NearestPlan:
     def _takes_all(self, query: NearestQuery, wanted: RowSet) -> bool:
         """Whether no more rows count than are looked for: all of them are found, in whatever partition.
 
-        So the peer has it, too, unless it is told how many partitions to look into.
+        So the peer has it, too, unless it is told how many partitions to look into at most.
         """
-        exactly = query.minimum_nprobes == query.maximum_nprobes
-        return bool(self.segments) and len(wanted) <= query.k and not exactly
+        return bool(self.segments) and len(wanted) <= query.k and query.maximum_nprobes is None
 
     @property
     def _searched(self) -> frozenset[int]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import MissingExtraError, UnsupportedError
+from lance_ops.errors import MissingExtraError, UnreadableIndexError, UnsupportedError
 from lance_ops.index.inverted.tokenizers import jieba
 from lance_ops.index.inverted.tokenizers.analyzer import Analyzer
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
@@ -129,6 +129,26 @@ def test_models_that_cannot_be_used_are_refused(home: Path, tokenizer: str, file
     with pytest.raises(UnsupportedError, match=tokenizer) as caught:
         TextParameters(base_tokenizer=tokenizer).require_known()
     assert caught.value.field == "base_tokenizer"
+
+
+@pytest.mark.usefixtures("libraries")
+def test_user_dictionaries_are_refused_before_anything_is_written(tmp_path: Path, home: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(table("科学", "中国科学"), uri)
+    config = home / "jieba/default/config.json"
+    config.write_text('{"users": ["mine.txt"]}')
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UnsupportedError, match=r"user dictionaries \(\['mine.txt'\]\)"):
+        lo.create_index(uri, "t", "INVERTED", parameters={"base_tokenizer": "jieba/default"})
+    assert sorted(tmp_path.rglob("*")) == before
+    config.unlink()
+    lo.create_index(uri, "t", "INVERTED", parameters={"base_tokenizer": "jieba/default"})
+    config.write_text('{"users": ["mine.txt"]}')
+    before = sorted(tmp_path.rglob("*"))
+    assert "user dictionaries" in lo.optimize_indices(uri, rebuild=True).skipped[0]
+    with pytest.raises(UnreadableIndexError, match="user dictionaries"):
+        lo.create_index(uri, "t", "INVERTED", replace=True)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.usefixtures("libraries")

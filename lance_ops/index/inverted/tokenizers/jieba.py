@@ -35,9 +35,10 @@ def jieba_cut(tokenizer: str) -> Callable[[str], list[tuple[str, int]]]:
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise unusable_model(tokenizer, f"cannot be read: {error}") from error
     if others or digest != _KNOWN:
+        extra = f"user dictionaries ({others})" if others else "other words than the dictionary of jieba"
         raise unusable_model(
             tokenizer,
-            "has other words than the dictionary of jieba, which is the only one that is supported",
+            f"has {extra}: that of jieba is the only one that is supported",
             hint="pylance can search and refresh the index",
         )
     return lambda text: [(word, start) for word, start, _ in library.tokenize(text, "search", True)]
