@@ -1,4 +1,4 @@
-"""The shape of the package: a module is one concept, neither long nor a fragment; a folder has few of them."""
+"""The shape of the package: modules are one concept each, neither long nor fragments; folders have few."""
 
 import ast
 import tomllib
