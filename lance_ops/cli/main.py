@@ -1,5 +1,10 @@
 """The `lance-ops` command."""
 
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+
 import click
 
 from lance_ops._removed import CALIBRATION_REMOVED
@@ -20,7 +25,6 @@ from lance_ops.cli.query import changes_command, query_command
 from lance_ops.cli.reports import fsck_command, health_command, history_command, indices_command
 from lance_ops.cli.rows import add_columns_command, alter_column_command, merge_insert_command, update_command
 from lance_ops.cli.sql import sql_command
-from lance_ops.cli.terminated import ends_in_order
 from lance_ops.cli.upkeep import cleanup_command, compact_command, index_command
 from lance_ops.cli.versions import (
     branch_command,
@@ -30,6 +34,8 @@ from lance_ops.cli.versions import (
     tag_command,
 )
 from lance_ops.cli.warmup import warmup_command
+
+EXIT_CODE = 128 + signal.SIGTERM
 
 
 class _Commands(click.Group):
@@ -96,3 +102,26 @@ for _command in (
     ui_command,
 ):
     main.add_command(_command)
+
+
+@contextlib.contextmanager
+def ends_in_order() -> Iterator[None]:
+    """Let SIGTERM end a command as SIGINT does; schedulers send it.
+
+    A SIGTERM that is ignored, or handled by the program that calls the command, is left alone.
+    """
+    is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not is_default or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _end(*_: object) -> None:
+    # Once: the removal of what is not committed is not interrupted.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(EXIT_CODE)

@@ -70,7 +70,7 @@ def prefer_installed_pyspark(path: list[str]) -> bool:
         return False
     installed = Path(spec.origin).with_name("version.py")
     try:
-        # Spark names its archives also where its home has none, as that of `launcher`.
+        # Spark names its archives also where its home has none, as in `prepare_environment`.
         if not Path(archives[0]).exists():
             path[:] = others
             return True

@@ -23,12 +23,13 @@ from lance_ops.errors import InvalidArgumentError, SparkStartError
 from lance_ops.spark.cache import publish_tree
 from lance_ops.spark.datasource import PUSHDOWN_SETTING, register
 from lance_ops.spark.java import find_java
-from lance_ops.spark.launcher import prepare_spark_home
 from lance_ops.spark.shares import SLOTS_VARIABLE
 from lance_ops.spark.small.parts import RESULT_VARIABLE, result_bytes
 from lance_ops.spark.transport import ATTEMPTS_VARIABLE, task_attempts
 
 LOOPBACK = "127.0.0.1"
+
+_LINKED = ("bin", "data", "jars", "sbin")
 
 DAEMON_SETTING = "spark.python.daemon.module"
 DAEMON_MODULE = "lance_ops.spark.daemon"
@@ -160,7 +161,7 @@ def spark_environment(master: str = "local[*]") -> dict[str, str]:
     here = is_on_this_machine(master)
     variables = {
         "JAVA_HOME": str(find_java().home),
-        "SPARK_HOME": str(prepare_spark_home(os.environ, here=here)),
+        "SPARK_HOME": str(_prepare_spark_home(here=here)),
         # The workers have to import what the driver imports; on another machine its owner knows better.
         "PYSPARK_PYTHON": sys.executable if here else os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -169,6 +170,27 @@ def spark_environment(master: str = "local[*]") -> dict[str, str]:
         variables["SPARK_LOCAL_IP"] = LOOPBACK
         variables.update(_python_path())
     return variables
+
+
+def _prepare_spark_home(*, here: bool) -> Path:
+    """Return SPARK_HOME where it is set, else a folder with the Spark of the pyspark package.
+
+    On this machine, that is a folder of links in the cache, without the archives of pyspark: Spark puts these
+    first on the path of each Python process that it starts, and they hold no compiled modules, so that each
+    process would compile pyspark again.
+
+    Args:
+        here: Driver and executors run on this machine, by this interpreter, which has pyspark installed.
+
+    Raises:
+        SparkStartError: There is no bash, which the scripts of Spark need.
+    """
+    if os.environ.get("SPARK_HOME"):
+        return Path(os.environ["SPARK_HOME"])
+    if shutil.which("bash") is None:
+        raise SparkStartError("no bash on PATH: the start scripts of Spark need it", hint="install bash")
+    home = Path(pyspark.__file__).parent
+    return publish_tree("spark", {name: home / name for name in _LINKED}) if here else home
 
 
 def _python_path() -> dict[str, str]:

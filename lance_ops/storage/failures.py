@@ -108,7 +108,7 @@ def _allows_absence(cause: BaseException) -> bool:
         return status in _GONE
     if isinstance(cause, OSError):
         return _says_missing(cause) and is_clearly_missing(cause)
-    if isinstance(cause, ftplib.error_perm):
+    if isinstance(cause, ftplib.error_perm):  # noqa: S321 - names the error of a library below
         # One code for both; only the words differ.
         text = str(cause).lower()
         return text.startswith("550") and "denied" not in text and "permi" not in text

@@ -101,3 +101,88 @@ def test_the_line_of_calls_of_a_scan_is_the_one_on_the_page_and_short(trips: Cal
     assert line == _walk("line")
     assert line[-1] == LOOP
     assert len(line) <= 12
+
+
+# Files that a trip enters in a process that has made it before: a reader has to open each of them. May only
+# shrink. Goals: append 90, delete 120, compaction 140, cleanup 40, idle tick 15, idle fleet run 120.
+MOST_FILES = {
+    "append": 134,
+    "delete": 146,
+    "scan": 109,
+    "scan by index": 126,
+    "compaction": 233,
+    "cleanup": 79,
+    "idle tick": 25,
+    "idle fleet run": 193,
+}
+
+_COUNT = """
+import json
+import os
+import shutil
+import sys
+import threading
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+
+import lance_ops as lo
+from lance_ops.dagster import LanceDatasetRef, SensorOptions, build_manifest_sensor
+from lance_ops.fleet.run.operation import run_fleet
+from tests.support.dagster import Daemon
+from tests.support.fleets import policy
+
+root = Path(lo.__file__).parent.parent
+rows = pa.table({"id": range(1000), "kind": ["a", "b"] * 500})
+for _ in range(2):
+    lo.append("t.lance", rows)
+lo.delete("t.lance", "id = 5")
+lo.create_index("t.lance", "id")
+os.mkdir("fleet")
+shutil.copytree("t.lance", "fleet/t.lance")
+rules = policy(Path("fleet"), default="{max_small_fragments: 9}")
+instance = dg.DagsterInstance.ephemeral()
+daemon = Daemon(build_manifest_sensor([LanceDatasetRef("t", os.path.abspath("fleet/t.lance"))]), instance)
+trips = {
+    "append": lambda uri: lo.append(uri, rows),
+    "delete": lambda uri: lo.delete(uri, "id = 7"),
+    "scan": lambda uri: lo.dataset(uri).to_table(["id"], "kind = 'a'"),
+    "scan by index": lambda uri: lo.dataset(uri).to_table(["kind"], "id = 8"),
+    "compaction": lambda uri: lo.compact(uri),
+    "cleanup": lambda uri: lo.cleanup(uri, retain_versions=1),
+    "idle tick": lambda uri: daemon.tick(),
+    "idle fleet run": lambda uri: run_fleet(rules),
+}
+
+
+def counted(trip, uri):
+    entered = set()
+
+    def note(frame, event, argument):
+        name = frame.f_code.co_filename
+        if event == "call" and frame.f_code.co_name != "<module>" and name.startswith(f"{root}/lance_ops/"):
+            entered.add(name)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    trip(uri)
+    sys.setprofile(None)
+    threading.setprofile(None)
+    return len(entered)
+
+
+counts = {}
+for name, trip in trips.items():
+    for number in range(2):
+        shutil.copytree("t.lance", f"{name}{number}.lance")
+        counts[name] = counted(trip, f"{name}{number}.lance")
+Path("counts.json").write_text(json.dumps(counts))
+"""
+
+
+def test_trips_enter_few_files(tmp_path: Path):
+    run_script(_COUNT, cwd=tmp_path)
+    counts = json.loads((tmp_path / "counts.json").read_text())
+    assert counts.keys() == MOST_FILES.keys()
+    assert {name: count for name, count in counts.items() if count > MOST_FILES[name]} == {}

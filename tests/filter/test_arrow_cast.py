@@ -39,7 +39,7 @@ FILTERS = [
     "raw = arrow_cast('ab', 'LargeBinary')",
     "arrow_cast(raw, 'Utf8') = 'ab'",
     "us = arrow_cast(2000, 'Duration(Microsecond)')",
-    "us >= arrow_cast(1, 'Duration(us)') AND us < arrow_cast(2000, 'Duration(µs)')",
+    "us >= arrow_cast(1, 'Duration(us)') AND us < arrow_cast(2000, 'Duration(µs)')",  # noqa: RUF001
     "sec IN (arrow_cast(2, 'Duration(Second)'))",
     "us = arrow_cast(2, 'Duration(Millisecond)')",
     "t = arrow_cast(2, 'Timestamp(Nanosecond, None)')",

@@ -94,18 +94,11 @@ def test_the_interpreter_of_a_remote_cluster_is_its_owners_choice(monkeypatch: p
     assert spark_environment("local[*]")["PYSPARK_PYTHON"] == sys.executable
 
 
-def test_without_bash_on_path_spark_submit_is_our_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_bash_spark_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    ours = Path(spark_environment()["SPARK_HOME"])
-    assert ours.is_relative_to(tmp_path)
-    assert (ours / "bin" / "spark-submit").read_text().startswith("#!/bin/sh\n")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "bash").touch(mode=0o755)
-    assert (Path(spark_environment()["SPARK_HOME"]) / "bin" / "spark-class").exists()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SparkStartError, match="no bash on PATH"):
+        spark_environment()
 
 
 def test_spark_finds_no_archive_of_pyspark_to_compile_again_and_again(
@@ -120,13 +113,6 @@ def test_spark_finds_no_archive_of_pyspark_to_compile_again_and_again(
     assert list((elsewhere / "python" / "lib").glob("pyspark.zip"))
     monkeypatch.setenv("SPARK_HOME", "/opt/spark")
     assert spark_environment()["SPARK_HOME"] == "/opt/spark"
-
-
-def test_a_path_that_is_no_spark_is_a_typed_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lance_ops.spark.launcher import build_java_command
-
-    with pytest.raises(SparkStartError, match="no Spark installation"):
-        build_java_command("Main", [], {**os.environ, "SPARK_HOME": str(tmp_path)})
 
 
 @pytest.mark.spark

@@ -17,7 +17,6 @@ from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
 from lance_ops.errors import InvalidArgumentError, SparkStartError
-from lance_ops.spark.launcher import build_java_command
 from lance_ops.spark.session import LOOPBACK, spark_environment
 
 _MASTER_CLASS = "org.apache.spark.deploy.master.Master"
@@ -166,12 +165,11 @@ class StandaloneCluster:
     def _start(
         self, main_class: str, arguments: Sequence[str], name: str, environment: Mapping[str, str]
     ) -> subprocess.Popen[bytes]:
-        command, variables = build_java_command(main_class, arguments, environment)
         with self._log_path(name).open("wb") as log:
             # A group of its own, so that executors can be ended together with their worker.
             return subprocess.Popen(
-                command,
-                env=variables,
+                [f"{environment['SPARK_HOME']}/bin/spark-class", main_class, *arguments],
+                env=environment,
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

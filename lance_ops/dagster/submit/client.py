@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections import deque
@@ -17,7 +16,6 @@ from lance_ops.dagster.submit.config import SparkSubmit
 from lance_ops.dagster.submit.process import ProcessGroup, held
 from lance_ops.dagster.submit.properties import PROPERTIES_FILE, secret_settings, write_properties
 from lance_ops.errors import InvalidArgumentError, ProgramLostError, SparkStartError
-from lance_ops.spark.launcher import SUBMIT_CLASS
 from lance_ops.spark.submitted.answer import is_outcome
 from lance_ops.spark.submitted.request import CONTEXT_FILE, PROPERTIES, WATCH
 
@@ -154,7 +152,7 @@ class SparkSubmitClient(dg.PipesClient):
         from lance_ops.spark.session import spark_conf
 
         submit = self._submit
-        program = submit.command or [sys.executable, "-m", "lance_ops.spark.launcher", SUBMIT_CLASS]
+        program = submit.command or [f"{self._environment()['SPARK_HOME']}/bin/spark-submit"]
         settings = {
             name: value
             for name, value in spark_conf(self._master, config=self._config).items()

@@ -24,7 +24,7 @@ _SIMPLE = {
 _UNITS = {
     **dict.fromkeys(("Second", "s"), "s"),
     **dict.fromkeys(("Millisecond", "ms"), "ms"),
-    **dict.fromkeys(("Microsecond", "us", "µs"), "us"),
+    **dict.fromkeys(("Microsecond", "us", "µs"), "us"),  # noqa: RUF001 - the sign that people type
     **dict.fromkeys(("Nanosecond", "ns"), "ns"),
 }
 _UNIT_NAMES = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}

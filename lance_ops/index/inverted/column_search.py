@@ -16,16 +16,15 @@ import pyarrow as pa
 from lance_ops.encoding.distinct import distinct
 from lance_ops.index.inverted.best import best_places
 from lance_ops.index.inverted.bm25 import Floats, Statistics, document_weights, sum_scores
-from lance_ops.index.inverted.fuzzy import similar_words
 from lance_ops.index.inverted.packing import Ints
 from lance_ops.index.inverted.partition import Partition
-from lance_ops.index.inverted.phrase import holds_phrase
 from lance_ops.index.inverted.postings import Postings
 from lance_ops.index.inverted.query import MatchQuery, PhraseQuery
 from lance_ops.index.inverted.tokenizers.analyzer import Analyzer
 from lance_ops.index.inverted.tokenizers.documents import JSON, prefix_of
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.inverted.unindexed import FreshTexts
+from lance_ops.index.inverted.word_matching import holds_phrase, similar_words
 from lance_ops.index.opened import opened_parts
 from lance_ops.index.reading import reading
 from lance_ops.index.scored import Locate, Scored

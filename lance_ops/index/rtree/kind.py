@@ -15,6 +15,9 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.writer import FileWriter
+from lance_ops.filter.evaluate.evaluate import constant
+from lance_ops.filter.expression import Column, Expression, Function
+from lance_ops.filter.functions.geo import RELATIONS, shapely
 from lance_ops.index.column import column_values
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import effective_fragments
@@ -32,7 +35,6 @@ from lance_ops.index.opened import opened
 from lance_ops.index.reading import check_addresses, current_addresses, reading
 from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.index.rtree.boxes import Boxes, around, geometry_boxes, hilbert_keys, is_geometry
-from lance_ops.index.rtree.question import asked_box
 from lance_ops.index.rtree.tree import (
     DEFAULT_PAGE,
     FILE_VERSION,
@@ -48,6 +50,9 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
+
+# These hold between geometries far from each other, and the last one between empty ones.
+_SERVED = frozenset(RELATIONS) - {"st_disjoint", "st_equals"}
 
 _PAGE = "page_size"
 _MOST_PAGE = 1 << 20
@@ -326,3 +331,17 @@ def _run(keys: npt.NDArray[np.uint64], rows: Addresses, boxes: Boxes) -> pa.Tabl
 
 def _boxes_of(table: pa.Table) -> Boxes:
     return np.column_stack([table[name].to_numpy() for name in _CORNERS])
+
+
+def asked_box(condition: Expression) -> Boxes | None:
+    """The box, of the shape (4,); None when the condition does not ask for geometries that touch one."""
+    match condition:
+        case Function(name, (Column(), shape) | (shape, Column())) if name in _SERVED:
+            if any(isinstance(node, Column) for node in shape.walk()):
+                return None
+            value = constant(shape).value
+            if value is None:
+                return None
+            box = np.asarray(shapely().from_wkb(value).bounds, np.float64)
+            return None if np.isnan(box).any() else box
+    return None

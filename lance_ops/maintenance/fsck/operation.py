@@ -6,6 +6,7 @@ from functools import partial
 from itertools import pairwise
 
 from lance_ops.errors import FormatError, InconsistentStoreError, NotFoundError, UnsupportedError
+from lance_ops.file.schema.column_names import refused_names
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.registry import why_not_indexed_here
 from lance_ops.maintenance.fsck.blobs import check_blobs
@@ -24,7 +25,6 @@ from lance_ops.maintenance.fsck.indices import (
     unusable_moves,
 )
 from lance_ops.maintenance.fsck.manifest import describe_damage, location_of, scan_problem
-from lance_ops.maintenance.fsck.names import check_names
 from lance_ops.maintenance.fsck.race_probe import probe_races
 from lance_ops.maintenance.fsck.refs import check_refs
 from lance_ops.maintenance.fsck.row_ids import check_row_ids
@@ -215,6 +215,13 @@ def check_history(dataset: Dataset) -> Iterator[Finding]:
         if after != before + 1 and before not in tagged:
             message = f"versions {before + 1} to {after - 1} are missing between kept versions"
             yield Finding("history_contiguous", Severity.WARNING, message)
+
+
+def check_names(dataset: Dataset) -> Iterator[Finding]:
+    """No column has a name that is reserved or empty, or that contains a NUL character."""
+    for name, problem in refused_names(dataset.lance_schema):
+        message = f"{problem}: pylance cannot read the table; rename column {name!r} or drop it"
+        yield Finding("column_names", Severity.ERROR, message)
 
 
 CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {

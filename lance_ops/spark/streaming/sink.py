@@ -4,6 +4,7 @@ Executors learn the id that the checkpoint gives the query, and the number of th
 of their task, and send both along with their rows; the driver commits under a job key that is made of them.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,9 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lance_ops.errors import InvalidArgumentError, SchemaMismatchError
+from lance_ops.errors import InvalidArgumentError, LanceOpsError, SchemaMismatchError
 from lance_ops.maintenance.cleanup.auto import cleans_up
+from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
 from lance_ops.maintenance.ingest.options import Mode, WriteOptions
 from lance_ops.maintenance.ingest.plan import WritePlan
@@ -29,12 +31,16 @@ from lance_ops.spark.streaming.columns import split_changes
 from lance_ops.spark.streaming.merge_epoch import merge_epoch
 from lance_ops.spark.streaming.options import SinkOptions
 from lance_ops.spark.streaming.outbox import Outbox, discard_outboxes, rows_of, write_partition
-from lance_ops.spark.streaming.upkeep import compact_after
 from lance_ops.spark.transport import capture, load_outcome
 from lance_ops.spark.types import arrow_schema
 from lance_ops.spark.writing.dataframe import plan_dataframe_write
 from lance_ops.spark.writing.partition_writer import partition_id
+from lance_ops.storage import Store
 from lance_ops.table.commit.jobs.stream_epochs import Epoch, forget_past_epochs, is_due, note_epoch
+
+_log = logging.getLogger("lance_ops.streaming")
+# Each row is rewritten once for each tier, however long the query runs.
+_TIER_GROWTH = 8
 
 # Spark's own, in the properties of every task of a streaming query.
 _QUERY_ID = "sql.streaming.queryId"
@@ -206,3 +212,20 @@ def _check_written_for(plan: WritePlan, outboxes: Sequence[Outbox]) -> None:
 
 def _sent(messages: Iterable[WriterCommitMessage | None]) -> list[_Sent]:
     return [message for message in messages if isinstance(message, _Sent)]
+
+
+def compact_after(store: Store, epoch: Epoch, options: SinkOptions) -> None:
+    """Merge small fragments by size tiers after every so many epochs.
+
+    The epoch is committed, so that a failure is only logged; the dataset's health says what is left to do.
+    """
+    if not options.compact_every or (epoch.number + 1) % options.compact_every:
+        return
+    try:
+        result = compact(
+            store, tier_growth=_TIER_GROWTH, properties=dict(options.write.get("properties") or {})
+        )
+    except LanceOpsError as error:
+        _log.warning("the compaction after %s of %s failed: %s", epoch, store.uri, error)
+        return
+    _log.info("after %s of %s: %s", epoch, store.uri, result.summary())

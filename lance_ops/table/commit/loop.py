@@ -14,7 +14,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from lance_ops.errors import (
@@ -26,6 +26,7 @@ from lance_ops.errors import (
     LanceOpsError,
     RetryableCommitConflictError,
 )
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.storage import Store, open_store
 from lance_ops.storage.prefetch import has_latency, side_by_side
 from lance_ops.table.commit.apply import build_manifest
@@ -33,7 +34,6 @@ from lance_ops.table.commit.carried_fields import CarriedFields
 from lance_ops.table.commit.commit_files import CommitFiles
 from lance_ops.table.commit.committer import Committer, committer_for, deletion_mark
 from lance_ops.table.commit.concurrent_commits import base_conflict, emptied_fragments
-from lance_ops.table.commit.given_field_ids import highest_field_id
 from lance_ops.table.commit.head import check_head, find_head, known_head
 from lance_ops.table.commit.jobs.done_before import DoneBefore
 from lance_ops.table.commit.jobs.job_record import list_record
@@ -46,24 +46,32 @@ from lance_ops.table.commit.rebase.work import Rebase
 from lance_ops.table.commit.renamed import follow_renaming
 from lance_ops.table.commit.restored import confirm_restored
 from lance_ops.table.commit.result import CommitResult
-from lance_ops.table.commit.stamps import latest_credible
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.data_version import with_data_transaction
 from lance_ops.table.history.pins import pinned
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector
+from lance_ops.table.manifest.field_ids import highest_given
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.file.recurring import recurring
 from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment_reuse.read import with_moved_coverage
 from lance_ops.table.manifest.listing import ManifestLocation, latest, locate, write_hint
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.naming import NamingScheme, manifest_path
+from lance_ops.table.manifest.naming import (
+    VERSIONS_DIRECTORY,
+    NamingScheme,
+    manifest_path,
+    parse_manifest_name,
+)
 from lance_ops.table.transaction.operations import (
     CommittedOperation,
     DataReplacement,
     ManifestOptions,
+    Merge,
     Operation,
+    Overwrite,
+    Project,
     Restore,
     Rewrite,
     Update,
@@ -75,6 +83,9 @@ from lance_ops.table.transaction.transaction import (
     check_job_key,
     new_transaction,
 )
+
+CREDIBLE_LEAD = timedelta(minutes=10)
+"""How far clocks of machines and stores may be apart."""
 
 # Seconds between two attempts: the limit doubles with each.
 _LONGEST_PAUSE = 0.5
@@ -408,3 +419,42 @@ def _pause(attempt: int) -> None:
     """Wait before the next attempt, for a random time, so that writers spread."""
     limit = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**attempt)
     time.sleep(random.uniform(0.0, limit))  # noqa: S311 - no secret
+
+
+def latest_credible(store: Store, head: Manifest, now: datetime) -> datetime:
+    """The latest time that the newest version can claim to be of.
+
+    Ours may be the clock that is wrong. So a time that is far ahead is compared with the time at which the
+    store says it got the manifest, which costs a listing; nothing is asked in the ordinary case.
+
+    Args:
+        store: Root of the dataset.
+        head: The newest version.
+        now: The time of this machine, UTC.
+    """
+    limit = now + CREDIBLE_LEAD
+    if head.timestamp <= limit:
+        return limit
+    for info in store.list(VERSIONS_DIRECTORY):
+        parsed = parse_manifest_name(info.path.removeprefix(f"{VERSIONS_DIRECTORY}/"))
+        if parsed is not None and parsed[0] == head.version:
+            return max(limit, info.modified + CREDIBLE_LEAD)
+    return limit
+
+
+def highest_field_id(
+    store: Store, operation: Operation, head: Manifest, restored: Manifest | None
+) -> int | None:
+    """The highest field id that was ever given out; None where an operation leaves all field ids in use.
+
+    Args:
+        store: Root of the dataset.
+        operation: What is to be committed.
+        head: On top of which version.
+        restored: The version that a Restore goes back to.
+    """
+    schema = operation.schema if isinstance(operation, Merge | Overwrite | Project) else None
+    schema = schema if restored is None else restored.schema
+    if schema is None or set(prepare_schema(schema).ids) == set(prepare_schema(head.schema).ids):
+        return None
+    return highest_given(store, head)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import lance
 import lance.file
 import pyarrow as pa
 import pytest

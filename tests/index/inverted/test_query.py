@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.index.inverted.fuzzy import similar_words
 from lance_ops.index.inverted.query import (
     BooleanQuery,
     BoostQuery,
@@ -15,6 +14,7 @@ from lance_ops.index.inverted.query import (
     columns_of,
     parse_text_query,
 )
+from lance_ops.index.inverted.word_matching import similar_words
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.index.scored import NearestQuery
 from lance_ops.index.vector.quantizer.base import lists_of, matrix_of
-from lance_ops.index.vector.quantizer.rotation import rotate
-from lance_ops.index.vector.quantizer.rq import CODE_COLUMN, RabitQuantizer, best_levels
+from lance_ops.index.vector.quantizer.rq import CODE_COLUMN, RabitQuantizer, best_levels, rotate
 from lance_ops.index.vector.quantizer.rq_bits import pack_bits, unpack_bits, unpack_numbers
 from lance_ops.index.vector.segment.read import VectorSegment
 from tests.support.vectors import nearest, queries, search, vector_table

