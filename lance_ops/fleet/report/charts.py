@@ -29,6 +29,12 @@ def sparkline(
     heights = [(value - low) / (high - low) if high > low else 0.5 for value in series]
     points = [(position * step, _EDGE + (1 - share) * inner) for position, share in enumerate(heights)]
     x, y = points[-1]
+    # A point on a level line between its neighbours draws nothing.
+    points = [
+        point
+        for before, point, after in zip([None, *points], points, [*points[1:], None], strict=False)
+        if before is None or after is None or not before[1] == point[1] == after[1]
+    ]
     # The outline of the area runs outside of the drawing, so one element is line and area.
     outside = [(-_EDGE, height + _EDGE), (-_EDGE, points[0][1]), *points]
     outside += [(width + _EDGE, y), (width + _EDGE, height + _EDGE)]

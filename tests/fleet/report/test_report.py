@@ -8,6 +8,7 @@ import pytest
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import VERDICTS
 from lance_ops.fleet.report.charts import bars, sparkline
+from lance_ops.fleet.report.model import make_report
 from lance_ops.fleet.report.operation import shortened_middle, write_report
 from lance_ops.fleet.survey.operation import survey_fleet
 from tests.fleet.ledger.test_ledger import look
@@ -22,7 +23,7 @@ def sample(tmp_path_factory):
     """Five hundred datasets in a ledger, their report and its text."""
     folder = tmp_path_factory.mktemp("sample")
     rules = sample_policy(folder)
-    write_sample(rules, 500, days=4)
+    write_sample(rules, 500, days=3)
     report = write_report(rules, folder / "fleet.html", now=NOW)
     return rules, report, (folder / "fleet.html").read_text()
 
@@ -95,18 +96,17 @@ def test_trends_tell_debt_and_what_was_spent_and_saved_by_day(sample):
     assert not re.search(r"[$€]\d", text)
 
 
-def test_a_verdict_that_is_old_or_by_another_policy_is_not_healthy(sample, tmp_path):
-    rules, report, _ = sample
-    ledger = FleetLedger.of(rules)
-    later = write_report(rules, tmp_path / "r.html", ledger=ledger, now=NOW + timedelta(days=2))
-    assert later.counts["healthy"] == 0
-    assert later.counts["stale"] == report.counts["healthy"]
-    assert later.counts["overdue"] == report.counts["overdue"]
+def test_a_verdict_that_is_old_or_by_another_policy_is_not_healthy(tmp_path):
+    rules = sample_policy(tmp_path)
+    ledger = write_sample(rules, 12, days=1)
+    later = NOW + timedelta(days=2)
+    report = make_report(rules, ledger, now=NOW)
+    old = write_report(rules, tmp_path / "r.html", now=later)
+    assert (report.counts["healthy"], old.counts["healthy"], old.counts["stale"]) == (3, 0, 3)
+    assert old.counts["overdue"] == report.counts["overdue"]
     assert "last looked at 2.0 days ago" in (tmp_path / "r.html").read_text()
-    patient = {"now": NOW + timedelta(days=2), "stale_after": timedelta(days=3)}
-    assert write_report(rules, tmp_path / "r.html", ledger=ledger, **patient).counts == report.counts
-    stricter = policy(tmp_path, default="{max_small_fragments: 1}")
-    other = write_report(stricter, tmp_path / "r.html", ledger=ledger, now=NOW)
+    assert make_report(rules, ledger, now=later, stale_after=timedelta(days=3)).counts == report.counts
+    other = make_report(policy(tmp_path, default="{max_small_fragments: 1}"), ledger, now=NOW)
     assert (other.counts["healthy"], other.pages[-1].stale) == (0, "judged by an earlier policy")
 
 
