@@ -48,6 +48,23 @@ return [...arguments[0].querySelectorAll('tr')].filter(row => [...row.children].
   return tops.length > 0 && Math.max(...tops) - Math.min(...tops) > 8;
 })).map(row => row.innerText)
 """
+PROJECT = Path(__file__).parents[2]
+_FAULTS = """
+const table = document.querySelector(arguments[0]), found = [];
+const page = document.documentElement, scroller = table.parentElement;
+if (page.scrollWidth > innerWidth) found.push(`the page is ${page.scrollWidth} pixels wide`);
+if (scroller.scrollWidth > scroller.clientWidth) found.push("the table has to be scrolled");
+const rows = [...table.querySelectorAll("tbody tr")].filter(row => row.offsetHeight);
+const height = Math.min(...rows.map(row => row.offsetHeight));
+for (const row of rows) {
+  if (row.offsetHeight > height * 1.3) found.push(`wrapped: ${row.innerText}`);
+  for (const cell of row.cells)
+    if (cell.scrollWidth > cell.clientWidth && !cell.title.startsWith(cell.innerText.split("…")[0]))
+      found.push(`cut: ${cell.innerText}`);
+}
+if (!rows.length) found.push("no row");
+return found;
+"""
 
 
 @contextmanager
@@ -94,6 +111,21 @@ class Page:
         self.browser.set_window_size(width, height)
         inner = self.browser.execute_script("return [innerWidth, innerHeight]")
         self.browser.set_window_size(2 * width - inner[0], 2 * height - inner[1])
+
+    def prefer(self, scheme: str) -> None:
+        """Prefer "light" or "dark" colours."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def faults(self, table: str) -> list[str]:
+        """Return what is wrong with the layout of a table, and of the page around it.
+
+        A cell may be shortened where the whole of it shows on hover.
+
+        Args:
+            table: CSS selector.
+        """
+        return self.browser.execute_script(_FAULTS, table)
 
     def open(self, url: str, *wanted: str) -> str:
         """Open a page and wait for some texts on it; returns all of its text."""
@@ -155,6 +187,12 @@ class Page:
         """Bring what shows exactly this text to the top of the window."""
         element = self.find(f"//*[normalize-space(text())='{text}']")
         self.browser.execute_script("arguments[0].scrollIntoView()", element)
+
+    def picture(self, name: str, first: WebElement | None = None, last: WebElement | None = None) -> None:
+        """Store a picture for the documents, when `LANCE_OPS_PICTURES` names their folder; see `save`."""
+        folder = os.environ.get("LANCE_OPS_PICTURES")
+        if folder:
+            self.save(PROJECT / folder / f"{name}.png", first, last)
 
     def save(self, path: Path, first: WebElement | None = None, last: WebElement | None = None) -> None:
         """Store a picture of the window, or of an element down to the end of another one in it."""

@@ -1,6 +1,5 @@
 """A Dagster instance with a past, served, and a browser to look at it."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,12 +12,11 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from lance_ops.dagster.jobs.operations import COMPACT, DELETE, INDEX
 from lance_ops.maintenance.ingest.operation import append
-from tests.support.browser import Page, chromium
+from tests.support.browser import PROJECT, Page, chromium
 from tests.support.dagster_server import dagster_dev, launch_run, webhook
-from tests.ui import flights_location
+from tests.ui import fleet_location, flights_location
 from tests.ui.flights_location import FOLDER, MONTHS, WEBHOOK, flights, flights_ref
 
-PROJECT = Path(__file__).parents[2]
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -47,13 +45,11 @@ class DagsterUi:
         return self.page.open(f"{self.url}{path}", *wanted)
 
     def picture(self, name: str, first: WebElement | None = None, last: WebElement | None = None) -> None:
-        """Store a picture for the README, when one is asked for; see `Page.save`."""
-        folder = os.environ.get("LANCE_OPS_PICTURES")
-        if folder:
-            self.page.save(PROJECT / folder / f"{name}.png", first, last)
+        """Store a picture for the documents, when one is asked for; see `Page.picture`."""
+        self.page.picture(name, first, last)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUi]:
     """The UI on half a year of flights, with a lost conflict on its way."""
     folder = tmp_path_factory.mktemp("flights")
@@ -89,6 +85,7 @@ def _make_history(folder: Path, home: Path) -> str:
             run(DELETE, "flights", predicate="dep_time IS NULL", dry_run=False)
             run(INDEX, "flights", column="flight")
             compaction = run(COMPACT, "flights")
+            fleet_location.make_report(folder, instance)
     append(flights_ref(folder).uri, flights().slice(0, 2_000))
     return compaction
 

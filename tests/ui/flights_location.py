@@ -31,6 +31,7 @@ from lance_ops.maintenance.ingest.operation import write_dataset
 from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.maintenance.runner import Runner
 from lance_ops.table.dataset import Dataset
+from tests.ui import fleet_location
 
 FOLDER = "FLIGHTS_FOLDER"
 WEBHOOK = "FLIGHTS_WEBHOOK"
@@ -127,7 +128,8 @@ def build(folder: Path, webhook: str | None = None) -> dg.Definitions:
         times=MaintenanceTimes(compact=_LEAP_DAY, index=_LEAP_DAY, cleanup=_LEAP_DAY),
         running=True,
     )
-    return dg.Definitions.merge(lance, dg.Definitions(assets=[delay_per_carrier_and_month], jobs=[job]))
+    own = dg.Definitions(assets=[delay_per_carrier_and_month], jobs=[job])
+    return dg.Definitions.merge(lance, own, fleet_location.build(folder))
 
 
 @dg.definitions

@@ -14,7 +14,7 @@ from lance_ops.dagster.dataset_ref import place_of
 from lance_ops.dagster.factory import build_lance_definitions
 from lance_ops.dagster.fleet.alert_sensor import build_fleet_alert_sensor
 from lance_ops.dagster.fleet.refs import fleet_refs
-from lance_ops.dagster.fleet.report_asset import build_fleet_report
+from lance_ops.dagster.fleet.report_asset import REPORT_JOB, build_fleet_report
 from lance_ops.dagster.fleet.run_job import FLEET_JOB, build_fleet_job
 from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.registry import REGISTRY
@@ -47,6 +47,8 @@ def build_fleet_definitions(
     select: str | None = None,
     exclude: str | None = None,
     cron: str = "*/30 * * * *",
+    report_cron: str = "10 * * * *",
+    stale_after: timedelta = timedelta(hours=3),
     running: bool = False,
     schedules_running: bool = False,
     prefix: str = "",
@@ -70,7 +72,10 @@ def build_fleet_definitions(
             The fleet's run maintains all of them.
         exclude: Which of these are not.
         cron: When the fleet is looked at, and what is due is maintained within the policy's windows.
-        running: Sensors run from the start.
+        report_cron: When the report is refreshed.
+        stale_after: Age from which the report fails its freshness policy, and a dataset that was not looked
+            at for so long is `stale` in it rather than `healthy`.
+        running: Sensors and the schedule of the report run from the start.
         schedules_running: The fleet's schedule, which maintains what is due on its own account, runs from the
             start. Those of single datasets stay stopped: they would do the same work once more.
         prefix: Before the names of jobs, schedules, sensors and resource.
@@ -81,11 +86,44 @@ def build_fleet_definitions(
     """
     read = policy if isinstance(policy, FleetPolicy) else load_policy(policy)
     found = list(datasets) if datasets is not None else list(discover(FleetStores(read)).datasets)
+    named = fleet_refs(read, found, _verdicts(read))
+    # A dataset that is an asset of this code location already is none under a second name.
+    declared = REGISTRY.names_by_place()
+    refs = [ref for ref in named.values() if declared.get(place_of(ref.uri), ref.name) == ref.name]
+    spec_of = (translator or LanceDatasetTranslator()).get_asset_spec
+    if refs:
+        refs = filter_refs(refs, spec_of, select=select, exclude=exclude)
+    kept = {ref.name for ref in refs}
+    pages = {
+        name: ref.key if ref.name in kept else REGISTRY.refs[declared[place_of(ref.uri)]].key
+        for name, ref in named.items()
+        if ref.name in kept or declared.get(place_of(ref.uri), ref.name) != ref.name
+    }
     job = build_fleet_job(read, prefix=prefix)
+    report = build_fleet_report(
+        read,
+        assets=pages,
+        stale_after=stale_after,
+        prefix=prefix,
+    )
+    report_job = dg.define_asset_job(
+        keys.prefixed(prefix, REPORT_JOB),
+        dg.AssetSelection.assets(report.key),
+        description="Look at the datasets of the fleet and refresh its report.",
+    )
     own = dg.Definitions(
-        assets=[build_fleet_report(read, prefix=prefix)],
-        jobs=[job],  # type: ignore[list-item]  # a job by its public type
-        schedules=[_schedule(read, job, cron, prefix, running=schedules_running)],
+        assets=[report],
+        jobs=[job, report_job],  # type: ignore[list-item]  # a job by its public type
+        schedules=[
+            _schedule(read, job, cron, prefix, running=schedules_running),
+            dg.ScheduleDefinition(
+                name=keys.prefixed(prefix, "lance_fleet_report_schedule"),
+                job=report_job,
+                cron_schedule=report_cron,
+                description="Refreshes the report on the fleet; changes no dataset.",
+                default_status=_schedule_status(running=running),
+            ),
+        ],
         sensors=[
             *_sensors(read, notifier, alerts, notifiers, prefix, _status(running=running)),
             build_retry_sensor(
@@ -95,13 +133,6 @@ def build_fleet_definitions(
             ),
         ],
     )
-    named = fleet_refs(read, found, _verdicts(read)).values()
-    # A dataset that is an asset of this code location already is none under a second name.
-    declared = REGISTRY.names_by_place()
-    refs = [ref for ref in named if declared.get(place_of(ref.uri), ref.name) == ref.name]
-    if refs:
-        spec_of = (translator or LanceDatasetTranslator()).get_asset_spec
-        refs = filter_refs(refs, spec_of, select=select, exclude=exclude)
     resource = store or LanceStoreResource()
     if not refs:
         if datasets is None and not named:
@@ -141,7 +172,7 @@ def _sensors(
         [],
         notifier,
         alerts=alerts,
-        fleets={keys.prefixed(prefix, FLEET_JOB): _place(policy)},
+        fleets={keys.prefixed(prefix, name): _place(policy) for name in (FLEET_JOB, REPORT_JOB)},
         name=keys.prefixed(prefix, "lance_fleet_failure_sensor"),
         default_status=status,
     )
@@ -165,6 +196,10 @@ def _status(*, running: bool) -> dg.DefaultSensorStatus:
     return dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
 
 
+def _schedule_status(*, running: bool) -> dg.DefaultScheduleStatus:
+    return dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED
+
+
 def _schedule(
     policy: FleetPolicy, job: NamedJob, cron: str, prefix: str, *, running: bool
 ) -> dg.ScheduleDefinition:
@@ -175,7 +210,7 @@ def _schedule(
         cron_schedule=cron,
         job=job,  # type: ignore[arg-type]  # a job by its public type
         description="Starts a run of the fleet where its policy lets something be maintained.",
-        default_status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,
+        default_status=_schedule_status(running=running),
     )
     def when_due(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         if not maintains_anything(policy):

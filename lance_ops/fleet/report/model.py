@@ -1,4 +1,4 @@
-"""What a report shows, from the ledger: totals, their course over the days, and a page for each dataset."""
+"""Content of a report, from the ledger: totals, their trend by day, and a page for each dataset."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +12,19 @@ from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import VERDICTS, Look, OperationRow, RunRow
 from lance_ops.fleet.policy.model import DatasetPolicy, FleetPolicy
 from lance_ops.fleet.report.tables import HistoryLine, IndexLine
+from lance_ops.maintenance.text import seconds_text
 
 N = TypeVar("N", int, float)
 
+STALE = "stale"
+"""Shown instead of `healthy` where the last look is too old, or was by another policy: nothing to rely on."""
+SHOWN = (*VERDICTS[:-1], STALE, VERDICTS[-1])
+"""Verdicts of a report, the worst first."""
+STALE_AFTER = timedelta(days=1)
+
 _DAYS = 30
 _LAST = 10
-_POINTS = 40
+_POINTS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,19 +32,21 @@ class Page:
     """A dataset of the report.
 
     Attributes:
-        number: Names its page.
+        number: Position in the report, and id of its page.
         look: The newest.
+        stale: Why the look is no answer any more; empty when it is.
         history: Looks, oldest first, thinned.
         operations: The last ones, newest first.
-        forecast: When its thresholds are passed; None where nothing tells.
+        forecast: When its thresholds are passed; None if unknown.
         last: When each operation was last done.
-        versions: What the newest commits did; empty where the report did not look at the dataset.
-        indices: Its indices; so.
-        unread: Why nobody looked; empty when somebody did.
+        versions: The newest commits; empty where the report did not open the dataset.
+        indices: Its indices; empty as well then.
+        unread: Why the dataset could not be opened; empty when it was, or was not tried.
     """
 
     number: int
     look: Look
+    stale: str
     history: tuple[Look, ...]
     operations: tuple[OperationRow, ...]
     forecast: DatasetForecast | None
@@ -46,37 +55,48 @@ class Page:
     indices: tuple[IndexLine, ...] = ()
     unread: str = ""
 
+    @property
+    def verdict(self) -> str:
+        """Verdict of the look; `STALE` where it says that all is well and that cannot be relied on."""
+        return _shown(self.look, self.stale)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All of a report.
+    """Everything that a report shows.
 
     Attributes:
         at: When it was made.
         policy: Of the fleet.
-        counts: Datasets by verdict.
-        pages: Datasets, those that need it most first; those beyond the bound have no page of their own.
+        stale_after: Age from which a look is stale.
+        counts: Datasets by verdict, see `SHOWN`.
+        pages: Datasets, the worst first; those beyond the bound are in the table only.
         bound: Datasets with a page of their own.
         runs: The last ones, newest first.
-        days: Of the courses.
+        days: Of the trends, oldest first.
         due_by_day: Datasets that were due at the end of each day.
+        debt_by_day: Seconds that one full scan of each dataset lost, at the end of each day.
+        spent_by_day: Seconds that operations took.
         moved_by_day: Bytes read and written.
         freed_by_day: Bytes freed.
-        saved_by_day: Scan seconds saved, by the estimates.
-        forecast: What is to come.
-        classes: What the policy comes to for each class that has a dataset.
-        unseen: Rules that failed and folders that could not be looked into, a line each; empty where the
-            report asked no store.
+        saved_by_day: Seconds by which one full scan of each dataset became faster, an estimate.
+        forecast: When thresholds are passed.
+        classes: Settings of each class that has a dataset.
+        unseen: Rules that failed and folders that could not be read, a line each; empty where the
+            report opened no store.
     """
 
     at: datetime
     policy: FleetPolicy
+    stale_after: timedelta
     counts: Mapping[str, int]
     pages: tuple[Page, ...]
     bound: int
     runs: tuple[RunRow, ...]
     days: tuple[date, ...]
     due_by_day: tuple[int, ...]
+    debt_by_day: tuple[float, ...]
+    spent_by_day: tuple[float, ...]
     moved_by_day: tuple[int, ...]
     freed_by_day: tuple[int, ...]
     saved_by_day: tuple[float, ...]
@@ -90,14 +110,22 @@ class Report:
         return [page.look for page in self.pages]
 
 
-def make_report(policy: FleetPolicy, ledger: FleetLedger, *, now: datetime, bound: int = 1000) -> Report:
-    """Read the ledger.
+def make_report(
+    policy: FleetPolicy,
+    ledger: FleetLedger,
+    *,
+    now: datetime,
+    bound: int = 1000,
+    stale_after: timedelta = STALE_AFTER,
+) -> Report:
+    """Make a report from a ledger.
 
     Args:
         policy: Of the fleet.
         ledger: Of the fleet.
         now: Aware.
         bound: Datasets with a page of their own.
+        stale_after: Age from which a look is stale.
 
     Raises:
         LanceOpsError: The ledger cannot be read.
@@ -113,31 +141,40 @@ def make_report(policy: FleetPolicy, ledger: FleetLedger, *, now: datetime, boun
     operations_of: dict[str, list[OperationRow]] = defaultdict(list)
     for row in operations:
         operations_of[row.dataset].append(row)
+    stale = {name: _staleness(look, policy, now, stale_after) for name, look in latest.items()}
+    ordered = sorted(
+        worst(list(latest.values()), len(latest)),
+        key=lambda look: SHOWN.index(_shown(look, stale[look.dataset])),
+    )
     pages = tuple(
         Page(
             number=number,
             look=look,
+            stale=stale[look.dataset],
             history=_thinned(looks_of[look.dataset]) if number < bound else (),
             operations=tuple(reversed(operations_of[look.dataset][-_LAST:])) if number < bound else (),
             forecast=forecasts.get(look.dataset),
             last={row.operation: row.at for row in operations_of[look.dataset] if row.outcome == "done"},
         )
-        for number, look in enumerate(worst(list(latest.values()), len(latest)))
+        for number, look in enumerate(ordered)
     )
     days = tuple((now - timedelta(days=_DAYS - 1 - offset)).date() for offset in range(_DAYS))
-    counts = Counter(look.verdict for look in latest.values())
+    counts = Counter(page.verdict for page in pages)
     classes: dict[str, DatasetPolicy] = {}
     for look in latest.values():
         classes.setdefault(look.class_name, policy.of_dataset(look.dataset))
     return Report(
         at=now,
         policy=policy,
-        counts={verdict: counts.get(verdict, 0) for verdict in VERDICTS},
+        stale_after=stale_after,
+        counts={verdict: counts[verdict] for verdict in SHOWN},
         pages=pages,
         bound=bound,
         runs=tuple(reversed(ledger.runs(since=since)[-_LAST:])),
         days=days,
-        due_by_day=_due_by_day(history, days),
+        due_by_day=_state_by_day(history, days, lambda look: int(look.is_due)),
+        debt_by_day=_state_by_day(history, days, lambda look: look.debt_seconds),
+        spent_by_day=_by_day(operations, days, lambda row: row.seconds),
         moved_by_day=_by_day(operations, days, lambda row: row.bytes_read + row.bytes_written),
         freed_by_day=_by_day(operations, days, lambda row: row.bytes_freed),
         saved_by_day=_by_day(operations, days, lambda row: row.scan_seconds_saved),
@@ -149,24 +186,39 @@ def make_report(policy: FleetPolicy, ledger: FleetLedger, *, now: datetime, boun
 def _by_day(
     operations: Sequence[OperationRow], days: Sequence[date], measure: Callable[[OperationRow], N]
 ) -> tuple[N | int, ...]:
-    sums: dict[date, N] = {}
+    values: dict[date, list[N]] = defaultdict(list)
     for row in operations:
-        day = row.at.date()
-        sums[day] = sums[day] + measure(row) if day in sums else measure(row)
-    return tuple(sums.get(day, 0) for day in days)
+        values[row.at.date()].append(measure(row))
+    return tuple(sum(values[day]) for day in days)
 
 
-def _due_by_day(history: Sequence[Look], days: Sequence[date]) -> tuple[int, ...]:
-    """At the end of each day, by the newest look until then."""
-    state: dict[str, bool] = {}
-    waiting = list(history)
-    position, counts = 0, []
+def _state_by_day(
+    history: Sequence[Look], days: Sequence[date], measure: Callable[[Look], N]
+) -> tuple[N | int, ...]:
+    """Sum a measure over the newest look at each dataset until the end of each day."""
+    state: dict[str, N] = {}
+    waiting = iter(history)
+    following = next(waiting, None)
+    sums: list[N | int] = []
     for day in days:
-        while position < len(waiting) and waiting[position].at.date() <= day:
-            state[waiting[position].dataset] = waiting[position].is_due
-            position += 1
-        counts.append(sum(state.values()))
-    return tuple(counts)
+        while following is not None and following.at.date() <= day:
+            state[following.dataset] = measure(following)
+            following = next(waiting, None)
+        sums.append(sum(state.values()))
+    return tuple(sums)
+
+
+def _shown(look: Look, stale: str) -> str:
+    return STALE if stale and look.verdict == VERDICTS[-1] else look.verdict
+
+
+def _staleness(look: Look, policy: FleetPolicy, now: datetime, stale_after: timedelta) -> str:
+    """Return why a look may not be the present state; empty when it is recent and by this policy."""
+    if now - look.at > stale_after:
+        return f"last looked at {seconds_text((now - look.at).total_seconds())} ago"
+    if look.rules is not None and look.rules != policy.of_dataset(look.dataset).fingerprint():
+        return "judged by an earlier policy"
+    return ""
 
 
 def _thinned(looks: Sequence[Look]) -> tuple[Look, ...]:

@@ -6,8 +6,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.fleet.ledger.ledger import FleetLedger
-from lance_ops.fleet.report.details import with_details
-from lance_ops.fleet.report.operation import write_report
+from lance_ops.fleet.report.operation import with_details, write_report
 from lance_ops.fleet.report.tables import history_lines, index_lines
 from lance_ops.fleet.run.operation import run_fleet
 from lance_ops.fleet.stores.opened import FleetStores
@@ -67,4 +66,4 @@ def test_what_cannot_be_read_says_why_and_keeps_nothing_else_back(tmp_path):
     assert pages["a.lance"].versions
     assert "Not read:" in (tmp_path / "r.html").read_text()
     late = with_details(report, FleetStores(rules), 5, seconds=0.0)
-    assert {page.unread for page in late.pages} == {"the time for it was up"}
+    assert {page.unread for page in late.pages} == {"the time limit was reached"}
