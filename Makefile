@@ -41,7 +41,7 @@ test: env-dev ## Run all tests (PYTEST_ARGS=... for some of them)
 	@$(PY) -m pytest -q $(PYTEST_PROCESSES) $(PYTEST_ARGS)
 
 ui-shots: env-dev ## Take the pictures of docs/images in a browser, while the tests of the pages run
-	@LANCE_OPS_PICTURES=docs/images $(PY) -m pytest -q -n 0 tests/ui $(PYTEST_ARGS)
+	@LANCE_OPS_PICTURES=docs/images $(PY) -m pytest -q -n 0 --basetemp=/tmp/lake tests/ui $(PYTEST_ARGS)
 
 check: env-dev ## Style, types, floors and the unit tests: an answer within a minute
 	@$(PY) -m ruff check .
