@@ -50,6 +50,7 @@ class DagsterUi:
         """Store a picture for the README, when one is asked for; see `Page.save`."""
         folder = os.environ.get("LANCE_OPS_PICTURES")
         if folder:
+            self.page.settle()
             self.page.save(PROJECT / folder / f"{name}.png", first, last)
 
 
