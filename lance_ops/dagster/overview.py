@@ -35,6 +35,7 @@ _IN_A_DIALOG = 1000
 _WRITER_WIDTH = 28
 _MOST_EXACT = 10_000_000
 _DAY = 86400.0
+_MINUTE = 60.0
 _YEAR = 365.0
 
 
@@ -120,7 +121,10 @@ def _coming(entries: Sequence[HistoryEntry], policy: MaintenancePolicy, health: 
     expected = () if rate is None else foresee(health, policy, rate)
     found = [(item.days, item.operation) for item in expected if item.days]
     days, operation = min(found, default=(_YEAR, ""))
-    return f"{operation} in {seconds_text(days * _DAY)}" if days < _YEAR else ""
+    if days >= _YEAR:
+        return ""
+    seconds = days * _DAY
+    return f"{operation} in {seconds_text(seconds)}" if seconds >= _MINUTE else f"{operation} within a minute"
 
 
 def state_rows(health: DatasetHealth, policy: MaintenancePolicy) -> list[tuple[str, str, str]]:

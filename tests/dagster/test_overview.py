@@ -71,7 +71,7 @@ def test_the_newest_version_says_what_is_due_and_what_was_done(tmp_path):
     lo.append(uri, rows(90, 91), properties={"dagster.run_id": "r-1", "dagster.job": "load"})
     after = event(uri, min_index_coverage=0.5)
     assert after["lance/verdict"].value == "healthy: all measures are within the limits"
-    assert re.fullmatch(r"(compact|index|cleanup) in .*", after["lance/next_maintenance"].value)
+    assert re.fullmatch(r"(compact|index|cleanup) (in|within) .*", after["lance/next_maintenance"].value)
     assert "compaction on " in after["lance/last_maintenance"].value
     newest = rows_of(after, "lance/history")[0]
     assert newest["by"] == "Dagster,\N{NO-BREAK SPACE}load"

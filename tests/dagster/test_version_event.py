@@ -59,7 +59,7 @@ def test_numbers_have_their_limits_beside_them(dataset):
     metadata = version_materialization(ref, dataset).metadata
     assert (metadata["lance/small_fragments"].value, metadata["lance/small_limit"].value) == (2, 7)
     assert (metadata["lance/deleted_ratio"].value, metadata["lance/deleted_limit"].value) == (0.1, 0.1)
-    assert (metadata["lance/live_versions"].value, metadata["lance/version_limit"].value) == (3, 100)
+    assert (metadata["lance/live_versions"].value, metadata["lance/live_limit"].value) == (3, 100)
     assert not {"lance/index_coverage", "lance/index_limit"} & set(metadata)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ _FLAGS = (
     "--force-device-scale-factor=1",
 )
 _PATIENCE_SECONDS = 180.0
+_LOADED = "return performance.getEntriesByType('resource').length"
 _CUT = """
 return [...document.querySelectorAll('td, th')].filter(cell => {
   const right = cell.getBoundingClientRect().right;
@@ -183,6 +185,15 @@ class Page:
         """Return the texts of rows of a table that are not one line each."""
         return self.browser.execute_script(_WRAPPED, table)
 
+    def settle(self) -> None:
+        """Wait until the page loads nothing more, icons and fonts included; at most ten seconds."""
+        loaded = -1
+        for _ in range(20):
+            before, loaded = loaded, self.browser.execute_script(_LOADED)
+            if before == loaded:
+                return
+            time.sleep(0.5)
+
     def scroll_to(self, text: str) -> None:
         """Bring what shows exactly this text to the top of the window."""
         element = self.find(f"//*[normalize-space(text())='{text}']")
@@ -192,6 +203,7 @@ class Page:
         """Store a picture for the documents, when `LANCE_OPS_PICTURES` names their folder; see `save`."""
         folder = os.environ.get("LANCE_OPS_PICTURES")
         if folder:
+            self.settle()
             self.save(PROJECT / folder / f"{name}.png", first, last)
 
     def save(self, path: Path, first: WebElement | None = None, last: WebElement | None = None) -> None:

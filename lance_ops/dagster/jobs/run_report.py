@@ -37,6 +37,9 @@ SECONDS_BETWEEN_OBSERVATIONS = 30.0
 """How often a dataset is observed while an operation is at work on it."""
 
 _MOST_LINES = 200
+_OF_VERSION = frozenset(
+    {keys.SUMMARY, "lance/seconds", keys.CONFLICTS, keys.CONFLICTS_MET, keys.REBASED_OVER}
+)
 _LEFT_OUT = frozenset({"operation", "uri", "version", "read_version", "conflicts"})
 
 
@@ -205,7 +208,7 @@ def _publish(
         opened,
         plan_publication(own, after),
         storage_options=store.options_of(ref),
-        extra={result.version: result_metadata(result)} if result.changed else None,
+        extra={result.version: _of_version(result)} if result.changed else None,
     )
     newest = None
     for newest in events:
@@ -245,6 +248,11 @@ def result_metadata(result: OperationResult) -> Metadata:
         if lines:
             values[key] = dg.MetadataValue.md("\n".join(f"- {plain(line)}" for line in lines))
     return as_metadata(values)
+
+
+def _of_version(result: OperationResult) -> Metadata:
+    """Return what the event of a version says of a result; the page of the run has the rest."""
+    return {name: value for name, value in result_metadata(result).items() if name in _OF_VERSION}
 
 
 def change_metadata(ref: LanceDatasetRef, store: LanceStoreResource, result: OperationResult) -> Metadata:

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.dagster import LanceDatasetRef, build_asset_checks, evaluate_checks
-from lance_ops.dagster.checks.catalog import CHECKS, own_name
+from lance_ops.dagster.checks.catalog import own_name
 from lance_ops.dagster.checks.definitions import build_check_specs
-from lance_ops.dagster.checks.records import check_key
 from lance_ops.maintenance.delete.operation import delete
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.index.operation import create_index, optimize_indices
@@ -157,7 +156,8 @@ def test_a_check_that_breaks_has_failed(monkeypatch, ref):
 def run_checks(ref, instance, names=None):
     spec = dg.AssetSpec(ref.key)
     checks = build_asset_checks([ref])
-    keys = [check_key(ref, name) for name in names or CHECKS]
+    specs = build_check_specs(ref)
+    keys = [spec.key for spec in specs if names is None or own_name(spec.name) in names]
     job = dg.Definitions(
         assets=[spec],
         asset_checks=checks,
@@ -192,7 +192,7 @@ def test_every_selected_check_reports_when_the_manifest_is_damaged(ref, instance
 
 
 def test_blocking_checks_are_those_that_find_damage(ref):
-    assert {spec.name for spec in build_check_specs(ref) if spec.blocking} == {
+    assert {own_name(spec.name) for spec in build_check_specs(ref) if spec.blocking} == {
         "manifest_readable",
         "files_present",
         "deletion_vectors_valid",
