@@ -85,7 +85,7 @@ def test_the_version_is_that_of_the_package():
 
 
 def test_help_answers_without_loading_arrow_spark_or_dagster():
-    heavy = ("pyarrow", "numpy", "pyspark", "dagster", "sqlglot")
+    heavy = ("pyarrow", "numpy", "pyspark", "dagster", "pydantic", "sqlglot")
     code = f"import sys, lance_ops.cli; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

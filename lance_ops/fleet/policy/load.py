@@ -1,14 +1,29 @@
-"""Policy file: from YAML to `FleetPolicy`; every problem is told, with its line."""
+"""Policy file: from YAML to `FleetPolicy`; every problem is listed with its line.
+
+pydantic validates the tables of the file, which have the fields of the dataclasses that they become. What
+concerns several of them, such as names of stores, `FleetPolicy` checks.
+"""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from datetime import date, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, cast, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+)
 
 from lance_ops.alerts.rule import AlertRule
-from lance_ops.errors import InvalidArgumentError, LanceOpsError, NotFoundError, PolicyError, PolicyProblem
+from lance_ops.errors import LanceOpsError, NotFoundError, PolicyError, PolicyProblem
 from lance_ops.fleet.policy.document import Document, read_document
 from lance_ops.fleet.policy.model import (
     Assignment,
@@ -18,37 +33,14 @@ from lance_ops.fleet.policy.model import (
     PolicyClass,
     StoreSpec,
 )
-from lance_ops.fleet.policy.quantities import (
-    parse_bytes,
-    parse_count,
-    parse_duration,
-    parse_positive,
-    parse_several,
-    parse_text,
-)
 from lance_ops.fleet.policy.secrets import Options
-from lance_ops.fleet.policy.settings import MODES, SETTINGS
+from lance_ops.fleet.policy.settings import SETTINGS, Bytes, Count, Duration, Mode, Text
 from lance_ops.fleet.policy.windows import Blackout, Window
 from lance_ops.storage.paths import is_address, parse_location, refuse_secrets
 from lance_ops.storage.variables import expand
 
-T = TypeVar("T")
-
-VERSION = 1
-_TOP = (
-    "version",
-    "mode",
-    "ledger",
-    "stores",
-    "discover",
-    "classes",
-    "assign",
-    "windows",
-    "blackouts",
-    "budget",
-    "alerts",
-)
-_KINDS = ("folder", "lancedb", "namespace", "glob")
+_SECRET = frozenset({"alerts", "options", "root"})
+"""Keys whose values no message repeats."""
 
 
 def load_policy(path: str | Path) -> FleetPolicy:
@@ -58,7 +50,7 @@ def load_policy(path: str | Path) -> FleetPolicy:
         path: The file. Paths of stores in it that are relative start at its folder.
 
     Raises:
-        PolicyError: It says what makes no sense; lists every problem with its line.
+        PolicyError: It is invalid; lists every problem with its line.
         NotFoundError: There is no such file.
     """
     file = Path(path)
@@ -82,253 +74,297 @@ def parse_policy(text: str, *, source: str = "", base: Path | None = None) -> Fl
         base: Folder at which relative paths start; that of the process when None.
 
     Raises:
-        PolicyError: It says what makes no sense; lists every problem with its line.
+        PolicyError: It is invalid; lists every problem with its line.
     """
     document = read_document(text, source)
-    return _Loader(document, source, base, list(document.problems)).load()
-
-
-@dataclass(slots=True)
-class _Loader:
-    document: Document
-    source: str
-    base: Path | None
-    problems: list[PolicyProblem] = field(default_factory=list)
-
-    def load(self) -> FleetPolicy:
-        top = self._keys(self.document.value, "", _TOP)
-        version = top.get("version")
-        if version != VERSION:
-            self._say("version", f"version {VERSION} is expected, not {version!r}")
-        if top.get("mode", "observe") not in MODES:
-            self._say("mode", f"{top['mode']!r} is no mode; choose observe, propose or auto")
-        classes = tuple(self._class(name, value) for name, value in self._mapping(top, "classes").items())
-        stores = tuple(self._store(name, value) for name, value in self._mapping(top, "stores").items())
-        budget, budgets = self._budgets(top.get("budget"))
-        keep, ledger = self._ledger(top.get("ledger"))
-        values: dict[str, Any] = {
-            "stores": stores,
-            "discover": tuple(self._each(top, "discover", self._discover)),
-            "classes": classes,
-            "assign": tuple(self._each(top, "assign", self._assignment)),
-            "mode": top.get("mode", "observe"),
-            "windows": tuple(self._each(top, "windows", self._window)),
-            "blackouts": tuple(self._each(top, "blackouts", self._blackout)),
-            "budget": budget,
-            "budgets": budgets,
-            "alerts": tuple(self._each(top, "alerts", self._alert)),
-            **ledger,
-        }
-        if keep is not None:
-            values["keep"] = keep
+    value, problems = document.value, list(document.problems)
+    if isinstance(value, dict) and "version" not in value:
+        problems.append(PolicyProblem(1, "version", "must be 1, got nothing"))
+    # Values that the rest is validated without, so that all problems are listed at once.
+    removed = [problem.where for problem in problems]
+    policy = None
+    while policy is None:
         try:
-            policy = FleetPolicy(**values, source=self.source, lines=self.document.lines)
+            policy = _policy(_FILE.model_validate(value, context=base), source, document.lines)
+        except ValidationError as error:
+            items = error.errors()
+            found = [_problem(document, item["loc"], _message(item)) for item in items]
+            problems += _independent(found, removed)
+            removed += [_path(item["loc"]) for item in items if item["type"] != "extra_forbidden"]
+            if not sum(_remove(value, item["loc"]) for item in items):
+                break
         except PolicyError as error:
-            self.problems += error.problems
-        if self.problems:
-            raise PolicyError(self.problems, path=self.source or None)
-        return policy
-
-    # Parts
-
-    def _store(self, name: str, value: object) -> StoreSpec:
-        path = f"stores.{name}"
-        found = self._keys({"root": value} if isinstance(value, str) else value, path, ("root", "options"))
-        root = self._parsed(found, path, "root", parse_text, None)
-        if root is None:
-            if "root" not in found:
-                self._say(path, "a store needs a root")
-            root = "missing"
-        options = self._keys(found.get("options") or {}, f"{path}.options", None)
-        texts = {key: _option_text(item) for key, item in options.items()}
-        return StoreSpec(name, self._root(root, f"{path}.root"), Options(texts))
-
-    def _root(self, text: str, path: str) -> str:
-        try:
-            text = expand(text)
-        except InvalidArgumentError as error:
-            self._say(path, error.message)
-            return text
-        if self.base is not None and not is_address(text) and not text.startswith("~"):
-            text = str(self.base / text)
-        try:
-            refuse_secrets(text)
-            parse_location(text)
-        except LanceOpsError as error:
-            self._say(path, error.message)
-        return text
-
-    def _discover(self, value: object, path: str) -> DiscoverRule:
-        found = self._keys(value, path, ("store", "kind", "path", "glob", "exclude", "depth"))
-        kind = found.get("kind", "glob" if "glob" in found else "folder")
-        if kind not in _KINDS:
-            self._say(f"{path}.kind", f"{kind!r} is no kind; choose {', '.join(_KINDS)}")
-            kind = "folder"
-        return DiscoverRule(
-            store=self._parsed(found, path, "store", parse_text, "") or "",
-            kind=kind,
-            path=str(found.get("path", "")).strip("/"),
-            glob=self._parsed(found, path, "glob", parse_text, "*.lance") or "*.lance",
-            exclude=self._texts(found, path, "exclude"),
-            depth=self._parsed(found, path, "depth", parse_count, 6) or 6,
-        )
-
-    def _class(self, name: str, value: object) -> PolicyClass:
-        path = f"classes.{name}"
-        found = self._keys(value or {}, path, (*SETTINGS, "extends", "windows", "blackouts"))
-        settings: dict[str, object] = {}
-        for key in found.keys() & SETTINGS.keys():
-            parsed = self._parsed(found, path, key, SETTINGS[key].parse, _WRONG)
-            if parsed is not _WRONG:
-                settings[key] = parsed
-        return PolicyClass(
-            name,
-            settings,
-            extends=found.get("extends"),
-            windows=tuple(self._each(found, "windows", self._window, path)) if "windows" in found else None,
-            blackouts=tuple(self._each(found, "blackouts", self._blackout, path)),
-        )
-
-    def _assignment(self, value: object, path: str) -> Assignment:
-        found = self._keys(value, path, ("match", "class", "owner", "tags"))
-        return Assignment(
-            match=self._parsed(found, path, "match", parse_text, "*") or "*",
-            class_name=str(found.get("class", "default")),
-            owner=found.get("owner"),
-            tags=self._texts(found, path, "tags"),
-        )
-
-    def _window(self, value: object, path: str) -> Window:
-        found = self._keys(value, path, ("days", "hours", "timezone"))
-        texts = {key: str(item) for key, item in found.items()}
-        try:
-            return Window(**texts)
-        except (InvalidArgumentError, TypeError) as error:
-            self._say(path, getattr(error, "message", str(error)))
-            return Window()
-
-    def _blackout(self, value: object, path: str) -> Blackout | Window:
-        if not isinstance(value, Mapping) or "from" not in value:
-            return self._window(value, path)
-        found = self._keys(value, path, ("from", "to", "timezone"))
-        days = [found["from"], found.get("to", found["from"])]
-        if not all(isinstance(day, date) and not isinstance(day, datetime) for day in days):
-            self._say(path, "a blackout goes from one day to another, such as 2026-12-24")
-            return Window()
-        try:
-            return Blackout(days[0], days[1], str(found.get("timezone", "UTC")))
-        except InvalidArgumentError as error:
-            self._say(path, error.message)
-            return Window()
-
-    def _budgets(self, value: object) -> tuple[Budget, dict[str, Budget]]:
-        if value is None:
-            return Budget(), {}
-        found = self._keys(value, "budget", ("bytes_per_hour", "runs", "requests_per_second", "per_store"))
-        stores = self._keys(found.get("per_store") or {}, "budget.per_store", None)
-        return self._budget(found, "budget"), {
-            name: self._budget(
-                self._keys(
-                    item, f"budget.per_store.{name}", ("bytes_per_hour", "runs", "requests_per_second")
-                ),
-                f"budget.per_store.{name}",
-            )
-            for name, item in stores.items()
-        }
-
-    def _budget(self, found: Mapping[str, Any], path: str) -> Budget:
-        return Budget(
-            bytes_per_hour=self._parsed(found, path, "bytes_per_hour", parse_bytes, None),
-            runs=self._parsed(found, path, "runs", parse_several, None),
-            requests_per_second=self._parsed(found, path, "requests_per_second", parse_positive, None),
-        )
-
-    def _ledger(self, value: object) -> tuple[Any, dict[str, Any]]:
-        if value is None:
-            return None, {}
-        if isinstance(value, str):
-            value = {"path": value}
-        found = self._keys(value, "ledger", ("path", "options", "keep"))
-        options = self._keys(found.get("options") or {}, "ledger.options", None)
-        values: dict[str, Any] = {
-            "ledger_options": Options({key: _option_text(item) for key, item in options.items()})
-        }
-        if "path" in found:
-            values["ledger"] = self._root(str(found["path"]), "ledger.path")
-        return self._parsed(found, "ledger", "keep", parse_duration, None), values
-
-    def _alert(self, value: object, path: str) -> AlertRule:
-        found = self._keys(value, path, tuple(item.name for item in fields(AlertRule)))
-        values: dict[str, Any] = {
-            name: self._parsed(found, path, name, parse_text, None)
-            for name in ("url", "key", "sender", "link", "runbook")
-        }
-        values |= {name: self._texts(found, path, name) for name in ("kinds", "owners", "recipients")}
-        rule = AlertRule(
-            to=self._parsed(found, path, "to", parse_text, "log") or "log",
-            digest=self._parsed(found, path, "digest", parse_duration, None),
-            severity=self._parsed(found, path, "severity", parse_text, None) or "warning",
-            **values,
-        )
-        quiet = self._parsed(found, path, "quiet", parse_duration, None)
-        return rule if quiet is None else replace(rule, quiet=quiet)
-
-    # Values
-
-    def _say(self, path: str, message: str) -> None:
-        lines = self.document.lines
-        place = path
-        while place and place not in lines:
-            place = place.rpartition(".")[0]
-        self.problems.append(PolicyProblem(lines.get(place), path, message))
-
-    def _keys(self, value: object, path: str, known: tuple[str, ...] | None) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            self._say(path, f"a table of names and values is expected, not {value!r}")
-            return {}
-        for key in value:
-            if known is not None and key not in known:
-                close = difflib.get_close_matches(str(key), known, 1)
-                hint = f"; is {close[0]} meant?" if close else f"; there is {', '.join(known)}"
-                self._say(f"{path}.{key}" if path else str(key), f"there is no {key!r} here{hint}")
-        return {str(key): item for key, item in value.items() if known is None or key in known}
-
-    def _mapping(self, found: Mapping[str, Any], key: str) -> dict[str, Any]:
-        return self._keys(found.get(key) or {}, key, None)
-
-    def _each(
-        self, found: Mapping[str, Any], key: str, parse: Callable[[object, str], T], above: str = ""
-    ) -> Iterator[T]:
-        path = f"{above}.{key}" if above else key
-        items = found.get(key) or []
-        if not isinstance(items, list):
-            self._say(path, f"a list is expected, not {items!r}")
-            return
-        for i, item in enumerate(items):
-            yield parse(item, f"{path}[{i}]")
-
-    def _texts(self, found: Mapping[str, Any], path: str, key: str) -> tuple[str, ...]:
-        items = found.get(key) or []
-        items = [items] if isinstance(items, str) else items
-        if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-            self._say(f"{path}.{key}", f"a list of texts is expected, not {items!r}")
-            return ()
-        return tuple(items)
-
-    def _parsed(
-        self, found: Mapping[str, Any], path: str, key: str, parse: Callable[[Any], Any], default: Any
-    ) -> Any:
-        if key not in found:
-            return default
-        try:
-            return parse(found[key])
-        except ValueError as error:
-            self._say(f"{path}.{key}", str(error))
-            return default
+            problems += _independent(error.problems, removed)
+            break
+    if problems or policy is None:
+        raise PolicyError(problems, path=source or None)
+    return policy
 
 
-_WRONG = object()
+# The schema of the file
+
+
+def _or_empty(value: object) -> object:
+    return value or {}
+
+
+def _unless_null(value: object) -> object:
+    return {} if value is None else value
+
+
+def _listed(value: object) -> object:
+    return [value] if value and isinstance(value, str) else value or []
+
+
+def _under(key: str) -> BeforeValidator:
+    """Take a string for the table that has it under a key."""
+    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else _unless_null(value))
 
 
 def _option_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _root(text: str, info: ValidationInfo) -> str:
+    """Expand variables, and refuse what is no location or holds secrets.
+
+    Raises:
+        ValueError: It does.
+    """
+    text, base = expand(text), info.context
+    if base is not None and not is_address(text) and not text.startswith("~"):
+        text = str(base / text)
+    try:
+        refuse_secrets(text)
+        parse_location(text)
+    except LanceOpsError as error:
+        raise ValueError(error.message) from error
+    return text
+
+
+_Loose = Annotated[str, Field(strict=False, coerce_numbers_to_str=True)]
+_Options = Annotated[dict[str, Annotated[str, BeforeValidator(_option_text)]], BeforeValidator(_or_empty)]
+_Root = Annotated[Text, AfterValidator(_root)]
+_Texts = Annotated[list[str], BeforeValidator(_listed)]
+_TYPES: Mapping[Any, Any] = {
+    str: Text,
+    str | None: Text,
+    tuple[str, ...]: _Texts,
+    timedelta: Duration,
+    timedelta | None: Duration,
+}
+"""What the file has for a field of a dataclass; a value that is given is never `null`."""
+
+
+class _Part(BaseModel):
+    """A table of the file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    def given(self, *but: str) -> dict[str, Any]:
+        """Values of the keys that the file has, lists as tuples."""
+        found = {name: getattr(self, name) for name in self.model_fields_set.difference(but)}
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+
+
+def _model(kind: Any, **types: Any) -> Any:
+    """The table that has the fields of a dataclass as keys, of `types` where the file has others."""
+    known = {
+        item.name: (types.get(item.name, _TYPES.get(item.type, item.type)), None) for item in fields(kind)
+    }
+    return create_model(kind.__name__, __base__=_Part, **cast("Any", known))
+
+
+def _table(kind: Any, least: Mapping[str, object] | None = None, **types: Any) -> Any:
+    """The same as the dataclass, with `least` for what it needs and the file lacks."""
+    build = AfterValidator(lambda part: kind(**{**(least or {}), **part.given()}))
+    return Annotated[_model(kind, **types), build]
+
+
+def _list(item: Any) -> Any:
+    return Annotated[list[item], BeforeValidator(_listed)]
+
+
+def _named(item: Any) -> Any:
+    return Annotated[dict[str, item], BeforeValidator(_or_empty)]
+
+
+def _discover(value: object) -> object:
+    return {"kind": "glob"} | value if isinstance(value, dict) and "glob" in value else value
+
+
+class _Blackout(_Part):
+    days: _Loose = "all"
+    hours: _Loose = "0-24"
+    timezone: _Loose = "UTC"
+    first: date = Field(default=date.min, alias="from")
+    last: date = Field(default=date.min, alias="to")
+
+    def span(self) -> Window | Blackout:
+        """Raises ValueError for days and hours beside a first and last day."""
+        given = self.model_fields_set
+        if not given & {"first", "last"}:
+            return Window(self.days, self.hours, self.timezone)
+        if "first" not in given or given & {"days", "hours"}:
+            raise ValueError("a blackout has from and to, or days and hours")
+        return Blackout(self.first, self.last if "last" in given else self.first, self.timezone)
+
+
+_WINDOWS = _list(_table(Window, days=_Loose, hours=_Loose, timezone=_Loose))
+_BLACKOUTS = _list(Annotated[_Blackout, AfterValidator(_Blackout.span)])
+_LIMITS: Any = {
+    "bytes_per_hour": Bytes,
+    "runs": Annotated[int, Field(ge=1)],
+    "requests_per_second": Annotated[float, Field(gt=0, le=1e18)],
+}
+_CLASS: Any = create_model(
+    "Class",
+    __base__=_Part,
+    extends=(Text | None, None),
+    windows=(_WINDOWS, []),
+    blackouts=(_BLACKOUTS, []),
+    **cast("Any", {name: (item.type, item.default) for name, item in SETTINGS.items()}),
+)
+_STORE: Any = create_model("Store", __base__=_Part, root=(_Root, ""), options=(_Options, {}))
+_LEDGER: Any = create_model(
+    "Ledger", __base__=_Part, path=(_Root | None, None), options=(_Options, {}), keep=(Duration, None)
+)
+_LEDGER_OR_PATH: Any = Annotated[_LEDGER, _under("path")]
+_BUDGET: Any = create_model(
+    "Budget", __base__=_model(Budget, **_LIMITS), per_store=(_named(_table(Budget, **_LIMITS)), {})
+)
+_ASSIGNMENT = _table(
+    Assignment,
+    {"match": "*"},
+    class_name=Annotated[_Loose, Field(alias="class")],
+    owner=_Loose | None,
+)
+_DISCOVER: Any = Annotated[
+    _table(
+        DiscoverRule,
+        {"store": ""},
+        path=Annotated[_Loose, AfterValidator(lambda path: path.strip("/"))],
+        depth=Annotated[Count, AfterValidator(lambda depth: depth or 6)],
+    ),
+    BeforeValidator(_discover),
+]
+_FILE: Any = create_model(
+    "File",
+    __base__=_Part,
+    version=(Literal[1], 1),
+    mode=(Mode, "observe"),
+    ledger=(_LEDGER_OR_PATH, _LEDGER()),
+    stores=(_named(Annotated[_STORE, _under("root")]), {}),
+    discover=(_list(_DISCOVER), []),
+    classes=(_named(Annotated[_CLASS, BeforeValidator(_or_empty)]), {}),
+    assign=(_list(_ASSIGNMENT), []),
+    windows=(_WINDOWS, []),
+    blackouts=(_BLACKOUTS, []),
+    budget=(Annotated[_BUDGET, BeforeValidator(_unless_null)], _BUDGET()),
+    alerts=(_list(_table(AlertRule, {"to": "log"})), []),
+)
+
+
+def _policy(file: Any, source: str, lines: Mapping[str, int]) -> FleetPolicy:
+    given = file.given("version", "ledger", "stores", "classes", "budget")
+    return FleetPolicy(
+        stores=tuple(StoreSpec(name, item.root, Options(item.options)) for name, item in file.stores.items()),
+        classes=tuple(_class(name, item) for name, item in file.classes.items()),
+        budget=Budget(**file.budget.given("per_store")),
+        budgets=file.budget.per_store,
+        ledger=file.ledger.path,
+        ledger_options=Options(file.ledger.options),
+        source=source,
+        lines=lines,
+        **({} if file.ledger.keep is None else {"keep": file.ledger.keep}),
+        **given,
+    )
+
+
+def _class(name: str, part: Any) -> PolicyClass:
+    given = part.given()
+    others = {key: given.pop(key) for key in ("extends", "windows", "blackouts") if key in given}
+    return PolicyClass(name, given, **others)
+
+
+# Problems
+
+_MEANINGS = {
+    "bool_type": "must be on or off",
+    "date_type": "must be a day, such as 2026-12-24",
+    "dict_type": "must be a table of names and values",
+    "int_type": "must be a whole number",
+    "list_type": "must be a list",
+    "model_type": "must be a table of names and values",
+    "string_too_short": "must not be empty",
+    "string_type": "must be a string",
+}
+
+
+def _message(item: Any) -> str:
+    """What is wrong with a value, the value, and what to write."""
+    loc, kind, value = item["loc"], item["type"], item["input"]
+    if kind == "extra_forbidden":
+        known = _keys_at(loc[:-1])
+        close = difflib.get_close_matches(str(loc[-1]), known, 1)
+        return f"unknown key {loc[-1]!r}; " + (
+            f"is {close[0]} meant?" if close else f"use {', '.join(known)}"
+        )
+    if kind == "value_error":
+        error = item["ctx"]["error"]
+        return error.message if isinstance(error, LanceOpsError) else str(error)
+    message = _MEANINGS.get(kind) or item["msg"].replace("Input should", "must")
+    return message if _SECRET.intersection(loc) else f"{message}, got {value!r}"
+
+
+def _keys_at(loc: tuple[int | str, ...]) -> list[str]:
+    """Keys that the table at a place of the file may have."""
+    part: Any = _FILE
+    for step in loc:
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            part = part.model_fields[str(step)].annotation
+        else:
+            # Of a list its items, of a table its values.
+            part = get_args(part)[-1]
+            part = getattr(part, "__origin__", part)
+    return [item.alias or name for name, item in part.model_fields.items()]
+
+
+def _problem(document: Document, loc: tuple[int | str, ...], message: str) -> PolicyProblem:
+    """A problem with the line of its value, or of what it would stand in."""
+    paths = [_path(loc[:count]) for count in range(len(loc), -1, -1)]
+    line = next((document.lines[path] for path in paths if path in document.lines), None)
+    return PolicyProblem(line, paths[0], message)
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc).removeprefix(".")
+
+
+def _independent(found: Sequence[PolicyProblem], removed: Sequence[str]) -> list[PolicyProblem]:
+    """The problems that do not follow from the removal of values at the same place or in it."""
+    return [
+        item
+        for item in found
+        if not any(f"{path}.".startswith((f"{item.where}.", f"{item.where}[")) for path in removed)
+    ]
+
+
+def _remove(value: Any, loc: tuple[int | str, ...]) -> bool:
+    """Remove the innermost key on the way to a value; False when there is none."""
+    tables: list[tuple[dict[Any, Any], int | str]] = []
+    for step in loc:
+        if isinstance(value, dict) and step in value:
+            tables.append((value, step))
+        elif not isinstance(value, list) or not isinstance(step, int):
+            break
+        value = value[step]
+    if not tables:
+        return False
+    table, step = tables[-1]
+    if len(tables) == 2 and loc[0] in ("stores", "classes") and table[step]:
+        # Others may name it.
+        table[step] = {}
+    else:
+        del table[step]
+    return True

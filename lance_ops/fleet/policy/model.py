@@ -322,6 +322,9 @@ def _problems(policy: FleetPolicy) -> Iterator[tuple[str, str]]:
     if not names:
         yield "stores", "a fleet needs at least one store"
     yield from _twice(names, "stores.{}")
+    for store in policy.stores:
+        if not store.root:
+            yield f"stores.{store.name}", "a store needs a root"
     places = [(store.name, store.root, store.options) for store in policy.stores]
     yield from overlaps(places)
     yield from ledger_in_the_way(policy.ledger, [(name, root) for name, root, _ in places])

@@ -1,4 +1,4 @@
-"""Quantities as people write them: `14d`, `500GB`, `10 %`; and numbers as they are."""
+"""Quantities with units: `14d`, `500GB`, `10 %`."""
 
 import re
 from datetime import datetime, timedelta
@@ -73,80 +73,12 @@ def parse_bytes(value: object) -> int:
     return int(float(match[1]) * _BYTES[match[2].upper()])
 
 
-def parse_ratio(value: object) -> float:
-    """`0.1` or `10%`.
+def parse_ratio(value: object) -> object:
+    """`10%` as 0.1; everything else as it is.
 
     Raises:
-        ValueError: It is no number.
+        ValueError: No number stands before the percent sign.
     """
     if isinstance(value, str) and value.strip().endswith("%"):
         return float(value.strip().removesuffix("%")) / 100
-    return parse_number(value)
-
-
-def parse_number(value: object) -> float:
-    """A finite number.
-
-    Raises:
-        ValueError: It is none.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > 1e18:
-        raise ValueError(f"{value!r} is no number")
-    return float(value)
-
-
-def parse_count(value: object) -> int:
-    """A whole number from 0 on.
-
-    Raises:
-        ValueError: It is none.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is no whole number")
-    return value
-
-
-def parse_positive(value: object) -> float:
-    """A number above 0.
-
-    Raises:
-        ValueError: It is none.
-    """
-    found = parse_number(value)
-    if found <= 0:
-        raise ValueError(f"{value!r} lets nothing happen; write a number above 0, or nothing for no bound")
-    return found
-
-
-def parse_several(value: object) -> int:
-    """A whole number from 1 on.
-
-    Raises:
-        ValueError: It is none.
-    """
-    found = parse_count(value)
-    if not found:
-        raise ValueError("0 lets nothing happen; write a number from 1 on, or nothing for no bound")
-    return found
-
-
-def parse_switch(value: object) -> bool:
-    """`on` or `off`.
-
-    Raises:
-        ValueError: It is neither.
-    """
-    if not isinstance(value, bool):
-        raise ValueError(f"{value!r} is neither on nor off")  # noqa: TRY004 - a value of the file
-    return value
-
-
-def parse_text(value: object) -> str:
-    """A text that is not empty.
-
-    Raises:
-        ValueError: It is none.
-    """
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{value!r} is no text")
     return value

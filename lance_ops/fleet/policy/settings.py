@@ -1,76 +1,58 @@
-"""Settings of a class: every field that a class of datasets may set, how it is written, and what it means."""
+"""Settings of a class: every key that a class of datasets may set, its type, default and meaning."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from lance_ops.fleet.policy.quantities import (
-    duration_text,
-    parse_bytes,
-    parse_count,
-    parse_duration,
-    parse_number,
-    parse_ratio,
-    parse_switch,
-    parse_text,
-)
+from pydantic import BeforeValidator, Field
+
+from lance_ops.fleet.policy.quantities import duration_text, parse_bytes, parse_duration, parse_ratio
 from lance_ops.fleet.policy.ttl import RowTTL
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 
 Mode = Literal["observe", "propose", "auto"]
-MODES = ("observe", "propose", "auto")
 OPERATIONS = ("ttl", "compact", "index", "cleanup")
 """In the order in which they are done."""
+
+# The types of values in the file. Units are parsed before, so that `null` is none of a value that has one.
+Bytes = Annotated[int, BeforeValidator(parse_bytes)]
+Count = Annotated[int, Field(ge=0)]
+Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
+Number = Annotated[float, Field(ge=-1e18, le=1e18)]
+Ratio = Annotated[float, Field(ge=-1e18, le=1e18), BeforeValidator(parse_ratio)]
+Text = Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One field that a class may set.
+    """One key that a class may set.
 
     Attributes:
-        parse: Reads what the file says; raises ValueError.
+        type: Of its value in the file, as pydantic validates it.
         default: When no class sets it.
-        means: What it says, for the reference.
+        means: Its meaning, for the reference.
     """
 
-    parse: Callable[[Any], object]
+    type: Any
     default: object
     means: str
 
 
-def _mode(value: object) -> str:
-    if value not in MODES:
-        raise ValueError(f"{value!r} is no mode; choose observe, propose or auto")
-    return str(value)
+def _ttl(value: object) -> object:
+    return None if value is None else RowTTL.parse(str(value))
 
 
-def _ttl(value: object) -> RowTTL:
-    return RowTTL.parse(parse_text(value))
-
-
-def _optional(parse: Callable[[Any], object]) -> Callable[[Any], object]:
-    return lambda value: None if value is None else parse(value)
-
-
-_BY_TYPE: Mapping[Any, Callable[[Any], object]] = {
-    int: parse_count,
-    float: parse_ratio,
-    timedelta: parse_duration,
-    int | None: _optional(parse_count),
-}
-_SIZES = frozenset({"target_bytes"})
+_BY_TYPE: Mapping[Any, Any] = {int: Count, float: Ratio, timedelta: Duration, int | None: Count | None}
 
 
 def _thresholds() -> dict[str, Setting]:
-    """The fields of `MaintenancePolicy`, whose docstring says what they mean."""
+    """The fields of `MaintenancePolicy`, whose docstring explains them."""
     means = _attributes(MaintenancePolicy)
+    types = {item.name: _BY_TYPE[item.type] for item in fields(MaintenancePolicy)}
+    types["target_bytes"] = Bytes | None
     return {
-        item.name: Setting(
-            _optional(parse_bytes) if item.name in _SIZES else _BY_TYPE[item.type],
-            item.default,
-            means[item.name],
-        )
+        item.name: Setting(types[item.name], item.default, means[item.name])
         for item in fields(MaintenancePolicy)
     }
 
@@ -92,30 +74,32 @@ def _attributes(kind: type) -> dict[str, str]:
 THRESHOLDS = _thresholds()
 
 SETTINGS: Mapping[str, Setting] = THRESHOLDS | {
-    "compact": Setting(parse_switch, True, "Whether the fleet compacts; `off` leaves it to others."),
-    "index": Setting(parse_switch, True, "Whether the fleet refreshes indices."),
-    "cleanup": Setting(parse_switch, True, "Whether the fleet removes old versions."),
-    "ttl": Setting(_optional(_ttl), None, "Rows that stay, `keep where ts > now - 90d`; others go."),
-    "ttl_every": Setting(
-        parse_duration, timedelta(days=1), "How often rows are looked for that are too old."
+    "compact": Setting(bool, True, "Whether the fleet compacts; `off` leaves it to others."),
+    "index": Setting(bool, True, "Whether the fleet refreshes indices."),
+    "cleanup": Setting(bool, True, "Whether the fleet removes old versions."),
+    "ttl": Setting(
+        Annotated[RowTTL | None, BeforeValidator(_ttl)],
+        None,
+        "Rows that stay, `keep where ts > now - 90d`; others go.",
     ),
+    "ttl_every": Setting(Duration, timedelta(days=1), "How often rows are looked for that are too old."),
     "ttl_max_fraction": Setting(
-        parse_ratio, 0.5, "Share of rows above which the rule for rows is taken for a mistake, 0 to 1."
+        Ratio, 0.5, "Share of rows above which the rule for rows is taken for a mistake, 0 to 1."
     ),
-    "mode": Setting(_mode, None, "`observe`, `propose` or `auto`; that of the fleet unless set."),
-    "owner": Setting(_optional(parse_text), None, "Who is told; an assignment may say it, too."),
-    "priority": Setting(parse_number, 1.0, "How many times as much a second saved here counts."),
-    "reads_per_day": Setting(parse_number, 24.0, "Full scans a day that a better layout speeds up, a guess."),
-    "overdue_after": Setting(parse_duration, timedelta(days=7), "What is due for longer is overdue."),
+    "mode": Setting(Mode, None, "`observe`, `propose` or `auto`; that of the fleet unless set."),
+    "owner": Setting(Text | None, None, "Who is told; an assignment may say it, too."),
+    "priority": Setting(Number, 1.0, "How many times as much a second saved here counts."),
+    "reads_per_day": Setting(Number, 24.0, "Full scans a day that a better layout speeds up, a guess."),
+    "overdue_after": Setting(Duration, timedelta(days=7), "What is due for longer is overdue."),
     "large_bytes": Setting(
-        parse_bytes, 10**9, "A dataset of more bytes is maintained on its own, not in a shared task."
+        Bytes, 10**9, "A dataset of more bytes is maintained on its own, not in a shared task."
     ),
     "max_source_bytes": Setting(
-        _optional(parse_bytes), None, "A compaction rewrites at most so many bytes at once; the rest waits."
+        Bytes | None, None, "A compaction rewrites at most so many bytes at once; the rest waits."
     ),
-    "commit_every": Setting(_optional(parse_count), None, "Compactions commit after so many groups."),
-    "max_conflicts": Setting(parse_count, 5, "So many runs lost to others in a row, then it is blocked."),
-    "silent_after": Setting(_optional(parse_duration), None, "No new version for so long is worth an alert."),
+    "commit_every": Setting(Count | None, None, "Compactions commit after so many groups."),
+    "max_conflicts": Setting(Count, 5, "So many runs lost to others in a row, then it is blocked."),
+    "silent_after": Setting(Duration | None, None, "No new version for so long is worth an alert."),
 }
 
 

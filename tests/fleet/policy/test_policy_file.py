@@ -60,6 +60,11 @@ def test_a_class_takes_from_those_it_extends_and_says_so():
     assert found.origins["max_versions"] == "default"
 
 
+def test_the_fingerprint_in_ledgers_of_earlier_releases_is_the_same():
+    found = [parse_policy(TEXT).of_dataset(name).fingerprint() for name in ("ml/a", "x")]
+    assert found == ["ff7dc099ebd9f5e5", "aa99d338459dab99"]
+
+
 def test_every_setting_has_a_value_and_an_origin():
     found = parse_policy(TEXT).of_dataset("other")
     assert [name for name, _, _ in found.rows()] == list(SETTINGS)
@@ -94,7 +99,7 @@ def test_dataclasses_say_the_same_as_the_file():
 
 
 MISTAKES = {
-    "a wrong mode": ("mode: propose", "mode: fast", 2, "no mode"),
+    "a wrong mode": ("mode: propose", "mode: fast", 2, "must be .observe."),
     "a misspelt key": ("max_small_fragments: 50", "max_smal_fragments: 50", 13, "max_small_fragments meant"),
     "an unknown class": ("class: hotter", "class: cold", 18, "no class 'cold'"),
     "an unknown store": ("store: eu", "store: us", 9, "no store 'us'"),
@@ -109,7 +114,7 @@ MISTAKES = {
     "an unknown alert": ("damaged]", "damage]", 27, "no kind of alert"),
     "an unknown budget": ("{eu: {req", "{us: {req", 24, "no store 'us'"),
     "a key twice": ("    cleanup: off", "    cleanup: off\n    cleanup: on", 16, "given twice"),
-    "an older version": ("version: 1", "version: 9", 1, "version 1 is expected"),
+    "an older version": ("version: 1", "version: 9", 1, "must be 1, got 9"),
     "a blackout backwards": ("to: 2026-12-26", "to: 2026-12-01", 23, "before it begins"),
     "a list instead of a table": (
         "  default: {max_small_fragments: 30, older_than: 3d}",

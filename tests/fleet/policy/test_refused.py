@@ -33,6 +33,47 @@ def test_it_is_refused_with_its_line(line):
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["blackouts: [{from: null}]"], ["from: must be a day"]),
+        (["blackouts: [{to: 2026-12-24}]"], ["has from and to, or days and hours"]),
+        (["budget: {runs: null}"], ["must be a whole number"]),
+        (["classes: {hot: {compact: 'off'}}"], ["compact: must be on or off, got 'off'"]),
+        (["classes: {hot: {target_rows: true}}"], ["must be a whole number, got True"]),
+        (
+            ["budget: {per_store: {s: {run: 1}}}"],
+            ["budget.per_store.s.run: unknown key 'run'; is runs meant"],
+        ),
+        (["assign: [{class_name: hot}]"], ["is class meant?"]),
+        (["windows: [{zone: UTC, timezone: Mars}]"], ["unknown key 'zone'", "no time zone 'Mars'"]),
+        # What a wrong value would have stood for is no second problem.
+        (["stores: {t: 5}", "discover: [{store: t}]"], ["stores.t: must be a table"]),
+        (["alerts: [{to: slack, url: 5}]"], ["alerts[0].url: must be a string"]),
+    ],
+)
+def test_what_is_wrong_is_told_once_and_what_to_write(lines, said):
+    head = [] if lines[0].startswith("stores") else ["stores: {s: lake}"]
+    with pytest.raises(PolicyError) as caught:
+        parse_policy("\n".join(["version: 1", *head, *lines]))
+    assert len(caught.value.problems) == len(said)
+    for part in said:
+        assert part in str(caught.value)
+
+
+def test_no_value_that_may_be_secret_is_repeated():
+    text = "version: 1\nstores:\n  s: {root: lake, options: hunter2}\nalerts: [hunter2]\n"
+    with pytest.raises(PolicyError) as caught:
+        parse_policy(text)
+    assert [problem.line for problem in caught.value.problems] == [3, 4]
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_file_without_a_version_is_refused():
+    with pytest.raises(PolicyError, match="line 1: version: must be 1"):
+        parse_policy("stores: {s: lake}\n")
+
+
 def test_the_same_value_in_two_places_is_fine():
     text = "version: 1\nstores: {s: lake}\nclasses:\n  a: &a {max_versions: 3}\n  b: *a\n"
     assert len(parse_policy(text).classes) == 2
