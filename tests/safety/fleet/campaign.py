@@ -20,7 +20,7 @@ from lance_ops.fleet.stores.opened import FleetStores
 from tests.safety.fleet import verdict
 from tests.safety.fleet.load import Load
 from tests.safety.fleet.servers import CODE, DAEMON, LOCATION, WEB, WORKER, Servers
-from tests.support.dagster_server import launch_run, query, webhook
+from tests.support.dagster_server import launch_run, query, run_status, webhook
 
 _POLICY = """\
 version: 1
@@ -33,11 +33,10 @@ classes:
 _DEFINITIONS = Path(__file__).with_name("deployment.py")
 _SHIPPED = Path(__file__).parents[3] / "dagster_home" / "dagster.yaml"
 FACTOR = 12
-"""By which times of the shipped settings are divided."""
-_RECOVERY_SECONDS = 240.0
-"""After a power cut. The shipped settings need 390 s at most, of the ten minutes that are promised: 180 s for
-a run whose process never started, two looks of 60 s, 60 s for its pools, 30 s for the sensor. Here these are
-125 s; the rest is for processes that start on a busy machine."""
+"""By which times of the shipped settings are divided, but for the start of a process."""
+_RECOVERY_SECONDS = 600.0
+"""After a power cut. The shipped settings need 390 s at most: 180 s for a run whose process never started, two
+looks of 60 s, 60 s for its pools, 30 s for the sensor."""
 _BACKFILL = """
 mutation Launch($params: LaunchBackfillParams!) {
   launchPartitionBackfill(backfillParams: $params) {
@@ -196,8 +195,6 @@ def _settings(home: Path, storage: str | None) -> dict[str, Any]:
     monitoring = settings["run_monitoring"]
     for name in ("cancel_timeout_seconds", "poll_interval_seconds", "free_slots_after_run_end_seconds"):
         monitoring[name] = monitoring[name] // FACTOR
-    # Processes do not start any faster.
-    monitoring["start_timeout_seconds"] //= 2
     monitoring["max_runtime_seconds"] = LAST_RESORT_SECONDS
     return dict(settings)
 
@@ -215,11 +212,13 @@ def _start_backfill(servers: Servers, partitions: Sequence[str]) -> None:
 
 def _start_long_run(servers: Servers, folder: Path) -> str:
     tags = {"dagster/max_runtime": "36000", "dagster/max_retries": "0", "dagster/priority": "10"}
-    run_id = launch_run(servers.url, "long", location=LOCATION, config={}, tags=tags)
     started = folder / "long.pid"
-    end = time.monotonic() + _SETTLE_SECONDS
-    while not started.exists() and time.monotonic() < end:
-        time.sleep(0.5)
+    run_id = ""
+    while not started.exists():
+        # A machine that is busy may need longer to start a process than Dagster waits for it.
+        if not run_id or run_status(servers.url, run_id) in ("FAILURE", "CANCELED"):
+            run_id = launch_run(servers.url, "long", location=LOCATION, config={}, tags=tags)
+        time.sleep(1)
     servers.spared.add(int(started.read_text()))
     started.unlink()
     return run_id
