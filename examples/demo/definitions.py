@@ -12,12 +12,12 @@ from lance_ops.dagster import (
     LanceDownstream,
     LanceIngest,
     LanceStoreResource,
+    MaintenancePolicy,
     Notifier,
     build_lance_definitions,
     keys,
     version_metadata,
 )
-from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.table.dataset import Dataset
 
 FLIGHTS = "flights"

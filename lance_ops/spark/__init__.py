@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lance_ops.spark.merge import merge_dataframe
     from lance_ops.spark.runner import SparkRunner
     from lance_ops.spark.scan import read_dataset
-    from lance_ops.spark.session import build_session
+    from lance_ops.spark.session import build_session, prepare_environment, spark_conf
     from lance_ops.spark.writing.dataframe import append_dataframe
 
 require_extra("pyspark", "py4j")
@@ -27,8 +27,10 @@ _HOMES = {
     "changes_dataframe": "lance_ops.spark.changes",
     "build_session": "lance_ops.spark.session",
     "merge_dataframe": "lance_ops.spark.merge",
+    "prepare_environment": "lance_ops.spark.session",
     "read_dataset": "lance_ops.spark.scan",
     "register": "lance_ops.spark.datasource",
+    "spark_conf": "lance_ops.spark.session",
 }
 
 __all__ = [
@@ -38,8 +40,10 @@ __all__ = [
     "build_session",
     "changes_dataframe",
     "merge_dataframe",
+    "prepare_environment",
     "read_dataset",
     "register",
+    "spark_conf",
 ]
 
 

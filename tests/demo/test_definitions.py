@@ -10,9 +10,10 @@ from examples.demo.definitions import (
     delays_uri,
     flights_ref,
 )
-from lance_ops.dagster import keys
+from examples.spark_job.definitions import build_definitions
+from lance_ops.dagster import LanceDatasetRef, keys
 from lance_ops.table.dataset import Dataset
-from tests.support.dagster import published_versions
+from tests.support.dagster import Daemon, materializations, published_versions
 
 
 def test_the_code_location_loads(tmp_path):
@@ -42,3 +43,27 @@ def test_a_month_comes_in_and_its_delays_come_out(spark, tmp_path):
     (event,) = result.asset_materializations_for_node(DELAYS)
     assert event.metadata["lance/input_versions"].value == {"flights": 1}
     assert event.tags[keys.DATA_VERSION_TAG] == Dataset.open(delays_uri(tmp_path)).data_version
+
+
+@pytest.mark.spark
+def test_a_change_of_the_source_computes_its_downstream_dataset_once(spark, tmp_path):
+    defs = build_definitions(tmp_path)
+    dg.Definitions.validate_loadable(defs)
+    orders = LanceDatasetRef("orders", str(tmp_path / "orders.lance"))
+    revenue = LanceDatasetRef("revenue_per_day", str(tmp_path / "revenue_per_day.lance"))
+    ingest, job = defs.resolve_job_def("orders_ingest_job"), defs.resolve_job_def("revenue_job")
+    with dg.DagsterInstance.ephemeral() as instance:
+        daemon = Daemon(defs.resolve_sensor_def("lance_manifest_sensor"), instance)
+        for day in ("2024-05-01", "2024-05-02"):
+            assert ingest.execute_in_process(instance=instance, partition_key=day).success
+            (request,) = daemon.tick().run_requests
+            assert request.job_name == "revenue_job"
+            assert job.execute_in_process(instance=instance, tags=dict(request.tags)).success
+            assert daemon.tick().run_requests == []
+        for ref in (orders, revenue):
+            dataset = Dataset.open(ref.uri)
+            newest = materializations(instance, ref)[-1]
+            assert len(materializations(instance, ref)) == 2
+            assert newest.tags["dagster/data_version"] == dataset.data_version
+        assert newest.metadata["lance/input_versions"].value == {"orders": 2}
+    assert Dataset.open(revenue.uri).to_table().sort_by("day")["revenue"].to_pylist() == [42, 42]

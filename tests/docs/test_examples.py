@@ -29,7 +29,9 @@ def test_the_examples_of_a_page_run_as_they_stand(tmp_path, page):
     run_script(script(page), cwd=tmp_path)
 
 
-@pytest.mark.parametrize("page", [DOCS / "dagster.md", ROOT / "README.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [DOCS / "dagster.md", DOCS / "dagster-ui.md", ROOT / "README.md"], ids=lambda page: page.name
+)
 def test_the_first_definitions_of_a_page_are_loaded_by_dagster(tmp_path, page):
     code = next(sample.code for sample in examples(page) if "build_lance_definitions" in sample.code)
     (tmp_path / "sample.py").write_text(code, encoding="utf-8")

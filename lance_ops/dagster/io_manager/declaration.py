@@ -112,6 +112,26 @@ class AssetDeclaration:
         return "replace_where"
 
 
+_AT_RUN_TIME = (MODE, ON, MAX_ROWS_PER_FILE, DATA_STORAGE_VERSION, ALLOW_EMPTY, FILL_MISSING)
+
+
+def overridden(declared: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of an asset with those that its function gave the output, which go first.
+
+    Where the asset lies, and what its partitions are, stays as it is declared.
+
+    Args:
+        declared: Of the asset's definition.
+        output: Of the output: `context.add_output_metadata({"lance/mode": "append"})`.
+    """
+    chosen = {key: output[key] for key in _AT_RUN_TIME if key in output}
+    kept = dict(declared)
+    if MODE in chosen and ON not in chosen and getattr(chosen[MODE], "value", chosen[MODE]) != "merge":
+        # The key belongs to the mode that is overridden.
+        kept.pop(ON, None)
+    return {**kept, **chosen}
+
+
 _TELL = (
     f"declare {PARTITION_EXPR!r}, the column by which the rows of a partition can be told, or another mode"
 )

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
-from lance_ops.dagster.io_manager.declaration import VERSION, AssetDeclaration
+from lance_ops.dagster.io_manager.declaration import VERSION, AssetDeclaration, overridden
 from lance_ops.dagster.io_manager.load_input import load_rows, selection_of
 from lance_ops.dagster.io_manager.output_event import describe_output
 from lance_ops.dagster.io_manager.store_output import notes_of, store_rows
@@ -58,7 +58,9 @@ class LanceIOManager(dg.ConfigurableIOManager):
             InvalidArgumentError: The metadata contradict each other, or nothing was returned.
         """
         ref = self._ref(context, context.definition_metadata or {})
-        declaration = AssetDeclaration.of(ref.name, context.definition_metadata or {})
+        declaration = AssetDeclaration.of(
+            ref.name, overridden(context.definition_metadata or {}, context.output_metadata or {})
+        )
         if obj is None:
             raise InvalidArgumentError(
                 f"asset {ref.name!r} returned None, so there is nothing to write",

@@ -196,6 +196,19 @@ def test_a_key_merges_and_append_adds(tmp_path, manager, instance):
     assert ids(tmp_path / "appended.lance") == [1, 2, 2, 3]
 
 
+def test_a_run_may_choose_another_mode_than_the_asset_declares(tmp_path, manager, instance):
+    chosen = [{}, {"lance/mode": "append"}, {}]
+
+    @dg.asset(metadata={"lance/on": ["id"]})
+    def orders(context):
+        context.add_output_metadata(chosen.pop(0))
+        return pa.table({"id": [1]})
+
+    for count in (1, 2):
+        assert run([orders], manager, instance).success
+        assert ids(tmp_path / "orders.lance") == [1] * count
+
+
 def test_a_step_that_fails_after_its_commit_commits_once(tmp_path, manager, instance, monkeypatch):
     from lance_ops.dagster.io_manager import manager as module
 

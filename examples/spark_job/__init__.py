@@ -1,0 +1,1 @@
+"""A downstream Spark job on the PySpark resource of Dagster."""
