@@ -334,7 +334,20 @@ def _problems(policy: FleetPolicy) -> Iterator[tuple[str, str]]:
     for name in policy.budgets:
         if name not in names:
             yield f"budget.per_store.{name}", f"there is no store {name!r}; there is {', '.join(names)}"
-    known = {item.name for item in policy.classes} | {DEFAULT_CLASS}
+    yield from _class_problems(policy)
+    known = _class_names(policy)
+    for i, assigned in enumerate(policy.assign):
+        if assigned.class_name not in known:
+            yield f"assign[{i}].class", f"there is no class {assigned.class_name!r}"
+    yield from problems_of(policy.alerts)
+
+
+def _class_names(policy: FleetPolicy) -> set[str]:
+    return {item.name for item in policy.classes} | {DEFAULT_CLASS}
+
+
+def _class_problems(policy: FleetPolicy) -> Iterator[tuple[str, str]]:
+    known = _class_names(policy)
     yield from _twice([item.name for item in policy.classes], "classes.{}")
     for item in policy.classes:
         place = f"classes.{item.name}"
@@ -350,10 +363,6 @@ def _problems(policy: FleetPolicy) -> Iterator[tuple[str, str]]:
             MaintenancePolicy(**chosen)  # type: ignore[arg-type]
         except InvalidArgumentError as error:
             yield f"{place}.{error.field}", error.message
-    for i, assigned in enumerate(policy.assign):
-        if assigned.class_name not in known:
-            yield f"assign[{i}].class", f"there is no class {assigned.class_name!r}"
-    yield from problems_of(policy.alerts)
 
 
 def _twice(names: Iterable[str], place: str) -> Iterator[tuple[str, str]]:
