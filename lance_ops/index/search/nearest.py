@@ -97,9 +97,10 @@ class NearestPlan:
     def _takes_all(self, query: NearestQuery, wanted: RowSet) -> bool:
         """Whether no more rows count than are looked for: all of them are found, in whatever partition.
 
-        So the peer has it, too, unless it is told how many partitions to look into at most.
+        So the peer has it, too, unless it is told how many partitions to look into.
         """
-        return bool(self.segments) and len(wanted) <= query.k and query.maximum_nprobes is None
+        exactly = query.minimum_nprobes == query.maximum_nprobes
+        return bool(self.segments) and len(wanted) <= query.k and not exactly
 
     @property
     def _searched(self) -> frozenset[int]:

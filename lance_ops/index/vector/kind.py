@@ -104,6 +104,8 @@ class VectorKind(IndexKind):
                 given["num_sub_vectors"] = int(opened.info["num_sub_vectors"])
                 given["num_bits"] = int(opened.info["nbits"])
             if opened.quantizer_name == "RQ":
+                if opened.info.get("rotate_mat_position") is not None:
+                    raise UnsupportedError("its rotation is a matrix, which nothing here makes")
                 given["num_bits"] = int(opened.info["num_bits"])
             if opened.graph is not None:
                 given["m"], given["max_level"] = opened.graph.m, opened.graph.max_level

@@ -16,6 +16,7 @@ from lance.query import DocumentGranularity, MatchQuery
 import lance_ops as lo
 from lance_ops.errors import LanceOpsError, UnreadableIndexError, UnsupportedError
 from lance_ops.index.inverted.layout import METADATA, SegmentLayout
+from lance_ops.index.vector.segment.read import VectorSegment
 from lance_ops.maintenance.index.several import WantedIndex, build_indices
 from lance_ops.pb import table_pb2
 from lance_ops.spark.sql.indices import create_named_index, maintain_index
@@ -242,3 +243,21 @@ def test_such_an_index_is_refused_by_name_before_anything_is_written(
     with pytest.raises(UnsupportedError, match=next(iter(parameters.values()))):
         lo.create_index(uri, "texts", "INVERTED", parameters=parameters)
     assert sorted(Path(uri).rglob("*")) == files
+
+
+def test_a_rotation_by_a_matrix_is_not_replaced_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = made(tmp_path, "IVF_RQ")
+    plain = VectorSegment.open
+
+    def with_matrix(*place: Any) -> VectorSegment:
+        opened = plain(*place)
+        return replace(opened, info={**opened.info, "rotate_mat_position": 1})
+
+    monkeypatch.setattr(VectorSegment, "open", with_matrix)
+    before = lo.dataset(uri).indices
+    assert "a matrix" in lo.optimize_indices(uri, rebuild=True).skipped[0]
+    with pytest.raises(UnreadableIndexError, match="a matrix"):
+        lo.create_index(uri, "vector", "IVF_RQ", name="x", replace=True)
+    assert lo.dataset(uri).indices == before
