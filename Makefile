@@ -56,8 +56,8 @@ check: env-dev ## Style, types, floors and the unit tests: an answer within a mi
 lowest: env-dev ## Run the unit tests with the oldest allowed dependencies, without pandas (needs a package index)
 	@$(PY) tools/lowest.py $(PYTEST_ARGS)
 
-ui-shots: env-dev ## Look at all pages in a browser, check their layout, and write the pictures of docs/images
-	@LANCE_OPS_PICTURES=docs/images $(PY) -m pytest -q -n 0 -m ui tests/ui tests/fleet/report $(PYTEST_ARGS)
+ui-shots: env-dev ## Take the pictures of docs/images in a browser, while the tests of the pages run
+	@LANCE_OPS_PICTURES=docs/images $(PY) -m pytest -q -n 0 -m ui --basetemp=/tmp/lake tests/ui tests/fleet/report $(PYTEST_ARGS)
 
 simulate: env-dev ## Look for lost rows at random, much longer than the tests do (SIMULATE=20 times as long)
 	@SIMULATE=$(SIMULATE) $(PY) -m pytest -q tests/safety $(PYTEST_ARGS)

@@ -4,17 +4,23 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.fleet.ledger.rows import OperationRow
+from lance_ops.fleet.ledger.rows import Look, OperationRow
 
 _LEAST_SAMPLES = 3
 _MOST_SAMPLES = 200
 _LEAST_FOR_A_LINE = 8
 _LEAST_GAP = 0.05
 _WIDEST = 50.0
+
+# Benefit over cost: freed space counts as work at this rate, and a tiny operation as this long.
+_BYTES_A_SECOND = 64 << 20
+_LEAST_SECONDS = 0.01
+_DAY = 86400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,3 +150,37 @@ def fit(pairs: Sequence[tuple[float, float]]) -> Line:
 def _error(line: Line, raw: npt.NDArray[np.float64], done: npt.NDArray[np.float64]) -> float:
     planned = line.base + line.slope * raw
     return float(np.median(np.abs(done - planned) / np.maximum(planned, 1e-12)))
+
+
+def benefit_over_cost(
+    estimates: Sequence[OperationEstimate], *, reads_per_day: float, priority: float
+) -> float:
+    """What operations are worth for each second of work.
+
+    Args:
+        estimates: Of all that are due on one dataset.
+        reads_per_day: Full scans that profit.
+        priority: Weight of the dataset.
+    """
+    saved = sum(item.scan_seconds_saved for item in estimates) * reads_per_day
+    freed = sum(item.bytes_saved for item in estimates) / _BYTES_A_SECOND
+    # An index that covers little, or too many versions, cost readers what no scan tells.
+    other = 0.01 * sum(1 for item in estimates if item.operation in ("index", "cleanup", "ttl"))
+    return priority * (saved + freed + other) / max(_LEAST_SECONDS, sum(item.seconds for item in estimates))
+
+
+def order(looks: Sequence[Look], now: datetime) -> list[Look]:
+    """Datasets in the order in which to maintain them.
+
+    Args:
+        looks: Of those that are due.
+        now: Aware.
+    """
+
+    def key(look: Look) -> tuple[bool, float, str]:
+        waits = 0.0 if look.due_since is None else (now - look.due_since).total_seconds() / _DAY
+        if look.verdict == "overdue":
+            return (False, -waits, look.dataset)
+        return (True, -look.rank * (1 + max(0.0, waits)), look.dataset)
+
+    return sorted(looks, key=key)

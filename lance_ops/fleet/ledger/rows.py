@@ -67,7 +67,7 @@ class Look:
         cost_seconds: What the operations that are due take, an estimate.
         cost_bytes: What they read and write, an estimate.
         cost_requests: Requests that they make, an estimate.
-        rank: Benefit over cost, see `plan.rank`.
+        rank: Benefit over cost, see `benefit_over_cost`.
         versions_per_day: Growth, as the newest versions tell.
         fragments_per_day: So, new fragments.
         rows_per_day: So, new rows, deleted ones included.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from lance_ops.fleet.judge.rank import order
+from lance_ops.fleet.judge.estimate import order
 from lance_ops.fleet.ledger.rows import Look, OperationRow
 from lance_ops.fleet.plan.model import FleetPlan, LeftOut, PlannedDataset
 from lance_ops.fleet.policy.model import DatasetPolicy, FleetPolicy

@@ -7,8 +7,7 @@ from typing import Any
 
 from lance_ops.errors import DatasetNotFoundError, FileMissingError, FormatError, LanceOpsError
 from lance_ops.fleet.judge.dataset import Judgement, judge, schema_mark
-from lance_ops.fleet.judge.estimate import Corrections, OperationEstimate
-from lance_ops.fleet.judge.rank import benefit_over_cost
+from lance_ops.fleet.judge.estimate import Corrections, OperationEstimate, benefit_over_cost
 from lance_ops.fleet.ledger.rows import GONE, Look
 from lance_ops.fleet.policy.model import DatasetPolicy
 from lance_ops.fleet.stores.metered import MeteredStore

@@ -231,10 +231,10 @@ def test_the_report_tells_totals_the_worst_and_writes_one_file(fleet, tmp_path):
     assert (before["lance/datasets"].value, after["lance/datasets"].value) == (4, 4)
     assert before["lance/due"].value + before["lance/overdue"].value == 3
     assert after["lance/due"].value + after["lance/overdue"].value == 0
-    assert after["lance/moved_bytes_30d"].value > 0
-    first = before["lance/worst"].value.splitlines()[2]
+    assert after["lance/30d_moved"].value > 0
+    first = before["lance/fleet"].value.splitlines()[2]
     assert "compact" in first
-    assert "big/three" in before["lance/worst"].value
+    assert "[big/three](/assets/big/three)" in before["lance/worst"].value
     assert "one.lance" in file.read_text()
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lance_ops.errors import FleetModeError, InvalidArgumentError
-from lance_ops.fleet.judge.rank import order
+from lance_ops.fleet.judge.estimate import order
 from lance_ops.fleet.plan.model import FleetPlan
 from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet
 from lance_ops.fleet.policy.load import parse_policy
