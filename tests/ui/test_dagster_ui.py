@@ -76,7 +76,7 @@ def test_the_sensor_starts_what_is_computed_from_the_data(ui):
 
 
 def test_the_run_of_a_compaction_tells_what_it_did(ui):
-    told = "6 fragments -> 1, 161,275 rows", "4,883 deleted rows purged, 1 index segment remapped"
+    told = "6 fragments -> 2, 161,275 rows", "4,883 deleted rows purged, 1 index segment remapped"
     ui.open(f"/runs/{ui.compaction}", "RUN_SUCCESS", *told)
 
 
@@ -84,7 +84,7 @@ def test_a_lost_conflict_names_both_transactions(ui):
     ui.open(f"/runs/{ui.collision}", "RUN_FAILURE", "another writer of flights stands in the way")
     ui.page.click("View full message")
     ui.page.wait_for("lance/conflict_ours", "lance/conflict_theirs", "lance/conflict_version")
-    ui.page.wait_for("Rewrite of fragments 12-13", "Restore of version")
+    ui.page.wait_for("Rewrite of fragments 6-7", "Restore of version")
     dialog = ui.page.find("//*[contains(concat(@class, ' '), '-dialog ')]")
     ui.picture("conflict", dialog, dialog.find_element(By.XPATH, ".//table"))
 
@@ -99,7 +99,7 @@ def test_a_lost_conflict_is_told_once_and_is_in_the_log_of_the_sensor_s_tick(ui)
         assert time.monotonic() < deadline, "no tick has told of the conflict"
     (alert,) = (alert for alert in ui.alerts if alert["kind"] == "conflict")
     assert alert["run_id"] == ui.collision
-    assert alert["ours"].startswith("Rewrite of fragments 12-13")
+    assert alert["ours"].startswith("Rewrite of fragments 6-7")
     assert "Restore of version" in alert["theirs"]
 
 
