@@ -6,7 +6,7 @@ import re
 import pytest
 
 from lance_ops.dagster import keys
-from lance_ops.dagster.checks.catalog import CHECKS
+from lance_ops.dagster.checks.catalog import CHECKS, page_name
 from lance_ops.maintenance.fsck import operation as fsck
 from lance_ops.maintenance.health import measure as health
 from tests.maintenance.test_store_calls import BOUNDS
@@ -103,7 +103,7 @@ def test_the_runbook_explains_every_check_finding_and_measure():
         for name in re.findall(r"`(\w+)`", row)
     }
     measures = {item.name for item in dataclasses.fields(health.DatasetHealth)} - {"version"}
-    assert {*CHECKS, *fsck.CHECKS, "rows_match", *measures} <= rows
+    assert {*map(page_name, CHECKS), *fsck.CHECKS, "rows_match", *measures} <= rows
 
 
 def test_the_guide_of_spark_lists_every_option_of_the_format():

@@ -54,7 +54,7 @@ def flights_ref(folder: Path) -> LanceDatasetRef:
         description="Flights that left New York in 2013. Every event is a version, whoever made it.",
         owners=["team:aviation"],
         # The versions before another writer comes in the way; any of that one is too many.
-        policy=MaintenancePolicy(target_rows=1 << 17, max_small_fragments=5, max_versions=11),
+        policy=MaintenancePolicy(target_rows=1 << 16, max_small_fragments=5, max_versions=11),
     )
 
 
