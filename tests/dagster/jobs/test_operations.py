@@ -182,6 +182,14 @@ def test_compaction_without_anything_to_do_makes_no_version(ref, instance):
     assert evaluations(result) == {}
 
 
+def test_a_removed_budget_names_what_replaces_it(ref, instance):
+    write(ref.uri, 0, 10)
+
+    description, _ = failure_of(run_job(ref, COMPACT, instance, budget_money=1.0))
+
+    assert "budget_requests" in description
+
+
 def test_index_builds_and_then_refreshes(ref, instance):
     write(ref.uri, 0, 10)
     tell(ref, instance)
