@@ -35,8 +35,8 @@ _SHIPPED = Path(__file__).parents[3] / "dagster_home" / "dagster.yaml"
 FACTOR = 12
 """By which times of the shipped settings are divided, but for the start of a process."""
 _RECOVERY_SECONDS = 600.0
-"""After a power cut. The shipped settings need 390 s at most: 180 s for a run whose process never started, two
-looks of 60 s, 60 s for its pools, 30 s for the sensor."""
+"""After a power cut. The shipped settings need 390 s at most: 180 s for a run whose process never started,
+two looks of 60 s, 60 s for its pools, 30 s for the sensor."""
 _BACKFILL = """
 mutation Launch($params: LaunchBackfillParams!) {
   launchPartitionBackfill(backfillParams: $params) {
