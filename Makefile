@@ -65,7 +65,7 @@ simulate: env-dev ## Look for lost rows at random, much longer than the tests do
 streams: env-dev ## Crash and kill streaming queries for much longer than the tests do (STREAMS="--foreign 100 --kills 3")
 	@RUST_LOG=off $(PY) -W ignore -m tests.safety.streams $(STREAMS)
 
-faults: env-dev ## Kill daemon, code server, webserver and workers of a fleet at random (FAULTS="--minutes 10 --postgres")
+faults: env-dev ## Kill processes of a deployment at random, and all at once (FAULTS="--minutes 10 --cuts 2 --postgres")
 	@RUST_LOG=off $(PY) -W ignore -m tests.safety.fleet $(FAULTS)
 
 storm: env-dev ## Compact while four processes delete and update, and the same with the official library (STORM="50 1")

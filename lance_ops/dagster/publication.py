@@ -196,8 +196,9 @@ def build_version_events(
     """
     damaged: dict[int, str] = {}
     summed_up = False
+    last_shared, last = max(plan.summarised, default=0), plan.versions[-1] if plan.versions else 0
     for version in (*reversed(plan.summarised), *plan.single):
-        shared = version in plan.summarised
+        shared = version <= last_shared
         if shared and summed_up:
             continue
         try:
@@ -206,7 +207,7 @@ def build_version_events(
             summed_up |= shared  # so are those below it: cleanup begins with the oldest
             continue
         except _DOES_NOT_OPEN as error:
-            if version == plan.versions[-1]:
+            if version == last:
                 raise
             damaged[version] = str(error)
             continue
@@ -220,8 +221,9 @@ def build_version_events(
         if damaged:
             more[keys.DAMAGED_VERSIONS] = _damage_text(damaged)
             damaged = {}
-        newest = version == plan.versions[-1]
-        event = version_materialization(ref, dataset, facts=facts, extra=more, extra_tags=tags, newest=newest)
+        event = version_materialization(
+            ref, dataset, facts=facts, extra=more, extra_tags=tags, newest=version == last
+        )
         yield VersionEvent(event, dataset, facts)
 
 

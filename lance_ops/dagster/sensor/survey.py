@@ -31,7 +31,7 @@ from lance_ops.storage import Store
 from lance_ops.storage.fork_safe import new_lock
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.summary import read_summary
-from lance_ops.table.manifest.listing import latest, locate, mark_of
+from lance_ops.table.manifest.listing import latest, listed_once, locate, mark_of
 
 _THREADS = 8
 _MOST_OF_A_DAMAGE = 300
@@ -203,7 +203,24 @@ def survey_dataset(
     published: Published | None = None,
     full: bool = False,
 ) -> Survey:
-    """Look at one dataset; raises nothing. For the arguments see `survey_datasets`."""
+    """Look at one dataset; raises nothing. For the arguments see `survey_datasets`.
+
+    However many versions there are, they are listed once.
+    """
+    with listed_once():
+        return _survey_dataset(ref, cursor, store, newest=newest, grace=grace, published=published, full=full)
+
+
+def _survey_dataset(
+    ref: LanceDatasetRef,
+    cursor: DatasetCursor,
+    store: LanceStoreResource,
+    *,
+    newest: int,
+    grace: timedelta,
+    published: Published | None,
+    full: bool,
+) -> Survey:
     try:
         opened = store.open_store(ref)
         location = latest(opened)

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
@@ -35,6 +36,7 @@ _V2_LENGTH = len(manifest_name(0, NamingScheme.V2))
 # Datasets in which this process has looked for V1 names beside V2 names, in vain.
 _V2_ONLY: set[str] = set()
 _MOST_REMEMBERED = 10_000
+_LISTED: "ContextVar[dict[str, list[ManifestLocation]] | None]" = ContextVar("_LISTED", default=None)
 MOMENT = 10.0
 """Seconds for which the newest version may be taken for the newest by who looks again."""
 
@@ -107,8 +109,30 @@ def list_versions(store: Store) -> list[ManifestLocation]:
     Raises:
         CorruptManifestError: Both naming schemes occur.
     """
+    known = _LISTED.get()
+    if known is None:
+        return _list_versions(store)
+    if store.uri not in known:
+        known[store.uri] = _list_versions(store)
+    return list(known[store.uri])
+
+
+def _list_versions(store: Store) -> list[ManifestLocation]:
     locations = [location for location in iter_manifests(store) if not is_detached(location.version)]
     return sorted(locations, key=lambda location: location.version)
+
+
+@contextlib.contextmanager
+def listed_once() -> Iterator[None]:
+    """Within the block and this thread, `list_versions` lists each dataset once.
+
+    For a look at a dataset that asks for its versions many times, and commits nothing itself.
+    """
+    token = _LISTED.set({})
+    try:
+        yield
+    finally:
+        _LISTED.reset(token)
 
 
 def latest(store: Store) -> ManifestLocation:

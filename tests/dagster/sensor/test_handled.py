@@ -24,6 +24,7 @@ from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.metadata.actions import update_config
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history import history
+from lance_ops.table.manifest import listing
 from tests.support.dagster import Daemon, Told, versions_of, write
 
 
@@ -271,9 +272,15 @@ def test_a_tick_reads_as_many_versions_of_a_backlog_as_it_tells_of(ref, instance
     for number in range(300):
         dataset = update_config(dataset, {"note": str(number)}).dataset
     read.clear()
+    listed = []
+    original_listing = listing.iter_manifests
+    monkeypatch.setattr(
+        listing, "iter_manifests", lambda store: listed.append(store) or original_listing(store)
+    )
 
     result = world.tick()
 
+    assert len(listed) == 1
     assert versions_of(result.asset_events) == [281, *range(282, 302)]
     event = next(event for event in result.asset_events if isinstance(event, dg.AssetMaterialization))
     assert event.metadata["lance/summarised_versions"].value == 280

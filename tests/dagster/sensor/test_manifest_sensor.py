@@ -714,3 +714,19 @@ def test_the_append_job_and_the_sensor_agree(tmp_path, ref, instance):
     assert result.asset_events == []
     assert len(result.run_requests) == 1
     assert daemon.remembered("numbers").version == 1
+
+
+def test_a_second_deployment_publishes_once_what_the_first_one_maintains(ref, instance):
+    """The second one leaves `schedules_running` off, and has an event log of its own."""
+    for start in range(3):
+        write(ref.uri, start, start + 1)
+    with dg.DagsterInstance.ephemeral() as second:
+        daemons = [Daemon(build_manifest_sensor([ref]), each) for each in (instance, second)]
+        for daemon in daemons:
+            daemon.tick()
+        assert run_job(ref, COMPACT, instance).success
+        for daemon in [*daemons, *daemons]:
+            daemon.tick()
+        head = Dataset.open(ref.uri).version
+        assert head > 3
+        assert published_versions(instance, ref) == published_versions(second, ref) == [*range(1, head + 1)]
