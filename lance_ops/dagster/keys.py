@@ -107,6 +107,10 @@ TAG_FOUND = "lance_ops/tag_found"
 # Tag of runs of a fleet that its schedule starts: where its policy is.
 FLEET_TAG = "lance_ops/fleet"
 
+# Tags of the assets of a fleet: the class of a dataset, and the verdict of its newest look.
+CLASS_TAG = "lance/class"
+VERDICT_TAG = "lance/verdict"
+
 # Pools: of steps of maintenance jobs, and of the ingests of one dataset.
 COMMIT_POOL = "lance_commit"
 INGEST_POOL_PREFIX = "lance_ingest_"

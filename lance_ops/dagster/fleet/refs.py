@@ -7,15 +7,16 @@ from datetime import timedelta
 
 import dagster as dg
 
+from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
 from lance_ops.fleet.policy.model import FleetPolicy
 from lance_ops.fleet.stores.opened import FleetDataset
 from lance_ops.storage.variables import expand
 
-CLASS_TAG = "lance/class"
+CLASS_TAG = keys.CLASS_TAG
 STORE_TAG = "lance/store"
 MODE_TAG = "lance/mode"
-VERDICT_TAG = "lance/verdict"
+VERDICT_TAG = keys.VERDICT_TAG
 
 _SUFFIX = ".lance"
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
