@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import dagster as dg
 
+from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
-from lance_ops.dagster.keys import CLASS_TAG, VERDICT_TAG
 from lance_ops.dagster.registry import REGISTRY
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
@@ -53,10 +53,10 @@ def select_datasets(
         spec.key
         for spec in definitions.resolve_all_asset_specs()
         if (ref := REGISTRY.refs.get("/".join(spec.key.path))) is not None
-        and class_name in (None, spec.tags.get(CLASS_TAG))
+        and class_name in (None, spec.tags.get(keys.CLASS_TAG))
         and (owner is None or owner in spec.owners)
         and (policy is None or policy(ref.policy))
-        and (not wanted or (spec.tags.get(VERDICT_TAG) or verdict_of(ref, resource)) in wanted)
+        and (not wanted or (spec.tags.get(keys.VERDICT_TAG) or verdict_of(ref, resource)) in wanted)
     ]
     return dg.AssetSelection.assets(*found)
 

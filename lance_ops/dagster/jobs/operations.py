@@ -7,8 +7,7 @@ run before it.
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass
-from enum import Enum
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import dagster as dg
@@ -16,6 +15,7 @@ import dagster as dg
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.dead_runs import tag_machine
+from lance_ops.dagster.jobs import arguments
 from lance_ops.dagster.jobs.by_hand import (
     DropColumnsConfig,
     DropIndexConfig,
@@ -43,7 +43,6 @@ from lance_ops.dagster.jobs.config import (
 from lance_ops.dagster.jobs.failures import translated_errors
 from lance_ops.dagster.jobs.run_report import (
     RunNotes,
-    build_progress,
     change_metadata,
     plan_metadata,
     report_checks,
@@ -54,11 +53,9 @@ from lance_ops.dagster.jobs.run_report import (
 )
 from lance_ops.dagster.jobs.tagging import TagConfig, tagged
 from lance_ops.dagster.jobs.told import Told
-from lance_ops.dagster.lineage import noted_expressions
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import as_metadata
-from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
-from lance_ops.maintenance.compact.options import CompactionChoices
+from lance_ops.maintenance.cleanup.operation import CleanupResult
 from lance_ops.maintenance.results import CompactResult, OperationResult
 from lance_ops.spark.submitted.answer import SubmittedResult
 
@@ -156,16 +153,16 @@ def build_jobs(
 
 def _operations() -> dict[str, _Operation]:
     return {
-        APPEND: _Operation(AppendConfig, _append),
-        UPSERT: _Operation(UpsertConfig, _upsert),
-        UPDATE: _Operation(UpdateConfig, _update),
-        DELETE: _Operation(DeleteConfig, _delete),
-        ADD_COLUMNS: _Operation(AddColumnsConfig, _add_columns),
-        ALTER_COLUMNS: _Operation(AlterColumnsConfig, _alter_columns),
+        APPEND: _Operation(AppendConfig, arguments.append_rows),
+        UPSERT: _Operation(UpsertConfig, arguments.upsert_rows),
+        UPDATE: _Operation(UpdateConfig, arguments.update_rows),
+        DELETE: _Operation(DeleteConfig, arguments.delete_rows),
+        ADD_COLUMNS: _Operation(AddColumnsConfig, arguments.add_columns),
+        ALTER_COLUMNS: _Operation(AlterColumnsConfig, arguments.alter_columns),
         DROP_COLUMNS: _Operation(DropColumnsConfig, columns_dropped),
-        COMPACT: _Operation(CompactConfig, _compact),
-        INDEX: _Operation(IndexConfig, _index),
-        CLEANUP: _Operation(CleanupConfig, _cleanup),
+        COMPACT: _Operation(CompactConfig, arguments.compact),
+        INDEX: _Operation(IndexConfig, arguments.index),
+        CLEANUP: _Operation(CleanupConfig, arguments.clean_up),
         RESTORE: _Operation(RestoreConfig, restored),
         TAG: _Operation(TagConfig, tagged),
         DROP_INDEX: _Operation(DropIndexConfig, dropped),
@@ -307,122 +304,4 @@ def _chosen(context: dg.OpExecutionContext, refs: Mapping[str, LanceDatasetRef])
         f"{what}: choose one as the partition of the launch, of {known}",
         metadata={keys.ERROR_HINT: "choose a dataset as the partition", keys.ERROR_FIELD: "partition"},
         allow_retries=False,
-    )
-
-
-def _append(call: Call, config: AppendConfig) -> object:
-    arguments = {
-        "paths": config.paths,
-        "fill_missing": config.fill_missing,
-        "max_rows_per_file": config.max_rows_per_file,
-    }
-    return call.perform("append", arguments, job_key=_key_of_chain(call, config.rerun_token))
-
-
-def _upsert(call: Call, config: UpsertConfig) -> object:
-    arguments = {
-        "paths": config.paths,
-        "on": config.on or None,
-        "when_matched": config.when_matched.value,
-        "condition": config.condition,
-        "when_not_matched": "insert_all" if config.insert_new else None,
-        "when_not_matched_by_source": config.when_not_matched_by_source,
-        "dry_run": config.dry_run,
-    }
-    return call.perform("merge_insert", arguments, job_key=_key_of_chain(call, config.rerun_token))
-
-
-def _update(call: Call, config: UpdateConfig) -> object:
-    arguments = {"values": config.values, "where": config.where, "dry_run": config.dry_run}
-    return call.perform("update", arguments, job_key=_key_of_chain(call, config.rerun_token))
-
-
-def _delete(call: Call, config: DeleteConfig) -> object:
-    arguments = {
-        "predicate": config.predicate,
-        "dry_run": config.dry_run,
-        "max_fraction": config.max_fraction,
-    }
-    return call.perform("delete", arguments)
-
-
-def _add_columns(call: Call, config: AddColumnsConfig) -> object:
-    arguments = {"values": config.values, "function": config.function, "dry_run": config.dry_run}
-    return call.perform(
-        "add_columns",
-        arguments,
-        job_key=_key_of_chain(call, config.rerun_token),
-        notes=noted_expressions(config.values),
-    )
-
-
-def _alter_columns(call: Call, config: AlterColumnsConfig) -> object:
-    alterations = [item.model_dump(exclude_none=True) for item in config.alterations]
-    return call.perform("alter_columns", {"alterations": alterations, "dry_run": config.dry_run})
-
-
-def _key_of_chain(call: Call, token: str) -> str:
-    """The first run's id, so that re-executing a run that died after its commit adds nothing.
-
-    What a broken-off run did is gone on with.
-    """
-    return f"{call.notes.job}|{call.notes.root_run_id}|{token}"
-
-
-def _compact(call: Call, config: CompactConfig) -> object:
-    asked: dict[str, Any] = {}
-    for name in (*CompactionChoices.__annotations__, "budget_money"):
-        value = getattr(config, name, None)
-        if value is not None:
-            asked[name] = value.value if isinstance(value, Enum) else value
-    return call.perform(
-        "compact", {**call.ref.policy.compaction_options(), **asked, "dry_run": config.dry_run}
-    )
-
-
-def _index(call: Call, config: IndexConfig) -> object:
-    policy = call.ref.policy
-    refresh = {
-        "rebuild": config.rebuild,
-        "merge_segments": config.merge_segments,
-        "most_segments": policy.most_segments,
-        "limits": asdict(policy.wear_limits),
-    }
-    if config.indices:
-        wanted = [
-            {"column": item.column, "kind": item.kind, "name": item.name, "parameters": item.parameters}
-            for item in config.indices
-        ]
-        arguments = {
-            "wanted": wanted,
-            "replace": config.replace,
-            "dry_run": config.dry_run,
-            "refresh": refresh,
-        }
-        return call.perform("build_indices", arguments)
-    if config.column is None:
-        names = None if config.name is None else [config.name]
-        return call.perform("optimize_indices", {"names": names, "dry_run": config.dry_run, **refresh})
-    return call.perform(
-        "create_index",
-        {
-            "column": config.column,
-            "kind": config.kind,
-            "name": config.name,
-            "replace": config.replace,
-            "parameters": config.parameters,
-            "dry_run": config.dry_run,
-        },
-    )
-
-
-def _cleanup(call: Call, config: CleanupConfig) -> object:
-    return cleanup(
-        call.ref.uri,
-        older_than=config.age(call.ref),
-        retain_versions=config.retained(call.ref),
-        delete_unverified=config.delete_unverified,
-        dry_run=config.dry_run,
-        progress=build_progress(call.context, call.ref),
-        storage_options=call.store.options_of(call.ref),
     )

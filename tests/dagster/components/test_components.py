@@ -3,6 +3,7 @@
 import sys
 import warnings
 from datetime import timedelta
+from types import ModuleType
 
 import dagster as dg
 import pyarrow as pa
@@ -15,6 +16,7 @@ import lance_ops as lo
 from lance_ops.dagster.components import LanceDatasetComponent, LanceFleetComponent
 from lance_ops.dagster.components import fleet as fleet_component
 from tests.support.dagster import Told
+from tests.support.docs import DOCS
 
 NAME = "shop"
 _PYPROJECT = f"""
@@ -305,6 +307,24 @@ def test_yaml_reaches_everything_that_python_does(tmp_path):
         assert job.execute_in_process(instance=instance, partition_key="2024-05-01").success
     assert SEEN == ["load"]
     assert lo.dataset(str(tmp_path / "orders.lance")).count_rows() == 1
+
+
+def test_the_yaml_of_the_guide_loads(monkeypatch):
+    page = (DOCS / "dagster.md").read_text(encoding="utf-8")
+    _, _, found = page.partition("### Everything from YAML\n\n```yaml\n")
+    whole = yaml.safe_load(found.partition("```")[0])
+    assert whole["type"] == "lance_ops.dagster.components.LanceDatasetComponent"
+    jobs = ModuleType("shop.jobs")
+    jobs.revenue_job = report
+    monkeypatch.setitem(sys.modules, "shop.jobs", jobs)
+    for name in ("AWS_SECRET_ACCESS_KEY", "SLACK_WEBHOOK"):
+        monkeypatch.setenv(name, "https://example.com")
+    definitions = dg.Definitions.merge(
+        dg.build_defs_for_component(component_of(yaml.safe_dump(whole["attributes"]))),
+        dg.Definitions(jobs=[report]),
+    )
+    dg.Definitions.validate_loadable(definitions)
+    assert set(specs_of(definitions)) == {"lake/sales/orders", "sales/load_orders"}
 
 
 class Audited(LanceDatasetComponent):

@@ -1,0 +1,149 @@
+"""Arguments: what the config of a job asks its operation for, here or in a submitted program."""
+
+from dataclasses import asdict
+from enum import Enum
+from typing import Any
+
+from lance_ops.dagster.jobs.call import Call
+from lance_ops.dagster.jobs.config import (
+    AddColumnsConfig,
+    AlterColumnsConfig,
+    AppendConfig,
+    CleanupConfig,
+    CompactConfig,
+    DeleteConfig,
+    IndexConfig,
+    UpdateConfig,
+    UpsertConfig,
+)
+from lance_ops.dagster.jobs.run_report import build_progress
+from lance_ops.dagster.lineage import noted_expressions
+from lance_ops.maintenance.cleanup.operation import cleanup
+from lance_ops.maintenance.compact.options import CompactionChoices
+
+
+def append_rows(call: Call, config: AppendConfig) -> object:
+    """Add the rows of files; see `AppendConfig`."""
+    arguments = {
+        "paths": config.paths,
+        "fill_missing": config.fill_missing,
+        "max_rows_per_file": config.max_rows_per_file,
+    }
+    return call.perform("append", arguments, job_key=_key_of_chain(call, config.rerun_token))
+
+
+def upsert_rows(call: Call, config: UpsertConfig) -> object:
+    """Update and add rows by a key; see `UpsertConfig`."""
+    arguments = {
+        "paths": config.paths,
+        "on": config.on or None,
+        "when_matched": config.when_matched.value,
+        "condition": config.condition,
+        "when_not_matched": "insert_all" if config.insert_new else None,
+        "when_not_matched_by_source": config.when_not_matched_by_source,
+        "dry_run": config.dry_run,
+    }
+    return call.perform("merge_insert", arguments, job_key=_key_of_chain(call, config.rerun_token))
+
+
+def update_rows(call: Call, config: UpdateConfig) -> object:
+    """Change rows; see `UpdateConfig`."""
+    arguments = {"values": config.values, "where": config.where, "dry_run": config.dry_run}
+    return call.perform("update", arguments, job_key=_key_of_chain(call, config.rerun_token))
+
+
+def delete_rows(call: Call, config: DeleteConfig) -> object:
+    """Delete rows; see `DeleteConfig`."""
+    arguments = {
+        "predicate": config.predicate,
+        "dry_run": config.dry_run,
+        "max_fraction": config.max_fraction,
+    }
+    return call.perform("delete", arguments)
+
+
+def add_columns(call: Call, config: AddColumnsConfig) -> object:
+    """Add columns; see `AddColumnsConfig`."""
+    arguments = {"values": config.values, "function": config.function, "dry_run": config.dry_run}
+    return call.perform(
+        "add_columns",
+        arguments,
+        job_key=_key_of_chain(call, config.rerun_token),
+        notes=noted_expressions(config.values),
+    )
+
+
+def alter_columns(call: Call, config: AlterColumnsConfig) -> object:
+    """Alter columns; see `AlterColumnsConfig`."""
+    alterations = [item.model_dump(exclude_none=True) for item in config.alterations]
+    return call.perform("alter_columns", {"alterations": alterations, "dry_run": config.dry_run})
+
+
+def _key_of_chain(call: Call, token: str) -> str:
+    """The first run's id, so that re-executing a run that died after its commit adds nothing.
+
+    What a broken-off run did is gone on with.
+    """
+    return f"{call.notes.job}|{call.notes.root_run_id}|{token}"
+
+
+def compact(call: Call, config: CompactConfig) -> object:
+    """Compact; see `CompactConfig`."""
+    asked: dict[str, Any] = {}
+    for name in (*CompactionChoices.__annotations__, "budget_money"):
+        value = getattr(config, name, None)
+        if value is not None:
+            asked[name] = value.value if isinstance(value, Enum) else value
+    return call.perform(
+        "compact", {**call.ref.policy.compaction_options(), **asked, "dry_run": config.dry_run}
+    )
+
+
+def index(call: Call, config: IndexConfig) -> object:
+    """Build or refresh indices; see `IndexConfig`."""
+    policy = call.ref.policy
+    refresh = {
+        "rebuild": config.rebuild,
+        "merge_segments": config.merge_segments,
+        "most_segments": policy.most_segments,
+        "limits": asdict(policy.wear_limits),
+    }
+    if config.indices:
+        wanted = [
+            {"column": item.column, "kind": item.kind, "name": item.name, "parameters": item.parameters}
+            for item in config.indices
+        ]
+        arguments = {
+            "wanted": wanted,
+            "replace": config.replace,
+            "dry_run": config.dry_run,
+            "refresh": refresh,
+        }
+        return call.perform("build_indices", arguments)
+    if config.column is None:
+        names = None if config.name is None else [config.name]
+        return call.perform("optimize_indices", {"names": names, "dry_run": config.dry_run, **refresh})
+    return call.perform(
+        "create_index",
+        {
+            "column": config.column,
+            "kind": config.kind,
+            "name": config.name,
+            "replace": config.replace,
+            "parameters": config.parameters,
+            "dry_run": config.dry_run,
+        },
+    )
+
+
+def clean_up(call: Call, config: CleanupConfig) -> object:
+    """Remove old versions; see `CleanupConfig`."""
+    return cleanup(
+        call.ref.uri,
+        older_than=config.age(call.ref),
+        retain_versions=config.retained(call.ref),
+        delete_unverified=config.delete_unverified,
+        dry_run=config.dry_run,
+        progress=build_progress(call.context, call.ref),
+        storage_options=call.store.options_of(call.ref),
+    )
