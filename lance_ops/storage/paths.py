@@ -227,8 +227,14 @@ def _credentials_in_uri(uri: str) -> InvalidArgumentError:
 
 
 def _absolute(path: str) -> str:
+    try:
+        home = Path(path).expanduser() if path.startswith("~") else path
+    except RuntimeError as error:
+        raise InvalidArgumentError(
+            f"the home folder of {path!r} is not known", field="uri", hint="write the whole path"
+        ) from error
     # Path.absolute would keep "..", and resolve would follow links.
-    return os.path.abspath(Path(path).expanduser() if path.startswith("~") else path)  # noqa: PTH100
+    return os.path.abspath(home)  # noqa: PTH100
 
 
 def join_uri(root: str, relative: str) -> str:

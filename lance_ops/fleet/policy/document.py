@@ -74,7 +74,10 @@ class _Reader:
                 return self._mapping(loader, node, path)
             if isinstance(node, yaml.SequenceNode):
                 return [self.read(loader, item, f"{path}[{i}]") for i, item in enumerate(node.value)]
-            return loader.construct_object(node, deep=True)
+            return _scalar(loader, node)
+        except (AttributeError, KeyError):
+            # What PyYAML raises where a date or truth value is not of the form of its tag.
+            return self._wrong(node, path, f"{node.value!r} makes no sense for its tag {node.tag!r}")
         except ValueError as error:
             # A date that looks like one.
             return self._wrong(node, path, f"{node.value!r} makes no sense: {error}")
@@ -104,6 +107,18 @@ class _Reader:
         return found
 
 
+def _scalar(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
+    """The value of a scalar.
+
+    Raises:
+        ValueError: It makes no sense, or is a number of more digits than Python writes, in messages, too.
+    """
+    found = loader.construct_object(node, deep=True)
+    if isinstance(found, int):
+        _ = str(found)
+    return found
+
+
 def read_document(text: str, source: str) -> Document:
     """Parse YAML.
 
@@ -114,8 +129,9 @@ def read_document(text: str, source: str) -> Document:
     Raises:
         PolicyError: It is no YAML, its aliases stand for too many values, or it is nested too deeply.
     """
-    loader = _Loader(text)
+    loader = None
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             return Document({}, {"": 1})
@@ -131,8 +147,13 @@ def read_document(text: str, source: str) -> Document:
     except (_TooDeepError, RecursionError) as error:
         message = "this is nested too deeply for a policy"
         raise PolicyError([PolicyProblem(1, "", message)], path=source) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, int(error.position)) + 1
+        message = f"this is no YAML: {error.reason}: {chr(error.character)!r}"
+        raise PolicyError([PolicyProblem(line, "", message)], path=source) from error
     except (yaml.YAMLError, ValueError) as error:
         raise PolicyError([PolicyProblem(1, "", f"this is no YAML: {error}")], path=source) from error
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
     return Document(value, reader.lines, tuple(reader.problems))

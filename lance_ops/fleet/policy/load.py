@@ -39,7 +39,7 @@ from lance_ops.fleet.policy.windows import Blackout, Window
 from lance_ops.storage.paths import is_address, parse_location, refuse_secrets
 from lance_ops.storage.variables import expand
 
-_SECRET = frozenset({"alerts", "options", "root"})
+_SECRET = frozenset({"alerts", "ledger", "options", "root", "stores"})
 """Keys whose values no message repeats."""
 
 
@@ -162,8 +162,9 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     def given(self, *but: str) -> dict[str, Any]:
-        """Values of the keys that the file has, lists as tuples."""
-        found = {name: getattr(self, name) for name in self.model_fields_set.difference(but)}
+        """Values of the keys that the file has, in the order of the fields, lists as tuples."""
+        names = [name for name in type(self).model_fields if name in self.model_fields_set.difference(but)]
+        found = {name: getattr(self, name) for name in names}
         return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
 
 
@@ -314,7 +315,9 @@ def _message(item: Any) -> str:
         error = item["ctx"]["error"]
         return error.message if isinstance(error, LanceOpsError) else str(error)
     message = _MEANINGS.get(kind) or item["msg"].replace("Input should", "must")
-    return message if _SECRET.intersection(loc) else f"{message}, got {value!r}"
+    # A list or a table may hold secrets that would stand elsewhere if it were of the right form.
+    is_hidden = isinstance(value, dict | list) or _SECRET.intersection(loc)
+    return message if is_hidden else f"{message}, got {value!r}"
 
 
 def _keys_at(loc: tuple[int | str, ...]) -> list[str]:

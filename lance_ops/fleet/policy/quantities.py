@@ -70,7 +70,10 @@ def parse_bytes(value: object) -> int:
     match = _SIZE.fullmatch(str(value).strip())
     if match is None or match[2].upper() not in _BYTES:
         raise ValueError(f"{value!r} is no size; write for example 500GB, 64MiB or a number of bytes")
-    return int(float(match[1]) * _BYTES[match[2].upper()])
+    try:
+        return int(float(match[1]) * _BYTES[match[2].upper()])
+    except OverflowError as error:
+        raise ValueError(f"{value!r} is larger than any disk") from error
 
 
 def parse_ratio(value: object) -> object:
@@ -79,6 +82,9 @@ def parse_ratio(value: object) -> object:
     Raises:
         ValueError: No number stands before the percent sign.
     """
-    if isinstance(value, str) and value.strip().endswith("%"):
+    if not (isinstance(value, str) and value.strip().endswith("%")):
+        return value
+    try:
         return float(value.strip().removesuffix("%")) / 100
-    return value
+    except ValueError as error:
+        raise ValueError(f"{value!r} is no share; write for example 10% or 0.1") from error

@@ -17,11 +17,18 @@ BERLIN = "Europe/Berlin"
     [
         "  t: {root: 's3://k:hunter2@b/x'}",
         "windows: [{days: mon, hours: 22:75-06}]",
+        "  t: '~no-such-user/x'",
+        f"budget: {{bytes_per_hour: {'9' * 400}GB}}",
         "budget: {runs: 0}",
         "budget: {requests_per_second: 0}",
         "classes: {default: {ttl: keep where ts > now - 9999999d}}",
         "classes: {default: {older_than: 999999d}}",
         "blackouts: [{from: 2026-13-01, to: 2026-12-24}]",
+        "mode: !!bool auto",
+        "blackouts: [{from: !!timestamp later}]",
+        f"budget: {{runs: 0x{'f' * 8000}}}",
+        "mode: a\x00b",
+        "classes: {default: {ttl_max_fraction: '%'}}",
         "x: &a [*a]",
         "x: &a {b: *a}",
     ],
@@ -66,6 +73,15 @@ def test_no_value_that_may_be_secret_is_repeated():
     with pytest.raises(PolicyError) as caught:
         parse_policy(text)
     assert [problem.line for problem in caught.value.problems] == [3, 4]
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "stores", ["[{root: lake, options: {k: hunter2}}]", "s3://k:hunter2@b", "{s: lake}\nledger: [hunter2]"]
+)
+def test_no_secret_of_a_value_of_the_wrong_form_is_repeated(stores):
+    with pytest.raises(PolicyError, match="must be a table") as caught:
+        parse_policy(f"version: 1\nstores: {stores}\n")
     assert "hunter2" not in str(caught.value)
 
 
