@@ -39,7 +39,8 @@ class PendingFlushes:
     def __init__(self) -> None:
         self._lock = new_lock()
         self._process = os.getpid()
-        self._files: dict[str, Future[None]] = {}
+        # Each with what went wrong, which a child process can read without the lock of the flush.
+        self._files: dict[str, tuple[Future[None], list[OSError]]] = {}
         # Each new name in a folder sets another mark: a flush that began before does not count for it.
         self._folders: dict[str, object] = {}
 
@@ -60,15 +61,16 @@ class PendingFlushes:
             descriptor: Of the open file; the caller closes it.
         """
         self._restart_after_fork()
-        flush = _submit(_flush_file, FileIO(os.dup(descriptor)))
+        failed: list[OSError] = []
+        flush = _submit(functools.partial(_flush_file, failed), FileIO(os.dup(descriptor)))
         with self._lock:
             kept = {
                 other: known
                 for other, known in self._files.items()
-                if not known.done() or known.exception() is not None
+                if not known[0].done() or known[0].exception() is not None
             }
-            self._files = {**kept, path: flush}
-            unfinished = [known for known in kept.values() if not known.done()]
+            self._files = {**kept, path: (flush, failed)}
+            unfinished = [known for known, _ in kept.values() if not known.done()]
         if len(unfinished) >= _MOST_UNFINISHED:
             unfinished[0].exception()
 
@@ -91,7 +93,7 @@ class PendingFlushes:
             files, folders = dict(self._files), dict(self._folders)
         folder_flushes = [_submit(flush_folder, folder) for folder in folders]
         flush_data(descriptor)
-        for path, flush in files.items():
+        for path, (flush, _) in files.items():
             error = flush.exception()
             if isinstance(error, OSError):
                 raise _not_flushed(path, error) from error
@@ -99,8 +101,8 @@ class PendingFlushes:
         for flush in folder_flushes:
             flush.result()
         with self._lock:
-            for path, flush in files.items():
-                if self._files.get(path) is flush:
+            for path, known in files.items():
+                if self._files.get(path) is known:
                     del self._files[path]
             for folder, mark in folders.items():
                 if self._folders.get(folder) is mark:
@@ -112,7 +114,10 @@ class PendingFlushes:
             return
         with self._lock:
             if self._process != os.getpid():
-                self._files = {path: _submit(_flush_path, path) for path in self._files}
+                self._files = {
+                    path: (_submit(functools.partial(_flush_path, failed), path), failed)
+                    for path, (_, failed) in self._files.items()
+                }
                 self._process = os.getpid()
 
 
@@ -131,17 +136,23 @@ def flush_folder(folder: str) -> None:
         os.close(descriptor)
 
 
-def _flush_file(file: FileIO) -> None:
+def _flush_file(failed: list[OSError], file: FileIO) -> None:
     with file:
-        flush_data(file.fileno())
+        try:
+            flush_data(file.fileno())
+        except OSError as error:
+            failed.append(error)
+            raise
 
 
-def _flush_path(path: str) -> None:
+def _flush_path(failed: list[OSError], path: str) -> None:
+    if failed:
+        raise failed[0]
     try:
         file = FileIO(path)
     except FileNotFoundError:
         return
-    _flush_file(file)
+    _flush_file(failed, file)
 
 
 @functools.cache

@@ -454,7 +454,14 @@ def test_after_a_file_that_waited_was_lost_nothing_gets_its_name(tmp_path, monke
         store.put("a/first", b"1", durable="later")
         with pytest.raises(StorageError):
             store.put("b/manifest", b"2", if_absent=True)
-    # The system reports a loss once: that the next flush succeeds proves nothing.
+    # The system reports a loss once: that the next flush succeeds proves nothing, in a child neither.
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    child = context.Process(target=_put_in_child, args=(store, answers), daemon=True)
+    child.start()
+    child.join(60)
+    child.kill()
+    assert child.exitcode == 1
     for _ in range(2):
         with pytest.raises(StorageError):
             store.put("b/manifest", b"2", if_absent=True)
