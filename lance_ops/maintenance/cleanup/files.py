@@ -64,7 +64,7 @@ class FileJudge:
         jobs: Jobs that are committed.
         open_jobs: Prefixes of the files of open jobs.
         now: The time by the clock of the store.
-        below: Folders of other branches among those of this one, with "/" at the end.
+        below: Folders of other branches and datasets among those of this one, with "/" at the end.
         blobs_unknown: Why it is not known which objects managed blobs name, so that all stay; None otherwise.
         maps_unknown: The same of the row maps of fragment reuse indices.
         delete_unverified: See `CleanupOptions`.
@@ -94,7 +94,7 @@ class FileJudge:
                 reason = f"the clone {clone.uri} uses it"
                 return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
         if info.path.startswith(self.below):
-            reason = "it lies in the folder of another branch"
+            reason = "it lies in the folder of another branch or dataset"
             return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
         if kind == "other" or (kind == "blob" and self.blobs_unknown is not None):
             # Any data file may name it in the table's managed blobs.

@@ -271,7 +271,7 @@ def _plan(
         jobs,
         open_jobs,
         now,
-        named.folders_below,
+        (*named.folders_below, *_datasets_within(infos)),
         blobs_unknown=unknown,
         maps_unknown=next((clone.maps_unknown for clone in marked if clone.maps_unknown), row_maps.unknown),
         delete_unverified=options.delete_unverified,
@@ -289,6 +289,12 @@ def _plan(
         manifest=head,
         notes=(*links.notes, *(() if unknown is None else (_UNKNOWN.format(unknown),))),
     )
+
+
+def _datasets_within(infos: Sequence[ObjectInfo]) -> list[str]:
+    """Folders of other datasets that lie among the files of this one, with "/" at the end."""
+    between = f"/{VERSIONS_DIRECTORY}/"
+    return sorted({f"{info.path.partition(between)[0]}/" for info in infos if between in info.path})
 
 
 @dataclass(slots=True)

@@ -150,6 +150,19 @@ def test_a_link_to_a_file_outside_stays_and_so_does_the_file(tmp_path: Path) -> 
     assert other.exists()
 
 
+def test_a_dataset_among_the_files_of_another_keeps_its_own(tmp_path: Path) -> None:
+    inner = make(tmp_path / "data" / "inner.lance")
+    before = files(inner)
+    lo.write_dataset(pa.table({"x": [1]}), tmp_path)
+    lo.write_dataset(pa.table({"x": [2]}), tmp_path, mode="overwrite")
+    lo.cleanup(tmp_path, retain_versions=1)
+    lo.cleanup(tmp_path, retain_versions=1, delete_unverified=True)
+    assert files(inner) == before
+    # Its own cleanup is free to.
+    lo.cleanup(inner, retain_versions=1)
+    assert len(files(inner)) < len(before)
+
+
 @pytest.mark.parametrize("folder", ["data", "_versions", "_transactions", ""])
 def test_a_branch_behind_a_link_is_not_deleted(folder: str, tmp_path: Path) -> None:
     victim, mine = make(tmp_path / "victim.lance"), make(tmp_path / "mine.lance")
