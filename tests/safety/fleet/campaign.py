@@ -150,7 +150,8 @@ def run_campaign(folder: Path, options: Options) -> Outcome:
         begun = time.monotonic()
         cuts = [options.seconds * (number + 1) / (options.cuts + 1) for number in range(options.cuts)]
         fewest = options.cuts + 1
-        while (passed := time.monotonic() - begun) < options.seconds or outcome.kills.total() < fewest:
+        while cuts or time.monotonic() - begun < options.seconds or outcome.kills.total() < fewest:
+            passed = time.monotonic() - begun
             if cuts and passed >= cuts[0]:
                 del cuts[0]
                 outcome.kills["power cut"] += 1
