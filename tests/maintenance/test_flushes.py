@@ -3,15 +3,12 @@
 import pickle
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
-from itertools import count
 
 import pyarrow as pa
 import pytest
 
 import lance_ops as lo
 from lance_ops.maintenance.unflushed import UnflushedDataset
-from lance_ops.table.commit.jobs.job_record import note_of_file
 from tests.support.flushes import FlushSeam
 
 
@@ -50,12 +47,12 @@ BOUNDS: dict[str, tuple[Callable[[str], object], tuple[int, int]]] = {
     "append": (lambda uri: lo.append(uri, rows(1)), (6, 2)),
     "append of four files": (lambda uri: lo.append(uri, rows(1, 2, 3, 4), max_rows_per_file=1), (9, 2)),
     # Its note is empty: the folder is all there is to flush.
-    "append under a job key": (lambda uri: lo.append(uri, rows(1), job_key="new"), (7, 2)),
+    "append under a job key": (lambda uri: lo.append(uri, rows(1), job_key="new"), (6, 2)),
     "overwrite": (lambda uri: lo.write_dataset(rows(1), uri, mode="overwrite"), (6, 2)),
     "delete in four fragments": (lambda uri: lo.delete(uri, "x % 10 = 1"), (9, 2)),
     "delete in four fragments under a job key": (
         lambda uri: lo.delete(uri, "x % 10 = 1", job_key="new"),
-        (10, 2),
+        (9, 2),
     ),
     "replacement": (lambda uri: lo.replace_where(uri, rows(1), "x = 1"), (8, 2)),
     # Pages, their lookup, transaction and four folders, of which two are new; the manifest and its folder.
@@ -79,28 +76,12 @@ def test_the_first_commit_of_a_table_waits_twice(tmp_path, monkeypatch):
     assert (flushes.calls, flushes.waits) == (8, 2)
 
 
-@pytest.mark.parametrize(
-    ("may_be_of_a_job", "bounds"),
-    [
-        # Beyond what later ones need: the segment, and the folders down to it.
-        (False, (12, 2)),
-        # One name of a transaction in sixteen is one that a job may have: then the segment has
-        # a note of it, and may not be torn.
-        (True, (13, 4)),
-    ],
-)
-def test_the_first_job_key_of_a_table_costs_its_folders_and_no_wait(
-    tmp_path, monkeypatch, may_be_of_a_job, bounds
-):
-    for number in count():
-        uri = str(tmp_path / f"{number}.lance")
-        lo.append(uri, rows(1))
-        name = lo.dataset(uri).manifest.transaction_file or ""
-        if (note_of_file(name, datetime.now(UTC)) is not None) == may_be_of_a_job:
-            break
+def test_the_first_job_key_of_a_table_costs_its_folders_and_no_wait(tmp_path, monkeypatch):
+    uri = str(tmp_path / "t.lance")
+    lo.append(uri, rows(1))
     flushes = Flushes(monkeypatch)
     lo.append(uri, rows(2), job_key="first")
-    assert (flushes.calls, flushes.waits) == bounds
+    assert (flushes.calls, flushes.waits) == (11, 2)
 
 
 def test_the_upkeep_of_indices_waits_twice_however_many_there_are(uri, monkeypatch):
