@@ -143,7 +143,7 @@ def test_deleting_or_replacing_the_rows_leaves_the_job_done(uri, clean):
     assert values(uri) == ["x"]
 
 
-def test_a_restore_counts_whoever_made_it_and_removed_its_version(uri):
+def test_a_restore_and_a_cleanup_by_pylance_count(uri):
     append(uri, "A")
     append(uri, "B")
     lance.dataset(uri, version=1).restore()
