@@ -274,7 +274,7 @@ def index_command(
     "--job-keys",
     "job_key_age",
     type=DurationType(),
-    help="How long job keys are known after their commits although the versions go. Default 90d.",
+    help="Without effect: the newest 100,000 job keys are kept, whatever their age.",
 )
 @click.option("--all", "show_all", is_flag=True, help="With --dry-run: list every file, however many.")
 @dry_run_option

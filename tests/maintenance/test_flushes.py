@@ -2,14 +2,11 @@
 
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
-from itertools import count
 
 import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.table.commit.jobs.job_record import note_of_file
 from tests.support.flushes import FlushSeam
 
 
@@ -45,13 +42,12 @@ BOUNDS: dict[str, tuple[Callable[[str], object], int]] = {
     # Data, transaction, their two folders; the manifest and its folder.
     "append": (lambda uri: lo.append(uri, rows(1)), 6),
     "append of four files": (lambda uri: lo.append(uri, rows(1, 2, 3, 4), max_rows_per_file=1), 9),
-    # Its note is empty: the folder is all there is to flush.
-    "append under a job key": (lambda uri: lo.append(uri, rows(1), job_key="new"), 7),
+    "append under a job key": (lambda uri: lo.append(uri, rows(1), job_key="new"), 6),
     "overwrite": (lambda uri: lo.write_dataset(rows(1), uri, mode="overwrite"), 6),
     "delete in four fragments": (lambda uri: lo.delete(uri, "x % 10 = 1"), 9),
     "delete in four fragments under a job key": (
         lambda uri: lo.delete(uri, "x % 10 = 1", job_key="new"),
-        10,
+        9,
     ),
     "replacement": (lambda uri: lo.replace_where(uri, rows(1), "x = 1"), 8),
     # Pages, their lookup, each with their folder; two folders above that are new; transaction, manifest.
@@ -75,23 +71,9 @@ def test_the_first_commit_of_a_table_flushes_the_folders_above_it(tmp_path, monk
     assert flushes.calls == 8
 
 
-@pytest.mark.parametrize(
-    ("may_be_of_a_job", "bound"),
-    [
-        # Beyond what later ones need: the segment, and the folders down to it.
-        (False, 12),
-        # One name of a transaction in sixteen is one that a job may have: then the segment has
-        # a note of it, and may not be torn.
-        (True, 13),
-    ],
-)
-def test_the_first_job_key_of_a_table_flushes_its_folders(tmp_path, monkeypatch, may_be_of_a_job, bound):
-    for number in count():
-        uri = str(tmp_path / f"{number}.lance")
-        lo.append(uri, rows(1))
-        name = lo.dataset(uri).manifest.transaction_file or ""
-        if (note_of_file(name, datetime.now(UTC)) is not None) == may_be_of_a_job:
-            break
+def test_the_first_job_key_of_a_table_flushes_its_folders(tmp_path, monkeypatch):
+    uri = str(tmp_path / "t.lance")
+    lo.append(uri, rows(1))
     flushes = Flushes(monkeypatch)
     lo.append(uri, rows(2), job_key="first")
-    assert flushes.calls == bound
+    assert flushes.calls == 11

@@ -50,13 +50,13 @@ BOUNDS: dict[str, tuple[Operation, tuple[int, int, int, int], tuple[int, int, in
     "append of a table under a job key": (
         lambda s, _: lo.append(s, rows(200), job_key="new"),
         (2, 1, 1, 2),
-        (2, 1, 3),
+        (2, 2, 1),
     ),
     "append of a Parquet file": (lambda s, path: lo.append(s, path), (2, 1, 1, 2), (0, 1, 1)),
     "append of a Parquet file under a job key": (
         lambda s, path: lo.append(s, path, job_key="new"),
         (2, 1, 1, 2),
-        (2, 1, 3),
+        (2, 2, 1),
     ),
     "overwrite": (
         lambda s, _: lo.write_dataset(rows(0), s, mode="overwrite"),

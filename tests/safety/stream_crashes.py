@@ -81,7 +81,7 @@ def foreign(uri: str, count: int, cleaner: str) -> None:
         else:
             lo.append(uri, rows(10_000 + number, 1))
     if cleaner == "ours":
-        lo.cleanup(uri, retain_versions=1, delete_unverified=True, job_key_age=timedelta(0))
+        lo.cleanup(uri, retain_versions=1, delete_unverified=True)
     else:
         lance.dataset(uri).cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
 

@@ -14,7 +14,7 @@ from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.errors import JobUnprovenError, NotFoundError, RowsLostError
 from lance_ops.maintenance.ingest.lost_rows import losses_since
 from lance_ops.table.commit.jobs.job_keys import CommittedJob
-from lance_ops.table.commit.jobs.keep_job_keys import KEEP_JOB_KEYS
+from lance_ops.table.commit.jobs.job_record import KEEP_JOB_KEYS
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import locate

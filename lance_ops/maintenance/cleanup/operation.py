@@ -1,12 +1,15 @@
 """Removing expired versions and the files that only they used."""
 
+import contextlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import ClassVar, Literal, TypedDict, Unpack, overload
+from uuid import uuid4
 
-from lance_ops.errors import check_type
+from lance_ops.errors import LanceOpsError, check_type
 from lance_ops.maintenance.cleanup.execute import Outcome, execute_cleanup
 from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.links import LinkedFolders
@@ -20,8 +23,14 @@ from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.store_clock import store_now
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import bytes_text, count_text
-from lance_ops.table.commit.jobs.keep_job_keys import keep_job_keys
-from lance_ops.table.manifest.listing import latest
+from lance_ops.storage import Store
+from lance_ops.table.commit.jobs.earlier_record import has_earlier_record
+from lance_ops.table.commit.jobs.job_record import JobRecord, remove_unused_files
+from lance_ops.table.commit.loop import commit
+from lance_ops.table.manifest.file.read import read_manifest
+from lance_ops.table.manifest.listing import latest, list_versions
+from lance_ops.table.manifest.naming import is_detached
+from lance_ops.table.transaction.operations import MapUpdate, UpdateConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +113,7 @@ class CleanupArguments(TypedDict, total=False):
         retain_versions: See `CleanupOptions`.
         delete_unverified: See `CleanupOptions`.
         clones: Shallow clones of the dataset, whose files stay.
-        job_key_age: How long job keys are known after their commits.
+        job_key_age: Without effect.
         progress: Receives events.
         storage_options: For opening the store.
     """
@@ -137,7 +146,7 @@ def cleanup(
     retain_versions: int | None = None,
     delete_unverified: bool = False,
     clones: Sequence[Target] = (),
-    job_key_age: timedelta | None = None,
+    job_key_age: timedelta | None = None,  # noqa: ARG001 - earlier callers give it
     dry_run: bool = False,
     progress: Progress | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -151,9 +160,8 @@ def cleanup(
         delete_unverified: See `CleanupOptions`.
         clones: Shallow clones of the dataset, whose files here stay. Clones that neither are named here nor
             have a tag at the version that they were made of cannot be seen, and lose their files.
-        job_key_age: How long job keys are known after their commits although the versions go; 90 days when
-            None, and of more than 100,000 the newest. While the newest version uses a file of a job, its name
-            tells the key anyway.
+        job_key_age: Without effect since job keys are part of each version: the newest 100,000 are kept,
+            whatever their age.
         dry_run: Return the plan: every victim and why, every file kept and why.
         progress: Receives events.
         storage_options: For opening the store.
@@ -179,30 +187,25 @@ def cleanup(
     if now is not None:
         # What they wrote is of no use to anybody, and needs no version to be looked at.
         persistently(lambda: sweep_jobs(store, now))
-    plan = plan_cleanup(
-        line,
-        options,
-        now=now,
-        clones=[store_of(clone, storage_options) for clone in clones],
-        newest_before=newest_before,
+    make_plan = partial(
+        plan_cleanup, line, options, now=now, clones=[store_of(clone, storage_options) for clone in clones]
     )
+    plan = make_plan(newest_before=newest_before)
     if dry_run:
         return plan
+    if not holds_all and persistently(lambda: _has_earlier_jobs(store, plan)):
+        # Before any version goes: a commit with a job key takes over the keys that only these versions and
+        # the files of earlier releases tell.
+        key = f"lance_ops.cleanup:{uuid4()}"
+        persistently(lambda: commit(store, UpdateConfig(MapUpdate({})), job_key=key))
+        plan = make_plan(newest_before=persistently(lambda: latest(store)).version)
     if holds_all:
         outcome = Outcome((), 0, 0, ())
     else:
-        # Before anything goes: when this fails, nothing does.
-        persistently(
-            lambda: keep_job_keys(
-                store,
-                [verdict.location for verdict in plan.versions if not verdict.given_up],
-                [verdict.path for verdict in plan.files if verdict.kind == "transaction"],
-                keep=job_key_age,
-                in_use=plan.has_jobs,
-                manifest=plan.manifest,
-            )
-        )
         outcome = execute_cleanup(line, plan, call.report)
+        with contextlib.suppress(LanceOpsError):
+            # The next cleanup removes those that stay.
+            remove_unused_files(store, _configs(store, plan), plan.now)
     counts = Counter(verdict.kind for verdict in outcome.removed)
     return CleanupResult(
         **call.common(plan.head, read_version=plan.head),
@@ -220,3 +223,18 @@ def cleanup(
         errors=outcome.errors,
         notes=plan.notes,
     )
+
+
+def _has_earlier_jobs(store: Store, plan: CleanupPlan) -> bool:
+    """Whether there are jobs that the newest version has no record of."""
+    manifest = plan.manifest
+    if manifest is None or JobRecord.of(manifest.config, store.uri) is not None:
+        return False
+    return plan.has_jobs or has_earlier_record(store, manifest)
+
+
+def _configs(store: Store, plan: CleanupPlan) -> Iterator[Mapping[str, str]]:
+    """Config of each version that is still there, the newest first."""
+    detached = (verdict.location for verdict in plan.versions if is_detached(verdict.location.version))
+    for location in (*reversed(list_versions(store)), *detached):
+        yield read_manifest(store, location).config

@@ -63,16 +63,16 @@ class TaskWork(NamedTuple):
 
 
 _RATES: Final = {
-    Method.REWRITE: TaskWork(4e-3, 5e-5, 1.2e-4, 9e-4, 2e-8, 1e-8, 1.4e-8, 9e-10, 2e-9, 1e-10),
-    Method.COPY: TaskWork(5.6e-3, 3e-5, 6.5e-5, 1.1e-3, 4.9e-9, 4e-9, 2.2e-9, 9e-10, 1.2e-8, 1.5e-10),
+    Method.REWRITE: TaskWork(3.1e-3, 3.4e-5, 3.4e-5, 4.2e-4, 1.2e-8, 3e-8, 1e-8, 7.3e-10, 1.9e-9, 2.5e-10),
+    Method.COPY: TaskWork(4.7e-3, 9.7e-5, 8.1e-5, 4.3e-4, 3.6e-9, 1.6e-8, 1.3e-9, 5.6e-10, 7.1e-9, 3e-10),
 }
-_RUN_SECONDS: Final = 1.5e-2
+_RUN_SECONDS: Final = 6e-3
 """Around the tasks: the plan, two commits."""
-_FRAGMENT_SECONDS: Final = 3e-5
+_FRAGMENT_SECONDS: Final = 1.3e-4
 """Planning and committing, for each fragment that is replaced."""
-_SCAN_FILE: Final = 8e-5
-_SCAN_PAGE: Final = 2.6e-5
-_SCAN_BYTE: Final = 5e-10
+_SCAN_FILE: Final = 6.8e-5
+_SCAN_PAGE: Final = 2.4e-5
+_SCAN_BYTE: Final = 2.5e-10
 """Seconds of a scan for each data file, each column of it, each stored byte."""
 _OVERLAP: Final = 0.7
 """How much each further slot adds to the first, 0 to 1: slots of one machine share its cores."""

@@ -2,13 +2,11 @@
 
 import contextlib
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from lance_ops.errors import LanceOpsError
 from lance_ops.storage import Store
-from lance_ops.table.commit.jobs.job_record import JobNote, evidence_of, put_note
 from lance_ops.table.commit.rebase.work import MergedDeletions
-from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.operations import (
     Delete,
     Operation,
@@ -22,7 +20,7 @@ from lance_ops.table.transaction.transaction import Transaction, encode_transact
 
 @dataclass(slots=True)
 class CommitFiles:
-    """Transaction file, note of the job, and deletion files that were merged.
+    """Transaction file, and deletion files that were merged.
 
     Attributes:
         store: Root of the dataset.
@@ -37,7 +35,6 @@ class CommitFiles:
     merged: MergedDeletions = field(default_factory=MergedDeletions)
     _stored: bytes | None = None
     _of: Transaction | None = None
-    _attempt: JobNote | None = None
 
     def encoded(self, transaction: Transaction) -> bytes | None:
         """The bytes of a transaction, if it is the one that was written last."""
@@ -55,20 +52,6 @@ class CommitFiles:
             # Readers look here when the manifest has no copy of it: it has to last as long as the manifest.
             self.store.put(transaction.path, data, durable="later")
 
-    def note_attempt(self) -> None:
-        """Note the attempt of a job where cleanup leaves it: no note means that there was no attempt."""
-        if self.ours.job_key is not None and self._attempt is None:
-            # First, because a put that fails may have written the note.
-            self._attempt = JobNote(self.ours.uuid, self.ours.read_version, evidence_of(self.brought))
-            put_note(self.store, self._attempt)
-
-    def note_version(self, manifest: Manifest) -> None:
-        """Note the version that the attempt made: readers of an attempt look for it, until it is gone."""
-        if self._attempt is not None:
-            done = replace(self._attempt, version=manifest.version, moment=manifest.timestamp)
-            with contextlib.suppress(LanceOpsError):
-                put_note(self.store, done)
-
     def remove_superseded(self, committed: Operation) -> None:
         """Remove files that a rebase replaced, or found to hold no live row: no version refers to them."""
         begun = self.ours.operation
@@ -82,8 +65,6 @@ class CommitFiles:
         written = set(self.merged.paths)
         if self._stored is not None:
             written.add(self.ours.path)
-        if self._attempt is not None:
-            written.add(self._attempt.path)
         self.remove(written)
 
     def remove(self, paths: Collection[str]) -> None:

@@ -21,6 +21,7 @@ from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import manifest_path
 from lance_ops.table.transaction.apply_fragments import reserved_ids
 from lance_ops.table.transaction.operations import (
+    JOBS_ENTRY,
     CreateIndex,
     Delete,
     MapUpdate,
@@ -258,7 +259,7 @@ def _same_settings(manifest: Manifest, successor: Manifest, theirs: Operation) -
     update = theirs if isinstance(theirs, UpdateConfig) else UpdateConfig()
     fields = {node.id: node.metadata for node in successor.schema.walk()}
     return (
-        _same_map(manifest.config, successor.config, update.config)
+        _same_map(manifest.config, successor.config, update.config, but=JOBS_ENTRY)
         and _same_map(manifest.table_metadata, successor.table_metadata, update.table_metadata)
         and _same_map(manifest.schema.metadata, successor.schema.metadata, update.schema_metadata)
         and all(
@@ -268,11 +269,13 @@ def _same_settings(manifest: Manifest, successor: Manifest, theirs: Operation) -
     )
 
 
-def _same_map(before: Mapping[str, _V], after: Mapping[str, _V], update: MapUpdate | None) -> bool:
+def _same_map(
+    before: Mapping[str, _V], after: Mapping[str, _V], update: MapUpdate | None, but: str = ""
+) -> bool:
     if update is not None and update.replace:
         return True
     changed = update.entries.keys() if update is not None else set()
-    return all(before.get(key) == after.get(key) for key in (before.keys() | after.keys()) - changed)
+    return all(before.get(key) == after.get(key) for key in (before.keys() | after.keys()) - changed - {but})
 
 
 def _max_id(manifest: Manifest) -> int:

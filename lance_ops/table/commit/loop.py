@@ -36,7 +36,8 @@ from lance_ops.table.commit.committer import Committer, committer_for, deletion_
 from lance_ops.table.commit.concurrent_commits import base_conflict, emptied_fragments
 from lance_ops.table.commit.head import check_head, find_head, known_head
 from lance_ops.table.commit.jobs.done_before import DoneBefore
-from lance_ops.table.commit.jobs.job_record import list_record
+from lance_ops.table.commit.jobs.job_keys import with_job
+from lance_ops.table.commit.jobs.job_record import list_job_files
 from lance_ops.table.commit.judged_commits import JudgedCommits
 from lance_ops.table.commit.lineage import settle
 from lance_ops.table.commit.publish import publish
@@ -235,7 +236,7 @@ class _Commit:
 
     def create(self) -> CommitResult:
         # Listed before it is certain that there is no dataset: what comes later belongs to the next one.
-        left = set(list_record(self.store)) if self.ours.job_key is not None else set()
+        left = set(list_job_files(self.store)) if self.ours.job_key is not None else set()
         try:
             head = latest(self.store)
         except DatasetNotFoundError:
@@ -251,7 +252,7 @@ class _Commit:
         self.files.write_transaction(self.ours, manifest.transaction)
         # No key of a dataset that lay here before counts.
         self.files.remove(left)
-        self.files.note_attempt()
+        manifest = with_job(self.store, None, None, manifest, self.ours, self.files.brought)
         path = manifest_path(1, NamingScheme.V2)
         location = ManifestLocation(1, path, scheme=NamingScheme.V2, newest_at=time.monotonic())
         if not publish(self.store, self.committer, location, encode_manifest(manifest), self.ours):
@@ -307,9 +308,8 @@ class _Commit:
             if done_at is not None:
                 return self.before.at(done_at)
             judged = head.version
-            final, next_manifest = self._build(base.manifest, manifest)
+            final, next_manifest = self._build(base.manifest, head, manifest)
             self.files.write_transaction(final, next_manifest.transaction)
-            self.files.note_attempt()
             if self.restored is not None:
                 # A cleanup that knows no pins may have removed the version that ours brings back.
                 locate(self.store, self.restored.version)
@@ -355,7 +355,7 @@ class _Commit:
         found, _ = side_by_side(self.store, look, partial(self.files.write_transaction, self.ours))
         return found
 
-    def _build(self, base: Manifest, head: Manifest) -> tuple[Transaction, Manifest]:
+    def _build(self, base: Manifest, at: ManifestLocation, head: Manifest) -> tuple[Transaction, Manifest]:
         if self.ours.operation.keeps_data and head.version != self.noted_for:
             self._note_data_transaction(head)
         assert self.base is not None
@@ -388,7 +388,8 @@ class _Commit:
             restored=self.restored,
             highest_field_id=highest_field_id(self.store, operation, head, self.restored),
         )
-        return final, build_manifest(head, final, options, encoded=self.files.encoded(final))
+        built = build_manifest(head, final, options, encoded=self.files.encoded(final))
+        return final, with_job(self.store, at, head, built, self.ours, self.files.brought, self.restored)
 
     def _note_data_transaction(self, source: Manifest) -> None:
         """Note which transaction made the rows, so that it is known when that version is cleaned away."""
@@ -399,7 +400,6 @@ class _Commit:
         self, manifest: Manifest, location: ManifestLocation, final: Transaction, attempts: int
     ) -> CommitResult:
         # From here on nothing may fail: the version is there.
-        self.files.note_version(manifest)
         if not self.settle_later:
             write_hint(self.store, manifest.version)
         self.files.remove_superseded(final.operation)

@@ -17,7 +17,7 @@ from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.storage import Store
 from lance_ops.storage.memory import MemoryStore
-from lance_ops.table.commit.jobs.job_record import is_of_job
+from lance_ops.table.commit.jobs.earlier_record import is_of_job
 from lance_ops.table.dataset import Dataset
 from tests.support.faulty_store import FaultyStore, InjectedCrash
 from tests.support.interleaving import Snapshot

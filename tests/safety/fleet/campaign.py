@@ -149,11 +149,15 @@ def run_campaign(folder: Path, options: Options) -> Outcome:
         long_runs = [_start_long_run(servers, folder)] if options.long else []
         begun = time.monotonic()
         cuts = [options.seconds * (number + 1) / (options.cuts + 1) for number in range(options.cuts)]
-        while (passed := time.monotonic() - begun) < options.seconds or cuts:
+        fewest = options.cuts + 1
+        while cuts or time.monotonic() - begun < options.seconds or outcome.kills.total() < fewest:
+            passed = time.monotonic() - begun
             if cuts and passed >= cuts[0]:
                 del cuts[0]
                 outcome.kills["power cut"] += 1
                 _cut_power(servers, home, outcome)
+                # Recovery is none of the time in which processes are killed.
+                begun += outcome.recovered[-1]
                 if options.long:
                     long_runs.append(_start_long_run(servers, folder))
                 continue

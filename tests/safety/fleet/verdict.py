@@ -12,6 +12,7 @@ import dagster as dg
 import lance
 
 import lance_ops as lo
+from lance_ops.errors import DatasetNotFoundError
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import OperationRow
 from lance_ops.fleet.policy.load import load_policy
@@ -86,7 +87,8 @@ def versions_are_published(instance: dg.DagsterInstance, keys: Mapping[Path, dg.
             if not page.has_more:
                 break
         told = [int(record.asset_materialization.tags["lance/version"]) for record in records]
-        head = lo.dataset(str(dataset)).version
+        found = _open(dataset)
+        head = 0 if found is None else found.version
         if told != sorted(set(told)):
             yield f"{dataset.name}: events are doubled or out of order: {told}"
         if not told or told[-1] != head:
@@ -108,6 +110,14 @@ def failures_are_told(instance: dg.DagsterInstance, alerts: Sequence[Mapping[str
             yield f"run {run.run_id} of {run.job_name} failed, and nobody was told"
 
 
+def _open(dataset: Path) -> lo.Dataset | None:
+    """The newest version; None while nobody has made the dataset."""
+    try:
+        return lo.dataset(str(dataset))
+    except DatasetNotFoundError:
+        return None
+
+
 def partitions_are_loaded(
     instance: dg.DagsterInstance, orders: Path, partitions: Sequence[str]
 ) -> Iterator[str]:
@@ -115,8 +125,9 @@ def partitions_are_loaded(
     shown = instance.get_materialized_partitions(dg.AssetKey("orders_ingest"))
     if set(partitions) - shown:
         yield f"partitions that are not shown as loaded: {sorted(set(partitions) - shown)}"
-    if orders.exists():
-        counted = Counter(lo.dataset(str(orders)).to_table(["part"])["part"].to_pylist())
+    found = _open(orders)
+    if found is not None:
+        counted = Counter(found.to_table(["part"])["part"].to_pylist())
         wrong = {part: times for part, times in counted.items() if times != ROWS_OF_A_PARTITION}
         if wrong or counted.keys() != set(partitions):
             yield f"partitions in the dataset: {len(counted)} of {len(partitions)}, rows that differ: {wrong}"
@@ -124,8 +135,8 @@ def partitions_are_loaded(
 
 def nothing_is_stale(folder: Path) -> Iterator[str]:
     """What is computed from a dataset, by a job and by a condition, has read its newest rows."""
-    orders = folder / "orders.lance"
-    rows = lo.dataset(str(orders)).count_rows() if orders.exists() else -1
+    orders = _open(folder / "orders.lance")
+    rows = -1 if orders is None else orders.count_rows()
     for name in ("totals", "derived"):
         computed = folder / f"{name}.json"
         read = json.loads(computed.read_text()) if computed.exists() else None

@@ -1,7 +1,6 @@
 """Epochs are committed once, whatever became of the process and of the history since."""
 
 import shutil
-from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -18,6 +17,7 @@ from lance_ops.errors import (
 from lance_ops.spark.streaming.options import SinkOptions
 from lance_ops.table.commit.jobs.stream_epochs import EPOCH_ID, QUERY_ID
 from lance_ops.table.commit.jobs.stream_notes import DIRECTORY
+from lance_ops.table.transaction.operations import JOBS_ENTRY
 from tests.safety.stream_crashes import KINDS, crash_everywhere, epoch, ids, query, rows
 from tests.support.streams import SPARK_ID
 
@@ -148,21 +148,18 @@ def test_the_last_epoch_is_known_however_long_the_query_was_stopped(uri):
     lo.delete(uri, "id >= 20")
     lo.compact(uri)
     lo.append(uri, rows(100, 1))
-    lo.cleanup(uri, retain_versions=1, delete_unverified=True, job_key_age=timedelta(0))
+    lo.cleanup(uri, retain_versions=1, delete_unverified=True)
     assert [info.version for info in lo.dataset(uri).versions()] == [lo.dataset(uri).version]
     stream.run(2, epoch(2))
     assert ids(uri) == [*range(20), 100]
 
 
-def test_keys_of_past_epochs_go_with_their_versions(uri):
+def test_of_past_epochs_no_keys_are_kept(uri):
     stream = query(uri)
     for number in range(5):
         stream.run(number, epoch(number))
     lo.append(uri, rows(100, 1), job_key="another job")
-    lo.append(uri, rows(101, 1))
-    lo.cleanup(uri, retain_versions=1, delete_unverified=True)
-    kept = [path.name.split("-")[1] for path in Path(uri, "_lance_ops/job_keys/segments").iterdir()]
-    assert kept == ["2"]
+    assert len(lo.dataset(uri).config[JOBS_ENTRY].split("\n")) == 3
 
 
 # What goes wrong

@@ -2,6 +2,7 @@
 
 import uuid
 from collections import Counter
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import CommitConflictError
 from lance_ops.storage import open_store
+from lance_ops.table.commit.jobs import earlier_record, job_keys
 from lance_ops.table.dataset import Dataset
 from tests.support.distant_store import DistantStore
 from tests.support.faulty_store import FaultyStore
@@ -57,17 +59,21 @@ def test_an_append_to_an_open_dataset_takes_as_many(store):
     assert asked(store) == {"list": 2, "exists": 2, "put": 3}
 
 
-def test_a_job_key_costs_two_listings_and_two_notes(store):
+def test_a_job_key_costs_three_requests_for_90_days_and_none_afterwards(store, monkeypatch):
     lo.append(store, rows(100), job_key="new")
-    # The second read is that of the record, which has a job.
-    assert asked(store) == {"list": 4, "read": 2, "exists": 2, "put": 5}
+    # Processes of earlier releases: their notes and segments, and the file that makes them refuse job keys.
+    assert asked(store) == {"list": 4, "read": 1, "exists": 3, "put": 3}
+    for module in (job_keys, earlier_record):
+        monkeypatch.setattr(module, "KEEP_JOB_KEYS", timedelta(0))
+    lo.append(store, rows(100), job_key="newer")
+    assert asked(store) == {"list": 2, "read": 1, "exists": 2, "put": 3}
 
 
 def test_a_job_that_is_done_is_found_in_a_few_requests(store):
     lo.append(store, rows(100), job_key="new")
     store.reset()
     assert lo.append(store, rows(100), job_key="new").already_committed
-    assert asked(store).total() <= 5
+    assert asked(store).total() <= 2
 
 
 def test_metadata_alone_take_no_more(store):

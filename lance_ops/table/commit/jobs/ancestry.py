@@ -1,15 +1,15 @@
 """Ancestry of a version: the versions whose effects it has.
 
 Below a version lies the one with the number before it; below a restore, the version that it brought back, so
-that what came in between is undone. Versions that were cleaned away are passed on the word of the record of
-job keys (see `job_record`); where nobody noted them, nothing below is certain.
+that what came in between is undone. Below a version that was cleaned away, nothing is certain, unless the
+earlier record of job keys knows it (see `earlier_record`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import Enum
 from functools import partial
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
@@ -17,8 +17,6 @@ from lance_ops.errors import CorruptManifestError, NotFoundError
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import has_latency, prefetch
-from lance_ops.table.commit.jobs.job_record import JobNote
-from lance_ops.table.commit.jobs.job_segments import Lineage
 from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.model import Manifest
@@ -26,7 +24,7 @@ from lance_ops.table.manifest.naming import manifest_path
 from lance_ops.table.transaction.transaction import JOB_KEY, transaction_path
 
 _THREADS = 16
-_AT_ONCE = 256
+_MOST_AHEAD = 256
 
 
 class Place(Enum):
@@ -43,31 +41,26 @@ class Step:
 
     Attributes:
         version: Version number.
-        moment: When it was made; UTC.
         file_name: Of its transaction, below `_transactions/`; may be empty.
         uuid: Of its transaction; empty when it names none.
         below: The version that its effects were added to; None when it does not tell.
-        restores: Whether it brought `below` back.
         job_key: Key of the job behind it, if any.
     """
 
     version: int
-    moment: datetime
     file_name: str
     uuid: str
     below: int | None
-    restores: bool = False
     job_key: str | None = None
 
 
 def step_of(store: Store, manifest: Manifest | ManifestSummary) -> Step:
-    """What a manifest says of its own commit; reads the transaction file when the manifest has it not inside.
+    """Return what a manifest says of its own commit; reads the transaction file if it has no copy of it.
 
     Raises:
         CorruptManifestError: The transaction cannot be read.
     """
-    version, moment, name = manifest.version, manifest.timestamp, manifest.transaction_file
-    data = manifest.transaction
+    version, name, data = manifest.version, manifest.transaction_file, manifest.transaction
     if data is None and name:
         try:
             data = bytes(memoryview(store.read(transaction_path(name))))
@@ -75,59 +68,107 @@ def step_of(store: Store, manifest: Manifest | ManifestSummary) -> Step:
             data = None
     uuid = name.partition("-")[2].removesuffix(".txn")
     if data is None:
-        return Step(version, moment, name, uuid, None)
+        return Step(version, name, uuid, None)
     try:
         message = transaction_pb2.Transaction.FromString(data)
     except DecodeError as error:
         raise CorruptManifestError(
             f"the transaction of version {version} cannot be read: {error}", path=store.uri
         ) from error
-    restores = message.WhichOneof("operation") == "restore"
-    below = message.restore.version if restores else version - 1
+    below = message.restore.version if message.WhichOneof("operation") == "restore" else version - 1
     return Step(
         version,
-        moment,
         name,
         message.uuid or uuid,
         # A crafted restore must not send us in circles.
         below if 0 <= below < version else None,
-        restores,
         message.transaction_properties.get(JOB_KEY),
     )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What the earlier record of job keys knows of versions, whether they are still there or not.
+
+    Attributes:
+        known: Closed ranges of versions whose restores and keyed commits are all recorded.
+        restores: Version that each restore among them brought back, by the version that it made.
+        anchor: The newest version that was there when this was written.
+        anchor_file: Its transaction file, which says whether the dataset is still the same.
+    """
+
+    known: tuple[tuple[int, int], ...] = ()
+    restores: Mapping[int, int] = field(default_factory=dict)
+    anchor: int = 0
+    anchor_file: str = ""
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Lineage":
+        """Return what a segment of the earlier record says."""
+        anchor, anchor_file = value["anchor"]
+        return cls(
+            tuple((int(low), int(high)) for low, high in value["known"]),
+            {int(version): int(target) for version, target in value["restores"]},
+            int(anchor),
+            str(anchor_file),
+        )
+
+    def knows(self, version: int) -> bool:
+        """Whether a version is known."""
+        return any(low <= version <= high for low, high in self.known)
+
+    def join(self, other: "Lineage") -> "Lineage":
+        """Return what two know together."""
+        newer = self if self.anchor >= other.anchor else other
+        restores = {**self.restores, **other.restores}
+        return Lineage((*self.known, *other.known), restores, newer.anchor, newer.anchor_file)
+
+
 class Ancestry:
     """The lineage of a version, read as far as it is asked for.
 
-    Attributes:
+    Args:
         store: Root of the dataset, or of a branch.
-        head: Where the version lies.
-        manifest: The version.
-        known: What the record says of versions, also of removed ones.
-        steps: Versions that were read; None for one that is gone.
+        head: The newest version.
+        manifest: Its manifest.
+        start: The version whose lineage it is; the newest one when None.
+
+    Attributes:
+        known: What the earlier record says of versions, also of removed ones.
     """
 
-    store: Store
-    head: ManifestLocation
-    manifest: Manifest
-    known: Lineage = field(default_factory=Lineage)
-    steps: dict[int, Step | None] = field(default_factory=dict)
-    _ahead: int = 1
+    def __init__(
+        self, store: Store, head: ManifestLocation, manifest: Manifest, start: Manifest | None = None
+    ) -> None:
+        self.store = store
+        self.head = head
+        self.manifest = manifest
+        self.start = start or manifest
+        self.known = Lineage()
+        self._steps: dict[int, Step | None] = {}
+        self._ahead = 1
+        # The lineage as far as it was walked, and what was read of it.
+        self._walk: Iterator[int | None] | None = None
+        self._lineage: list[int] = []
+        self._inside: set[int] = set()
+        self._is_lost = False
+        self._by_uuid: dict[str, Step] = {}
+        self._num_read = 0
+        self._gap = 0
 
     def step(self, version: int) -> Step | None:
         """A version up to the head, None when it is gone; those below it are read along."""
-        if version not in self.steps:
+        if version not in self._steps:
             wanted = [
                 number
                 for number in range(version, max(0, version - self._ahead), -1)
-                if number not in self.steps and (number == version or not self.known.knows(number))
+                if number not in self._steps and (number == version or not self.known.knows(number))
             ]
-            self._ahead = min(2 * self._ahead, _AT_ONCE)
+            self._ahead = min(2 * self._ahead, _MOST_AHEAD)
             threads = min(_THREADS, len(wanted)) if has_latency(self.store) else 1
             steps = prefetch((partial(self._read, number) for number in wanted), threads)
-            self.steps.update(zip(wanted, steps, strict=True))
-        return self.steps[version]
+            self._steps.update(zip(wanted, steps, strict=True))
+        return self._steps[version]
 
     def _read(self, version: int) -> Step | None:
         if version == self.head.version:
@@ -139,24 +180,64 @@ class Ancestry:
             return None
         return step_of(self.store, summary)
 
-    def place(self, note: JobNote) -> Place:
-        """Say whether a commit, at the version that its note tells, is in the lineage."""
-        for version in self.walk():
-            if version is None:
-                return Place.UNKNOWN
-            if version < note.version:
-                return Place.OUTSIDE
-            if version == note.version:
+    def place(self, uuid: str, version: int) -> Place:
+        """Say whether a commit is in the lineage.
+
+        Args:
+            uuid: Of its transaction.
+            version: Version that it made.
+        """
+        if not self._reaches(version):
+            return Place.UNKNOWN
+        if version not in self._inside:
+            return Place.OUTSIDE
+        step = self.step(version)
+        return Place.INSIDE if step is None or step.uuid == uuid else Place.OUTSIDE
+
+    def find(self, uuid: str, after: int) -> tuple[Step | None, bool]:
+        """Look for a commit in the lineage above a version.
+
+        Args:
+            uuid: Of its transaction.
+            after: The version.
+
+        Returns:
+            The commit, if it is there, and whether all of that lineage is known.
+        """
+        is_whole = self._reaches(after)
+        for version in self._lineage[self._num_read :]:
+            if version <= after:
+                break
+            self._num_read += 1
+            # Had the earlier record known the commit, it would have told.
+            if not self.known.knows(version):
                 step = self.step(version)
-                return Place.INSIDE if step is None or step.uuid == note.uuid else Place.OUTSIDE
-        return Place.OUTSIDE
+                if step is None:
+                    self._gap = self._gap or version
+                else:
+                    self._by_uuid[step.uuid] = step
+        step = self._by_uuid.get(uuid)
+        return (step if step is not None and step.version > after else None), is_whole and self._gap <= after
+
+    def _reaches(self, version: int) -> bool:
+        """Walk down to a version; False where the lineage is not known so far."""
+        if self._walk is None:
+            self._walk = self.walk()
+        while not self._is_lost and (not self._lineage or self._lineage[-1] > version):
+            below = next(self._walk, 0)
+            if below is None:
+                self._is_lost = True
+            else:
+                self._lineage.append(below)
+                self._inside.add(below)
+        return bool(self._lineage) and self._lineage[-1] <= version
 
     def walk(self) -> Iterator[int | None]:
         """Numbers of the versions of the lineage, newest first, removed ones included.
 
         Yields None and ends where the number of the next one is not known.
         """
-        version: int | None = self.head.version
+        version: int | None = self.start.version
         while version is None or version > 0:
             yield version
             if version is None:
@@ -168,19 +249,3 @@ class Ancestry:
             return self.known.restores.get(version, version - 1)
         step = self.step(version)
         return None if step is None else step.below
-
-    def find(self, uuid: str, after: int) -> Step | None:
-        """The version above `after` that a transaction made, in the lineage or not, if it is still there."""
-        for version in range(self.head.version, after, -1):
-            # Had it been recorded, the record would have told.
-            step = None if self.known.knows(version) else self.step(version)
-            if step is not None and step.uuid == uuid:
-                return step
-        return None
-
-    def all_known(self, after: int) -> bool:
-        """Whether every version above `after` was read or recorded."""
-        return all(
-            self.known.knows(version) or self.step(version) is not None
-            for version in range(self.head.version, after, -1)
-        )

@@ -1,136 +1,251 @@
-"""Job record: where job keys outlive their versions, in notes of single commits and segments of many.
+"""Job record: which jobs are done, as an entry of the table config.
 
-A keyed commit leaves two empty files whose names say everything: that it is about to be tried, before the
-manifest is stored, and which version it made, afterwards. Whoever removes versions or has read many of them
-gathers notes into a segment, a sorted file of records of one size. Every file is written once; it is removed
-only when another one that holds all it said is durable. So writers need not exclude each other, a crash
-leaves what it found or a little more, and a copy of the folder of the dataset has the record too. Other
-implementations pass these files over.
+The config is part of each version. Operations of all libraries carry it on, a restore brings back that of the
+restored version, and a cleanup cannot remove it, so the record of a version lists exactly the jobs whose
+commits are in its lineage. A commit with a job key writes the record of its version; nothing else does.
+
+The entry, `JOBS_ENTRY`, has a line for the record and one for each of the newest `RECENT` jobs. When it is
+full, a commit moves them with all earlier ones into a new text file, which the entry names; the file before
+it stays for the versions that name it, until a cleanup finds no such version (`remove_unused_files`). So a
+manifest grows by 9 KB at most, a look-up reads one file at most, and of the keys of a table the newest
+`MAX_JOB_KEYS` are kept, whatever their age.
+
+Earlier releases kept job keys in files only (`earlier_record`). They know nothing of this record; `SEAL`
+makes them refuse job keys where it is in use.
 """
 
 import re
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from itertools import takewhile
 
-from lance_ops.storage import ObjectInfo, Store
+from lance_ops.errors import CorruptFileError, CorruptManifestError, UnsupportedError
+from lance_ops.storage import Store
+from lance_ops.storage.absence import unless_gone
+from lance_ops.table.commit.jobs.stream_notes import stream_of
+from lance_ops.table.transaction.operations import JOBS_ENTRY
 
+KEEP_JOB_KEYS = timedelta(days=90)
+"""How long a job key is known at least, counted from its commit; while there are `MAX_JOB_KEYS` at most."""
+
+MAX_JOB_KEYS = 100_000
+RECENT = 128
 DIRECTORY = "_lance_ops/job_keys"
-NOTES = f"{DIRECTORY}/notes"
-SEGMENTS = f"{DIRECTORY}/segments"
+DONE = f"{DIRECTORY}/done"
+SEAL = f"{DIRECTORY}/segments/{'0' * 32}-2-0.keys"
+"""A segment of the earlier record whose two entries are out of order, which its readers report as damage."""
 
-_NOTE = re.compile(
-    r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.([0-9]{1,20})\.([0-9a-f]{16})"
-    r"(?:\.([0-9]{1,20})\.([0-9]{1,18}))?"
-)
-# The third group begins with the 8 of a job; for some keys it is the second one, and a 4 follows, which by
-# chance is also so for some transactions without job key.
-_KEYED_FILE = re.compile(
-    r"([0-9]{1,20})-([0-9a-f]{8}-(?:[0-9a-f]{4}-8[0-9a-f]{3}|8[0-9a-f]{3}-4[0-9a-f]{3})-[0-9a-f]{4}-[0-9a-f]{12})\.txn"
-)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FORMAT = "1"
+_HEADER = re.compile(r"(\d{1,9}) (\d{1,20}) (\d{1,12}) (-|[0-9a-f]{32}-[0-9a-f]{16}\.jobs)", re.ASCII)
+_ENTRY = re.compile(r"([0-9a-f-]{36}) (\d{1,20}) ([0-9a-f]{16})(?: ([0-9a-f]{16}))?", re.ASCII)
+_FILE_AGE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class JobNote:
-    """One attempt of a job, or the commit that it ended in.
+class JobEntry:
+    """The commit of a job.
 
     Attributes:
-        uuid: Of the transaction; it begins with what its job key gives it.
-        read_version: Version that the transaction was worked out on.
-        evidence: Stands for one of the files that the transaction brought; 0 when it brought none.
-        version: Version that it made; 0 while that is not known.
-        moment: When; UTC. Of an attempt: when it was noted.
+        uuid: Of the transaction; it begins with the digest of the job key (`job_uuid_prefix`).
+        version: Version that it made; 0 when it cannot be proven that the commit is in the lineage.
+        evidence: Digest of one of the files that the transaction brought; 0 when it brought none.
+        stream: Digest of the streaming query whose epoch it was; of each query only the last one is kept.
     """
 
     uuid: str
-    read_version: int
+    version: int
     evidence: int = 0
-    version: int = 0
-    moment: datetime = EPOCH
+    stream: str = ""
 
-    @property
-    def path(self) -> str:
-        """File of the note, relative to the root of the dataset."""
-        name = f"{self.uuid}.{self.read_version}.{self.evidence:016x}"
-        if self.version:
-            name += f".{self.version}.{micros_of(self.moment)}"
-        # All in one folder: making and removing others would cost more than to look through this one.
-        return f"{NOTES}/{name}"
+    def __str__(self) -> str:
+        return f"{self.uuid} {self.version} {self.evidence:016x} {self.stream}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """The record of a version.
+
+    Attributes:
+        since: The first version of the table that had a record.
+        begun: When that was; UTC.
+        recent: The newest jobs, the oldest first.
+        file: Name of the file of all earlier ones, below `DONE`; empty when there is none.
+    """
+
+    since: int
+    begun: datetime
+    recent: tuple[JobEntry, ...] = ()
+    file: str = ""
+
+    @classmethod
+    def of(cls, config: Mapping[str, str], path: str) -> "JobRecord | None":
+        """Parse the record of a version; None when it has none.
+
+        Args:
+            config: Config of the version.
+            path: Names the dataset in errors.
+
+        Raises:
+            CorruptManifestError: The entry is damaged.
+            UnsupportedError: A later release wrote it in a format of its own.
+        """
+        text = config.get(JOBS_ENTRY)
+        if text is None:
+            return None
+        first, *lines = text.split("\n")
+        header = _HEADER.fullmatch(first)
+        entries = [_parse(line) for line in lines]
+        if header is not None and header[1] != _FORMAT:
+            raise UnsupportedError(
+                f"config entry {JOBS_ENTRY!r} has format {header[1]}; this release reads format {_FORMAT}",
+                path=path,
+                hint="use the release that wrote the newest version",
+            )
+        recent = tuple(entry for entry in entries if entry is not None)
+        if header is None or len(recent) < len(entries):
+            raise CorruptManifestError(
+                f"config entry {JOBS_ENTRY!r} is damaged, so the finished jobs are unknown",
+                path=path,
+                hint="restore a version whose entry is whole; never edit it",
+            )
+        begun = datetime.fromtimestamp(int(header[3]), UTC)
+        return cls(int(header[2]), begun, recent, header[4].removeprefix("-"))
+
+    def __str__(self) -> str:
+        header = f"{_FORMAT} {self.since} {int(self.begun.timestamp())} {self.file or '-'}"
+        return "\n".join([header, *map(str, self.recent)])
+
+    def find(self, store: Store, prefix: str) -> JobEntry | None:
+        """Find the last commit of a job; reads the file when the job is none of the newest.
+
+        Args:
+            store: Root of the dataset.
+            prefix: Beginning of the UUIDs of its transactions; see `job_uuid_prefix`.
+
+        Raises:
+            CorruptFileError: The file is damaged.
+        """
+        for entry in reversed(self.recent):
+            if entry.uuid.startswith(prefix):
+                return entry
+        data = self._read(store)
+        place = data.rfind(f"\n{prefix}")
+        return None if place < 0 else _parse(data[place + 1 : data.index("\n", place + 1)])
+
+    def add(self, store: Store, *jobs: JobEntry) -> "JobRecord":
+        """Return the record with more jobs; writes a file when they are too many for the entry.
+
+        Raises:
+            CorruptFileError: The file with the earlier jobs is damaged.
+        """
+        recent = _last_epochs([*self.recent, *jobs])
+        if len(recent) <= RECENT:
+            return replace(self, recent=tuple(recent))
+        jobs_done = _last_epochs([*self.filed(store), *recent])
+        data = "".join(f"\n{entry}" for entry in jobs_done[-MAX_JOB_KEYS:]) + "\n"
+        name = f"{uuid.uuid4().hex}-{_digest(data)}.jobs"
+        store.put(f"{DONE}/{name}", data.encode(), durable="later")
+        return replace(self, recent=(), file=name)
+
+    def filed(self, store: Store) -> list[JobEntry]:
+        """Return the jobs of the file, the oldest first.
+
+        Raises:
+            CorruptFileError: It is damaged.
+        """
+        entries = map(_parse, self._read(store).split("\n"))
+        return [entry for entry in entries if entry is not None]
+
+    def _read(self, store: Store) -> str:
+        if not self.file:
+            return ""
+        path = f"{DONE}/{self.file}"
+        found = unless_gone(store, path, lambda: bytes(memoryview(store.read(path))))
+        if found is None:
+            # A copy of the folders of the format alone: as without a record, the files of jobs tell.
+            return ""
+        data = found.decode(errors="replace")
+        if self.file != f"{self.file[:32]}-{_digest(data)}.jobs":
+            raise CorruptFileError(
+                "the record of job keys is damaged, so the finished jobs are unknown",
+                path=f"{store.uri}/{path}",
+                hint="restore the file from a copy; without it, jobs would run a second time",
+            )
+        return data
+
+
+def new_entry(transaction_uuid: str, job_key: str, version: int, brought: Iterable[str]) -> JobEntry:
+    """Return the entry of a commit.
+
+    Args:
+        transaction_uuid: Of its transaction.
+        job_key: Of its job.
+        version: Version that it makes.
+        brought: Files that it brings.
+    """
+    return JobEntry(transaction_uuid, version, evidence_of(brought), stream_of(job_key))
+
+
+def seal(store: Store) -> None:
+    """Make processes of earlier releases refuse job keys here, if they do not already."""
+    if not store.exists(SEAL):
+        store.put(SEAL, b"\xff" * 48 + b"\0" * 48, durable="later")
+
+
+def list_job_files(store: Store) -> list[str]:
+    """Return the paths of all files of job keys, those of earlier releases included."""
+    return [info.path for info in store.list(DIRECTORY)]
+
+
+def remove_unused_files(store: Store, configs: Iterable[Mapping[str, str]], now: datetime) -> int:
+    """Remove record files that no version names any more; those of the last day stay for commits under way.
+
+    Args:
+        store: Root of the dataset.
+        configs: Config of each version that stays; not read when there is nothing to remove.
+        now: Time of the store.
+
+    Returns:
+        How many were removed.
+    """
+    old = {info.path for info in store.list(DONE) if now - info.modified > _FILE_AGE}
+    for config in configs if old else ():
+        record = JobRecord.of(config, store.uri)
+        old.discard(f"{DONE}/{record.file}" if record is not None else "")
+        if not old:
+            break
+    store.delete_many(sorted(old))
+    return len(old)
 
 
 def evidence_of(files: Iterable[str]) -> int:
-    """A number for one of some files, as a note keeps it; 0 for none."""
+    """Return the digest of one of some files, as an entry keeps it; 0 for none."""
     # Data files last longer than deletion files.
     first = min(files, key=lambda path: (not path.startswith("data/"), path), default=None)
     return 0 if first is None else file_mark(first)
 
 
 def file_mark(path: str) -> int:
-    """A number for a file of the dataset, never 0."""
+    """Return the digest of the path of a file, never 0."""
     return int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), "big") or 1
 
 
-def list_record(store: Store) -> list[str]:
-    """Paths of all notes and segments."""
-    return [info.path for info in store.list(DIRECTORY)]
+def _parse(line: str) -> JobEntry | None:
+    found = _ENTRY.fullmatch(line)
+    return None if found is None else JobEntry(found[1], int(found[2]), int(found[3], 16), found[4] or "")
 
 
-def put_note(store: Store, note: JobNote) -> None:
-    """Write a note, which outlives a power cut as soon as the next manifest does."""
-    store.put(note.path, b"", durable="later")
+def _last_epochs(entries: Iterable[JobEntry]) -> list[JobEntry]:
+    """Drop the epochs that another one of the same query follows."""
+    kept: dict[str, JobEntry] = {}
+    for entry in entries:
+        name = entry.stream or entry.uuid
+        kept.pop(name, None)
+        kept[name] = entry
+    return list(kept.values())
 
 
-def list_notes(store: Store, prefix: str = "") -> list[JobNote]:
-    """Notes that are in no segment yet.
-
-    Args:
-        store: Root of the dataset.
-        prefix: What the UUIDs begin with; the first two characters narrow what the store has to look at.
-    """
-    # Earlier releases put those of two characters in a folder of that name, which lies in the same range.
-    lead = f"{NOTES}/{prefix[:2]}"
-    infos = store.list(NOTES, start_after=lead if len(prefix) >= 2 else None)
-    found = map(_parse_note, takewhile(lambda info: info.path.startswith(lead), infos))
-    return [note for note in found if note is not None and note.uuid.startswith(prefix)]
-
-
-def _parse_note(info: ObjectInfo) -> JobNote | None:
-    match = _NOTE.fullmatch(info.path.rpartition("/")[2])
-    if match is None:
-        return None
-    name, read_version, evidence, version, micros = match.groups()
-    note = JobNote(name, int(read_version), int(evidence, 16), moment=info.modified)
-    return note if version is None else replace(note, version=int(version), moment=moment_of(int(micros)))
-
-
-def note_of_file(name: str, moment: datetime) -> JobNote | None:
-    """An attempt as the name of its transaction file tells it; None for one that certainly has no job key."""
-    match = _KEYED_FILE.fullmatch(name)
-    return None if match is None else JobNote(match[2], int(match[1]), moment=moment)
-
-
-def is_of_job(uuid: str) -> bool:
-    """Whether a transaction has a job key for certain; some that have one do not show it."""
-    return uuid[14:15] == "8"
-
-
-def prune(notes: Iterable[JobNote], keep: timedelta, limit: int, now: datetime) -> list[JobNote]:
-    """Notes that are young enough, and not more than the newest so many."""
-    young = [note for note in notes if now - note.moment <= keep]
-    return sorted(young, key=lambda note: note.moment, reverse=True)[:limit]
-
-
-def micros_of(moment: datetime) -> int:
-    """Microseconds since 1970, as notes and segments keep a moment."""
-    return max(0, (moment - EPOCH) // timedelta(microseconds=1))
-
-
-def moment_of(micros: int) -> datetime:
-    """The moment of some microseconds; UTC."""
-    try:
-        return EPOCH + timedelta(microseconds=micros)
-    except OverflowError:
-        return datetime.max.replace(tzinfo=UTC)
+def _digest(data: str) -> str:
+    return blake2b(data.encode(), digest_size=8).hexdigest()

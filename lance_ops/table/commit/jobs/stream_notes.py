@@ -1,18 +1,14 @@
 """Stream notes: which epoch of each streaming query a dataset saw last.
 
 One empty file for each query, whose name says everything. It is written before the epoch is committed, and
-the one of the epoch before it is removed afterwards. Cleanup keeps the job keys that notes name, whatever
-their age, since a query that was stopped may ask for its last epoch at any time; keys of the epochs before
-that one are not asked for any more, and go with their versions.
+the one of the epoch before it is removed afterwards. The record of job keys has the last epoch of each query.
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 
 from lance_ops.storage import Store
-from lance_ops.table.transaction.transaction import job_uuid_prefix
 
 DIRECTORY = "_lance_ops/streams"
 
@@ -51,9 +47,10 @@ def stream_key(query_id: str, epoch: int) -> str:
     return f"{_KEY}{query_id}:{epoch}"
 
 
-def is_stream_key(job_key: str) -> bool:
-    """Whether a job is an epoch of a query."""
-    return job_key.startswith(_KEY)
+def stream_of(job_key: str) -> str:
+    """Digest of the query whose epoch a job is; empty for other jobs."""
+    query, _, _ = job_key.removeprefix(_KEY).rpartition(":")
+    return blake2b(query.encode(), digest_size=8).hexdigest() if job_key.startswith(_KEY) else ""
 
 
 def query_digest(query_id: str) -> str:
@@ -86,18 +83,3 @@ def put_epoch_note(store: Store, note: EpochNote) -> None:
     """Write a note."""
     # Durable at once: an epoch without rows commits no manifest that could see to that later.
     store.put(note.path, b"", durable="now")
-
-
-def jobs_in_notes(store: Store) -> frozenset[str]:
-    """Beginnings of the UUIDs of all jobs that queries may still ask for."""
-    return frozenset(note.job for note in list_epoch_notes(store))
-
-
-def is_past_epoch(job_key: str | None, asked_for: Iterable[str]) -> bool:
-    """Whether a job is an epoch that its query will not ask for again.
-
-    Args:
-        job_key: Of the job.
-        asked_for: See `jobs_in_notes`.
-    """
-    return job_key is not None and is_stream_key(job_key) and job_uuid_prefix(job_key) not in asked_for

@@ -57,8 +57,8 @@ class RecurringManifests:
     def keep_successor(self, root: str, path: str, data: bytes, manifest: Manifest, head: Manifest) -> None:
         """Keep what a file says that was written just now.
 
-        Only where nothing but fragments changed since a version that was read: what comes of reading the
-        rest is at hand then.
+        Only where nothing but fragments and config changed since a version that was read: what comes of
+        reading the rest is at hand then, and config reads as it was written.
 
         Args:
             root: URI of the dataset.
@@ -71,7 +71,6 @@ class RecurringManifests:
             manifest.schema is head.schema
             and manifest.indices is head.indices
             and manifest.base_paths is head.base_paths
-            and manifest.config is head.config
             and manifest.table_metadata is head.table_metadata
         )
         # Reading takes coverage from indices under overlays, and finds no transaction that is too large.

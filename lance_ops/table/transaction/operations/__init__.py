@@ -6,7 +6,7 @@ builds the next manifest.
 
 from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Operation, Scope
 from lance_ops.table.transaction.operations.columns import DataReplacement, Merge, Project
-from lance_ops.table.transaction.operations.config import MapUpdate, UpdateConfig
+from lance_ops.table.transaction.operations.config import JOBS_ENTRY, MapUpdate, UpdateConfig
 from lance_ops.table.transaction.operations.deletions import Delete, Update
 from lance_ops.table.transaction.operations.files import (
     brought_files,
@@ -40,6 +40,7 @@ OPERATIONS: tuple[type[Operation], ...] = (
 """All with a class of their own; the rest are `ForeignOperation`."""
 
 __all__ = [
+    "JOBS_ENTRY",
     "OPERATIONS",
     "Append",
     "CommittedOperation",

@@ -12,6 +12,9 @@ from lance_ops.table.transaction.operations.base import ManifestOperation, Manif
 from lance_ops.table.transaction.operations.messages import rest
 from lance_ops.table.transaction.operations.text import listed
 
+JOBS_ENTRY = "lance_ops.jobs"
+"""Config entry with the record of job keys, which each commit with a key changes; a replacement leaves it."""
+
 _V = TypeVar("_V")
 Proto = transaction_pb2.Transaction
 
@@ -62,9 +65,12 @@ class UpdateConfig(ManifestOperation):
         metadata = current.schema.metadata
         if self.schema_metadata is not None:
             metadata = _updated(metadata, self.schema_metadata, str.encode)
+        config = _updated(current.config, self.config, str)
+        if self.config is not None and self.config.replace:
+            config = {**{key: value for key, value in current.config.items() if key == JOBS_ENTRY}, **config}
         fields = tuple(_with_metadata(top, self.field_metadata) for top in current.schema.fields)
         return current.replace(
-            config=_updated(current.config, self.config, str),
+            config=config,
             table_metadata=_updated(current.table_metadata, self.table_metadata, str),
             schema=Schema(fields, metadata),
         )

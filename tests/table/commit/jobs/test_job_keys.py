@@ -2,7 +2,7 @@
 
 import contextlib
 import shutil
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import count
 from unittest import mock
 
@@ -14,11 +14,10 @@ import lance_ops as lo
 from lance_ops.errors import JobUnprovenError, RetryableCommitConflictError
 from lance_ops.storage import open_store
 from lance_ops.storage.local.store import LocalStore
-from lance_ops.table.commit.jobs import job_keys, job_record
 from lance_ops.table.commit.jobs.job_keys import find_job, find_transaction
-from lance_ops.table.commit.jobs.keep_job_keys import keep_job_keys
+from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.listing import list_versions
+from lance_ops.table.transaction.operations import JOBS_ENTRY, MapUpdate, UpdateConfig
 from lance_ops.table.transaction.transaction import job_uuid_prefix
 from tests.support.faulty_store import FaultyStore, InjectedCrash
 
@@ -139,51 +138,61 @@ def test_deleting_or_replacing_the_rows_leaves_the_job_done(uri, clean):
     lo.write_dataset(rows("x"), uri, mode="overwrite", job_key="all")
     clean(uri)
     for key in "AB":
-        if clean is clean_by_us:
-            assert append(uri, key).already_committed
-        else:
-            # Nobody can tell a restore from an overwrite that nobody saw.
-            with pytest.raises(JobUnprovenError, match="another job key"):
-                append(uri, key)
+        assert append(uri, key).already_committed
     assert lo.write_dataset(rows("y"), uri, mode="overwrite", job_key="all").already_committed
     assert values(uri) == ["x"]
 
 
-def test_versions_that_nobody_noted_are_no_proof_either_way(uri):
-    """The peer restores, writes and cleans up: no version tells any more that the row is gone."""
+def test_a_restore_and_a_cleanup_by_pylance_count(uri):
     append(uri, "A")
     append(uri, "B")
     lance.dataset(uri, version=1).restore()
     lance.write_dataset(rows("x"), uri, mode="append")
     clean_by_the_peer(uri)
-    with pytest.raises(JobUnprovenError, match="cannot be told"):
-        append(uri, "B")
     assert append(uri, "A").already_committed
-    assert lo.append(uri, rows("B"), job_key="B, once more").rows_added == 1
+    assert not append(uri, "B").already_committed
     assert sorted(values(uri)) == ["A", "B", "x"]
 
 
-@pytest.mark.parametrize("look", ["another job", "the job itself", "another job, a day later"])
-def test_what_was_looked_at_once_needs_no_version_later(uri, look, monkeypatch):
-    """The peer compacts and cleans up, as every night; a job of ours came in between."""
+@CLEANERS
+def test_jobs_are_found_after_every_operation_of_the_peer(uri, tmp_path, clean):
+    append(uri, "A")
+    peer = lance.dataset(uri)
+    peer.update_config({"x": "1"})
+    peer.delete_config_keys(["x"])
+    peer.merge_insert("k").when_matched_update_all().when_not_matched_insert_all().execute(rows("B"))
+    peer.update({"k": "'C'"}, where="k = 'B'")
+    peer.add_columns({"n": "1"})
+    peer.alter_columns({"path": "n", "name": "m"})
+    peer.drop_columns(["m"])
+    peer.create_scalar_index("k", "BTREE")
+    peer.optimize.optimize_indices()
+    peer.delete("k = 'A'")
+    peer.optimize.compact_files()
+    peer.drop_index("k_idx")
+    peer.create_branch("b")
+    lance.write_dataset(rows("x"), uri, mode="overwrite")
+    clean(uri)
+    assert append(uri, "A").already_committed
+    assert lo.fsck(uri).ok
+
+
+def test_a_config_that_is_replaced_as_a_whole(uri):
     append(uri, "A")
     append(uri, "B")
-    later = "day" in look
-    for number in range(2 if later else 70):
-        lance.dataset(uri).update_config({"x": str(number)})
-    lance.write_dataset(rows("x"), uri, mode="append")
-    lance.dataset(uri).optimize.compact_files()
-    if later:
-        monkeypatch.setattr(job_keys, "_LOOK_EVERY", ZERO)
-    if "another" in look:
-        append(uri, "C")
-    else:
-        assert append(uri, "A").already_committed
-    clean_by_the_peer(uri)
-    assert len(lo.dataset(uri).versions()) == 1
+    commit(uri, UpdateConfig(MapUpdate({"x": "1"}, replace=True)))
     assert append(uri, "A").already_committed
-    assert append(uri, "B").already_committed
-    assert len(list(open_store(uri).list(job_record.SEGMENTS))) == 1
+    lo.delete(uri, "k = 'A'")
+    lo.compact(uri)
+    # Without the record, the versions before tell.
+    lance.dataset(uri).update_config({"x": "2"}, replace=True)
+    assert set(lo.dataset(uri).config) == {"x"}
+    for key in "AB":
+        assert append(uri, key).already_committed
+    append(uri, "C")
+    clean_by_the_peer(uri)
+    for key in "ABC":
+        assert append(uri, key).already_committed
 
 
 def test_a_dataset_made_anew_knows_no_key_of_the_old_one(uri):
@@ -217,14 +226,9 @@ def test_a_record_that_was_left_behind_does_not_count(uri, creator):
     assert sorted(values(uri)) == sorted("001234ABCD")
 
 
-@pytest.mark.parametrize("gathered", [False, True])
-def test_a_record_that_was_left_behind_does_not_count_when_versions_of_the_new_dataset_are_gone(
-    uri, gathered
-):
+def test_a_record_that_was_left_behind_does_not_count_when_versions_of_the_new_dataset_are_gone(uri):
     for key in "ABC":
         append(uri, key)
-    if gathered:
-        clean_by_us(uri)
     store = open_store(uri)
     store.delete_many([info.path for info in store.list("") if not info.path.startswith("_lance_ops/")])
     for number in range(7):
@@ -246,17 +250,6 @@ def test_the_record_goes_with_a_copy_of_the_folder(uri, tmp_path, clean):
     assert append(tmp_path / "copy.lance", "A").already_committed
 
 
-def test_keys_of_commits_from_before_there_was_a_record_are_taken_over(uri):
-    for key in "ABC":
-        append(uri, key)
-    shutil.rmtree(f"{uri}/_lance_ops")
-    assert append(uri, "B").already_committed
-    shutil.rmtree(f"{uri}/_lance_ops")
-    clean_by_us(uri)
-    for key in "ABC":
-        assert append(uri, key).already_committed
-
-
 # The mark of a job is in another place in the UUIDs of some keys.
 KEYS = pytest.mark.parametrize(
     "key",
@@ -265,8 +258,9 @@ KEYS = pytest.mark.parametrize(
 
 
 def copy_without_record(uri: str, to, *parts: str) -> str:
-    """What somebody copies who knows the folders of the format only, or fewer."""
+    """A copy of the folders of the format only, or fewer, whose config has lost the record."""
     shutil.copytree(uri, to)
+    lance.dataset(str(to)).delete_config_keys([JOBS_ENTRY])
     for part in ("_lance_ops", *parts):
         shutil.rmtree(to / part)
     return str(to)
@@ -340,19 +334,31 @@ def test_a_replacement_and_an_index_build_are_told_by_their_files(uri, tmp_path)
     assert lo.create_index(copy, "k", job_key="index", replace=True).already_committed
 
 
-def test_files_of_the_source_say_nothing_of_the_jobs_of_a_clone(uri, tmp_path):
+@pytest.mark.parametrize("by_us", [True, False], ids=["by us", "by the peer"])
+def test_a_clone_and_a_branch_know_the_jobs_of_the_version_that_they_were_made_of(uri, tmp_path, by_us):
     append(uri, "A")
+    append(uri, "B")
     clone = str(tmp_path / "clone.lance")
-    lance.dataset(uri).shallow_clone(clone, 1)
-    assert not append(clone, "A").already_committed
+    if by_us:
+        lo.shallow_clone(uri, clone, 1)
+        branch = lo.create_branch(uri, "b", 1)
+    else:
+        lance.dataset(uri).shallow_clone(clone, 1)
+        lance.dataset(uri).create_branch("b", 1)
+        branch = lo.dataset(uri, ("b", 1))
+    for target in (clone, branch):
+        assert append(target, "A").already_committed
+        assert not append(target, "B").already_committed
+    assert append(uri, "B").version == 2
 
 
 @KEYS
-def test_keys_from_before_there_was_a_record_are_found_by_their_transactions(uri, key):
+def test_keys_without_a_record_are_found_by_their_transactions(uri, key):
     append(uri, key)
     lo.append(uri, rows("x"))
     shutil.rmtree(f"{uri}/_lance_ops")
     lo.compact(uri)
+    lance.dataset(uri).delete_config_keys([JOBS_ENTRY])
     assert append(uri, key).already_committed
 
 
@@ -424,37 +430,6 @@ def test_a_restore_between_the_attempts_makes_the_late_one_no_success(uri):
         assert not isinstance(caught.value, RetryableCommitConflictError)
     assert not append(uri, "B").already_committed
     assert values(uri) == ["A", "B"]
-
-
-def test_keys_are_kept_as_long_as_cleanup_is_told(uri):
-    for key in "ABC":
-        append(uri, key)
-    store = open_store(uri)
-    locations = list_versions(store)
-    now = datetime.now(UTC)
-    assert keep_job_keys(store, locations, now=now + timedelta(days=89)) == 3
-    assert keep_job_keys(store, locations, limit=2) == 3  # all three versions are still there
-    lo.cleanup(uri, retain_versions=1, job_key_age=timedelta(days=1))
-    assert keep_job_keys(store, list_versions(store), now=now + timedelta(days=89)) == 3
-    assert keep_job_keys(store, list_versions(store), limit=1) == 2
-    day = timedelta(days=1)
-    assert keep_job_keys(store, list_versions(store), keep=day, now=now + 2 * day) == 1
-    # Its rows tell as long as they are in the file that they came in.
-    assert append(uri, "A").already_committed
-    lo.compact(uri)
-    assert not append(uri, "A").already_committed
-    assert append(uri, "C").already_committed
-
-
-def test_many_keys_end_up_in_one_file(uri):
-    for number in range(30):
-        append(uri, str(number))
-    store = open_store(uri)
-    for _ in range(2):
-        clean_by_us(uri)
-        assert len(list(store.list(job_record.DIRECTORY))) == 1
-    for number in range(30):
-        assert append(uri, str(number)).already_committed
 
 
 def test_a_dataset_without_job_keys_has_no_record(uri):
