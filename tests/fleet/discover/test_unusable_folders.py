@@ -123,7 +123,7 @@ def test_the_report_names_what_nobody_could_look_into(tmp_path, details):
     text = (tmp_path / "report.html").read_text()
     assert len(report.unseen) == (details > 0)
     assert ("left out" in text) is (details > 0)
-    assert ("Not looked into" in text) is (details > 0)
+    assert ("Not readable" in text) is (details > 0)
 
 
 @pytest.mark.parametrize(
