@@ -241,7 +241,8 @@ def alter_column_command(
         try:
             alteration["data_type"] = pa.type_for_alias(type_name)
         except ValueError as error:
-            raise click.BadParameter(str(error), param_hint="--type") from error
+            message = f"{type_name!r} is no type of Arrow; write for example int64, string, double or date32"
+            raise click.BadParameter(message, param_hint="--type") from error
     with call.running(spark, dry_run=dry_run, job_key=job_key) as run:
         result = alter_columns(
             call.uri,

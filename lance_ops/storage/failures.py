@@ -77,7 +77,9 @@ def translate_os_error(
         return storage_full(where, reason)
     if reading and is_clearly_missing(error):
         return missing(where)
-    return StorageError(f"the store failed: {reason}", path=where)
+    in_the_way = isinstance(error, NotADirectoryError) or number == errno.ENOTDIR
+    hint = "a part of this path is a file: name a folder for the dataset" if in_the_way else None
+    return StorageError(f"the store failed: {reason}", path=where, hint=hint)
 
 
 def is_clearly_missing(error: OSError) -> bool:

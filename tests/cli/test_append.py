@@ -180,3 +180,8 @@ def test_columns_of_folders_are_appended_and_a_dataset_without_them_is_told_the_
     assert lo.dataset(uri).count_rows("day = DATE '2024-05-01'") == 3
     lance_ops("drop-columns", uri, "day")
     assert "CAST(NULL AS DATE)" in lance_ops("append", uri, source.parent, code=1).stderr
+
+
+def test_a_file_where_the_dataset_should_be_is_named(tmp_path):
+    source = csv(tmp_path / "a.csv", people(0, 2))
+    assert "a part of this path is a file" in lance_ops("append", source, source, code=1).stderr

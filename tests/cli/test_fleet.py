@@ -90,6 +90,8 @@ def test_lint_names_file_and_line_of_every_problem(lake):
     assert "is max_versions meant?" in told
     assert run_json("lint", code=1)["problems"][0]["line"] == 5
     assert "max_versions meant" in run("run", code=1)
+    file.write_text("version: 1\nstores:\n\ts: lake\n")
+    assert "lance_fleet.yaml:3: this is no YAML" in run("lint", code=1)
 
 
 def test_a_secret_in_the_file_is_warned_of_and_not_shown(lake):
@@ -99,6 +101,11 @@ def test_a_secret_in_the_file_is_warned_of_and_not_shown(lake):
     told = run("lint")
     assert "secret_access_key is written out" in told
     assert "s3cr3t" not in told
+
+
+def test_a_root_without_datasets_is_warned_of(lake):
+    (lake / "lance_fleet.yaml").write_text("version: 1\nstores: {s: lakes}\n")
+    assert "warning: store s: no dataset was found below" in run("status")
 
 
 def test_no_file_says_how_to_make_one(lake):

@@ -19,7 +19,7 @@ TEXTS = {
     if page.name != "old-peers.md"
 }
 
-_TAGS_OF_RUNS = {keys.DATASET_TAG, keys.DOWNSTREAM_TAG}
+_TAGS_OF_RUNS = {keys.DATASET_TAG, keys.DOWNSTREAM_TAG, keys.TRIGGER_TAG}
 _PATH = re.compile(r"`((?:lance_ops|tests|tools|benchmarks|docs|protos|examples)/[\w./-]*)`")
 _NAME = re.compile(r"`(lance_ops(?:\.\w+)+)`")
 _TARGET = re.compile(r"(?:`|^\$ )make ([a-z][a-z-]*)|^make ([a-z][a-z-]*) +#", re.MULTILINE)

@@ -45,6 +45,7 @@ def status_command(
     from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
 
     errors: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     if cached:
         looks = list(FleetLedger.of(policy).latest().values())
@@ -55,6 +56,7 @@ def status_command(
         with progress_listener() as progress:
             survey = survey_fleet(policy, options, progress=progress)
         looks, errors, left = list(survey.known.values()), survey.discovery.errors, survey.left
+        empty = survey.discovery.empty
     if not no_alerts:
         tell(policy, as_json=as_json)
     counts: dict[str, int] = {}
@@ -69,6 +71,7 @@ def status_command(
                 "verdicts": counts,
                 "left": list(left),
                 "errors": list(errors),
+                "empty": list(empty),
                 "worst": [to_json(look) for look in shown],
             },
             as_json=True,
@@ -78,6 +81,8 @@ def status_command(
     print_looks(shown)
     for error in errors:
         click.echo(f"not looked at: {error}", err=True)
+    for rule in empty:
+        click.echo(f"warning: {rule}; check root and pattern in the policy", err=True)
     if left:
         click.echo(f"{len(left):,} datasets not looked at, for the time was up", err=True)
 

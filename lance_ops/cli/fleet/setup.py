@@ -122,6 +122,7 @@ def lint_command(dataset: str | None, notifiers: tuple[str, ...], policy: str, a
     """Check the policy file; every problem is told with its line. Exit code 1 when there is one."""
     from lance_ops.fleet.policy.load import load_policy
     from lance_ops.fleet.policy.secrets import HIDDEN
+    from lance_ops.maintenance.text import count_text
     from lance_ops.storage.variables import variables
 
     try:
@@ -138,7 +139,8 @@ def lint_command(dataset: str | None, notifiers: tuple[str, ...], policy: str, a
         else:
             for item in error.problems:
                 place = policy if item.line is None else f"{policy}:{item.line}"
-                click.echo(f"{place}: {item.where}: {item.message}", err=True)
+                where = f"{item.where}: " if item.where else ""
+                click.echo(f"{place}: {where}{item.message}", err=True)
         raise click.exceptions.Exit(1) from error
     except LanceOpsError as error:
         fail(error, as_json=as_json)
@@ -173,7 +175,8 @@ def lint_command(dataset: str | None, notifiers: tuple[str, ...], policy: str, a
         print_rows(("setting", "value", "comes from"), rules.rows())
         return
     click.echo(
-        f"{policy} is fine: {len(found.stores)} stores, {len(found.classes)} classes, mode {found.mode}"
+        f"{policy} is fine: {count_text(len(found.stores), 'store')}, "
+        f"{count_text(len(found.classes), 'class', 'classes')}, mode {found.mode}"
         + (f"; it needs {', '.join(needed)}" if needed else "")
     )
 

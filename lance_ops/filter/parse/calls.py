@@ -49,12 +49,17 @@ def resolve_call(scope: Scope, node: exp.Anonymous, _hint: pa.DataType | None) -
     return build(scope, arguments, node)
 
 
+_DATE_PARTS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+
+
 def called(scope: Scope, name: str, arguments: Sequence[Expression], node: exp.Expr) -> Expression:
     """The call of a function from the table of functions."""
     spec = find_function(name)
     if spec is None:
         similar = similar_names(name)
         hint = f"did you mean {' or '.join(similar)}?" if similar else None
+        if name in _DATE_PARTS:
+            hint = f"write date_part('{name}', ...)"
         scope.fail(f"there is no function {name}()", node, hint)
     if spec.kinds[:1] == ("word",) and arguments:
         arguments = [_lowered(arguments[0]), *arguments[1:]]

@@ -47,7 +47,10 @@ def _root_name(schema: pa.Schema, name: str, quoted: bool) -> str:
     if not found and not quoted:
         found = [candidate for candidate in schema.names if candidate.lower() == name.lower()]
     if not found:
-        raise PredicateError(f"there is no column {name!r}", hint=_suggestion(name, schema.names))
+        hint = _suggestion(name, schema.names)
+        if not quoted and not hint.endswith("?"):
+            hint += f"; a string stands in single quotes: '{name}'"
+        raise PredicateError(f"there is no column {name!r}", hint=hint)
     if len(found) > 1 or schema.names.count(found[0]) > 1:
         raise PredicateError(f"{name!r} means more than one column: {', '.join(found)}", hint="use backticks")
     return found[0]

@@ -72,7 +72,9 @@ def _read(scope: Scope, literal: Literal, target: pa.DataType, start: int | None
     try:
         return constant(Coerce(literal, target))
     except PredicateError:
-        scope.fail(f"{literal.value!r} does not read as {target}", start)
+        is_time = pat.is_date(target) or pat.is_timestamp(target)
+        hint = "write 'YYYY-MM-DD' or 'YYYY-MM-DD HH:MM:SS', a day of the calendar" if is_time else None
+        scope.fail(f"{literal.value!r} does not read as {target}", start, hint)
 
 
 def resolve_assigned(scope: Scope, node: exp.Expr, target: pa.DataType) -> Expression:

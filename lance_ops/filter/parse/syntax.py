@@ -158,6 +158,7 @@ def _fail_to_parse(sql: str, tokens: list[Token], error: ParseError) -> NoReturn
     hint = None
     if "Required keyword" in description:
         description = "an operand is missing"
+        hint = "conditions are joined by AND" if found == "&" else None
     elif "Unexpected token" in description:
         description = f"expected an operator or the end of the filter, found {found!r}"
         hint = "column names with spaces, signs or reserved words need backticks: `my column`"

@@ -24,6 +24,7 @@ class Discovery:
         requests: To the stores.
         complete: The deadline did not cut it short, and no rule failed.
         unseen: Where the folders are that could not be looked into.
+        empty: Rules that found no dataset, one line each: often a root or pattern with a typing error.
     """
 
     datasets: tuple[FleetDataset, ...]
@@ -31,6 +32,7 @@ class Discovery:
     requests: int
     complete: bool
     unseen: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
 
     def hides(self, uri: str) -> bool:
         """Whether a dataset may be there although it was not found."""
@@ -49,6 +51,7 @@ def discover_datasets(stores: FleetStores, *, deadline: float | None = None) -> 
     found: dict[str, FleetDataset] = {}
     errors: list[str] = []
     skipped: dict[str, str] = {}
+    empty: list[str] = []
     requests = 0
     for rule in stores.policy.rules:
         try:
@@ -60,12 +63,18 @@ def discover_datasets(stores: FleetStores, *, deadline: float | None = None) -> 
                 if not _is_excluded(rule, path):
                     skipped[join(root, path)] = f"store {rule.store}: folder {path!r} is left out: {why}"
 
+            any_found = False
             for path in _by_rule(stores, rule, deadline, skip, ledger):
                 if (why := unusable(path)) is not None:
                     skip(path, why)
                 elif not _is_excluded(rule, path) and not _is_below(path, ledger):
                     item = stores.dataset(rule.store, path)
                     found[item.name] = item
+                    any_found = True
+            if not any_found:
+                place = join(root.uri, rule.path) if rule.path else root.uri
+                named = f" by the pattern {rule.glob!r}" if rule.kind == "glob" else ""
+                empty.append(f"store {rule.store}: no dataset was found below {place}{named}")
             requests += root.requests - before
         except LanceOpsError as error:
             errors.append(f"store {rule.store}: {error.message}")
@@ -76,6 +85,7 @@ def discover_datasets(stores: FleetStores, *, deadline: float | None = None) -> 
         requests,
         complete=not (errors or late),
         unseen=tuple(skipped),
+        empty=() if late else tuple(empty),
     )
 
 

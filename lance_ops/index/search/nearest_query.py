@@ -12,7 +12,7 @@ from lance_ops.encoding.arrays import number_dtype
 from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.index.scored import NearestQuery
 from lance_ops.index.vector.metric import metric_named
-from lance_ops.index.vector.vectors import holds_several
+from lance_ops.index.vector.vectors import fixed_size_hint, holds_several
 from lance_ops.table.snapshot import Snapshot
 
 _KNOWN = (
@@ -105,10 +105,11 @@ def _vector_type(dataset: Snapshot, column: Any) -> pa.FixedSizeListType:
     if not pa.types.is_fixed_size_list(kind) or not (
         pa.types.is_floating(kind.value_type) or kind.value_type in (pa.uint8(), pa.int8())
     ):
+        hint = "a vector is a list of a fixed number of floats or bytes; a row may have a list of vectors"
+        if pa.types.is_list(field.file_type) and pa.types.is_floating(kind):
+            hint += f"; {fixed_size_hint(column, field.file_type)}"
         raise InvalidArgumentError(
-            f"column {column!r} is {field.file_type}, and no vector",
-            field="column",
-            hint="a vector is a list of a fixed number of floats or bytes; a row may have a list of vectors",
+            f"column {column!r} is {field.file_type}, and no vector", field="column", hint=hint
         )
     return kind
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lance_ops.errors import InvalidArgumentError, LanceOpsError
+from lance_ops.errors import InvalidArgumentError, LanceOpsError, check_type
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.index.registry import kind_of
 from lance_ops.table.dataset import Dataset
@@ -65,6 +65,7 @@ class IndexDescription:
 
 def describe_indices(dataset: Dataset) -> tuple[IndexDescription, ...]:
     """All ordinary indices of a version, by name; reads no index file but what tells vector kinds apart."""
+    check_type(dataset, Dataset, "a dataset, such as lance_ops.dataset(uri),", field="dataset")
     return tuple(_describe(dataset, item) for item in coverage(dataset))
 
 
@@ -78,6 +79,7 @@ def index_statistics(dataset: Dataset, name: str) -> dict[str, Any]:
     Raises:
         InvalidArgumentError: There is no index of this name.
     """
+    check_type(dataset, Dataset, "a dataset, such as lance_ops.dataset(uri),", field="dataset")
     found = {item.name: item for item in coverage(dataset)}
     if name not in found:
         raise InvalidArgumentError(

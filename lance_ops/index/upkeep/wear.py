@@ -11,7 +11,7 @@ from uuid import UUID
 
 import numpy as np
 
-from lance_ops.errors import LanceOpsError, StorageError
+from lance_ops.errors import LanceOpsError, StorageError, check_type
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.index.kind import IndexKind, ModelFit
 from lance_ops.index.reading import current_addresses, reading
@@ -102,6 +102,7 @@ def measure_wear(dataset: Dataset, names: Collection[str] | None = None) -> tupl
     Raises:
         StorageError: The store fails.
     """
+    check_type(dataset, Dataset, "a dataset, such as lance_ops.dataset(uri),", field="dataset")
     chosen = [item for item in coverage(dataset) if names is None or item.name in names]
     return tuple(index_wear(dataset, item) for item in chosen)
 

@@ -20,6 +20,7 @@ from lance_ops.table.manifest.row_set import Addresses
 _SAMPLE_WHOLE = 0.3
 """Share of the rows above which a sample is cheaper to take from all of them than one by one."""
 _TAKEN_ROWS = 1 << 16
+_ITEM_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 _PILOT_ROWS, _PILOT_SEED = 256, 7
 """Rows that say how many vectors a row has, where rows have several."""
 
@@ -28,6 +29,15 @@ def holds_several(field: Field) -> bool:
     """Whether each row of a column holds a list of vectors and not a single one."""
     found = value_type(field)
     return bool(pa.types.is_list(found)) and bool(pa.types.is_fixed_size_list(found.value_type))
+
+
+def fixed_size_hint(column: str, kind: pa.DataType) -> str:
+    """Return how lists of any length, as pandas and Parquet have them, become vectors."""
+    item = _ITEM_NAMES.get(str(kind.value_type), str(kind.value_type))
+    return (
+        f"where all lists have N numbers, alter_columns(uri, {{'path': {column!r}, 'data_type': "
+        f"pyarrow.list_(pyarrow.{item}(), N)}}) makes vectors of them"
+    )
 
 
 def vector_type(field: Field) -> pa.FixedSizeListType:
@@ -47,7 +57,7 @@ def vector_type(field: Field) -> pa.FixedSizeListType:
             f"column {field.name!r} is {found}, which no vector index can be on",
             field="column",
             hint="it takes one vector a row, a list of a fixed number of floats (or bytes for hamming), "
-            "or lists of vectors of floats",
+            f"or lists of vectors of floats; {fixed_size_hint(field.name, found)}",
         )
     if not pa.types.is_fixed_size_list(found) or not (
         pa.types.is_floating(found.value_type) or found.value_type in (pa.int8(), pa.uint8())

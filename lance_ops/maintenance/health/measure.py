@@ -10,6 +10,7 @@ from lance_ops.maintenance.compact.estimate import RowShape, estimate_group, req
 from lance_ops.maintenance.compact.groups import find_groups
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.index.decision import WearLimits, decide
+from lance_ops.maintenance.target import Target
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import list_versions
 
@@ -81,17 +82,17 @@ class DatasetHealth:
 
 
 def measure_health(
-    dataset: Dataset, *, target_rows: int = DEFAULT_TARGET_ROWS, limits: WearLimits | None = None
+    target: Target, *, target_rows: int = DEFAULT_TARGET_ROWS, limits: WearLimits | None = None
 ) -> DatasetHealth:
     """Measure one version; lists the versions and reads no data, unless indices are to be judged, too.
 
     Args:
-        dataset: The version.
+        target: The dataset; a `Dataset` is measured at its own version.
         target_rows: Rows of a fragment that is not small.
         limits: Sample the indices (`measure_wear`), and judge them by these. None leaves the numbers of their
             wear open.
     """
-    dataset = dataset.with_side_sizes()
+    dataset = (target if isinstance(target, Dataset) else Dataset.open(target)).with_side_sizes()
     fragments = dataset.fragments
     physical = sum(fragment.physical_rows for fragment in fragments)
     deleted = sum(fragment.num_deleted_rows for fragment in fragments)

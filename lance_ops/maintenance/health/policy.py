@@ -59,7 +59,8 @@ class MaintenancePolicy:
     def __post_init__(self) -> None:
         for name in ("max_deleted_ratio", "min_index_coverage", "min_vector_recall"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise InvalidArgumentError(f"{name} must be between 0 and 1", field=name)
+                value = getattr(self, name)
+                raise InvalidArgumentError(f"{name} must be between 0 and 1, got {value}", field=name)
         for name, least in (("target_bytes", 1), ("tier_growth", 2)):
             value = getattr(self, name)
             if value is not None and value < least:

@@ -117,6 +117,11 @@ def create_index(
         rows_per_task: Live rows that one task sorts.
         **run: See `RunOptions`.
     """
+    for unknown in run.keys() - RunOptions.__annotations__.keys():
+        raise TypeError(
+            f"create_index got an unexpected keyword argument {unknown!r}; "
+            f"parameters of the index stand in parameters={{{unknown!r}: ...}}"
+        )
 
     def plan(dataset: Dataset) -> IndexPlan:
         return plan_create_index(

@@ -9,7 +9,7 @@ as long as it holds no null: Spark and pandas declare everything nullable. Rows 
 refused: no file could hold their number.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,7 @@ from lance_ops.file.schema.column_names import RESERVED_NAMES, drop_hint
 from lance_ops.table.assemble import as_it_is, forbidden_nulls, is_flat, list_items, null_column
 
 _UNITS = ("s", "ms", "us", "ns")
+_OTHER_TYPE = " in the dataset"
 
 
 def find_mismatches(data: pa.Schema, target: pa.Schema, *, fill_missing: bool = False) -> tuple[str, ...]:
@@ -66,7 +67,15 @@ def check_schema(
     """
     mismatches = find_mismatches(data, target, fill_missing=fill_missing)
     if mismatches:
-        raise SchemaMismatchError(f"{what} does not fit the dataset", mismatches, path=path)
+        hint = cast_hint(mismatches)
+        raise SchemaMismatchError(f"{what} does not fit the dataset", mismatches, path=path, hint=hint)
+
+
+def cast_hint(mismatches: Sequence[str]) -> str | None:
+    """Return how to convert data of which a column has another type; None where no column has."""
+    if not any(mismatch.endswith(_OTHER_TYPE) for mismatch in mismatches):
+        return None
+    return "convert the columns first, e.g. in Python table.cast(lance_ops.dataset(uri).schema)"
 
 
 def conform(batch: pa.RecordBatch, target: pa.Schema, *, fill_missing: bool = False) -> pa.RecordBatch:
@@ -132,7 +141,7 @@ def _type_mismatches(path: str, data: pa.Field, target: pa.Field) -> Iterator[st
     elif _is_list(data.type) and _is_list(target.type):
         yield from _type_mismatches(f"{path}.item", data.type.value_field, target.type.value_field)
     elif not _is_lossless(data.type, target.type):
-        yield f"{path}: {data.type} in the data, {target.type} in the dataset"
+        yield f"{path}: {data.type} in the data, {target.type}{_OTHER_TYPE}"
 
 
 def _is_lossless(source: pa.DataType, target: pa.DataType) -> bool:

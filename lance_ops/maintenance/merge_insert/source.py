@@ -17,7 +17,7 @@ from lance_ops.errors import InvalidArgumentError, SchemaMismatchError
 from lance_ops.file.schema.blob_fields import upgrade_batch
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
-from lance_ops.maintenance.ingest.conform import conform, find_mismatches
+from lance_ops.maintenance.ingest.conform import cast_hint, conform, find_mismatches
 from lance_ops.maintenance.ingest.file_source import FileSource
 from lance_ops.maintenance.ingest.recast import convert, match_columns, schema_conflict
 from lance_ops.maintenance.ingest.source import open_source, unify_schemas
@@ -156,7 +156,8 @@ def source_schema(given: pa.Schema, target: Schema, on: Sequence[str], *, insert
             if item.name not in named and not item.nullable
         ]
     if problems:
-        raise SchemaMismatchError("the source does not fit the dataset", problems, path=uri)
+        hint = cast_hint(problems)
+        raise SchemaMismatchError("the source does not fit the dataset", problems, path=uri, hint=hint)
     return schema
 
 

@@ -147,6 +147,8 @@ class TestConstants:
         [
             ("day = 'yesterday'", "'yesterday' does not read as date32"),
             ("day = '2020-02-30'", "does not read as date32"),
+            ("day = '30.01.2020'", "write 'YYYY-MM-DD'"),
+            ("year(day) = 2020", "write date_part('year', ...)"),
             ("at > TIMESTAMP 'noon'", "does not fit timestamp"),
             ("clock = 'one'", "'one' does not read as time64"),
             ("day IN ('2020-01-01', 'x')", "'x' does not read as date32"),

@@ -54,6 +54,20 @@ def test_a_folder_that_is_a_dataset_is_one(lake):
     assert names(lake / "ml" / "plain", "{store: s}") == ["plain"]
 
 
+def test_a_rule_that_finds_nothing_is_named(lake):
+    text = (
+        f"version: 1\nstores: {{x: {lake}-2, y: {lake}}}\n"
+        'discover: [{store: x}, {store: y}, {store: y, glob: "*.lanc"}]\n'
+    )
+    found = discover_datasets(FleetStores(parse_policy(text)))
+    assert found.empty == (
+        f"store x: no dataset was found below {lake}-2",
+        f"store y: no dataset was found below {lake} by the pattern '*.lanc'",
+    )
+    assert found.complete  # an empty folder is no failure: datasets that were there are gone
+    assert len(found.datasets) == 5
+
+
 def test_several_stores_come_first_in_names(lake):
     text = f"version: 1\nstores: {{x: {lake}/ml, y: {lake}/tmp}}\n"
     found = discover_datasets(FleetStores(parse_policy(text)))

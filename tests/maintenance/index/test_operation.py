@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import lance
+import pyarrow as pa
 import pytest
 
 import lance_ops as lo
@@ -168,3 +169,32 @@ def test_an_index_that_is_not_trained_is_there_and_covers_nothing_yet(tmp_path: 
 
 def rows_of(path: Path, sql: str) -> list[int]:
     return sorted(lo.dataset(path).to_table(["x"], sql)["x"].to_pylist())
+
+
+def test_lists_of_any_length_become_vectors_as_the_message_says(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    lo.append(uri, pa.table({"v": pa.array([[0.0, 1.0], [2.0, 3.0]], pa.list_(pa.float32()))}))
+    for refused in (
+        lambda: lo.create_index(uri, "v", "IVF_FLAT"),
+        lambda: lo.dataset(uri).to_table(nearest={"column": "v", "q": [0.0, 1.0]}),
+    ):
+        with pytest.raises(InvalidArgumentError) as caught:
+            refused()
+        assert "'data_type': pyarrow.list_(pyarrow.float32(), N)" in str(caught.value.hint)
+    lo.alter_columns(uri, {"path": "v", "data_type": pa.list_(pa.float32(), 2)})
+    lo.create_index(uri, "v", "IVF_FLAT", parameters={"num_partitions": 1})
+    assert lo.describe_indices(lo.dataset(uri))[0].num_rows_indexed == 2
+
+
+def test_a_parameter_of_an_index_by_name_says_where_it_stands(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="stand in parameters="):
+        lo.create_index(str(tmp_path), "x", num_partitions=3)  # type: ignore[call-overload]
+
+
+def test_statistics_want_an_open_dataset_and_health_takes_both(tmp_path: Path) -> None:
+    path = tmp_path / "t.lance"
+    our_dataset(path, [10])
+    assert lo.measure_health(path) == lo.measure_health(lo.dataset(path))
+    for measure in (lo.describe_indices, lo.measure_wear):
+        with pytest.raises(InvalidArgumentError, match="a dataset, such as"):
+            measure(str(path))  # type: ignore[arg-type]

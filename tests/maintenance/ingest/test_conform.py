@@ -138,7 +138,14 @@ def test_every_mismatch_is_listed_at_once():
         "n: only nulls in the data, but the dataset's column takes none",
         "extra: the dataset has no such column (int8 in the data)",
     )
+    assert "table.cast(" in caught.value.hint
     assert "t.lance" in str(caught.value)
+
+
+def test_a_missing_column_is_not_to_be_cast():
+    with pytest.raises(SchemaMismatchError) as caught:
+        check_schema(pa.schema([("a", pa.int8())]), pa.schema([("b", pa.int8())]), what="the data")
+    assert caught.value.hint is None
 
 
 def test_missing_nullable_columns_may_be_filled_with_nulls_when_asked():
