@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from lance_ops.dagster.fleet.definitions import build_fleet_definitions
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.fleet.discover.operation import discover
 from lance_ops.fleet.policy.load import load_policy
+from lance_ops.fleet.policy.quantities import parse_duration
 from lance_ops.fleet.stores.opened import FleetDataset, FleetStores
 
 _POLICY_FILE = "lance_fleet.yaml"
@@ -56,12 +58,16 @@ class LanceFleetComponent(LanceComponent, dg.StateBackedComponent):
     Attributes:
         policy: The policy file, from the folder of the YAML file on.
         cron: When the fleet is looked at and maintained.
+        report_cron: When the report is refreshed.
+        stale_after: Age from which the report and its verdicts are stale, such as `3h`.
         notifiers: Who is told by the rules of the policy whose `to` has these names, as `module:name`.
         defs_state: Where the names of the datasets are kept.
     """
 
     policy: LocalPath
     cron: str = "*/30 * * * *"
+    report_cron: str = "10 * * * *"
+    stale_after: str = "3h"
     notifiers: Annotated[Any, IMPORTED] = None
     defs_state: ResolvedDefsStateConfig = field(default_factory=DefsStateConfigArgs.local_filesystem)
 
@@ -103,7 +109,15 @@ class LanceFleetComponent(LanceComponent, dg.StateBackedComponent):
             select=self.select,
             exclude=self.exclude,
             cron=self.cron,
+            report_cron=self.report_cron,
+            stale_after=self._stale_after(),
             running=self.running,
             schedules_running=self.schedules_running,
             prefix=self.prefix,
         )
+
+    def _stale_after(self) -> timedelta:
+        try:
+            return parse_duration(self.stale_after)
+        except ValueError as error:
+            raise InvalidArgumentError(str(error), field="stale_after") from error

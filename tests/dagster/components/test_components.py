@@ -15,6 +15,7 @@ from dagster_dg_cli.cli import create_dg_cli
 import lance_ops as lo
 from lance_ops.dagster.components import LanceDatasetComponent, LanceFleetComponent
 from lance_ops.dagster.components import fleet as fleet_component
+from lance_ops.errors import InvalidArgumentError
 from tests.support.dagster import Told
 from tests.support.docs import DOCS
 
@@ -380,12 +381,24 @@ policy: {tmp_path}/lance_fleet.yaml
 exclude: key:"two"
 translation: {{tags: {{tier: "{{{{ dataset.name }}}}"}}}}
 alerts: {{rules: [{{to: log, severity: error}}]}}
+report_cron: 0 6 * * *
+stale_after: 2d
 """
     )
     component.write_state_to_path(tmp_path / "state.json")
-    specs = specs_of(component.build_defs_from_state(None, tmp_path / "state.json"))
+    definitions = component.build_defs_from_state(None, tmp_path / "state.json")
+    specs = specs_of(definitions)
     assert set(specs) == {"one", "lance_fleet/report"}
     assert specs["one"].tags["tier"] == "one"
+    assert definitions.resolve_schedule_def("lance_fleet_report_schedule").cron_schedule == "0 6 * * *"
+    assert specs["lance_fleet/report"].freshness_policy.fail_window.to_timedelta() == timedelta(days=2)
+
+
+def test_an_age_that_is_none_is_refused_by_its_name(tmp_path):
+    (tmp_path / "lance_fleet.yaml").write_text("version: 1\nstores: {lake: {root: lake}}\n")
+    component = LanceFleetComponent(policy=str(tmp_path / "lance_fleet.yaml"), stale_after="soon")
+    with pytest.raises(InvalidArgumentError, match="stale_after"):
+        component.build_defs_from_state(None, None)
 
 
 @pytest.mark.parametrize(
