@@ -141,7 +141,7 @@ def link_of(template: str, row: AlertRow) -> str:
 _PLACES = re.compile(r"\{dataset\}|\{uri\}")
 _SAID = {
     "damaged": "damaged",
-    "failure": "could not be maintained",
+    "failure": "has a failed run",
     "conflict": "lost to other writers",
     "blocked": "blocked",
     "overdue": "overdue",

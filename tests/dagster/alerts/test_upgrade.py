@@ -122,7 +122,7 @@ alerts: [{{to: team, kinds: [damaged, failure, recovered], owners: [ops@example.
 
     for minute in (1, 2):
         tell("damaged", minute)
-    assert sent == ["Lance: owed.lance could not be maintained"]
+    assert sent == ["Lance: owed.lance has a failed run"]
     FleetLedger.of(policy).add_operations(
         [
             OperationRow(
@@ -135,5 +135,5 @@ alerts: [{{to: team, kinds: [damaged, failure, recovered], owners: [ops@example.
         tell("healthy", minute)
     assert sorted(sent[1:]) == [
         "Lance: open.lance recovered (damaged)",
-        "Lance: owed.lance recovered (could not be maintained)",
+        "Lance: owed.lance recovered (has a failed run)",
     ]
