@@ -5,7 +5,7 @@ somebody else may have written, so each is checked before any I/O (architecture,
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError, PathEscapeError
@@ -85,14 +85,6 @@ class Bases:
         if base.id not in self._stores:
             self._stores[base.id] = open_store(_absolute(base, self.root.uri), self._options)
         return self._stores[base.id]
-
-    def dataset_roots(self) -> Iterator[Store]:
-        """Stores of the bases that are roots of datasets.
-
-        Raises:
-            PathEscapeError: The path of one is not absolute.
-        """
-        return (self.store_for(base.id) for base in self._bases.values() if base.is_dataset_root)
 
     def data_path(self, file: DataFile) -> tuple[Store, str]:
         """Store and path of a data file.

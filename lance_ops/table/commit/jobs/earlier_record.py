@@ -32,7 +32,6 @@ from lance_ops.table.commit.jobs.job_record import (
     file_mark,
 )
 from lance_ops.table.commit.lineage import Standing, find_standing
-from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.listing import ManifestLocation, list_versions
 from lance_ops.table.manifest.model import Manifest
@@ -209,7 +208,7 @@ def _lost_record(ancestry: Ancestry) -> list[JobEntry]:
         location = ManifestLocation(version, path, scheme=ancestry.head.scheme)
         record = JobRecord.of(read_manifest(ancestry.store, location).config, ancestry.store.uri)
         if record is not None and _was_built_on(ancestry, version):
-            return [*record.filed(Bases(ancestry.store)), *record.recent]
+            return [*record.filed(ancestry.store), *record.recent]
     return []
 
 

@@ -6,7 +6,6 @@ undone it: then the job is not done, and a re-run applies it again; a restore of
 back. A branch or a clone knows the jobs of the version that it was made of. See `job_record`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -22,7 +21,6 @@ from lance_ops.table.commit.jobs.job_record import (
     new_entry,
     seal,
 )
-from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.feature_flags import flags_for
 from lance_ops.table.manifest.file.read import read_latest
 from lance_ops.table.manifest.file.summary import read_summary
@@ -75,15 +73,14 @@ def find_job(dataset: "Dataset", job_key: str, *, is_head: bool = False) -> Comm
     head, manifest = dataset.location, dataset.manifest
     if not is_head:
         head, manifest = read_latest(dataset.store, manifest)
-    return find_committed_job(dataset.store, head, manifest, job_key, dataset.storage_options)
+    return find_committed_job(dataset.store, head, manifest, job_key)
 
 
 def find_transaction(dataset: "Dataset", transaction_uuid: str) -> CommittedJob | None:
     """Like `find_job`, for the UUID of a transaction, which needs a job key once its version is gone."""
     store = dataset.store
     head, manifest = read_latest(store, dataset.manifest)
-    prefix = transaction_uuid[: len(job_uuid_prefix(""))]
-    found = _find(store, head, manifest, prefix, dataset.storage_options)
+    found = _find(store, head, manifest, transaction_uuid[: len(job_uuid_prefix(""))])
     if found is not None and found.transaction_uuid == transaction_uuid:
         return found
     if is_of_job(transaction_uuid):
@@ -93,11 +90,7 @@ def find_transaction(dataset: "Dataset", transaction_uuid: str) -> CommittedJob 
 
 
 def find_committed_job(
-    store: Store,
-    head: ManifestLocation,
-    manifest: Manifest,
-    job_key: str,
-    storage_options: Mapping[str, str] | None = None,
+    store: Store, head: ManifestLocation, manifest: Manifest, job_key: str
 ) -> CommittedJob | None:
     """See `find_job`.
 
@@ -106,21 +99,13 @@ def find_committed_job(
         head: The newest version.
         manifest: Its manifest.
         job_key: Key of the job.
-        storage_options: For opening the stores of other bases.
     """
-    return _find(store, head, manifest, job_uuid_prefix(job_key), storage_options)
+    return _find(store, head, manifest, job_uuid_prefix(job_key))
 
 
-def _find(
-    store: Store,
-    head: ManifestLocation,
-    manifest: Manifest,
-    prefix: str,
-    storage_options: Mapping[str, str] | None,
-) -> CommittedJob | None:
+def _find(store: Store, head: ManifestLocation, manifest: Manifest, prefix: str) -> CommittedJob | None:
     record = JobRecord.of(manifest.config, store.uri)
-    bases = Bases(store, manifest.base_paths, storage_options)
-    entry = None if record is None else record.find(bases, prefix)
+    entry = None if record is None else record.find(store, prefix)
     if entry is None:
         entry = find_earlier_job(store, head, manifest, prefix, record)
     if entry is None:
@@ -160,7 +145,6 @@ def with_job(
     ours: Transaction,
     brought: tuple[str, ...],
     restored: Manifest | None = None,
-    storage_options: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Return a version that is about to be committed with its job in the record.
 
@@ -175,12 +159,10 @@ def with_job(
         ours: Its transaction.
         brought: Files that it brings.
         restored: The version that it brings back, if any.
-        storage_options: For opening the stores of other bases.
     """
     if ours.job_key is None and not _takes_last_traces(ours, after):
         return after
     record = JobRecord.of(after.config, store.uri)
-    bases = Bases(store, after.base_paths, storage_options)
     if record is None or datetime.now(UTC) - record.begun < KEEP_JOB_KEYS:
         # First: a process of an earlier release that looks from now on refuses, and one that looked before
         # leaves a note, or meets this commit among those since its read version.
@@ -192,7 +174,7 @@ def with_job(
             jobs = earlier_jobs(store, head, before, restored)
     if ours.job_key is not None:
         jobs.append(new_entry(ours.uuid, ours.job_key, after.version, brought))
-    config = {**after.config, JOBS_ENTRY: str(record.add(bases, *jobs))}
+    config = {**after.config, JOBS_ENTRY: str(record.add(store, *jobs))}
     manifest = after.replace(config=config)
     reader_flags, writer_flags = flags_for(manifest)
     return manifest.replace(reader_flags=reader_flags, writer_flags=writer_flags)

@@ -25,7 +25,6 @@ from lance_ops.errors import CorruptFileError, CorruptManifestError, Unsupported
 from lance_ops.storage import Store
 from lance_ops.storage.absence import unless_gone
 from lance_ops.table.commit.jobs.stream_notes import stream_of
-from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.transaction.operations import JOBS_ENTRY
 
 KEEP_JOB_KEYS = timedelta(days=90)
@@ -118,11 +117,11 @@ class JobRecord:
         header = f"{_FORMAT} {self.since} {int(self.begun.timestamp())} {self.file or '-'}"
         return "\n".join([header, *map(str, self.recent)])
 
-    def find(self, bases: Bases, prefix: str) -> JobEntry | None:
+    def find(self, store: Store, prefix: str) -> JobEntry | None:
         """Find the last commit of a job; reads the file when the job is none of the newest.
 
         Args:
-            bases: Root and bases of the version.
+            store: Root of the dataset.
             prefix: Beginning of the UUIDs of its transactions; see `job_uuid_prefix`.
 
         Raises:
@@ -131,11 +130,11 @@ class JobRecord:
         for entry in reversed(self.recent):
             if entry.uuid.startswith(prefix):
                 return entry
-        data = self._read(bases)
+        data = self._read(store)
         place = data.rfind(f"\n{prefix}")
         return None if place < 0 else _parse(data[place + 1 : data.index("\n", place + 1)])
 
-    def add(self, bases: Bases, *jobs: JobEntry) -> "JobRecord":
+    def add(self, store: Store, *jobs: JobEntry) -> "JobRecord":
         """Return the record with more jobs; writes a file when they are too many for the entry.
 
         Raises:
@@ -144,32 +143,26 @@ class JobRecord:
         recent = _last_epochs([*self.recent, *jobs])
         if len(recent) <= RECENT:
             return replace(self, recent=tuple(recent))
-        jobs_done = _last_epochs([*self.filed(bases), *recent])
+        jobs_done = _last_epochs([*self.filed(store), *recent])
         data = "".join(f"\n{entry}" for entry in jobs_done[-MAX_JOB_KEYS:]) + "\n"
         name = f"{uuid.uuid4().hex}-{_digest(data)}.jobs"
-        bases.root.put(f"{DONE}/{name}", data.encode(), durable="later")
+        store.put(f"{DONE}/{name}", data.encode(), durable="later")
         return replace(self, recent=(), file=name)
 
-    def filed(self, bases: Bases) -> list[JobEntry]:
+    def filed(self, store: Store) -> list[JobEntry]:
         """Return the jobs of the file, the oldest first.
 
         Raises:
             CorruptFileError: It is damaged.
         """
-        entries = map(_parse, self._read(bases).split("\n"))
+        entries = map(_parse, self._read(store).split("\n"))
         return [entry for entry in entries if entry is not None]
 
-    def _read(self, bases: Bases) -> str:
+    def _read(self, store: Store) -> str:
         if not self.file:
             return ""
         path = f"{DONE}/{self.file}"
-        store, found = bases.root, _bytes_of(bases.root, path)
-        if found is None:
-            # A branch or shallow clone that has filed no jobs of its own names the file of its source.
-            for store in bases.dataset_roots():
-                found = _bytes_of(store, path)
-                if found is not None:
-                    break
+        found = unless_gone(store, path, lambda: bytes(memoryview(store.read(path))))
         if found is None:
             # A copy of the folders of the format alone: as without a record, the files of jobs tell.
             return ""
@@ -237,10 +230,6 @@ def evidence_of(files: Iterable[str]) -> int:
 def file_mark(path: str) -> int:
     """Return the digest of the path of a file, never 0."""
     return int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), "big") or 1
-
-
-def _bytes_of(store: Store, path: str) -> bytes | None:
-    return unless_gone(store, path, lambda: bytes(memoryview(store.read(path))))
 
 
 def _parse(line: str) -> JobEntry | None:

@@ -21,7 +21,6 @@ from lance_ops.table.commit.jobs.job_record import (
     remove_unused_files,
 )
 from lance_ops.table.commit.jobs.stream_notes import stream_key
-from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.transaction.operations import JOBS_ENTRY
 from lance_ops.table.transaction.transaction import job_uuid, job_uuid_prefix
 from tests.support.counting_store import CountingStore
@@ -39,12 +38,12 @@ def entry(key: str, version: int = 7) -> JobEntry:
 
 
 def found(record: JobRecord, store, key: str) -> JobEntry | None:
-    return record.find(Bases(store), job_uuid_prefix(key))
+    return record.find(store, job_uuid_prefix(key))
 
 
 def test_a_record_reads_as_it_was_written(store):
     one, other = entry("one"), entry(stream_key("q", 3), 2**62)
-    record = JobRecord(5, NOW).add(Bases(store), one, other)
+    record = JobRecord(5, NOW).add(store, one, other)
     assert JobRecord.of({JOBS_ENTRY: str(record)}, "") == record
     assert found(record, store, "one") == one
     assert found(record, store, stream_key("q", 3)) == other
@@ -57,7 +56,7 @@ def test_a_full_record_moves_to_a_file(store):
     jobs = [entry(str(number), number + 1) for number in range(3 * RECENT + 5)]
     record = JobRecord(1, NOW)
     for job in jobs:
-        record = record.add(Bases(store), job)
+        record = record.add(store, job)
         assert len(str(record)) < 9000
     # What the versions in between name stays.
     assert len(list(store.list(DONE))) == 3
@@ -66,23 +65,23 @@ def test_a_full_record_moves_to_a_file(store):
         assert found(record, counting, str(number)) == jobs[number]
     assert found(record, counting, "none") is None
     assert len(counting.requests) == 3
-    assert [*record.filed(Bases(store)), *record.recent] == jobs
+    assert [*record.filed(store), *record.recent] == jobs
 
 
 def test_the_newest_keys_are_kept(store, monkeypatch):
     monkeypatch.setattr(job_record, "MAX_JOB_KEYS", 200)
-    record = JobRecord(1, NOW).add(Bases(store), *(entry(str(number)) for number in range(300)))
+    record = JobRecord(1, NOW).add(store, *(entry(str(number)) for number in range(300)))
     assert found(record, store, "99") is None
     assert found(record, store, "100") is not None
 
 
 def test_of_a_stream_the_last_epoch_is_kept(store):
-    record = JobRecord(1, NOW).add(Bases(store), entry("one"))
+    record = JobRecord(1, NOW).add(store, entry("one"))
     for number in range(5 * RECENT):
         record = record.add(
-            Bases(store), *(entry(stream_key(query, number)) for query in ("p", "q")), entry(str(number))
+            store, *(entry(stream_key(query, number)) for query in ("p", "q")), entry(str(number))
         )
-    jobs = [*record.filed(Bases(store)), *record.recent]
+    jobs = [*record.filed(store), *record.recent]
     assert len({job.uuid for job in jobs if job.stream and found(record, store, "p")}) <= 4
     for query in ("p", "q"):
         assert found(record, store, stream_key(query, 5 * RECENT - 1)) is not None
@@ -107,18 +106,18 @@ def test_a_later_format_is_refused():
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"\xff" + data[1:]])
 def test_a_damaged_file_is_an_error_and_never_an_answer(store, damage):
-    record = JobRecord(1, NOW).add(Bases(store), *(entry(str(number)) for number in range(2 * RECENT)))
+    record = JobRecord(1, NOW).add(store, *(entry(str(number)) for number in range(2 * RECENT)))
     path = f"{DONE}/{record.file}"
     store.put(path, damage(bytes(store.read(path))))
     with pytest.raises(CorruptFileError, match="damaged"):
         found(record, store, "none")
     with pytest.raises(CorruptFileError, match="damaged"):
-        record.add(Bases(store), *(entry(f"x{number}") for number in range(2 * RECENT)))
+        record.add(store, *(entry(f"x{number}") for number in range(2 * RECENT)))
 
 
 def test_a_copy_without_the_file_knows_the_newest_jobs(store):
-    record = JobRecord(1, NOW).add(Bases(store), *(entry(str(number)) for number in range(2 * RECENT)))
-    record = record.add(Bases(store), entry("new"))
+    record = JobRecord(1, NOW).add(store, *(entry(str(number)) for number in range(2 * RECENT)))
+    record = record.add(store, entry("new"))
     store.delete(f"{DONE}/{record.file}")
     assert found(record, store, "new") is not None
     assert found(record, store, "0") is None
