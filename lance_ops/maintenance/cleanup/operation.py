@@ -230,8 +230,7 @@ def _has_earlier_jobs(store: Store, plan: CleanupPlan) -> bool:
     manifest = plan.manifest
     if manifest is None or JobRecord.of(manifest.config, store.uri) is not None:
         return False
-    head = next(verdict.location for verdict in plan.versions if verdict.version == plan.head)
-    return plan.has_jobs or has_earlier_record(store, head, manifest)
+    return plan.has_jobs or has_earlier_record(store, manifest)
 
 
 def _configs(store: Store, plan: CleanupPlan) -> Iterator[Mapping[str, str]]:

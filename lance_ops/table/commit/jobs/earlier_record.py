@@ -84,20 +84,11 @@ class JobNote:
     modified: datetime | None = None
 
 
-def has_earlier_record(store: Store, head: ManifestLocation, manifest: Manifest) -> bool:
-    """Whether a table without record has an earlier one, files of jobs, or lost its record.
-
-    Args:
-        store: Root of the dataset.
-        head: The newest version.
-        manifest: Its manifest.
-    """
-    paths = [info.path for info in store.list(DIRECTORY)]
-    if any(path.startswith((NOTES, SEGMENTS)) and path != SEAL for path in paths):
-        return True
-    if any(is_of_job(name) for _, name in _named_files(manifest)):
-        return True
-    return SEAL in paths and bool(_lost_record(Ancestry(store, head, manifest)))
+def has_earlier_record(store: Store, manifest: Manifest) -> bool:
+    """Whether there are files of an earlier record, or of jobs, in a table without record."""
+    return any(
+        info.path.startswith((NOTES, SEGMENTS)) and info.path != SEAL for info in store.list(DIRECTORY)
+    ) or any(is_of_job(name) for _, name in _named_files(manifest))
 
 
 def find_earlier_job(

@@ -195,20 +195,6 @@ def test_a_config_that_is_replaced_as_a_whole(uri):
         assert append(uri, key).already_committed
 
 
-def test_a_cleanup_takes_over_what_versions_before_a_replaced_config_tell(uri):
-    append(uri, "A")
-    append(uri, "B")
-    # No file and no transaction that is left tells of a job.
-    lo.delete(uri, "k = 'A'")
-    lo.append(uri, rows("x"))
-    lo.compact(uri)
-    clean_by_us(uri)
-    lance.dataset(uri).update_config({"x": "2"}, replace=True)
-    clean_by_us(uri)
-    for key in "AB":
-        assert append(uri, key).already_committed
-
-
 def test_a_dataset_made_anew_knows_no_key_of_the_old_one(uri):
     for key in "ABC":
         append(uri, key)
