@@ -9,7 +9,7 @@ from functools import partial
 from typing import ClassVar, Literal, TypedDict, Unpack, overload
 from uuid import uuid4
 
-from lance_ops.errors import LanceOpsError, check_type
+from lance_ops.errors import JobUnprovenError, LanceOpsError, check_type
 from lance_ops.maintenance.cleanup.execute import Outcome, execute_cleanup
 from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.links import LinkedFolders
@@ -197,7 +197,9 @@ def cleanup(
         # Before any version goes: a commit with a job key takes over the keys that only these versions and
         # the files of earlier releases tell.
         key = f"lance_ops.cleanup:{uuid4()}"
-        persistently(lambda: commit(store, UpdateConfig(MapUpdate({})), job_key=key))
+        with contextlib.suppress(JobUnprovenError):
+            # The record is lost already, and a commit with a key says so.
+            persistently(lambda: commit(store, UpdateConfig(MapUpdate({})), job_key=key))
         plan = make_plan(newest_before=persistently(lambda: latest(store)).version)
     if holds_all:
         outcome = Outcome((), 0, 0, ())
