@@ -23,6 +23,7 @@ from lance_ops.errors import CorruptFileError, FileMissingError, JobUnprovenErro
 from lance_ops.storage import Store
 from lance_ops.table.commit.jobs.ancestry import Ancestry, Lineage, Place
 from lance_ops.table.commit.jobs.job_record import (
+    BEGUN,
     DIRECTORY,
     KEEP_JOB_KEYS,
     SEAL,
@@ -88,9 +89,10 @@ class JobNote:
 
 def has_earlier_record(store: Store, manifest: Manifest) -> bool:
     """Whether a table without record had one, or has files of an earlier one, or of jobs."""
-    return any(info.path.startswith((NOTES, SEGMENTS)) for info in store.list(DIRECTORY)) or any(
-        is_of_job(name) for _, name in _named_files(manifest)
-    )
+    return any(
+        info.path == BEGUN or (info.path.startswith((NOTES, SEGMENTS)) and info.path != SEAL)
+        for info in store.list(DIRECTORY)
+    ) or any(is_of_job(name) for _, name in _named_files(manifest))
 
 
 def find_earlier_job(

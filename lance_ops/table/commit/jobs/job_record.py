@@ -235,15 +235,15 @@ def note_begun(store: Store, manifest: Manifest) -> None:
     """Note that a table has a record, after the commit that began it."""
     record = JobRecord.of(manifest.config, store.uri)
     # A record that was begun after a restore leaves the note of the first one.
-    if record is not None and record.since == manifest.version and not is_there(store, BEGUN):
-        store.put(BEGUN, str(record.since).encode(), durable="later")
+    if record is not None and record.since == manifest.version and not store.exists(BEGUN):
+        store.put(BEGUN, str(record.since).encode(), durable="never")
 
 
 def begun_at(store: Store) -> int | None:
     """Return the first version with a record; None when there was none, 0 when that is not known."""
-    data = unless_gone(store, BEGUN, lambda: bytes(memoryview(store.read(BEGUN))))
-    if data is None:
+    if not is_there(store, BEGUN):
         return None
+    data = bytes(memoryview(store.read(BEGUN)))
     return int(data) if data.isdigit() else 0
 
 
