@@ -187,9 +187,8 @@ def cleanup(
     if now is not None:
         # What they wrote is of no use to anybody, and needs no version to be looked at.
         persistently(lambda: sweep_jobs(store, now))
-    make_plan = partial(
-        plan_cleanup, line, options, now=now, clones=[store_of(clone, storage_options) for clone in clones]
-    )
+    clone_stores = [store_of(clone, storage_options) for clone in clones]
+    make_plan = partial(plan_cleanup, line, options, now=now, clones=clone_stores)
     plan = make_plan(newest_before=newest_before)
     if dry_run:
         return plan
@@ -207,7 +206,7 @@ def cleanup(
         outcome = execute_cleanup(line, plan, call.report)
         with contextlib.suppress(LanceOpsError):
             # The next cleanup removes those that stay.
-            remove_unused_files(store, _configs(store, plan), plan.now)
+            remove_unused_files(store, _configs(store, plan, clone_stores), plan.now)
     counts = Counter(verdict.kind for verdict in outcome.removed)
     return CleanupResult(
         **call.common(plan.head, read_version=plan.head),
@@ -235,8 +234,11 @@ def _has_earlier_jobs(store: Store, plan: CleanupPlan) -> bool:
     return plan.has_jobs or has_earlier_record(store, manifest)
 
 
-def _configs(store: Store, plan: CleanupPlan) -> Iterator[Mapping[str, str]]:
-    """Config of each version that is still there, the newest first."""
+def _configs(store: Store, plan: CleanupPlan, clones: Sequence[Store]) -> Iterator[Mapping[str, str]]:
+    """Config of each version that is still there, the newest first; those of clones last."""
     detached = (verdict.location for verdict in plan.versions if is_detached(verdict.location.version))
     for location in (*reversed(list_versions(store)), *detached):
         yield read_manifest(store, location).config
+    for clone in clones:
+        for location in list_versions(clone):
+            yield read_manifest(clone, location).config

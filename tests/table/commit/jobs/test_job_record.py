@@ -1,8 +1,10 @@
 """The record of jobs in the config: what it holds, when it writes a file, and what damage does to it."""
 
+import os
 import shutil
 import uuid
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from unittest.mock import patch
 
 import lance
@@ -159,6 +161,18 @@ def test_branches_and_clones_know_the_jobs_of_the_version_that_they_were_made_of
         for number in range(7):
             assert lo.append(place, pa.table({"k": [number]}), job_key=str(number)).already_committed
         assert lo.dataset(place).count_rows() == 7
+
+
+def test_a_cleanup_keeps_the_file_for_a_clone_that_it_is_given(tmp_path, monkeypatch):
+    uri, clone = keyed_table(tmp_path, monkeypatch), f"{tmp_path}/c.lance"
+    lance.dataset(uri).shallow_clone(clone, lance.dataset(uri).version)
+    for number in range(4, 10):
+        lo.append(uri, pa.table({"k": [number]}), job_key=str(number))
+    for path in Path(uri, DONE).iterdir():
+        os.utime(path, (0, 0))
+    lo.cleanup(uri, retain_versions=1, clones=[clone])
+    assert len(list(Path(uri, DONE).iterdir())) == 2
+    assert lo.append(clone, pa.table({"k": [0]}), job_key="0").already_committed
 
 
 def test_a_copy_by_the_peer_reports_that_the_file_is_missing_until_it_is_there(tmp_path, monkeypatch):
