@@ -17,7 +17,7 @@ import lance_ops as lo
 from lance_ops.errors import JobUnprovenError
 from lance_ops.table.commit.jobs import job_record
 from lance_ops.table.commit.loop import commit
-from lance_ops.table.transaction.operations import MapUpdate, UpdateConfig
+from lance_ops.table.transaction.operations import JOBS_ENTRY, MapUpdate, UpdateConfig
 from tests.safety.profile import examples
 from tests.table.commit.jobs.test_earlier_record import extract
 
@@ -138,7 +138,10 @@ class Table:
                 lance.dataset(self.uri).cleanup_old_versions(
                     older_than=timedelta(0), error_if_tagged_old_versions=False
                 )
-                self.may_be_unproven = self.is_old
+                # Nothing tells a table that lost its record from one that went back to before its first job.
+                self.may_be_unproven |= self.is_old or (
+                    any(self.done.values()) and JOBS_ENTRY not in lo.dataset(self.uri).config
+                )
         else:
             self.copies += 1
             uri = f"{self.folder}/t{self.copies}.lance"

@@ -9,7 +9,7 @@ from functools import partial
 from typing import ClassVar, Literal, TypedDict, Unpack, overload
 from uuid import uuid4
 
-from lance_ops.errors import LanceOpsError, check_type
+from lance_ops.errors import JobUnprovenError, LanceOpsError, check_type
 from lance_ops.maintenance.cleanup.execute import Outcome, execute_cleanup
 from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.links import LinkedFolders
@@ -187,9 +187,8 @@ def cleanup(
     if now is not None:
         # What they wrote is of no use to anybody, and needs no version to be looked at.
         persistently(lambda: sweep_jobs(store, now))
-    make_plan = partial(
-        plan_cleanup, line, options, now=now, clones=[store_of(clone, storage_options) for clone in clones]
-    )
+    clone_stores = [store_of(clone, storage_options) for clone in clones]
+    make_plan = partial(plan_cleanup, line, options, now=now, clones=clone_stores)
     plan = make_plan(newest_before=newest_before)
     if dry_run:
         return plan
@@ -197,7 +196,9 @@ def cleanup(
         # Before any version goes: a commit with a job key takes over the keys that only these versions and
         # the files of earlier releases tell.
         key = f"lance_ops.cleanup:{uuid4()}"
-        persistently(lambda: commit(store, UpdateConfig(MapUpdate({})), job_key=key))
+        with contextlib.suppress(JobUnprovenError):
+            # The record is lost already, and a commit with a key says so.
+            persistently(lambda: commit(store, UpdateConfig(MapUpdate({})), job_key=key))
         plan = make_plan(newest_before=persistently(lambda: latest(store)).version)
     if holds_all:
         outcome = Outcome((), 0, 0, ())
@@ -205,7 +206,7 @@ def cleanup(
         outcome = execute_cleanup(line, plan, call.report)
         with contextlib.suppress(LanceOpsError):
             # The next cleanup removes those that stay.
-            remove_unused_files(store, _configs(store, plan), plan.now)
+            remove_unused_files(store, _configs(store, plan, clone_stores), plan.now)
     counts = Counter(verdict.kind for verdict in outcome.removed)
     return CleanupResult(
         **call.common(plan.head, read_version=plan.head),
@@ -233,8 +234,11 @@ def _has_earlier_jobs(store: Store, plan: CleanupPlan) -> bool:
     return plan.has_jobs or has_earlier_record(store, manifest)
 
 
-def _configs(store: Store, plan: CleanupPlan) -> Iterator[Mapping[str, str]]:
-    """Config of each version that is still there, the newest first."""
+def _configs(store: Store, plan: CleanupPlan, clones: Sequence[Store]) -> Iterator[Mapping[str, str]]:
+    """Config of each version that is still there, the newest first; those of clones last."""
     detached = (verdict.location for verdict in plan.versions if is_detached(verdict.location.version))
     for location in (*reversed(list_versions(store)), *detached):
         yield read_manifest(store, location).config
+    for clone in clones:
+        for location in list_versions(clone):
+            yield read_manifest(clone, location).config

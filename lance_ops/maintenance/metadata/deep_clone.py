@@ -35,6 +35,7 @@ from lance_ops.storage import Store, open_store
 from lance_ops.storage.lease import Lease
 from lance_ops.storage.prefetch import prefetch, requests_at_once
 from lance_ops.table.commit.committer import Committer
+from lance_ops.table.commit.jobs.job_record import DONE, JobRecord
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.pins import pinned
 from lance_ops.table.history.resolve_version import VersionSpec
@@ -212,6 +213,9 @@ def _copies(source: Dataset, objects: Collection[tuple[int, str]]) -> list[_Copy
 
 def _files(source: Dataset) -> Iterator[_Copy]:
     bases = source.bases
+    record = JobRecord.of(source.config, source.uri, source.manifest.base_paths)
+    if record is not None and (holder := record.holder(source.store)) is not None:
+        yield _Copy(holder, f"{DONE}/{record.file}", f"{DONE}/{record.file}")
     for fragment in source.fragments:
         for file in fragment.all_files:
             store, path = bases.data_path(file)

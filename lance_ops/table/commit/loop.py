@@ -37,7 +37,7 @@ from lance_ops.table.commit.concurrent_commits import base_conflict, emptied_fra
 from lance_ops.table.commit.head import check_head, find_head, known_head
 from lance_ops.table.commit.jobs.done_before import DoneBefore
 from lance_ops.table.commit.jobs.job_keys import with_job
-from lance_ops.table.commit.jobs.job_record import list_job_files
+from lance_ops.table.commit.jobs.job_record import list_job_files, note_begun
 from lance_ops.table.commit.judged_commits import JudgedCommits
 from lance_ops.table.commit.lineage import settle
 from lance_ops.table.commit.publish import publish
@@ -403,6 +403,9 @@ class _Commit:
         if not self.settle_later:
             write_hint(self.store, manifest.version)
         self.files.remove_superseded(final.operation)
+        if self.ours.job_key is not None:
+            with contextlib.suppress(LanceOpsError):
+                note_begun(self.store, manifest)
         dataset = Dataset(
             self.store,
             location,

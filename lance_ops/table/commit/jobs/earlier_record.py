@@ -19,17 +19,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 
-from lance_ops.errors import CorruptFileError, FileMissingError, NotFoundError
+from lance_ops.errors import CorruptFileError, FileMissingError, JobUnprovenError, NotFoundError
 from lance_ops.storage import Store
 from lance_ops.table.commit.jobs.ancestry import Ancestry, Lineage, Place
 from lance_ops.table.commit.jobs.job_record import (
+    BEGUN,
     DIRECTORY,
     KEEP_JOB_KEYS,
     SEAL,
     JobEntry,
     JobRecord,
+    begun_at,
     evidence_of,
     file_mark,
+    unproven,
 )
 from lance_ops.table.commit.lineage import Standing, find_standing
 from lance_ops.table.manifest.file.read import read_manifest
@@ -85,9 +88,10 @@ class JobNote:
 
 
 def has_earlier_record(store: Store, manifest: Manifest) -> bool:
-    """Whether there are files of an earlier record, or of jobs, in a table without record."""
+    """Whether a table without record had one, or has files of an earlier one, or of jobs."""
     return any(
-        info.path.startswith((NOTES, SEGMENTS)) and info.path != SEAL for info in store.list(DIRECTORY)
+        info.path == BEGUN or (info.path.startswith((NOTES, SEGMENTS)) and info.path != SEAL)
+        for info in store.list(DIRECTORY)
     ) or any(is_of_job(name) for _, name in _named_files(manifest))
 
 
@@ -105,14 +109,20 @@ def find_earlier_job(
 
     Raises:
         CorruptFileError: A segment is damaged.
+        JobUnprovenError: The table had a record, no version that is left has it, and nothing tells.
     """
-    return next(iter(_judged(Ancestry(store, head, manifest), prefix, record)), None)
+    found, is_whole = _judged(Ancestry(store, head, manifest), prefix, record)
+    if not found and not is_whole:
+        raise unproven(store, "no version that is left has the record of job keys")
+    return next(iter(found), None)
 
 
 def earlier_jobs(
     store: Store, head: ManifestLocation, manifest: Manifest, restored: Manifest | None = None
-) -> list[JobEntry]:
+) -> tuple[list[JobEntry], bool]:
     """Return all jobs in the lineage of a version, and those of which that cannot be told, with version 0.
+
+    And whether these are all: the table may have had a record that no version has any more.
 
     Args:
         store: Root of the dataset.
@@ -123,14 +133,15 @@ def earlier_jobs(
     Raises:
         CorruptFileError: A segment is damaged.
     """
-    return _judged(Ancestry(store, head, manifest, restored or manifest), "", None)[::-1]
+    jobs, is_whole = _judged(Ancestry(store, head, manifest, restored or manifest), "", None)
+    return jobs[::-1], is_whole
 
 
-def _judged(ancestry: Ancestry, prefix: str, record: JobRecord | None) -> list[JobEntry]:
-    """Jobs that are done, or may be: one entry each, the newest first."""
-    found, done = _candidates(ancestry, prefix, record)
+def _judged(ancestry: Ancestry, prefix: str, record: JobRecord | None) -> tuple[list[JobEntry], bool]:
+    """Jobs that are done, or may be: one entry each, the newest first; and whether no record is lost."""
+    found, done, is_whole = _candidates(ancestry, prefix, record)
     present = frozenset(map(file_mark, present_files(ancestry.start))) if found else frozenset()
-    unproven: dict[str, JobEntry] = {}
+    untold: dict[str, JobEntry] = {}
     for note in found:
         job = note.uuid[:_PREFIX]
         if job in done:
@@ -152,17 +163,21 @@ def _judged(ancestry: Ancestry, prefix: str, record: JobRecord | None) -> list[J
         if place is Place.INSIDE:
             done[job] = JobEntry(note.uuid, note.version, note.evidence)
         elif place is Place.UNKNOWN:
-            unproven[job] = JobEntry(note.uuid, 0, note.evidence)
-    return [*done.values(), *(entry for job, entry in unproven.items() if job not in done)]
+            untold[job] = JobEntry(note.uuid, 0, note.evidence)
+    return [*done.values(), *(entry for job, entry in untold.items() if job not in done)], is_whole
 
 
 def _candidates(
     ancestry: Ancestry, prefix: str, record: JobRecord | None
-) -> tuple[list[JobNote], dict[str, JobEntry]]:
-    """Notes of transactions that may be of a job, one each, the newest first; and jobs that are done."""
+) -> tuple[list[JobNote], dict[str, JobEntry], bool]:
+    """Notes of transactions that may be of a job, one each, the newest first; and jobs that are done.
+
+    And whether these are all that are done, as far as a record had them.
+    """
     store = ancestry.store
     found: list[JobNote] = []
     done: dict[str, JobEntry] = {}
+    is_whole = True
     if record is None or datetime.now(UTC) - record.begun < KEEP_JOB_KEYS:
         # In this order: notes went into a segment before they were removed.
         notes = _list_notes(store, prefix)
@@ -172,8 +187,11 @@ def _candidates(
         found = [note for note in (*notes, *gathered) if note.uuid.startswith(prefix)]
         if record is None and (is_sealed or not segments):
             found += [note for note in _unrecorded(ancestry) if note.uuid.startswith(prefix)]
-            lost = _lost_record(ancestry) if is_sealed else ()
-            done = {job.uuid[:_PREFIX]: job for job in lost if job.uuid.startswith(prefix)}
+            # A commit that failed leaves the seal alone.
+            begun = begun_at(store) if is_sealed else None
+            lost = _lost_record(ancestry, begun or 0) if is_sealed else []
+            is_whole = lost is not None or begun is None
+            done = {job.uuid[:_PREFIX]: job for job in lost or () if job.uuid.startswith(prefix)}
     files: dict[str, list[str]] = {}
     for path, name in _named_files(ancestry.start):
         if name.startswith(prefix) if prefix else is_of_job(name):
@@ -187,19 +205,28 @@ def _candidates(
     marks = {note.evidence for note in notes if note.version}
     untold = {job: paths for job, paths in files.items() if marks.isdisjoint(map(file_mark, paths))}
     notes += _notes_of_files(ancestry, untold)
-    return sorted(notes, key=lambda note: note.version, reverse=True), done
+    return sorted(notes, key=lambda note: note.version, reverse=True), done, is_whole
 
 
-def _lost_record(ancestry: Ancestry) -> list[JobEntry]:
-    """Jobs of the record that the lineage had before pylance replaced the whole config."""
+def _lost_record(ancestry: Ancestry, begun: int) -> list[JobEntry] | None:
+    """Jobs of the record that the lineage had before pylance replaced the whole config.
+
+    None when that cannot be told, because versions, or its file, were removed since then.
+    """
     for version in ancestry.walk():
-        if version is None or ancestry.step(version) is None:
+        if version is not None and version < begun:
             break
+        if version is None or ancestry.step(version) is None:
+            return None
         path = manifest_path(version, ancestry.head.scheme)
         location = ManifestLocation(version, path, scheme=ancestry.head.scheme)
-        record = JobRecord.of(read_manifest(ancestry.store, location).config, ancestry.store.uri)
+        manifest = read_manifest(ancestry.store, location)
+        record = JobRecord.of(manifest.config, ancestry.store.uri, manifest.base_paths)
         if record is not None and _was_built_on(ancestry, version):
-            return [*record.filed(ancestry.store), *record.recent]
+            try:
+                return [*record.filed(ancestry.store), *record.recent]
+            except JobUnprovenError:
+                return None
     return []
 
 

@@ -6,7 +6,7 @@ undone it: then the job is not done, and a re-run applies it again; a restore of
 back. A branch or a clone knows the jobs of the version that it was made of. See `job_record`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from lance_ops.table.commit.jobs.ancestry import Ancestry, Place, Step, step_of
 from lance_ops.table.commit.jobs.earlier_record import earlier_jobs, find_earlier_job, is_of_job
 from lance_ops.table.commit.jobs.job_record import (
     KEEP_JOB_KEYS,
+    LOST,
     JobEntry,
     JobRecord,
     new_entry,
@@ -65,7 +66,7 @@ def find_job(dataset: "Dataset", job_key: str, *, is_head: bool = False) -> Comm
     Raises:
         InvalidArgumentError: The key is no text, or empty.
         JobUnprovenError: An earlier release tried or committed it, and another library's cleanup removed the
-            versions that would tell whether it still counts.
+            versions that would tell whether it still counts; or the record of job keys is lost.
         CorruptManifestError: The record of job keys is damaged.
         CorruptFileError: A file of the record is damaged.
     """
@@ -104,11 +105,18 @@ def find_committed_job(
 
 
 def _find(store: Store, head: ManifestLocation, manifest: Manifest, prefix: str) -> CommittedJob | None:
-    record = JobRecord.of(manifest.config, store.uri)
-    entry = None if record is None else record.find(store, prefix)
+    record = JobRecord.of(manifest.config, store.uri, manifest.base_paths)
+    entry, lost = None, None
+    try:
+        entry = None if record is None else record.find(store, prefix)
+    except JobUnprovenError as error:
+        # The files of the job may tell.
+        lost = error
     if entry is None:
         entry = find_earlier_job(store, head, manifest, prefix, record)
     if entry is None:
+        if lost is not None:
+            raise lost
         return None
     if not entry.version:
         raise JobUnprovenError(
@@ -162,7 +170,7 @@ def with_job(
     """
     if ours.job_key is None and not _takes_last_traces(ours, after):
         return after
-    record = JobRecord.of(after.config, store.uri)
+    record = JobRecord.of(after.config, store.uri, after.base_paths)
     if record is None or datetime.now(UTC) - record.begun < KEEP_JOB_KEYS:
         # First: a process of an earlier release that looks from now on refuses, and one that looked before
         # leaves a note, or meets this commit among those since its read version.
@@ -171,7 +179,8 @@ def with_job(
     if record is None:
         record = JobRecord(after.version, after.timestamp)
         if head is not None and before is not None:
-            jobs = earlier_jobs(store, head, before, restored)
+            jobs, is_whole = earlier_jobs(store, head, before, restored)
+            record = record if is_whole else replace(record, file=LOST)
     if ours.job_key is not None:
         jobs.append(new_entry(ours.uuid, ours.job_key, after.version, brought))
     config = {**after.config, JOBS_ENTRY: str(record.add(store, *jobs))}

@@ -16,15 +16,18 @@ makes them refuse job keys where it is in use.
 
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import blake2b
 
-from lance_ops.errors import CorruptFileError, CorruptManifestError, UnsupportedError
+from lance_ops.errors import CorruptFileError, CorruptManifestError, JobUnprovenError, UnsupportedError
 from lance_ops.storage import Store
-from lance_ops.storage.absence import unless_gone
+from lance_ops.storage.absence import is_there, unless_gone
 from lance_ops.table.commit.jobs.stream_notes import stream_of
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.model import BasePath, Manifest
 from lance_ops.table.transaction.operations import JOBS_ENTRY
 
 KEEP_JOB_KEYS = timedelta(days=90)
@@ -36,6 +39,11 @@ DIRECTORY = "_lance_ops/job_keys"
 DONE = f"{DIRECTORY}/done"
 SEAL = f"{DIRECTORY}/segments/{'0' * 32}-2-0.keys"
 """A segment of the earlier record whose two entries are out of order, which its readers report as damage."""
+BEGUN = f"{DIRECTORY}/begun"
+"""Has the number of the first version with a record: later versions without one may have lost it."""
+
+LOST = f"{'0' * 32}-{'0' * 16}.jobs"
+"""The file, which is never there, of a record that was begun when the one before it could not be found."""
 
 _FORMAT = "1"
 _HEADER = re.compile(r"(\d{1,9}) (\d{1,20}) (\d{1,12}) (-|[0-9a-f]{32}-[0-9a-f]{16}\.jobs)", re.ASCII)
@@ -72,20 +80,23 @@ class JobRecord:
         begun: When that was; UTC.
         recent: The newest jobs, the oldest first.
         file: Name of the file of all earlier ones, below `DONE`; empty when there is none.
+        bases: Of the version: a branch or a shallow clone names the file of the dataset it was made of.
     """
 
     since: int
     begun: datetime
     recent: tuple[JobEntry, ...] = ()
     file: str = ""
+    bases: tuple[BasePath, ...] = ()
 
     @classmethod
-    def of(cls, config: Mapping[str, str], path: str) -> "JobRecord | None":
+    def of(cls, config: Mapping[str, str], path: str, bases: tuple[BasePath, ...] = ()) -> "JobRecord | None":
         """Parse the record of a version; None when it has none.
 
         Args:
             config: Config of the version.
             path: Names the dataset in errors.
+            bases: See `JobRecord`.
 
         Raises:
             CorruptManifestError: The entry is damaged.
@@ -111,7 +122,7 @@ class JobRecord:
                 hint="restore a version whose entry is whole; never edit it",
             )
         begun = datetime.fromtimestamp(int(header[3]), UTC)
-        return cls(int(header[2]), begun, recent, header[4].removeprefix("-"))
+        return cls(int(header[2]), begun, recent, header[4].removeprefix("-"), bases)
 
     def __str__(self) -> str:
         header = f"{_FORMAT} {self.since} {int(self.begun.timestamp())} {self.file or '-'}"
@@ -126,6 +137,7 @@ class JobRecord:
 
         Raises:
             CorruptFileError: The file is damaged.
+            JobUnprovenError: It is not there.
         """
         for entry in reversed(self.recent):
             if entry.uuid.startswith(prefix):
@@ -139,9 +151,10 @@ class JobRecord:
 
         Raises:
             CorruptFileError: The file with the earlier jobs is damaged.
+            JobUnprovenError: It is not there.
         """
         recent = _last_epochs([*self.recent, *jobs])
-        if len(recent) <= RECENT:
+        if len(recent) <= RECENT or self.file == LOST:
             return replace(self, recent=tuple(recent))
         jobs_done = _last_epochs([*self.filed(store), *recent])
         data = "".join(f"\n{entry}" for entry in jobs_done[-MAX_JOB_KEYS:]) + "\n"
@@ -154,19 +167,32 @@ class JobRecord:
 
         Raises:
             CorruptFileError: It is damaged.
+            JobUnprovenError: It is not there.
         """
         entries = map(_parse, self._read(store).split("\n"))
         return [entry for entry in entries if entry is not None]
+
+    def holder(self, store: Store) -> Store | None:
+        """Return the store that has the file; None when there is no file, or it is gone."""
+        places = self._places(store) if self.file else ()
+        return next((place for place in places if is_there(place, f"{DONE}/{self.file}")), None)
+
+    def _places(self, store: Store) -> Iterator[Store]:
+        yield store
+        bases = Bases(store, self.bases)
+        yield from (bases.store_for(base.id) for base in self.bases if base.is_dataset_root)
 
     def _read(self, store: Store) -> str:
         if not self.file:
             return ""
         path = f"{DONE}/{self.file}"
-        found = unless_gone(store, path, lambda: bytes(memoryview(store.read(path))))
-        if found is None:
-            # A copy of the folders of the format alone: as without a record, the files of jobs tell.
-            return ""
-        data = found.decode(errors="replace")
+        for place in self._places(store):
+            found = unless_gone(place, path, partial(place.read, path))
+            if found is not None:
+                break
+        else:
+            raise unproven(store, f"the record of job keys is not there: {path}")
+        data = bytes(memoryview(found)).decode(errors="replace")
         if self.file != f"{self.file[:32]}-{_digest(data)}.jobs":
             raise CorruptFileError(
                 "the record of job keys is damaged, so the finished jobs are unknown",
@@ -188,10 +214,37 @@ def new_entry(transaction_uuid: str, job_key: str, version: int, brought: Iterab
     return JobEntry(transaction_uuid, version, evidence_of(brought), stream_of(job_key))
 
 
+def unproven(store: Store, why: str) -> JobUnprovenError:
+    """Return the error for a job that a lost record may have."""
+    return JobUnprovenError(
+        f"{why}, so whether the job is done cannot be told",
+        path=store.uri,
+        hint=f"copy {DONE} from the dataset that this one was made of or from a copy, or restore a version "
+        f"with a whole record; to forget all jobs whose files are gone, remove config entry {JOBS_ENTRY!r} "
+        f"and folder {DIRECTORY}",
+    )
+
+
 def seal(store: Store) -> None:
     """Make processes of earlier releases refuse job keys here, if they do not already."""
     if not store.exists(SEAL):
         store.put(SEAL, b"\xff" * 48 + b"\0" * 48, durable="later")
+
+
+def note_begun(store: Store, manifest: Manifest) -> None:
+    """Note that a table has a record, after the commit that began it."""
+    record = JobRecord.of(manifest.config, store.uri)
+    # A record that was begun after a restore leaves the note of the first one.
+    if record is not None and record.since == manifest.version and not store.exists(BEGUN):
+        store.put(BEGUN, str(record.since).encode(), durable="never")
+
+
+def begun_at(store: Store) -> int | None:
+    """Return the first version with a record; None when there was none, 0 when that is not known."""
+    if not is_there(store, BEGUN):
+        return None
+    data = bytes(memoryview(store.read(BEGUN)))
+    return int(data) if data.isdigit() else 0
 
 
 def list_job_files(store: Store) -> list[str]:

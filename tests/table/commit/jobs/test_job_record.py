@@ -1,18 +1,23 @@
 """The record of jobs in the config: what it holds, when it writes a file, and what damage does to it."""
 
+import os
+import shutil
 import uuid
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from unittest.mock import patch
 
 import lance
 import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import CorruptFileError, CorruptManifestError, UnsupportedError
+from lance_ops.errors import CorruptFileError, CorruptManifestError, JobUnprovenError, UnsupportedError
 from lance_ops.storage import open_store
 from lance_ops.table.commit.jobs import job_record
 from lance_ops.table.commit.jobs.job_keys import find_job
 from lance_ops.table.commit.jobs.job_record import (
+    DIRECTORY,
     DONE,
     RECENT,
     JobEntry,
@@ -115,12 +120,111 @@ def test_a_damaged_file_is_an_error_and_never_an_answer(store, damage):
         record.add(store, *(entry(f"x{number}") for number in range(2 * RECENT)))
 
 
-def test_a_copy_without_the_file_knows_the_newest_jobs(store):
+def test_a_copy_without_the_file_knows_the_newest_jobs_and_guesses_no_other(store):
     record = JobRecord(1, NOW).add(store, *(entry(str(number)) for number in range(2 * RECENT)))
     record = record.add(store, entry("new"))
     store.delete(f"{DONE}/{record.file}")
     assert found(record, store, "new") is not None
-    assert found(record, store, "0") is None
+    with pytest.raises(JobUnprovenError, match="not there"):
+        found(record, store, "0")
+    with pytest.raises(JobUnprovenError, match="not there"):
+        record.add(store, *(entry(f"x{number}") for number in range(RECENT)))
+
+
+def keyed_table(tmp_path, monkeypatch) -> str:
+    """A table whose rows no file of a job has, and whose record has a file."""
+    monkeypatch.setattr(job_record, "RECENT", 2)
+    uri = str(tmp_path / "t.lance")
+    for number in range(4):
+        lo.append(uri, pa.table({"k": [number]}), job_key=str(number))
+    lo.compact(uri)
+    return uri
+
+
+def clean_by_the_peer(uri: str) -> None:
+    lance.dataset(uri).cleanup_old_versions(older_than=timedelta(0), error_if_tagged_old_versions=False)
+
+
+def test_branches_and_clones_know_the_jobs_of_the_version_that_they_were_made_of(tmp_path, monkeypatch):
+    uri = keyed_table(tmp_path, monkeypatch)
+    peer = lance.dataset(uri)
+    copies = [f"{tmp_path}/c{number}.lance" for number in range(3)]
+    lo.create_branch(uri, "ours")
+    peer.create_branch("theirs")
+    lo.shallow_clone(uri, copies[0])
+    peer.shallow_clone(copies[1], peer.version)
+    lo.deep_clone(uri, copies[2])
+    for place in (*copies, f"{uri}/tree/ours", f"{uri}/tree/theirs"):
+        for number in range(7):
+            done = lo.append(place, pa.table({"k": [number]}), job_key=str(number)).already_committed
+            assert done is (number < 4)
+        for number in range(7):
+            assert lo.append(place, pa.table({"k": [number]}), job_key=str(number)).already_committed
+        assert lo.dataset(place).count_rows() == 7
+
+
+def test_a_cleanup_keeps_the_file_for_a_clone_that_it_is_given(tmp_path, monkeypatch):
+    uri, clone = keyed_table(tmp_path, monkeypatch), f"{tmp_path}/c.lance"
+    lance.dataset(uri).shallow_clone(clone, lance.dataset(uri).version)
+    for number in range(4, 10):
+        lo.append(uri, pa.table({"k": [number]}), job_key=str(number))
+    for path in Path(uri, DONE).iterdir():
+        os.utime(path, (0, 0))
+    lo.cleanup(uri, retain_versions=1, clones=[clone])
+    assert len(list(Path(uri, DONE).iterdir())) == 2
+    assert lo.append(clone, pa.table({"k": [0]}), job_key="0").already_committed
+
+
+def test_a_copy_by_the_peer_reports_that_the_file_is_missing_until_it_is_there(tmp_path, monkeypatch):
+    uri = keyed_table(tmp_path, monkeypatch)
+    copy = f"{tmp_path}/c.lance"
+    lance.dataset(uri).deep_clone(copy, lance.dataset(uri).version)
+    for key in ("0", "new"):
+        with pytest.raises(JobUnprovenError, match="copy _lance_ops/job_keys/done"):
+            lo.append(copy, pa.table({"k": [0]}), job_key=key)
+    shutil.copytree(f"{uri}/{DONE}", f"{copy}/{DONE}")
+    assert lo.append(copy, pa.table({"k": [0]}), job_key="0").already_committed
+    assert not lo.append(copy, pa.table({"k": [0]}), job_key="new").already_committed
+
+
+def test_a_record_that_the_peer_removed_is_not_taken_for_one_without_jobs(tmp_path, monkeypatch):
+    uri = keyed_table(tmp_path, monkeypatch)
+    lance.dataset(uri).update_config({"x": "1"}, replace=True)
+    assert lo.append(uri, pa.table({"k": [0]}), job_key="0").already_committed
+    clean_by_the_peer(uri)
+    for _ in range(2):
+        for key in ("0", "new"):
+            with pytest.raises(JobUnprovenError, match="cannot be told"):
+                lo.append(uri, pa.table({"k": [0]}), job_key=key)
+        lo.append(uri, pa.table({"k": [5]}))
+        lo.compact(uri)
+        lo.cleanup(uri, retain_versions=1)
+    # As the hint says: to forget them all.
+    lance.dataset(uri).delete_config_keys([JOBS_ENTRY])
+    shutil.rmtree(f"{uri}/{DIRECTORY}")
+    assert not lo.append(uri, pa.table({"k": [0]}), job_key="new").already_committed
+
+
+def test_a_cleanup_of_ours_keeps_a_record_that_the_peer_removed(tmp_path, monkeypatch):
+    uri = keyed_table(tmp_path, monkeypatch)
+    lance.dataset(uri).update_config({"x": "1"}, replace=True)
+    lo.cleanup(uri, retain_versions=1)
+    clean_by_the_peer(uri)
+    for number in range(4):
+        assert lo.append(uri, pa.table({"k": [number]}), job_key=str(number)).already_committed
+
+
+def test_a_first_job_that_failed_leaves_no_doubt(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    for _ in range(3):
+        lo.append(uri, pa.table({"k": [0]}))
+    clean_by_the_peer(uri)
+    fails = patch("lance_ops.table.commit.loop.publish", side_effect=KeyboardInterrupt)
+    with fails, pytest.raises(KeyboardInterrupt):
+        lo.append(uri, pa.table({"k": [1]}), job_key="one")
+    clean_by_the_peer(uri)
+    assert not lo.append(uri, pa.table({"k": [1]}), job_key="one").already_committed
+    assert lo.append(uri, pa.table({"k": [1]}), job_key="one").already_committed
 
 
 def test_files_that_a_version_names_stay(tmp_path, monkeypatch):
