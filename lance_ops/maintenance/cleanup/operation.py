@@ -24,6 +24,7 @@ from lance_ops.maintenance.store_clock import store_now
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import bytes_text, count_text
 from lance_ops.storage import Store
+from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.jobs.earlier_record import has_earlier_record
 from lance_ops.table.commit.jobs.job_record import JobRecord, remove_unused_files
 from lance_ops.table.commit.loop import commit
@@ -114,6 +115,7 @@ class CleanupArguments(TypedDict, total=False):
         delete_unverified: See `CleanupOptions`.
         clones: Shallow clones of the dataset, whose files stay.
         job_key_age: Without effect.
+        committer: See `cleanup`.
         progress: Receives events.
         storage_options: For opening the store.
     """
@@ -123,6 +125,7 @@ class CleanupArguments(TypedDict, total=False):
     delete_unverified: bool
     clones: Sequence[Target]
     job_key_age: timedelta | None
+    committer: Committer | None
     progress: Progress | None
     storage_options: Mapping[str, str] | None
 
@@ -147,6 +150,7 @@ def cleanup(
     delete_unverified: bool = False,
     clones: Sequence[Target] = (),
     job_key_age: timedelta | None = None,  # noqa: ARG001 - earlier callers give it
+    committer: Committer | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -162,6 +166,8 @@ def cleanup(
             have a tag at the version that they were made of cannot be seen, and lose their files.
         job_key_age: Without effect since job keys are part of each version: the newest 100,000 are kept,
             whatever their age.
+        committer: Stores the version that takes over job keys of an earlier release, where the store alone
+            cannot decide a race.
         dry_run: Return the plan: every victim and why, every file kept and why.
         progress: Receives events.
         storage_options: For opening the store.
@@ -195,10 +201,10 @@ def cleanup(
     if not holds_all and persistently(lambda: _has_earlier_jobs(store, plan)):
         # Before any version goes: a commit with a job key takes over the keys that only these versions and
         # the files of earlier releases tell.
-        key = f"lance_ops.cleanup:{uuid4()}"
+        key, empty = f"lance_ops.cleanup:{uuid4()}", UpdateConfig(MapUpdate({}))
         with contextlib.suppress(JobUnprovenError):
             # The record is lost already, and a commit with a key says so.
-            persistently(lambda: commit(store, UpdateConfig(MapUpdate({})), job_key=key))
+            persistently(lambda: commit(store, empty, committer=committer, job_key=key))
         plan = make_plan(newest_before=persistently(lambda: latest(store)).version)
     if holds_all:
         outcome = Outcome((), 0, 0, ())

@@ -389,7 +389,8 @@ class _Commit:
             highest_field_id=highest_field_id(self.store, operation, head, self.restored),
         )
         built = build_manifest(head, final, options, encoded=self.files.encoded(final))
-        return final, with_job(self.store, at, head, built, self.ours, self.files.brought, self.restored)
+        brought, given = self.files.brought, self.storage_options
+        return final, with_job(self.store, at, head, built, self.ours, brought, self.restored, given)
 
     def _note_data_transaction(self, source: Manifest) -> None:
         """Note which transaction made the rows, so that it is known when that version is cleaned away."""

@@ -37,7 +37,7 @@ class DoneBefore:
         """The commit of its job in the lineage of the newest version; None: there is none, or no job key."""
         if self.ours.job_key is None:
             return None
-        found = find_committed_job(self.store, head, manifest, self.ours.job_key)
+        found = find_committed_job(self.store, head, manifest, self.ours.job_key, self.storage_options)
         if found is None:
             return None
         if not found.removed:

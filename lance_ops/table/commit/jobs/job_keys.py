@@ -6,6 +6,7 @@ undone it: then the job is not done, and a re-run applies it again; a restore of
 back. A branch or a clone knows the jobs of the version that it was made of. See `job_record`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -91,7 +92,11 @@ def find_transaction(dataset: "Dataset", transaction_uuid: str) -> CommittedJob 
 
 
 def find_committed_job(
-    store: Store, head: ManifestLocation, manifest: Manifest, job_key: str
+    store: Store,
+    head: ManifestLocation,
+    manifest: Manifest,
+    job_key: str,
+    storage_options: Mapping[str, str] | None = None,
 ) -> CommittedJob | None:
     """See `find_job`.
 
@@ -100,12 +105,19 @@ def find_committed_job(
         head: The newest version.
         manifest: Its manifest.
         job_key: Key of the job.
+        storage_options: For opening the stores of other bases.
     """
-    return _find(store, head, manifest, job_uuid_prefix(job_key))
+    return _find(store, head, manifest, job_uuid_prefix(job_key), storage_options)
 
 
-def _find(store: Store, head: ManifestLocation, manifest: Manifest, prefix: str) -> CommittedJob | None:
-    record = JobRecord.of(manifest.config, store.uri, manifest.base_paths)
+def _find(
+    store: Store,
+    head: ManifestLocation,
+    manifest: Manifest,
+    prefix: str,
+    storage_options: Mapping[str, str] | None = None,
+) -> CommittedJob | None:
+    record = JobRecord.of(manifest.config, store.uri, manifest.base_paths, storage_options)
     entry, lost = None, None
     try:
         entry = None if record is None else record.find(store, prefix)
@@ -153,6 +165,7 @@ def with_job(
     ours: Transaction,
     brought: tuple[str, ...],
     restored: Manifest | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Return a version that is about to be committed with its job in the record.
 
@@ -167,10 +180,11 @@ def with_job(
         ours: Its transaction.
         brought: Files that it brings.
         restored: The version that it brings back, if any.
+        storage_options: For opening the stores of other bases.
     """
     if ours.job_key is None and not _takes_last_traces(ours, after):
         return after
-    record = JobRecord.of(after.config, store.uri, after.base_paths)
+    record = JobRecord.of(after.config, store.uri, after.base_paths, storage_options)
     if record is None or datetime.now(UTC) - record.begun < KEEP_JOB_KEYS:
         # First: a process of an earlier release that looks from now on refuses, and one that looked before
         # leaves a note, or meets this commit among those since its read version.

@@ -17,7 +17,7 @@ makes them refuse job keys where it is in use.
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import blake2b
@@ -81,6 +81,7 @@ class JobRecord:
         recent: The newest jobs, the oldest first.
         file: Name of the file of all earlier ones, below `DONE`; empty when there is none.
         bases: Of the version: a branch or a shallow clone names the file of the dataset it was made of.
+        options: Storage options for opening the bases; they may hold secrets.
     """
 
     since: int
@@ -88,15 +89,23 @@ class JobRecord:
     recent: tuple[JobEntry, ...] = ()
     file: str = ""
     bases: tuple[BasePath, ...] = ()
+    options: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(cls, config: Mapping[str, str], path: str, bases: tuple[BasePath, ...] = ()) -> "JobRecord | None":
+    def of(
+        cls,
+        config: Mapping[str, str],
+        path: str,
+        bases: tuple[BasePath, ...] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> "JobRecord | None":
         """Parse the record of a version; None when it has none.
 
         Args:
             config: Config of the version.
             path: Names the dataset in errors.
             bases: See `JobRecord`.
+            options: See `JobRecord`.
 
         Raises:
             CorruptManifestError: The entry is damaged.
@@ -122,7 +131,7 @@ class JobRecord:
                 hint="restore a version whose entry is whole; never edit it",
             )
         begun = datetime.fromtimestamp(int(header[3]), UTC)
-        return cls(int(header[2]), begun, recent, header[4].removeprefix("-"), bases)
+        return cls(int(header[2]), begun, recent, header[4].removeprefix("-"), bases, options)
 
     def __str__(self) -> str:
         header = f"{_FORMAT} {self.since} {int(self.begun.timestamp())} {self.file or '-'}"
@@ -179,7 +188,7 @@ class JobRecord:
 
     def _places(self, store: Store) -> Iterator[Store]:
         yield store
-        bases = Bases(store, self.bases)
+        bases = Bases(store, self.bases, self.options)
         yield from (bases.store_for(base.id) for base in self.bases if base.is_dataset_root)
 
     def _read(self, store: Store) -> str:

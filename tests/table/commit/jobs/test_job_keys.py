@@ -14,7 +14,9 @@ import lance_ops as lo
 from lance_ops.errors import JobUnprovenError, RetryableCommitConflictError
 from lance_ops.storage import open_store
 from lance_ops.storage.local.store import LocalStore
+from lance_ops.table.commit.jobs import job_record
 from lance_ops.table.commit.jobs.job_keys import find_job, find_transaction
+from lance_ops.table.commit.jobs.job_record import DONE
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.operations import JOBS_ENTRY, MapUpdate, UpdateConfig
@@ -195,6 +197,20 @@ def test_a_config_that_is_replaced_as_a_whole(uri):
         assert append(uri, key).already_committed
 
 
+def test_a_cleanup_takes_over_what_versions_before_a_replaced_config_tell(uri):
+    append(uri, "A")
+    append(uri, "B")
+    # No file and no transaction that is left tells of a job.
+    lo.delete(uri, "k = 'A'")
+    lo.append(uri, rows("x"))
+    lo.compact(uri)
+    clean_by_us(uri)
+    lance.dataset(uri).update_config({"x": "2"}, replace=True)
+    clean_by_us(uri)
+    for key in "AB":
+        assert append(uri, key).already_committed
+
+
 def test_a_dataset_made_anew_knows_no_key_of_the_old_one(uri):
     for key in "ABC":
         append(uri, key)
@@ -350,6 +366,29 @@ def test_a_clone_and_a_branch_know_the_jobs_of_the_version_that_they_were_made_o
         assert append(target, "A").already_committed
         assert not append(target, "B").already_committed
     assert append(uri, "B").version == 2
+
+
+@pytest.mark.parametrize("by_us", [True, False], ids=["by us", "by the peer"])
+def test_a_clone_and_a_branch_know_jobs_that_the_record_has_filed(uri, tmp_path, monkeypatch, by_us):
+    monkeypatch.setattr(job_record, "RECENT", 2)
+    for key in "ABC":
+        append(uri, key)
+    clone = str(tmp_path / "clone.lance")
+    if by_us:
+        lo.shallow_clone(uri, clone)
+        lo.create_branch(uri, "b")
+    else:
+        lance.dataset(uri).shallow_clone(clone, 3)
+        lance.dataset(uri).create_branch("b", 3)
+    for target in (clone, lo.dataset(uri, ("b", None))):
+        for key in "ABC":
+            assert append(target, key).already_committed
+        for key in "DEF":
+            assert not append(target, key).already_committed
+        # By now it has a file of its own.
+        assert open_store(clone if target == clone else f"{uri}/tree/b").list_names(DONE)
+        for key in "ABCDEF":
+            assert append(target, key).already_committed
 
 
 @KEYS
