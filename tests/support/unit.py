@@ -41,6 +41,7 @@ NOT_UNIT = (
     "tests/maintenance/delete/test_search.py",
     "tests/maintenance/index/test_all_kinds_histories.py",
     "tests/maintenance/index/test_fragment_reuse.py",
+    "tests/maintenance/index/test_rebuilt_as_made.py",
     "tests/maintenance/index/test_reuse_histories.py",
     "tests/maintenance/jobs/test_ending.py",
     "tests/maintenance/jobs/test_operation.py",
