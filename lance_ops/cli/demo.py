@@ -47,7 +47,9 @@ def ui_command(port: int) -> None:
     home = Path("dagster_home").resolve()
     if not Path("definitions.py").is_file() or not home.is_dir():
         raise click.UsageError("run this in the project folder, which holds definitions.py and dagster_home/")
-    environment = {**os.environ, "DAGSTER_HOME": str(home)}
+    # Else a backfill that Dagster looks at while the code location is reloaded fails for good.
+    patient = {"DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR": "1"}
+    environment = {**patient, **os.environ, "DAGSTER_HOME": str(home)}
     command = [
         sys.executable,
         "-m",

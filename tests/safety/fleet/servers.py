@@ -24,6 +24,8 @@ load_from:
 """
 LOCATION = "fleet"
 _START_SECONDS = 300.0
+_PATIENT = {"DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR": "1"}
+"""Without it a backfill fails for good that the daemon looks at while no code server is there."""
 
 
 @dataclass(slots=True)
@@ -83,7 +85,7 @@ class Servers:
                     self._running[name] = subprocess.Popen(
                         [str(Path(sys.executable).with_name(program)), *arguments],
                         cwd=self.home,
-                        env={**os.environ, "DAGSTER_HOME": str(self.home), **self.variables},
+                        env={**os.environ, **_PATIENT, "DAGSTER_HOME": str(self.home), **self.variables},
                         stdin=subprocess.DEVNULL,
                         stdout=log,
                         stderr=subprocess.STDOUT,
