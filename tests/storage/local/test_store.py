@@ -344,8 +344,13 @@ def test_a_commit_that_was_interrupted_while_it_waited_can_be_repeated(tmp_path,
     store = open_store(tmp_path)
     store.put("a/first", CONTENT, durable="later")
 
+    original = flush.flush_data
+
     def interrupt(descriptor):
-        raise KeyboardInterrupt
+        # Python interrupts the main thread only; others may still be flushing what was written before.
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        original(descriptor)
 
     with monkeypatch.context() as patch:
         patch.setattr(flush, "flush_data", interrupt)
