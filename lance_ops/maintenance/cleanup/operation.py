@@ -25,7 +25,7 @@ from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import bytes_text, count_text
 from lance_ops.storage import Store
 from lance_ops.table.commit.committer import Committer
-from lance_ops.table.commit.jobs.earlier_record import has_earlier_record
+from lance_ops.table.commit.jobs.earlier_record import has_record_files
 from lance_ops.table.commit.jobs.job_record import JobRecord, remove_unused_files
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.manifest.file.read import read_manifest
@@ -237,7 +237,7 @@ def _has_earlier_jobs(store: Store, plan: CleanupPlan) -> bool:
     manifest = plan.manifest
     if manifest is None or JobRecord.of(manifest.config, store.uri) is not None:
         return False
-    return plan.has_jobs or has_earlier_record(store, manifest)
+    return plan.has_jobs or has_record_files(store)
 
 
 def _configs(store: Store, plan: CleanupPlan, clones: Sequence[Store]) -> Iterator[Mapping[str, str]]:

@@ -87,12 +87,12 @@ class JobNote:
     modified: datetime | None = None
 
 
-def has_earlier_record(store: Store, manifest: Manifest) -> bool:
-    """Whether a table without record had one, or has files of an earlier one, or of jobs."""
+def has_record_files(store: Store) -> bool:
+    """Whether there are files of an earlier record, or a note that the table had a record."""
     return any(
         info.path == BEGUN or (info.path.startswith((NOTES, SEGMENTS)) and info.path != SEAL)
         for info in store.list(DIRECTORY)
-    ) or any(is_of_job(name) for _, name in _named_files(manifest))
+    )
 
 
 def find_earlier_job(
@@ -189,8 +189,8 @@ def _candidates(
             found += [note for note in _unrecorded(ancestry) if note.uuid.startswith(prefix)]
             # A commit that failed leaves the seal alone.
             begun = begun_at(store) if is_sealed else None
-            lost = _lost_record(ancestry, begun or 0) if is_sealed else []
-            is_whole = lost is not None or begun is None
+            lost = [] if begun is None else _lost_record(ancestry, begun)
+            is_whole = lost is not None
             done = {job.uuid[:_PREFIX]: job for job in lost or () if job.uuid.startswith(prefix)}
     files: dict[str, list[str]] = {}
     for path, name in _named_files(ancestry.start):
@@ -290,8 +290,12 @@ def _named_files(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def is_of_job(name: str) -> bool:
-    """Whether a UUID was made for a job key for certain; some that were do not show it."""
-    return name[14:15] == "8"
+    """Whether a UUID was made for a job key for certain; some that were do not show it.
+
+    Args:
+        name: The UUID, or the name of a file that begins with one; names that pylance gives have no hyphens.
+    """
+    return name[14:15] == "8" and name[13:14] == "-" == name[18:19]
 
 
 def _was_built_on(ancestry: Ancestry, version: int) -> bool:

@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING
 from lance_ops.errors import JobUnprovenError, NotFoundError
 from lance_ops.storage import Store
 from lance_ops.table.commit.jobs.ancestry import Ancestry, Place, Step, step_of
-from lance_ops.table.commit.jobs.earlier_record import earlier_jobs, find_earlier_job, is_of_job
+from lance_ops.table.commit.jobs.earlier_record import (
+    earlier_jobs,
+    find_earlier_job,
+    is_of_job,
+)
 from lance_ops.table.commit.jobs.job_record import (
     KEEP_JOB_KEYS,
     LOST,

@@ -15,6 +15,7 @@ from lance_ops.errors import JobUnprovenError, RetryableCommitConflictError
 from lance_ops.storage import open_store
 from lance_ops.storage.local.store import LocalStore
 from lance_ops.table.commit.jobs import job_record
+from lance_ops.table.commit.jobs.earlier_record import is_of_job
 from lance_ops.table.commit.jobs.job_keys import find_job, find_transaction
 from lance_ops.table.commit.jobs.job_record import DONE
 from lance_ops.table.commit.loop import commit
@@ -525,3 +526,10 @@ def test_a_keyed_append_that_dies_anywhere_is_done_once_whoever_cleans_up_then(t
                 break
         else:
             raise AssertionError("the append has no end")
+
+
+def test_a_name_that_only_looks_like_one_of_a_job_is_none():
+    """Every sixteenth name of pylance has the digit at the same place."""
+    assert is_of_job("27c35e6e-9373-877f-99f0-5c69cfb8ec47.lance")
+    assert not is_of_job("27c35e6e-9373-477f-99f0-5c69cfb8ec47.lance")
+    assert not is_of_job("01100110100011814c8f2b4e7a9d0c1b2a3f.lance")
