@@ -84,7 +84,7 @@ def test_text_that_is_no_directive_stays():
 
 
 def test_names_are_found_in_modules_and_classes():
-    assert find("lance_ops.Dataset.scan").__name__ == "scan"
+    assert find("lance_ops.Dataset.scanner").__name__ == "scanner"
     assert find("lance_ops.errors").__name__ == "lance_ops.errors"
 
 
