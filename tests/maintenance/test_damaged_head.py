@@ -139,7 +139,7 @@ def test_a_restore_leads_out_of_it(damaged: Path, version: int) -> None:
     lo.append(damaged, rows(200, 210))
     lance.write_dataset(rows(210, 220), str(damaged), mode="append")
     assert xs(damaged) == [*expected, *range(200, 220)]
-    # The first version has no record of jobs: before the third one goes, a version takes its job into a record.
+    # Version 1 has no record of jobs: before version 3 is removed, a new one takes its job into a record.
     assert lo.cleanup(damaged, retain_versions=1).versions_removed == (7 if version == 1 else 6)
     lo.compact(damaged)
     assert xs(damaged) == [*expected, *range(200, 220)]

@@ -26,7 +26,6 @@ from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.jobs.schedules import MaintenanceTimes
 from lance_ops.dagster.lineage import ColumnSources
 from lance_ops.dagster.selection import filter_refs
-from lance_ops.dagster.sensor.manifest_sensor import SensorOptions
 from lance_ops.dagster.spec import described
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.fleet.policy.quantities import parse_duration
@@ -257,7 +256,6 @@ class LanceDatasetComponent(LanceComponent, dg.Component):
         assets: Assets that write some of them through `LanceIOManager`, as `module:name`.
         downstream: Jobs to start when data change.
         times: When schedules look for due maintenance: fields of `MaintenanceTimes` by name.
-        sensor_options: Limits of the manifest sensor's tick: fields of `SensorOptions` by name.
         sensor_interval_seconds: Pause between ticks of the sensors.
         hooks: Hooks of Dagster on the maintenance jobs, as `module:name`.
         op_retry_policy: How often and when a step of these jobs is tried again.
@@ -268,7 +266,6 @@ class LanceDatasetComponent(LanceComponent, dg.Component):
     assets: Annotated[Any, IMPORTED] = field(default_factory=list)
     downstream: list[DownstreamModel] = field(default_factory=list)
     times: Annotated[MaintenanceTimes | None, settings_of(MaintenanceTimes)] = None
-    sensor_options: Annotated[SensorOptions | None, settings_of(SensorOptions)] = None
     sensor_interval_seconds: int = 30
     hooks: Annotated[Any, IMPORTED] = field(default_factory=list)
     op_retry_policy: RetryPolicy = None

@@ -111,6 +111,7 @@ class LanceFleetComponent(LanceComponent, dg.StateBackedComponent):
             cron=self.cron,
             report_cron=self.report_cron,
             stale_after=self._stale_after(),
+            sensor_options=self.sensor_options,
             running=self.running,
             schedules_running=self.schedules_running,
             prefix=self.prefix,

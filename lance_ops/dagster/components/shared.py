@@ -12,6 +12,7 @@ from lance_ops.dagster.conditions import lance_data_changed
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.sensor.manifest_sensor import SensorOptions
 from lance_ops.dagster.spec import LanceDatasetTranslator
 from lance_ops.dagster.submit.config import SparkSubmit
 
@@ -29,6 +30,7 @@ class LanceComponent(dg.Resolvable):
         notifier: Who gets alerts: a notifier as `module:name` or template, or several by name. Channels that
             rules of `alerts` name themselves (`slack`, `webhook`, `email`, ...) need none.
         alerts: Which alerts are sent, to whom and when: fields of `AlertOptions` by name.
+        sensor_options: Limits of the manifest sensor's tick: fields of `SensorOptions` by name.
         running: Sensors run from the start.
         schedules_running: Schedules run from the start.
         translation: How datasets look as assets: attributes of an asset, with `{{ dataset }}`, the
@@ -47,6 +49,7 @@ class LanceComponent(dg.Resolvable):
     store: dict[str, Any] = field(default_factory=dict, repr=False)
     notifier: Annotated[Any, IMPORTED] = None
     alerts: Annotated[AlertOptions | None, settings_of(AlertOptions)] = None
+    sensor_options: Annotated[SensorOptions | None, settings_of(SensorOptions)] = None
     running: bool = False
     schedules_running: bool = False
     translation: Annotated[Translation | None, TRANSLATED] = None

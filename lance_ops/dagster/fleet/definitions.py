@@ -21,6 +21,7 @@ from lance_ops.dagster.registry import REGISTRY
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.retry_sensor import build_retry_sensor
 from lance_ops.dagster.selection import filter_refs
+from lance_ops.dagster.sensor.manifest_sensor import SensorOptions
 from lance_ops.dagster.spec import LanceDatasetTranslator
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.fleet.discover.operation import discover
@@ -49,6 +50,7 @@ def build_fleet_definitions(
     cron: str = "*/30 * * * *",
     report_cron: str = "10 * * * *",
     stale_after: timedelta = timedelta(hours=3),
+    sensor_options: SensorOptions | None = None,
     running: bool = False,
     schedules_running: bool = False,
     prefix: str = "",
@@ -75,6 +77,7 @@ def build_fleet_definitions(
         report_cron: When the report is refreshed.
         stale_after: Age from which the report fails its freshness policy, and a dataset that was not looked
             at for so long is `stale` in it rather than `healthy`.
+        sensor_options: Limits of the manifest sensor's tick.
         running: Sensors and the schedule of the report run from the start.
         schedules_running: The fleet's schedule, which maintains what is due on its own account, runs from the
             start. Those of single datasets stay stopped: they would do the same work once more.
@@ -151,6 +154,7 @@ def build_fleet_definitions(
             notifier=notifier,
             alerts=alerts,
             translator=translator,
+            sensor_options=sensor_options,
             running=running,
             maintained_by=f"schedule {keys.prefixed(prefix, 'lance_fleet_when_due')}",
             prefix=prefix,

@@ -32,6 +32,7 @@ class DatasetCursor:
         done: Downstream jobs that have read it, by name.
         given_up: Downstream jobs whose runs for it failed too often, by name.
         policy: Hash of the policy of the last checks; None in entries of earlier releases.
+        failed: When checks were last evaluated and some failed, in seconds since 1970; None when all passed.
     """
 
     version: int | None = None
@@ -45,6 +46,7 @@ class DatasetCursor:
     done: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
     policy: str | None = None
+    failed: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values; what says nothing is left out."""
@@ -60,6 +62,7 @@ class DatasetCursor:
             ("done", list(self.done) or None),
             ("given_up", list(self.given_up) or None),
             ("policy", self.policy),
+            ("failed", self.failed),
         )
         return {key: value for key, value in pairs if value is not None}
 
@@ -135,6 +138,7 @@ def _parse_dataset(entry: Mapping[str, Any]) -> DatasetCursor:
         _texts(entry.get("done")),
         _texts(entry.get("given_up")),
         _short(entry.get("policy")),
+        _count(entry.get("failed")),
     )
 
 

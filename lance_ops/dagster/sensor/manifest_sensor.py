@@ -65,6 +65,8 @@ class SensorOptions:
         full_check_every: How often each dataset is checked in full, files included, though no version is new:
             files get lost without a commit.
         full_checks: Datasets that a tick checks for that reason at most.
+        failed_check_every: How often failed checks are evaluated again, though no version is new: a cleanup
+            commits none. `full_checks` bounds these, too.
     """
 
     newest: int = NEWEST
@@ -73,6 +75,7 @@ class SensorOptions:
     grace: timedelta = timedelta(minutes=2)
     full_check_every: timedelta = timedelta(hours=6)
     full_checks: int = 10
+    failed_check_every: timedelta = timedelta(minutes=10)
 
     @property
     def budget(self) -> float:
@@ -149,8 +152,9 @@ def _evaluate(
     looked_at = time.time()
     deadline = time.monotonic() + options.budget
     full = _due_for_full_check(memory, turn, options)
+    again = _due_for_another_check(memory, turn, options)
     asked, next_asked = asked_in_turn(refs, cursor.asked)
-    unasked = names.difference(full, (ref.name for ref in asked))
+    unasked = names.difference(full, again, (ref.name for ref in asked))
     resting = find_at_rest(
         [ref for ref in turn if ref.name in unasked],
         memory.datasets,
@@ -168,6 +172,7 @@ def _evaluate(
         deadline=deadline,
         published=last_published_of_all(context.instance, others),
         full=full,
+        again=again,
         room=Room(options.max_events, MOST_CARRIED),
     )
     examined = [ref for ref in turn if ref.name in surveys and surveys[ref.name].outcomes]
@@ -223,6 +228,15 @@ def _due_for_full_check(
         return oldest
     drawn = random.sample(others, min(len(others), turns))
     return [*drawn, *sound[: options.full_checks - len(drawn)]]
+
+
+def _due_for_another_check(
+    memory: SensorMemory, refs: Iterable[LanceDatasetRef], options: SensorOptions
+) -> list[str]:
+    """Return the names of the datasets whose failed checks are due for another evaluation, oldest first."""
+    limit = time.time() - options.failed_check_every.total_seconds()
+    failed = [(at, ref.name) for ref in refs if (at := memory.of(ref.name).failed) is not None]
+    return [name for at, name in sorted(failed) if at <= limit][: options.full_checks]
 
 
 def _take_in(
@@ -284,6 +298,8 @@ def _take_in(
         _report_checks(tick, ref, survey, before, instance, due=due)
         if survey.outcomes or before.policy is None:
             now = replace(now, policy=ref.policy_hash)
+    if survey.outcomes:
+        now = replace(now, failed=_failed_at(survey, before, options))
     if now.problem is None:
         state = state_of_data(ref, dealt, before, instance)
         anew = survey.of_another is not None
@@ -294,6 +310,15 @@ def _take_in(
     elif dealt:
         tick.events += partition_verdicts(ref, instance, store, only_failed=True)
     tick.keep(ref.name, now, owes=tick.owed > owed)
+
+
+def _failed_at(survey: Survey, before: DatasetCursor, options: SensorOptions) -> int | None:
+    """Return when checks failed; of a damaged dataset, which each tick checks, the time seldom changes."""
+    if all(outcome.passed for outcome in survey.outcomes):
+        return None
+    now = int(time.time())
+    is_recent = before.failed is not None and now - before.failed < options.failed_check_every.total_seconds()
+    return before.failed if is_recent else now
 
 
 def _report_checks(

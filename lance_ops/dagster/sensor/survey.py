@@ -125,6 +125,7 @@ def survey_datasets(
     grace: timedelta = timedelta(0),
     published: Mapping[str, Published | None],
     full: Collection[str] = (),
+    again: Collection[str] = (),
     room: Room | None = None,
 ) -> dict[str, Survey]:
     """Look at datasets until the deadline, or until a tick has no room for what comes of it.
@@ -139,6 +140,7 @@ def survey_datasets(
             may still tell of younger ones.
         published: The newest event of each, by name, from before this look.
         full: Names of those that are to be checked in full although nothing may be new.
+        again: Names of those whose checks are to be evaluated again although nothing may be new.
         room: Of the tick; unbounded when None.
 
     Returns:
@@ -160,6 +162,7 @@ def survey_datasets(
             grace=grace,
             published=published.get(ref.name),
             full=ref.name in full,
+            again=ref.name in again,
         )
         if survey.events or survey.damage_since(cursor.problem) != cursor.problem:
             room.take(ref.name, survey)
@@ -202,13 +205,16 @@ def survey_dataset(
     grace: timedelta = timedelta(0),
     published: Published | None = None,
     full: bool = False,
+    again: bool = False,
 ) -> Survey:
     """Look at one dataset; raises nothing. For the arguments see `survey_datasets`.
 
     However many versions there are, they are listed once.
     """
     with listed_once():
-        return _survey_dataset(ref, cursor, store, newest=newest, grace=grace, published=published, full=full)
+        return _survey_dataset(
+            ref, cursor, store, newest=newest, grace=grace, published=published, full=full, again=again
+        )
 
 
 def _survey_dataset(
@@ -220,6 +226,7 @@ def _survey_dataset(
     grace: timedelta,
     published: Published | None,
     full: bool,
+    again: bool,
 ) -> Survey:
     try:
         opened = store.open_store(ref)
@@ -239,7 +246,7 @@ def _survey_dataset(
     )
     changed = has_other_bytes(cursor, head, mark)
     judged = head == cursor.version and is_judged(cursor, ref)
-    if judged and cursor.problem is None and not (heals or replaced or changed or full):
+    if judged and cursor.problem is None and not (heals or replaced or changed or full or again):
         return Survey(head, mark=mark)
     known = cursor.version or 0
     # A head below what was seen is another dataset at the same place.

@@ -176,6 +176,30 @@ def test_what_another_policy_or_a_cleanup_elsewhere_changes_is_told_by_the_next_
     assert lenient.tick().asset_events == []
 
 
+def test_a_cleanup_elsewhere_turns_a_failed_check_green_before_the_next_full_check(
+    tmp_path, instance, monkeypatch
+):
+    passing, failing = refs_in(tmp_path, 2)
+    for number in range(1, 4):
+        write(failing.uri, number * 5, number * 5 + 5)
+    failing = replace(failing, policy=MaintenancePolicy(max_versions=2))
+    daemon = daemon_for([passing, failing], instance)
+    assert failed_checks(daemon.tick()) == [(failing.name, "version_backlog")]
+    begun = sensor.time.time()
+    # Nothing is due, and what is remembered does not change with each tick.
+    remembered = daemon.remembered(failing.name)
+    assert daemon.tick().asset_events == []
+    assert daemon.remembered(failing.name) == remembered
+    cleanup(failing.uri, older_than=timedelta(0), retain_versions=1)
+    assert daemon.tick().asset_events == []
+    monkeypatch.setattr(sensor.time, "time", lambda: begun + timedelta(minutes=11).total_seconds())
+    events = [event for event in daemon.tick().asset_events if isinstance(event, dg.AssetCheckEvaluation)]
+    assert {event.asset_key.path[-1] for event in events} == {failing.name}
+    assert {own_name(event.check_name): event.passed for event in events}["version_backlog"]
+    assert daemon.remembered(failing.name).failed is None
+    assert daemon.tick().asset_events == []
+
+
 def test_a_verdict_that_a_run_stored_during_the_look_stands(tmp_path, instance):
     (ref,) = refs_in(tmp_path, 1)
     daemon_for([ref], instance).tick()

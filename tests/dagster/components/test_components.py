@@ -383,6 +383,7 @@ translation: {{tags: {{tier: "{{{{ dataset.name }}}}"}}}}
 alerts: {{rules: [{{to: log, severity: error}}]}}
 report_cron: 0 6 * * *
 stale_after: 2d
+sensor_options: {{full_checks: 3}}
 """
     )
     component.write_state_to_path(tmp_path / "state.json")
