@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lance_ops._version import __version__ as __version__
+from lance_ops.errors import public as _public
 from lance_ops.table.scan import accelerators as _accelerators
 
 if TYPE_CHECKING:
@@ -343,6 +344,7 @@ __all__ = [
 ]
 
 
+@_public(uri_or_dataset="uri")
 def dataset(
     uri: "str | Path | Store",
     version: int | str | tuple[str | None, int | None] | None = None,

@@ -12,6 +12,7 @@ from lance_ops.errors import (
     StorageError,
     TaskFailedError,
     UnreadableIndexError,
+    public,
 )
 from lance_ops.index.kind import Parameters
 from lance_ops.index.registry import kind_by_name
@@ -68,7 +69,7 @@ class CreateArguments(RunOptions, total=False):
 
 @overload
 def create_index(
-    target: Target,
+    uri_or_dataset: Target,
     column: str,
     kind: str = "BTREE",
     *,
@@ -77,7 +78,7 @@ def create_index(
 ) -> IndexResult: ...
 @overload
 def create_index(
-    target: Target,
+    uri_or_dataset: Target,
     column: str,
     kind: str = "BTREE",
     *,
@@ -86,11 +87,17 @@ def create_index(
 ) -> IndexPlan: ...
 @overload
 def create_index(
-    target: Target, column: str, kind: str = "BTREE", *, dry_run: bool, **arguments: Unpack[CreateArguments]
+    uri_or_dataset: Target,
+    column: str,
+    kind: str = "BTREE",
+    *,
+    dry_run: bool,
+    **arguments: Unpack[CreateArguments],
 ) -> IndexResult | IndexPlan: ...
+@public(target="uri_or_dataset", index_type="kind")
 @cleans_up
 def create_index(
-    target: Target,
+    uri_or_dataset: Target,
     column: str,
     kind: str = "BTREE",
     *,
@@ -105,7 +112,7 @@ def create_index(
     """Build an index on a column; see `plan_create_index` for what it raises and for the other arguments.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         column: Path of the column.
         kind: Kind of the index.
         name: Its name.
@@ -128,7 +135,7 @@ def create_index(
             dataset, column, kind, name=name, replace=replace, parameters=parameters, train=train
         )
 
-    return _run(target, plan, rows_per_task, run, dry_run=dry_run)
+    return _run(uri_or_dataset, plan, rows_per_task, run, dry_run=dry_run)
 
 
 class OptimizeArguments(RunOptions, total=False):
@@ -157,7 +164,7 @@ class OptimizeArguments(RunOptions, total=False):
 
 @overload
 def optimize_indices(
-    target: Target,
+    uri_or_dataset: Target,
     names: Sequence[str] | None = None,
     *,
     dry_run: Literal[False] = False,
@@ -165,7 +172,7 @@ def optimize_indices(
 ) -> IndexResult: ...
 @overload
 def optimize_indices(
-    target: Target,
+    uri_or_dataset: Target,
     names: Sequence[str] | None = None,
     *,
     dry_run: Literal[True],
@@ -173,15 +180,16 @@ def optimize_indices(
 ) -> IndexPlan: ...
 @overload
 def optimize_indices(
-    target: Target,
+    uri_or_dataset: Target,
     names: Sequence[str] | None = None,
     *,
     dry_run: bool,
     **arguments: Unpack[OptimizeArguments],
 ) -> IndexResult | IndexPlan: ...
+@public(target="uri_or_dataset")
 @cleans_up
 def optimize_indices(
-    target: Target,
+    uri_or_dataset: Target,
     names: Sequence[str] | None = None,
     *,
     dry_run: bool = False,
@@ -190,7 +198,7 @@ def optimize_indices(
     """Index what is not covered yet, catch up with deferred compactions, or rebuild.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         names: Which indices; all by default.
         dry_run: Return the plan, which says why each segment is written.
         **arguments: See `OptimizeArguments`, `plan_optimize_indices` and `RunOptions`.
@@ -212,7 +220,7 @@ def optimize_indices(
             dataset, names, merge_segments=merge, rebuild=rebuild, most_segments=most, limits=limits
         )
 
-    return _run(target, plan, rows_per_task, arguments, dry_run=dry_run)
+    return _run(uri_or_dataset, plan, rows_per_task, arguments, dry_run=dry_run)
 
 
 def _one_of(ours: str, value: Any, theirs: str, arguments: Any) -> Any:

@@ -12,6 +12,7 @@ from lance_ops.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
     VersionNotFoundError,
+    public,
 )
 from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.maintenance.cleanup.operation import cleanup
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@public()
 def sql(
     statement: str,
     spark: "SparkSession | None" = None,
