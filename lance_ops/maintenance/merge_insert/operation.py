@@ -110,6 +110,9 @@ def merge_insert(
 ) -> MergeResult | MergePlan:
     """Merge rows into a dataset by a key, in one commit. When nothing changes, nothing is committed.
 
+    Without any `when_...` clause this is an upsert: rows with a known key are updated, where `condition` is
+    true if there is one, and the others are added. With one, the clauses that are left out do nothing.
+
     A null in a key equals nothing: such rows of the source are new, and such rows of the dataset have no
     partner.
 
