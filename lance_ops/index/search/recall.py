@@ -91,6 +91,11 @@ def measure_recall(
     Raises:
         InvalidArgumentError: There is no vector index of this name, or a number makes no sense.
         UnreadableIndexError: It cannot be read.
+
+    Examples:
+        >>> done = lo.create_index("events.lance", "vector", "IVF_FLAT", num_partitions=1)
+        >>> lo.measure_recall("events.lance", "vector_idx", k=3).recall
+        1.0
     """
     for given, field in ((k, "k"), (queries, "queries"), (max_bytes, "max_bytes")):
         if given < 1:

@@ -72,6 +72,11 @@ def describe_indices(
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`, which is described at its own version.
         storage_options: For opening the dataset.
+
+    Examples:
+        >>> done = lo.create_index("events.lance", "id")
+        >>> [(index.name, index.index_type) for index in lo.describe_indices("events.lance")]
+        [('id_idx', 'BTree')]
     """
     dataset = open_dataset(uri_or_dataset, storage_options)
     return tuple(_describe(dataset, item) for item in coverage(dataset))
@@ -90,6 +95,11 @@ def index_statistics(
 
     Raises:
         InvalidArgumentError: There is no index of this name.
+
+    Examples:
+        >>> done = lo.create_index("events.lance", "id")
+        >>> lo.index_statistics("events.lance", "id_idx")["num_indexed_rows"]
+        10
     """
     dataset = open_dataset(uri_or_dataset, storage_options)
     found = {item.name: item for item in coverage(dataset)}

@@ -108,6 +108,11 @@ def measure_wear(
 
     Raises:
         StorageError: The store fails.
+
+    Examples:
+        >>> done = lo.create_index("events.lance", "id")
+        >>> [(index.name, index.dead_ratio) for index in lo.measure_wear("events.lance")]
+        [('id_idx', 0.0)]
     """
     dataset = open_dataset(uri_or_dataset, storage_options)
     chosen = [item for item in coverage(dataset) if names is None or item.name in names]

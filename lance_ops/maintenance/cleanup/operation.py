@@ -178,6 +178,10 @@ def cleanup(
         CorruptManifestError: See `plan_cleanup`; nothing was removed.
         InconsistentStoreError: See `plan_cleanup`; nothing was removed.
         DatasetNotFoundError: There is no dataset.
+
+    Examples:
+        >>> lo.cleanup("events.lance", retain_versions=1).versions_removed
+        1
     """
     store = store_of(uri_or_dataset, storage_options)
     # The newest version may be one that does not open: the plan looks at it, and refuses.

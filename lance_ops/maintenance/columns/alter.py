@@ -126,6 +126,10 @@ def alter_columns(
             another column, or that cannot become that type.
         SchemaMismatchError: The new type cannot hold a value; names column and row.
         CommitConflictError: Another commit stands in the way.
+
+    Examples:
+        >>> lo.alter_columns("events.lance", {"path": "kind", "name": "type"}).changes
+        ('kind is named type',)
     """
     call = Run.start("alter_columns", uri_or_dataset, run)
     plan = partial(_plan, alterations)

@@ -199,6 +199,11 @@ def merge(
         SchemaMismatchError: Two rows of the data have one key, or a key does not fit the type of the column;
             names column and row. Nothing was changed.
         CommitConflictError: Another commit stands in the way.
+
+    Examples:
+        >>> labels = pa.table({"kind": ["a", "b"], "label": ["click", "view"]})
+        >>> lo.merge("events.lance", labels, "kind").columns
+        ('label',)
     """
     call = Run.start("merge", uri_or_dataset, run)
     found = call.find_job()

@@ -152,6 +152,10 @@ def add_columns(
         TaskFailedError: The function raised an error, which is the cause.
         UnsupportedTypeError: The storage version cannot hold a type.
         CommitConflictError: Another commit stands in the way.
+
+    Examples:
+        >>> lo.add_columns("events.lance", {"gross": "price * 1.2"}).columns
+        ('gross',)
     """
     call = Run.start("add_columns", uri_or_dataset, run)
     found = call.find_job()

@@ -119,6 +119,10 @@ def replace_columns(
         InvalidArgumentError: There is no such column or fragment.
         SchemaMismatchError: A value does not fit its column; names column and row. Nothing was changed.
         CommitConflictError: Another commit stands in the way.
+
+    Examples:
+        >>> lo.replace_columns("events.lance", {"price": "price * 2"}).columns
+        ('price',)
     """
     call = Run.start("replace_columns", uri_or_dataset, run)
     found = call.find_job()

@@ -112,6 +112,12 @@ def compact(
             and the result names the groups that failed (`failed`).
         JobCancelledError: somebody ended the job while this run was at work; nothing of it is left but what
             was committed.
+
+    Examples:
+        >>> lo.compact("events.lance").changed
+        True
+        >>> len(lo.dataset("events.lance").fragments)
+        1
     """
     chosen, how = _split(run)
     call = Run.start("compact", uri_or_dataset, how)
@@ -161,6 +167,10 @@ def resume_job(
     Raises:
         InvalidArgumentError: No such compaction is under way.
         LanceOpsError: As `compact`.
+
+    Examples:
+        >>> for job in lo.list_jobs("events.lance"):
+        ...     done = lo.resume_job("events.lance", job.key)
     """
     check_job_key(job_key)
     store = store_of(uri_or_dataset, storage_options)

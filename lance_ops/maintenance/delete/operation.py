@@ -92,7 +92,7 @@ def delete(
             `_rowaddr`, and where row ids are stable the versions of a row.
         dry_run: Look for the rows, delete nothing, and return the plan with what was found.
         max_fraction: Refuse to delete more than this share of the live rows; 0 to 1.
-        pruners: Indices that may narrow the search, as `index.search.pruner.IndexPruner()`. None by default:
+        pruners: Indices that may narrow the search, as `IndexPruner()`. None by default:
             what is deleted then rests on the data alone.
         **run: See `RunOptions`.
 
@@ -101,6 +101,10 @@ def delete(
         InvalidArgumentError: more than `max_fraction` of the rows match; nothing was deleted.
         CommitConflictError: another commit stands in the way; of a predicate that names rows by where they
             lie: any that the deletes cannot be merged with, since rows may lie elsewhere now.
+
+    Examples:
+        >>> lo.delete("events.lance", "id > 7").rows_deleted
+        2
     """
     if max_fraction is not None:
         check_type(max_fraction, Real, "a share of the rows", field="max_fraction")

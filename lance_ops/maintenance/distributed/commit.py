@@ -165,6 +165,12 @@ def commit(
         DatasetNotFoundError: There is no dataset, and the operation creates none.
         CommitConflictError: Another commit stands in the way.
         CommitOutcomeUnknownError: Nobody knows whether the version is there. Delete nothing.
+
+    Examples:
+        >>> from lance_ops.operations import Append
+        >>> fragments = lo.write_fragments(pa.table({"id": [10]}), "events.lance", fill_missing=True)
+        >>> lo.commit("events.lance", Append(fragments), read_version=2).version
+        3
     """
     notes: dict[str, str] = dict(run.get("properties") or {})
     creates = False

@@ -95,6 +95,11 @@ def write_fragments(
         DatasetExistsError: mode is "create" and there is a dataset.
         SchemaMismatchError: The data do not fit; lists every mismatch.
         UnsupportedTypeError: The storage version cannot hold a type; lists every field.
+
+    Examples:
+        >>> fragments = lo.write_fragments(pa.table({"id": [10, 11]}), "events.lance", fill_missing=True)
+        >>> [fragment.physical_rows for fragment in fragments]
+        [2]
     """
     chosen: Mode = mode
     options = WriteOptions(

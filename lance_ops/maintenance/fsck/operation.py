@@ -63,6 +63,10 @@ def fsck(
         NotFoundError: There is no dataset, or no such version.
         UnsupportedError: The version uses what is not implemented.
         StorageError: The store failed.
+
+    Examples:
+        >>> lo.fsck("events.lance").findings
+        ()
     """
     started = time.monotonic()
     report = Reporter("fsck", progress)

@@ -75,6 +75,11 @@ def forecast_health(
 
     Returns:
         Nothing while there is no rate: with fewer than two versions, or all of one moment.
+
+    Examples:
+        >>> policy, health = lo.MaintenancePolicy(), lo.measure_health("events.lance")
+        >>> [item.measure for item in lo.forecast_health("events.lance", policy, health)]
+        ['small_fragments', 'deleted_ratio', 'live_versions']
     """
     rate = growth_rate(open_dataset(uri_or_dataset, storage_options).history(limit=VERSIONS))
     return () if rate is None else tuple(foresee(health, policy, rate))

@@ -98,6 +98,11 @@ def measure_health(
         limits: Sample the indices (`measure_wear`), and judge them by these. None leaves the numbers of their
             wear open.
         storage_options: For opening the dataset.
+
+    Examples:
+        >>> health = lo.measure_health("events.lance")
+        >>> health.rows, health.small_fragments
+        (10, 2)
     """
     dataset = open_dataset(uri_or_dataset, storage_options).with_side_sizes()
     fragments = dataset.fragments

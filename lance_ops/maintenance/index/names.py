@@ -27,6 +27,11 @@ def drop_index(uri_or_dataset: Target, name: str, **run: Unpack[RunOptions]) -> 
 
     Raises:
         InvalidArgumentError: there is no index of this name.
+
+    Examples:
+        >>> done = lo.create_index("events.lance", "id")
+        >>> lo.drop_index("events.lance", "id_idx").indices
+        ('id_idx',)
     """
 
     def commit(attempt: Attempt, removed: tuple[IndexMetadata, ...]) -> IndexResult:
@@ -62,6 +67,11 @@ def rename_index(uri_or_dataset: Target, name: str, new_name: str, **run: Unpack
     Raises:
         InvalidArgumentError: there is no index of this name, or one of the new name, or the format reserves
             that.
+
+    Examples:
+        >>> done = lo.create_index("events.lance", "id")
+        >>> lo.rename_index("events.lance", "id_idx", "by_id").indices
+        ('by_id',)
     """
     check_index_name(new_name)
 

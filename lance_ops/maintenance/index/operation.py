@@ -281,6 +281,13 @@ def create_index(
             such parameter, or the name is taken.
         UnsupportedError: `train` is False, and the kind learns from rows.
         CommitConflictError: Another commit stands in the way.
+
+    Examples:
+        >>> lo.create_index("events.lance", "id").rows_indexed
+        10
+        >>> done = lo.create_index("events.lance", "vector", "IVF_FLAT", num_partitions=2, metric="cosine")
+        >>> done.indices
+        ('vector_idx',)
     """
     if parameters is not None:
         check_type(parameters, Mapping, "parameters by name", field="parameters")
@@ -368,6 +375,12 @@ def optimize_indices(
 
     Raises:
         InvalidArgumentError: a name is unknown, or something is said under two names.
+
+    Examples:
+        >>> done = lo.create_index("events.lance", "id")
+        >>> more = lo.append("events.lance", pa.table({"id": [10, 11]}), fill_missing=True)
+        >>> lo.optimize_indices("events.lance").coverage_after
+        1.0
     """
     merge = _one_of(
         "merge_segments", arguments.pop("merge_segments", None), "num_indices_to_merge", arguments

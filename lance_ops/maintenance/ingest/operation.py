@@ -73,6 +73,12 @@ def write_dataset(
             `allow_empty` is not set. Nothing was changed.
         UnsupportedTypeError: the storage version cannot hold a type; lists every field.
         CommitConflictError: another commit stands in the way.
+
+    Examples:
+        >>> lo.write_dataset(pa.table({"id": [1, 2]}), "new.lance").rows_added
+        2
+        >>> lo.write_dataset(pa.table({"id": [3]}), "new.lance", mode="overwrite").version
+        2
     """
     chosen = WriteOptions.of(options, mode=mode, predicate=predicate, allow_empty=allow_empty)
     source = open_source(data)
@@ -96,6 +102,10 @@ def append(uri_or_dataset: Target, data: Any, **options: Unpack[IngestOptions]) 
         uri_or_dataset: URI or path where the dataset is or shall be, or a `Dataset`.
         data: See `write_dataset`.
         **options: See `IngestOptions` and `RunOptions`.
+
+    Examples:
+        >>> lo.append("new.lance", pa.table({"id": [1, 2, 3]})).rows_added
+        3
     """
     return write_dataset(data, uri_or_dataset, mode="append", **options)
 
@@ -150,6 +160,11 @@ def replace_where(
         dry_run: Look for the rows that would go, and return the plan. Of the data the schema is read only.
         allow_empty: See `write_dataset`.
         **options: See `IngestOptions` and `RunOptions`.
+
+    Examples:
+        >>> new = pa.table({"id": [20, 21], "kind": ["a", "a"]})
+        >>> lo.replace_where("events.lance", new, "kind = 'a'", fill_missing=True).rows_deleted
+        5
     """
     mode: Mode = "replace_where"
     if not dry_run:

@@ -59,6 +59,10 @@ def list_jobs(uri_or_dataset: Target, *, storage_options: Mapping[str, str] | No
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         storage_options: For opening the store.
+
+    Examples:
+        >>> lo.list_jobs("events.lance")
+        []
     """
     store = store_of(uri_or_dataset, storage_options)
     found = [job for job in find_jobs(store) if job.header is not None]
@@ -92,6 +96,10 @@ def cancel_job(
 
     Raises:
         InvalidArgumentError: No such job is under way.
+
+    Examples:
+        >>> for job in lo.list_jobs("events.lance"):
+        ...     lo.cancel_job("events.lance", job.key)
     """
     check_job_key(job_key)
     store = store_of(uri_or_dataset, storage_options)

@@ -142,6 +142,12 @@ def merge_insert(
         SchemaMismatchError: The source does not fit the dataset; lists every mismatch.
         PredicateError: A condition does not parse, or names a column that is not there.
         CommitConflictError: Another commit stands in the way.
+
+    Examples:
+        >>> new = pa.table({"id": [9, 10], "kind": ["c", "c"]})
+        >>> merged = lo.merge_insert("events.lance", new, on="id")
+        >>> merged.rows_updated, merged.rows_inserted
+        (1, 1)
     """
     clauses = clauses_of(
         when_matched=when_matched,

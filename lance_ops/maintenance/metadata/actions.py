@@ -42,6 +42,10 @@ def restore(
         VersionNotFoundError: There is no such version.
         RetryableCommitConflictError: A cleanup is removing the version.
         InvalidArgumentError: The version is on another branch.
+
+    Examples:
+        >>> lo.restore("events.lance", 1).dataset.count_rows()
+        5
     """
 
     def plan(dataset: Dataset) -> Operation:
@@ -92,6 +96,10 @@ def update_config(
 
     Raises:
         InvalidArgumentError: There is no such column, or nothing to change.
+
+    Examples:
+        >>> lo.update_config("events.lance", {"owner": "search"}).dataset.config["owner"]
+        'search'
     """
     given = {"upsert": upsert, "table_metadata": table_metadata, "schema_metadata": schema_metadata}
     for name, entries in given.items():
@@ -131,6 +139,10 @@ def drop_columns(uri_or_dataset: Target, columns: Iterable[str], **run: Unpack[R
         InvalidArgumentError: There is no such column or member, or none would be left.
         UnsupportedError: A member of a map, a fixed-size list, an extension type, or a packed struct of
             version 2.0: what is left could not be read.
+
+    Examples:
+        >>> lo.drop_columns("events.lance", ["price", "vector"]).dataset.schema.names
+        ['id', 'kind']
     """
     if isinstance(columns, str):
         raise InvalidArgumentError(
@@ -194,6 +206,12 @@ def create_tag(
         AlreadyExistsError: The tag exists.
         VersionNotFoundError: There is no such version.
         InvalidArgumentError: The name breaks a rule of the format.
+
+    Examples:
+        >>> lo.create_tag("events.lance", "first", 1).version
+        1
+        >>> lo.dataset("events.lance", "first").count_rows()
+        5
     """
     dataset = open_dataset(uri_or_dataset, storage_options)
     number = dataset.version if version is None else version
@@ -212,6 +230,11 @@ def move_tag(
 
     Raises:
         VersionNotFoundError: There is no such tag, or no such version.
+
+    Examples:
+        >>> tag = lo.create_tag("events.lance", "latest", 1)
+        >>> lo.move_tag("events.lance", "latest", 2).version
+        2
     """
     dataset = open_dataset(uri_or_dataset, storage_options)
     number = dataset.version if version is None else version
@@ -226,5 +249,11 @@ def delete_tag(
 
     Raises:
         VersionNotFoundError: There is no such tag.
+
+    Examples:
+        >>> tag = lo.create_tag("events.lance", "first", 1)
+        >>> lo.delete_tag("events.lance", "first")
+        >>> lo.dataset("events.lance").tags
+        {}
     """
     tags.delete_tag(open_dataset(uri_or_dataset, storage_options).root, name)

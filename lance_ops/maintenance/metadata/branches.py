@@ -95,6 +95,10 @@ def create_branch(
         VersionNotFoundError: There is no such version.
         RetryableCommitConflictError: A cleanup is removing the version, or somebody the branch that has it.
         UnsupportedError: The version has files that a branch cannot refer to.
+
+    Examples:
+        >>> lo.create_branch("events.lance", "trial").branch
+        'trial'
     """
     source = open_dataset(uri_or_dataset, storage_options)
     if version is not None:
@@ -230,6 +234,13 @@ def delete_branch(
         LeaseHeldError: It is being made, or deleted by somebody else.
         InvalidArgumentError: No branch can have this name.
         PathEscapeError: A folder of the branch is a symbolic link that leads out of it.
+
+    Examples:
+        >>> branch = lo.create_branch("events.lance", "trial")
+        >>> lo.delete_branch("events.lance", "trial")
+        4
+        >>> lo.dataset("events.lance").branches
+        {}
     """
     dataset = open_dataset(uri_or_dataset, storage_options)
     root = dataset.root

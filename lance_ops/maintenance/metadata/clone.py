@@ -97,6 +97,10 @@ def shallow_clone(
         RetryableCommitConflictError: A cleanup of the source is removing the version.
         InvalidArgumentError: The version is a detached one, or `uri` is within the folders of the source.
         UnsupportedError: The version has files that a clone cannot refer to.
+
+    Examples:
+        >>> lo.shallow_clone("events.lance", "clone.lance").count_rows()
+        10
     """
     source = open_dataset(uri_or_dataset, storage_options)
     if version is not None:

@@ -104,6 +104,10 @@ def deep_clone(
         FileMissingError: A file of the version is gone.
         InvalidArgumentError: The version is a detached one, or `uri` is within the folders of the source.
         UnsupportedError: Managed and external blobs share a base.
+
+    Examples:
+        >>> lo.deep_clone("events.lance", "copy.lance").count_rows()
+        10
     """
     source = open_dataset(uri_or_dataset, storage_options)
     if version is not None:

@@ -146,6 +146,10 @@ def migrate_manifest_paths(
         DatasetNotFoundError: There is no manifest.
         CorruptManifestError: Two manifests claim one version and differ; names them. Neither is touched.
         CommitConflictError: Others keep storing versions under old names; run it again.
+
+    Examples:
+        >>> lo.migrate_manifest_paths("events.lance", "v1").manifests
+        2
     """
     started = time.monotonic()
     if scheme not in _SCHEMES:

@@ -76,6 +76,10 @@ def truncate(
 
     Raises:
         CommitConflictError: Another commit stands in the way.
+
+    Examples:
+        >>> lo.truncate("events.lance").rows_deleted
+        10
     """
     call = Run.start("truncate", uri_or_dataset, run, max_replans=10)
     if dry_run:

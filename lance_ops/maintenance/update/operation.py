@@ -103,7 +103,7 @@ def update(
             that writes fewer bytes, and rows where a changed column has an index. Without stable row ids a
             change feed cannot tell which rows were changed in place, and refuses to go past that version.
         dry_run: Look for the rows, change nothing, and return the plan with what was found.
-        pruners: Indices that may narrow the search, as `index.search.pruner.IndexPruner()`. None by default:
+        pruners: Indices that may narrow the search, as `IndexPruner()`. None by default:
             what is updated then rests on the data alone.
         **run: See `RunOptions`.
 
@@ -115,6 +115,10 @@ def update(
         SchemaMismatchError: A value does not fit its column; it names column and row.
         CommitConflictError: Another commit stands in the way; of a condition that names rows by where they
             lie: any that the update cannot be merged with, since rows may lie elsewhere now.
+
+    Examples:
+        >>> lo.update("events.lance", {"price": "price + 1"}, where="kind = 'a'").rows_updated
+        5
     """
     call = Run.start("update", uri_or_dataset, run)
     named = predicate_schema(call.dataset)

@@ -76,6 +76,10 @@ def sql(
         InvalidArgumentError: The statement does not parse, or nobody knows the table.
         UnsupportedError: No operation does what it says.
         LanceOpsError: What the operation raises.
+
+    Examples:
+        >>> lo.sql("DELETE FROM events WHERE id > 7", root=".").to_pylist()
+        [{'num_affected_rows': 2}]
     """
     parsed = parse_statement(statement)
     if parsed is None:
