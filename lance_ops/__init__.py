@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lance_ops._version import __version__ as __version__
+from lance_ops.errors import public as _public
 from lance_ops.table.scan import accelerators as _accelerators
 
 if TYPE_CHECKING:
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     from lance_ops import errors as errors
     from lance_ops import operations as operations
     from lance_ops.file.schema.model import Schema
+    from lance_ops.index.inverted.query import (
+        BooleanQuery,
+        BoostQuery,
+        MatchQuery,
+        MultiMatchQuery,
+        PhraseQuery,
+    )
     from lance_ops.index.search.index_search import IndexSearch
     from lance_ops.index.search.pruner import IndexPruner
     from lance_ops.index.search.recall import RecallSample, measure_recall
@@ -107,6 +115,14 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "lance_ops.file.schema.model": ("Schema",),
+    "lance_ops.index.inverted.query": (
+        "BooleanQuery",
+        "BoostQuery",
+        "MatchQuery",
+        "MultiMatchQuery",
+        "PhraseQuery",
+    ),
+    "lance_ops.index.search.pruner": ("IndexPruner",),
     "lance_ops.index.search.recall": (
         "RecallSample",
         "measure_recall",
@@ -244,6 +260,8 @@ __all__ = [
     "Alteration",
     "AppendResult",
     "BatchUDF",
+    "BooleanQuery",
+    "BoostQuery",
     "CleanupPlan",
     "CleanupResult",
     "CommitPlan",
@@ -263,6 +281,7 @@ __all__ = [
     "FsckResult",
     "IndexDescription",
     "IndexPlan",
+    "IndexPruner",
     "IndexResult",
     "IndexWear",
     "IngestOptions",
@@ -270,12 +289,15 @@ __all__ = [
     "LocalRunner",
     "LockCommitter",
     "MaintenancePolicy",
+    "MatchQuery",
     "MergePlan",
     "MergeResult",
     "MetadataResult",
     "MigratePathsPlan",
     "MigratePathsResult",
+    "MultiMatchQuery",
     "OperationResult",
+    "PhraseQuery",
     "ProgressEvent",
     "PutIfAbsentCommitter",
     "RecallSample",
@@ -343,6 +365,7 @@ __all__ = [
 ]
 
 
+@_public(uri_or_dataset="uri")
 def dataset(
     uri: "str | Path | Store",
     version: int | str | tuple[str | None, int | None] | None = None,
@@ -362,6 +385,12 @@ def dataset(
     Raises:
         DatasetNotFoundError: no dataset is there.
         VersionNotFoundError: it has no such version or tag, or none that old.
+
+    Examples:
+        >>> lo.dataset("events.lance").count_rows("kind = 'a'")
+        5
+        >>> lo.dataset("events.lance", version=1).count_rows()
+        5
     """
     from lance_ops.table.dataset import Dataset
 

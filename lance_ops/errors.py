@@ -4,11 +4,17 @@ Each has a message, the file or URI, the field with the problem, a hint, and a s
 bytes on disk derive from `FormatError`; errors about other writers derive from `CommitError`.
 """
 
-from collections.abc import Sequence
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from types import NoneType
+from typing import Any, ClassVar, ParamSpec, TypeVar, Unpack, get_args, get_origin
 
 from lance_ops.uri_secrets import hide_credentials
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def shown(text: str) -> str:
@@ -91,6 +97,91 @@ def check_type(value: object, kinds: type | tuple[type, ...], what: str, *, fiel
     """
     if not isinstance(value, kinds):
         raise InvalidArgumentError(f"{what} is expected, not {type(value).__name__}: {value!r}", field=field)
+
+
+class UnknownArgumentError(InvalidArgumentError, TypeError):
+    """A function has no keyword argument of this name; the hint names the closest one."""
+
+    code: ClassVar[str] = "unknown-argument"
+
+
+def public(**other_names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator for a function of the public API: typed options, and a typed error for a wrong one.
+
+    The keyword arguments of a TypedDict (`**run: Unpack[RunOptions]`) are parameters of their own in the
+    signature, so that `help()` and editors show them.
+
+    Args:
+        other_names: Other names of parameters, such as those of pylance, by what they stand for here.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = _with_options(inspect.signature(function))
+        known = frozenset(signature.parameters)
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if not known.issuperset(kwargs):
+                return function(*args, **_renamed(function.__name__, kwargs, known, other_names))
+            return function(*args, **kwargs)
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+class _ByFunction:
+    """Default of an option that each function sets for itself."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+_BY_FUNCTION = _ByFunction()
+
+
+def _with_options(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature with a parameter for each key of an unpacked TypedDict."""
+    parameters = dict(signature.parameters)
+    last = next(reversed(parameters.values()))
+    if get_origin(last.annotation) is not Unpack:
+        return signature
+    del parameters[last.name]
+    for name, kind in get_args(last.annotation)[0].__annotations__.items():
+        default = None if NoneType in get_args(kind) else _BY_FUNCTION
+        option = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        parameters.setdefault(name, option)
+    return signature.replace(parameters=list(parameters.values()))
+
+
+def _renamed(
+    function: str, given: Mapping[str, Any], known: Collection[str], other_names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return keyword arguments by their names here.
+
+    Raises:
+        UnknownArgumentError: There is no such argument.
+        InvalidArgumentError: An argument is given under two names.
+    """
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        ours = name if name in known else other_names.get(name)
+        if ours is None:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, [*known, *other_names], 1)
+            raise UnknownArgumentError(
+                f"{function} has no argument {name!r}",
+                field=name,
+                hint=f"did you mean {close[0]!r}?" if close else f"see help(lance_ops.{function})",
+            )
+        if ours in found:
+            raise InvalidArgumentError(
+                f"{function} got {ours!r} twice, once as {name!r}", field=ours, hint="give one of them"
+            )
+        found[ours] = value
+    return found
 
 
 class PredicateError(InvalidArgumentError):

@@ -1,14 +1,16 @@
+import inspect
 import pickle
 import subprocess
 import sys
 from datetime import timedelta
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import LanceOpsError
+from lance_ops.errors import InvalidArgumentError, LanceOpsError, UnknownArgumentError
 
 
 def run(code: str) -> str:
@@ -137,3 +139,86 @@ def test_numbers_of_numpy_are_numbers(table):
     assert found["id"].to_pylist() == [2]
     lo.cleanup(table, retain_versions=np.int32(3), dry_run=True)
     lo.delete(table, "id < 0", max_fraction=np.float32(0.5))
+
+
+FUNCTIONS = [name for name in lo.__all__ if inspect.isfunction(getattr(lo, name))]
+# As in pylance: `dataset(uri)` opens, and the two that write take the data first.
+OTHER_FIRST = {
+    "batch_udf": "output_schema",
+    "dataset": "uri",
+    "fragment_from_json": "values",
+    "fragment_to_json": "fragment",
+    "sql": "statement",
+    "write_dataset": "data",
+    "write_fragments": "data",
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_public_function_takes_the_dataset_first_and_spells_out_its_options(name):
+    parameters = inspect.signature(getattr(lo, name)).parameters
+    assert next(iter(parameters)) == OTHER_FIRST.get(name, "uri_or_dataset")
+    assert [item.name for item in parameters.values() if item.kind == item.VAR_KEYWORD] == []
+    assert all(item.annotation is not item.empty for item in parameters.values())
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(FUNCTIONS) - {"batch_udf", "fragment_from_json", "fragment_to_json"})
+)
+def test_an_unknown_argument_is_an_error_that_names_the_closest_one(name):
+    with pytest.raises(UnknownArgumentError, match=f"{name} has no argument 'storage_option'") as caught:
+        getattr(lo, name)("x", storage_option={})
+    assert "did you mean 'storage_options'?" in str(caught.value)
+    assert isinstance(caught.value, TypeError)
+
+
+def test_options_of_a_scan_are_spelled_out():
+    for name in ("scanner", "to_table", "to_batches", "to_pandas", "head", "explain"):
+        parameters = inspect.signature(getattr(lo.Dataset, name)).parameters
+        assert parameters["nearest"].default is None, name
+
+
+READ = {
+    "measure_health": lambda given, **options: lo.measure_health(given, **options).rows,
+    "describe_indices": lambda given, **options: lo.describe_indices(given, **options)[0].name,
+    "index_statistics": lambda given, **options: lo.index_statistics(given, "id_idx", **options)["name"],
+    "measure_wear": lambda given, **options: lo.measure_wear(given, **options)[0].name,
+    "fsck": lambda given, **options: lo.fsck(given, **options).version,
+    "list_jobs": lo.list_jobs,
+    "forecast_health": lambda given, **options: len(
+        lo.forecast_health(given, lo.MaintenancePolicy(), lo.measure_health(given), **options)
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory):
+    uri = str(tmp_path_factory.mktemp("indexed") / "t.lance")
+    lo.append(uri, rows(10))
+    lo.create_index(uri, "id")
+    return uri
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_dataset_is_given_by_uri_path_or_dataset(indexed, name):
+    found = [READ[name](given, storage_options={}) for given in (indexed, Path(indexed), lo.dataset(indexed))]
+    assert found[0] == found[1] == found[2]
+
+
+def test_names_of_earlier_callers_and_of_pylance_are_the_same_arguments(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    assert lo.write_dataset(data_obj=rows(3), uri=uri).rows_added == 3
+    assert lo.append(uri=uri, data=rows(2), transaction_properties={"a": "b"}).rows_added == 2
+    assert lo.dataset(uri).read_transaction().properties["a"] == "b"
+    assert lo.delete(target=uri, predicate="id = 2").rows_deleted == 1
+    assert lo.update(uri, updates={"k": "'y'"}, where="id = 1", conflict_retries=2).rows_updated == 2
+    assert lo.create_index(uri, column="id", index_type="BTREE").changed
+    assert [item.name for item in lo.describe_indices(dataset=lo.dataset(uri))] == ["id_idx"]
+    assert lo.create_tag(uri, tag="one", reference=1).version == 1
+    clone = lo.shallow_clone(uri, target_path=str(tmp_path / "c.lance"), reference="one")
+    assert clone.take(indices=[0, 2], columns=["id"])["id"].to_pylist() == [0, 2]
+
+
+def test_an_argument_under_two_names_is_refused(table):
+    with pytest.raises(InvalidArgumentError, match="got 'max_replans' twice, once as 'conflict_retries'"):
+        lo.delete(table, "id < 0", max_replans=1, conflict_retries=2)

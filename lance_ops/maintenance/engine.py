@@ -106,10 +106,8 @@ class Run:
         Raises:
             DatasetNotFoundError: There is no dataset.
             LanceOpsError: It cannot be changed, see `check_changeable`.
-            TypeError: There is no such option.
         """
         started = time.monotonic()
-        _refuse_unknown(operation, options)
         head = open_latest(target, options.get("storage_options"))
         return cls.on(operation, head.store, head, options, max_replans=max_replans, started=started)
 
@@ -126,7 +124,6 @@ class Run:
         is_newest: bool = True,
     ) -> "Run":
         """Like `start`, on a version that is open already; on none, where that is not needed."""
-        _refuse_unknown(operation, options)
         return cls(
             store=store,
             head=head,
@@ -359,9 +356,3 @@ def remove_orphans(done: CommitResult, *, keep: Collection[str] = ()) -> None:
         keep: Files that are not ours alone.
     """
     remove_files(done.dataset.store, [path for path in done.orphans if path not in keep])
-
-
-def _refuse_unknown(operation: str, options: RunOptions) -> None:
-    for name in options:
-        if name not in RunOptions.__annotations__:
-            raise TypeError(f"{operation} got an unexpected keyword argument {name!r}")

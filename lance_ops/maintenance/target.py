@@ -9,14 +9,8 @@ from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, is_old_bl
 from lance_ops.storage import Store, is_store, open_store
 from lance_ops.table.commit.validate import check_age, check_no_staged
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Target as Target
 from lance_ops.table.manifest.feature_flags import check_writable, uses_tagged_reuse
-
-Target = str | os.PathLike[str] | Store | Dataset
-"""A URI or path, a store bound to it, or a `Dataset`, which stands for its head: operations act on heads.
-
-Tags and what changes metadata only take a `Dataset` as the version that the caller looked at: a tag names
-that version, and commits since then are judged like those of any other writer.
-"""
 
 
 def open_latest(target: Target, storage_options: Mapping[str, str] | None = None) -> Dataset:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lance_ops.extras import require_extra
 
 if TYPE_CHECKING:
+    from lance_ops.spark.catalog import catalog_jar
     from lance_ops.spark.changes import changes_dataframe
     from lance_ops.spark.datasource import register
     from lance_ops.spark.facade import LanceTable
@@ -24,6 +25,7 @@ _HOMES = {
     "LanceTable": "lance_ops.spark.facade",
     "SparkRunner": "lance_ops.spark.runner",
     "append_dataframe": "lance_ops.spark.writing.dataframe",
+    "catalog_jar": "lance_ops.spark.catalog",
     "changes_dataframe": "lance_ops.spark.changes",
     "build_session": "lance_ops.spark.session",
     "merge_dataframe": "lance_ops.spark.merge",
@@ -38,6 +40,7 @@ __all__ = [
     "SparkRunner",
     "append_dataframe",
     "build_session",
+    "catalog_jar",
     "changes_dataframe",
     "merge_dataframe",
     "prepare_environment",

@@ -258,7 +258,7 @@ class MergeBuilder:
             self.source,
             self.table.uri,
             list(self.on),
-            when_matched=self.when_matched,
+            when_matched=self.when_matched or "do_nothing",
             condition=self.condition,
             when_not_matched=self.when_not_matched,
             when_not_matched_by_source=self.when_not_matched_by_source,

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-from lance_ops.errors import InvalidArgumentError, TaskFailedError
+from lance_ops.errors import InvalidArgumentError, TaskFailedError, public
 from lance_ops.maintenance.engine import Run
 from lance_ops.maintenance.merge_insert.clauses import OnDuplicates, WhenMatched, WhenNotMatched, clauses_of
 from lance_ops.maintenance.merge_insert.operation import REPLANS, key_of, merge_insert
@@ -31,6 +31,7 @@ ON_DRIVER = 1_000_000
 """Rows of a source that the driver takes, unless it is told otherwise."""
 
 
+@public()
 def merge_dataframe(
     df: DataFrame,
     uri: Target,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError, NotFoundError
+from lance_ops.errors import InvalidArgumentError, NotFoundError, check_type
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.storage import Store, is_store, open_store
 from lance_ops.storage.fork_safe import cached_property
@@ -299,6 +299,28 @@ class Dataset(Readable):
 
     def _at(self, store: Store, location: ManifestLocation, root: Store | None) -> "Dataset":
         return _reopen(store, location, self.storage_options, root, self._pruners)
+
+
+Target = str | os.PathLike[str] | Store | Dataset
+"""What public functions take as `uri_or_dataset`: a URI or path, a store bound to it, or a `Dataset`.
+
+Functions that change rows or files act on the newest version, which a `Dataset` stands for. Those that read,
+tags, and changes of metadata alone take a `Dataset` as the version that the caller looked at.
+"""
+
+
+def open_dataset(uri_or_dataset: Target, storage_options: Mapping[str, str] | None = None) -> Dataset:
+    """Return the dataset itself, or the newest version at a URI, path or store.
+
+    Raises:
+        DatasetNotFoundError: There is none.
+        InvalidArgumentError: It is none of these.
+    """
+    if isinstance(uri_or_dataset, Dataset):
+        return uri_or_dataset
+    if not is_store(uri_or_dataset):
+        check_type(uri_or_dataset, (str, os.PathLike), "a URI, path or dataset", field="uri_or_dataset")
+    return Dataset.open(uri_or_dataset, storage_options=storage_options)
 
 
 def _reopen(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.errors import InvalidArgumentError, check_type, public
 from lance_ops.extras import require_extra
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import SchemaCache, prepare_schema
@@ -107,6 +107,7 @@ class Readable(Snapshot):
         check_type(sql, str, "an SQL condition", field="filter")
         return _filters_of(self.lance_schema).of(score).parse(sql)
 
+    @public()
     def scanner(
         self,
         columns: Iterable[str] | None = None,
@@ -233,6 +234,7 @@ class Readable(Snapshot):
         scan = Scan(self, plan, batch_rows=batch_rows, threads=THREADS if threads is None else threads)
         return scan if computed is None else ComputedScan(scan, computed)
 
+    @public()
     def to_table(
         self,
         columns: Iterable[str] | None = None,
@@ -244,6 +246,7 @@ class Readable(Snapshot):
         """Read rows into one table; see `scanner` for the arguments and errors."""
         return self.scanner(columns, filter, limit, offset, **options).to_table()
 
+    @public()
     def to_batches(
         self,
         columns: Iterable[str] | None = None,
@@ -255,6 +258,7 @@ class Readable(Snapshot):
         """Stream rows with bounded memory; see `scanner` for the arguments and errors."""
         return self.scanner(columns, filter, limit, offset, **options).to_batches()
 
+    @public()
     def explain(
         self,
         columns: Iterable[str] | None = None,
@@ -269,6 +273,7 @@ class Readable(Snapshot):
         """
         return self.scanner(columns, filter, limit, offset, **options).explain()
 
+    @public()
     def to_pandas(
         self,
         columns: Iterable[str] | None = None,
@@ -281,6 +286,7 @@ class Readable(Snapshot):
         require_extra("pandas")
         return self.to_table(columns, filter, limit, offset, **options).to_pandas()
 
+    @public()
     def head(
         self,
         num_rows: int,
@@ -302,6 +308,7 @@ class Readable(Snapshot):
             return total_rows(self.fragments)
         return self.scanner([], filter, pruners=pruners).count_rows()
 
+    @public(indices="rows")
     def take(
         self,
         rows: npt.ArrayLike,

@@ -1,7 +1,9 @@
 """What the pages name is there: files, modules, make targets, invariants."""
 
+import ast
 import dataclasses
 import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -151,3 +153,53 @@ def test_terms_of_the_glossary_are_there_once_and_in_order():
             term for term in re.findall(r"^\| (.+?) \|", section, re.MULTILINE) if term not in {"term", "---"}
         ]
         assert terms == sorted(set(terms), key=lambda term: term.lower().replace("-", " "))
+
+
+def test_samples_of_pages_use_public_names_only():
+    """Imports of Python samples, and names that the text for users has in backticks."""
+    modules = {
+        "lance_ops",
+        *re.findall(r"^\| `(lance_ops[\w.]+)` \|", TEXTS["docs/api/lance_ops.md"], re.MULTILINE),
+    }
+    wrong = []
+    for page, text in TEXTS.items():
+        used = set()
+        for sample in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+            used |= set(_used_names(sample))
+        if page not in OF_THE_INSIDE:
+            used |= {name for name in _CALLED.findall(text) if name not in modules}
+        wrong += [f"{page}: {name}" for name in sorted(used) if not _is_public(name, modules)]
+    assert wrong == []
+
+
+# What they describe lies behind the public names.
+OF_THE_INSIDE = {
+    "docs/architecture.md",
+    "docs/format.md",
+    "docs/glossary.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+}
+_CALLED = re.compile(r"`(lance_ops(?:\.\w+)*\.\w+)\(")
+
+
+def _used_names(sample: str) -> Iterator[str]:
+    """Names of lance_ops that a sample imports or uses by their module, as dotted paths."""
+    known = {}
+    for node in ast.walk(ast.parse(sample)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "lance_ops":
+            yield from (f"{node.module}.{item.name}" for item in node.names)
+        elif isinstance(node, ast.Import):
+            known |= {item.asname or item.name: item.name for item in node.names if "lance_ops" in item.name}
+    # A page imports it once.
+    known.setdefault("lo", "lance_ops")
+    for node in ast.walk(ast.parse(sample)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in known:
+            yield f"{known[node.value.id]}.{node.attr}"
+
+
+def _is_public(name: str, modules: set[str]) -> bool:
+    home, _, last = name.rpartition(".")
+    if name in modules:
+        return True
+    return home in modules and last in getattr(find(home), "__all__", vars(find(home)))

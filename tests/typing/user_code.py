@@ -25,6 +25,8 @@ def maintain(uri: str, *, dry_run: bool) -> list[lo.OperationResult]:
     assert_type(lo.delete(uri, "id = 1", dry_run=True), lo.DeletePlan)
     assert_type(lo.compact(uri, dry_run=True), lo.CompactionPlan)
     assert_type(lo.create_index(uri, "id", dry_run=True), lo.IndexPlan)
+    assert_type(lo.create_index(uri, "v", "IVF_PQ", num_partitions=64, metric="cosine"), lo.IndexResult)
+    lo.create_index(uri, "v", "IVF_PQ", num_partitions="many")  # type: ignore[call-overload]
     assert_type(lo.optimize_indices(uri, dry_run=True), lo.IndexPlan)
     assert_type(lo.cleanup(uri, dry_run=True), lo.CleanupPlan)
     assert_type(lo.delete(uri, "id = 1", dry_run=dry_run), lo.DeleteResult | lo.DeletePlan)

@@ -137,8 +137,7 @@ class LanceMergeOperator(LanceRowsOperator):
 
     def operate(self, uri: str, common: dict[str, Any], context: Any) -> Any:
         """See `LanceOperator.operate`."""
-        clauses: dict[str, Any] = {"when_matched": "update_all", "when_not_matched": "insert_all"}
-        return lo.merge_insert(uri, self.given(context), self.on, **(self.clauses or clauses), **common)
+        return lo.merge_insert(uri, self.given(context), self.on, **(self.clauses or {}), **common)
 
 
 class LanceDeleteOperator(LanceOperator):

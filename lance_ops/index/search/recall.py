@@ -1,12 +1,12 @@
 """Recall of a vector index: how many of the true neighbours of some rows it finds, on a bounded sample."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, public
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.index.reading import reading
 from lance_ops.index.registry import kind_of
@@ -23,7 +23,7 @@ from lance_ops.index.vector.vectors import (
     rows_with,
     vector_type,
 )
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Dataset, Target, open_dataset
 from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.scan.row_columns import ROW_ADDRESS
 
@@ -66,37 +66,49 @@ class RecallSample:
         )
 
 
+@public(dataset="uri_or_dataset")
 def measure_recall(
-    dataset: Dataset,
+    uri_or_dataset: Target,
     name: str,
     *,
     k: int = NEIGHBOURS,
     queries: int = QUERIES,
     max_bytes: int = SAMPLE_BYTES,
+    storage_options: Mapping[str, str] | None = None,
 ) -> RecallSample:
     """Search for rows of the dataset, by the index and one by one, as `nearest` does unless told otherwise.
 
     The sample is the same each time for the same version.
 
     Args:
-        dataset: The version.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         name: Of a vector index.
         k: Neighbours to look for.
         queries: Rows to search for.
         max_bytes: Vectors that are read at most; of more a random part is compared, in runs of rows.
+        storage_options: For opening the dataset.
 
     Raises:
         InvalidArgumentError: There is no vector index of this name, or a number makes no sense.
         UnreadableIndexError: It cannot be read.
+
+    Examples:
+        >>> done = lo.create_index("events.lance", "vector", "IVF_FLAT", num_partitions=1)
+        >>> lo.measure_recall("events.lance", "vector_idx", k=3).recall
+        1.0
     """
     for given, field in ((k, "k"), (queries, "queries"), (max_bytes, "max_bytes")):
         if given < 1:
             raise InvalidArgumentError(f"{field} must be at least 1", field=field)
+    dataset = open_dataset(uri_or_dataset, storage_options)
     found = [item for item in vector_indices(dataset) if item.name == name]
     if not found:
         names = ", ".join(item.name for item in vector_indices(dataset)) or "none"
         raise InvalidArgumentError(
-            f"no vector index {name!r}", path=dataset.uri, field="name", hint=f"vector indices: {names}"
+            f"no vector index {name!r}",
+            path=dataset.uri,
+            field="name",
+            hint=f"vector indices: {names}",
         )
     column = dataset.lance_schema.path(found[0].fields[0])
     sample = _sample(dataset, column, max_bytes)

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lance_ops.errors import InvalidArgumentError, LanceOpsError, check_type
+from lance_ops.errors import InvalidArgumentError, LanceOpsError, public
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.index.registry import kind_of
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Dataset, Target, open_dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 _PEER_NAMES: Mapping[str, str] = {
@@ -63,23 +63,45 @@ class IndexDescription:
         return 1.0 if not rows else self.num_rows_indexed / rows
 
 
-def describe_indices(dataset: Dataset) -> tuple[IndexDescription, ...]:
-    """All ordinary indices of a version, by name; reads no index file but what tells vector kinds apart."""
-    check_type(dataset, Dataset, "a dataset, such as lance_ops.dataset(uri),", field="dataset")
+@public(dataset="uri_or_dataset")
+def describe_indices(
+    uri_or_dataset: Target, *, storage_options: Mapping[str, str] | None = None
+) -> tuple[IndexDescription, ...]:
+    """Describe all indices of a version, by name; reads no index file but what tells vector kinds apart.
+
+    Args:
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`, which is described at its own version.
+        storage_options: For opening the dataset.
+
+    Examples:
+        >>> done = lo.create_index("events.lance", "id")
+        >>> [(index.name, index.index_type) for index in lo.describe_indices("events.lance")]
+        [('id_idx', 'BTree')]
+    """
+    dataset = open_dataset(uri_or_dataset, storage_options)
     return tuple(_describe(dataset, item) for item in coverage(dataset))
 
 
-def index_statistics(dataset: Dataset, name: str) -> dict[str, Any]:
+@public(dataset="uri_or_dataset")
+def index_statistics(
+    uri_or_dataset: Target, name: str, *, storage_options: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Statistics of an index by the names that the peer gives them; segments that cannot be read say why.
 
     Args:
-        dataset: The version.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         name: Of the index.
+        storage_options: For opening the dataset.
 
     Raises:
         InvalidArgumentError: There is no index of this name.
+
+    Examples:
+        >>> done = lo.create_index("events.lance", "id")
+        >>> lo.index_statistics("events.lance", "id_idx")["num_indexed_rows"]
+        10
     """
-    check_type(dataset, Dataset, "a dataset, such as lance_ops.dataset(uri),", field="dataset")
+    dataset = open_dataset(uri_or_dataset, storage_options)
     found = {item.name: item for item in coverage(dataset)}
     if name not in found:
         raise InvalidArgumentError(

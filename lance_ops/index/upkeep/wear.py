@@ -5,19 +5,19 @@ compaction rewrites, in segments whose remap keeps places (full text, graphs), a
 next remap. And a model that was learned from other rows than those that came since (`index.vector.fit`).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from uuid import UUID
 
 import numpy as np
 
-from lance_ops.errors import LanceOpsError, StorageError, check_type
+from lance_ops.errors import LanceOpsError, StorageError, public
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.index.kind import IndexKind, ModelFit
 from lance_ops.index.reading import current_addresses, reading
 from lance_ops.index.registry import kind_of
 from lance_ops.index.row_ids import locate_row_ids
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Dataset, Target, open_dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses
 
@@ -90,19 +90,31 @@ class IndexWear:
         return (line,)
 
 
-def measure_wear(dataset: Dataset, names: Collection[str] | None = None) -> tuple[IndexWear, ...]:
+@public(dataset="uri_or_dataset")
+def measure_wear(
+    uri_or_dataset: Target,
+    names: Collection[str] | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> tuple[IndexWear, ...]:
     """Measure the indices of a version, by name; what cannot be read, or is of an unknown kind, is left out.
 
     Reads bounded samples: of names of rows, of deletions, of vectors.
 
     Args:
-        dataset: The version.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         names: Which indices; all by default.
+        storage_options: For opening the dataset.
 
     Raises:
         StorageError: The store fails.
+
+    Examples:
+        >>> done = lo.create_index("events.lance", "id")
+        >>> [(index.name, index.dead_ratio) for index in lo.measure_wear("events.lance")]
+        [('id_idx', 0.0)]
     """
-    check_type(dataset, Dataset, "a dataset, such as lance_ops.dataset(uri),", field="dataset")
+    dataset = open_dataset(uri_or_dataset, storage_options)
     chosen = [item for item in coverage(dataset) if names is None or item.name in names]
     return tuple(index_wear(dataset, item) for item in chosen)
 

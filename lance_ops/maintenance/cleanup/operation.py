@@ -9,7 +9,7 @@ from functools import partial
 from typing import ClassVar, Literal, TypedDict, Unpack, overload
 from uuid import uuid4
 
-from lance_ops.errors import JobUnprovenError, LanceOpsError, check_type
+from lance_ops.errors import JobUnprovenError, LanceOpsError, check_type, public
 from lance_ops.maintenance.cleanup.execute import Outcome, execute_cleanup
 from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.links import LinkedFolders
@@ -132,18 +132,19 @@ class CleanupArguments(TypedDict, total=False):
 
 @overload
 def cleanup(
-    target: Target, *, dry_run: Literal[False] = False, **arguments: Unpack[CleanupArguments]
+    uri_or_dataset: Target, *, dry_run: Literal[False] = False, **arguments: Unpack[CleanupArguments]
 ) -> CleanupResult: ...
 @overload
 def cleanup(
-    target: Target, *, dry_run: Literal[True], **arguments: Unpack[CleanupArguments]
+    uri_or_dataset: Target, *, dry_run: Literal[True], **arguments: Unpack[CleanupArguments]
 ) -> CleanupPlan: ...
 @overload
 def cleanup(
-    target: Target, *, dry_run: bool, **arguments: Unpack[CleanupArguments]
+    uri_or_dataset: Target, *, dry_run: bool, **arguments: Unpack[CleanupArguments]
 ) -> CleanupResult | CleanupPlan: ...
+@public(target="uri_or_dataset")
 def cleanup(
-    target: Target,
+    uri_or_dataset: Target,
     *,
     older_than: timedelta | None = None,
     retain_versions: int | None = None,
@@ -158,7 +159,7 @@ def cleanup(
     """Remove old versions; the newest version, tagged and detached ones always stay.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         older_than: See `CleanupOptions`.
         retain_versions: See `CleanupOptions`.
         delete_unverified: See `CleanupOptions`.
@@ -177,8 +178,12 @@ def cleanup(
         CorruptManifestError: See `plan_cleanup`; nothing was removed.
         InconsistentStoreError: See `plan_cleanup`; nothing was removed.
         DatasetNotFoundError: There is no dataset.
+
+    Examples:
+        >>> lo.cleanup("events.lance", retain_versions=1).versions_removed
+        1
     """
-    store = store_of(target, storage_options)
+    store = store_of(uri_or_dataset, storage_options)
     # The newest version may be one that does not open: the plan looks at it, and refuses.
     call = Run.on("cleanup", store, None, {"progress": progress, "storage_options": storage_options})
     call.report("read manifests and list files")

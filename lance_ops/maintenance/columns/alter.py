@@ -12,7 +12,7 @@ from typing import Literal, TypedDict, Unpack, overload
 
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.errors import InvalidArgumentError, check_type, public
 from lance_ops.file.schema.column_names import check_column_names
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.filter import Column, Expression, column_sql
@@ -92,18 +92,22 @@ class AlterColumnsPlan:
 
 @overload
 def alter_columns(
-    target: Target, *alterations: Alteration, dry_run: Literal[False] = False, **run: Unpack[RunOptions]
+    uri_or_dataset: Target,
+    *alterations: Alteration,
+    dry_run: Literal[False] = False,
+    **run: Unpack[RunOptions],
 ) -> AlterColumnsResult: ...
 @overload
 def alter_columns(
-    target: Target, *alterations: Alteration, dry_run: Literal[True], **run: Unpack[RunOptions]
+    uri_or_dataset: Target, *alterations: Alteration, dry_run: Literal[True], **run: Unpack[RunOptions]
 ) -> AlterColumnsPlan: ...
 @overload
 def alter_columns(
-    target: Target, *alterations: Alteration, dry_run: bool, **run: Unpack[RunOptions]
+    uri_or_dataset: Target, *alterations: Alteration, dry_run: bool, **run: Unpack[RunOptions]
 ) -> AlterColumnsResult | AlterColumnsPlan: ...
+@public(target="uri_or_dataset")
 def alter_columns(
-    target: Target, *alterations: Alteration, dry_run: bool = False, **run: Unpack[RunOptions]
+    uri_or_dataset: Target, *alterations: Alteration, dry_run: bool = False, **run: Unpack[RunOptions]
 ) -> AlterColumnsResult | AlterColumnsPlan:
     """Give columns other names or types, or let them be null or not, in one commit.
 
@@ -111,7 +115,7 @@ def alter_columns(
     in a file beside the others of each fragment.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         *alterations: Such as `{"path": "a", "name": "b", "data_type": pa.int64(), "nullable": False}`.
         dry_run: Return the plan.
         **run: See `RunOptions`.
@@ -122,8 +126,12 @@ def alter_columns(
             another column, or that cannot become that type.
         SchemaMismatchError: The new type cannot hold a value; names column and row.
         CommitConflictError: Another commit stands in the way.
+
+    Examples:
+        >>> lo.alter_columns("events.lance", {"path": "kind", "name": "type"}).changes
+        ('kind is named type',)
     """
-    call = Run.start("alter_columns", target, run)
+    call = Run.start("alter_columns", uri_or_dataset, run)
     plan = partial(_plan, alterations)
     first = plan(call.dataset) if dry_run or call.find_job() is None else None
     if dry_run and first is not None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from lance_ops.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedError
+from lance_ops.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedError, public
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
@@ -141,7 +141,7 @@ def hash_of(table: pa.Table) -> str:
 
 @overload
 def merge(
-    target: Target,
+    uri_or_dataset: Target,
     data: Any,
     left_on: str,
     right_on: str | None = None,
@@ -151,7 +151,7 @@ def merge(
 ) -> AddColumnsResult: ...
 @overload
 def merge(
-    target: Target,
+    uri_or_dataset: Target,
     data: Any,
     left_on: str,
     right_on: str | None = None,
@@ -161,7 +161,7 @@ def merge(
 ) -> AddColumnsPlan: ...
 @overload
 def merge(
-    target: Target,
+    uri_or_dataset: Target,
     data: Any,
     left_on: str,
     right_on: str | None = None,
@@ -169,9 +169,10 @@ def merge(
     dry_run: bool,
     **run: Unpack[RunOptions],
 ) -> AddColumnsResult | AddColumnsPlan: ...
+@public(target="uri_or_dataset", data_obj="data")
 @cleans_up
 def merge(
-    target: Target,
+    uri_or_dataset: Target,
     data: Any,
     left_on: str,
     right_on: str | None = None,
@@ -186,7 +187,7 @@ def merge(
     `merge_insert`.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         data: The other table: whatever `write_dataset` takes.
         left_on: Key column of the dataset.
         right_on: Key column of the data; of the same name when None.
@@ -198,8 +199,13 @@ def merge(
         SchemaMismatchError: Two rows of the data have one key, or a key does not fit the type of the column;
             names column and row. Nothing was changed.
         CommitConflictError: Another commit stands in the way.
+
+    Examples:
+        >>> labels = pa.table({"kind": ["a", "b"], "label": ["click", "view"]})
+        >>> lo.merge("events.lance", labels, "kind").columns
+        ('label',)
     """
-    call = Run.start("merge", target, run)
+    call = Run.start("merge", uri_or_dataset, run)
     found = call.find_job()
     if found is not None and not dry_run:
         return AddColumnsResult(**found)

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, Unpack, overload
 
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.errors import InvalidArgumentError, check_type, public
 from lance_ops.file.schema.column_names import check_column_names
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import check_schema_writable
@@ -94,7 +94,7 @@ class ColumnArguments(RunOptions, total=False):
 
 @overload
 def add_columns(
-    target: Target,
+    uri_or_dataset: Target,
     columns: NewColumns,
     *,
     dry_run: Literal[False] = False,
@@ -102,15 +102,20 @@ def add_columns(
 ) -> AddColumnsResult: ...
 @overload
 def add_columns(
-    target: Target, columns: NewColumns, *, dry_run: Literal[True], **arguments: Unpack[ColumnArguments]
+    uri_or_dataset: Target,
+    columns: NewColumns,
+    *,
+    dry_run: Literal[True],
+    **arguments: Unpack[ColumnArguments],
 ) -> AddColumnsPlan: ...
 @overload
 def add_columns(
-    target: Target, columns: NewColumns, *, dry_run: bool, **arguments: Unpack[ColumnArguments]
+    uri_or_dataset: Target, columns: NewColumns, *, dry_run: bool, **arguments: Unpack[ColumnArguments]
 ) -> AddColumnsResult | AddColumnsPlan: ...
+@public(target="uri_or_dataset", transforms="columns")
 @cleans_up
 def add_columns(
-    target: Target,
+    uri_or_dataset: Target,
     columns: NewColumns,
     *,
     read_columns: Sequence[str] | None = None,
@@ -125,7 +130,7 @@ def add_columns(
     what they changed is computed anew; under a job key, a call after a crash goes on where it was broken off.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         columns: An SQL expression by the name of each new column, such as `{"y": "x * 2"}`, of the type
             and the nullability that pylance gives it; a function over batches of live rows (see `batch_udf`),
             which on Spark has to be one that can be pickled; a reader with one row for each live row, in the
@@ -147,8 +152,12 @@ def add_columns(
         TaskFailedError: The function raised an error, which is the cause.
         UnsupportedTypeError: The storage version cannot hold a type.
         CommitConflictError: Another commit stands in the way.
+
+    Examples:
+        >>> lo.add_columns("events.lance", {"gross": "price * 1.2"}).columns
+        ('gross',)
     """
-    call = Run.start("add_columns", target, run)
+    call = Run.start("add_columns", uri_or_dataset, run)
     found = call.find_job()
     if found is not None and not dry_run:
         return AddColumnsResult(**found)

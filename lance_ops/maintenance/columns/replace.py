@@ -6,7 +6,7 @@ from typing import Literal, Unpack, overload
 
 import pyarrow as pa
 
-from lance_ops.errors import CommitConflictError, InvalidArgumentError
+from lance_ops.errors import CommitConflictError, InvalidArgumentError, public
 from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.columns.job import compute_and_commit
@@ -68,7 +68,7 @@ class ReplaceArguments(ColumnArguments, total=False):
 
 @overload
 def replace_columns(
-    target: Target,
+    uri_or_dataset: Target,
     columns: NewColumns,
     *,
     dry_run: Literal[False] = False,
@@ -76,15 +76,20 @@ def replace_columns(
 ) -> ReplaceColumnsResult: ...
 @overload
 def replace_columns(
-    target: Target, columns: NewColumns, *, dry_run: Literal[True], **arguments: Unpack[ReplaceArguments]
+    uri_or_dataset: Target,
+    columns: NewColumns,
+    *,
+    dry_run: Literal[True],
+    **arguments: Unpack[ReplaceArguments],
 ) -> ReplaceColumnsPlan: ...
 @overload
 def replace_columns(
-    target: Target, columns: NewColumns, *, dry_run: bool, **arguments: Unpack[ReplaceArguments]
+    uri_or_dataset: Target, columns: NewColumns, *, dry_run: bool, **arguments: Unpack[ReplaceArguments]
 ) -> ReplaceColumnsResult | ReplaceColumnsPlan: ...
+@public(target="uri_or_dataset")
 @cleans_up
 def replace_columns(
-    target: Target,
+    uri_or_dataset: Target,
     columns: NewColumns,
     *,
     fragments: Iterable[int] | None = None,
@@ -101,7 +106,7 @@ def replace_columns(
     meanwhile keep the values that they came with.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         columns: SQL, a function or a reader, as for `add_columns`, with names of columns that are there.
         fragments: Ids of the fragments; all when None. A reader has a row for each live row of these.
         read_columns: See `add_columns`, as the next two.
@@ -114,8 +119,12 @@ def replace_columns(
         InvalidArgumentError: There is no such column or fragment.
         SchemaMismatchError: A value does not fit its column; names column and row. Nothing was changed.
         CommitConflictError: Another commit stands in the way.
+
+    Examples:
+        >>> lo.replace_columns("events.lance", {"price": "price * 2"}).columns
+        ('price',)
     """
-    call = Run.start("replace_columns", target, run)
+    call = Run.start("replace_columns", uri_or_dataset, run)
     found = call.find_job()
     if found is not None and not dry_run:
         return ReplaceColumnsResult(**found)

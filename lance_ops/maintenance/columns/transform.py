@@ -155,6 +155,13 @@ def batch_udf(
         output_schema: Names and types of the new columns; None to ask the function with the first row.
         read_columns: See `BatchUDF`.
         batch_size: See `BatchUDF`.
+
+    Examples:
+        >>> @lo.batch_udf(pa.schema({"half": pa.int64()}))
+        ... def half(batch):
+        ...     return pa.record_batch({"half": [value // 2 for value in batch["id"].to_pylist()]})
+        >>> lo.add_columns("events.lance", half).columns
+        ('half',)
     """
 
     def wrap(func: Callable[[pa.RecordBatch], Any]) -> BatchUDF:

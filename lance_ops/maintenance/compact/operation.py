@@ -24,6 +24,7 @@ from lance_ops.errors import (
     LanceOpsError,
     RetryableCommitConflictError,
     check_type,
+    public,
 )
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.compact.accuracy import Accuracy
@@ -57,7 +58,7 @@ class CompactArguments(CompactionChoices, RunOptions, total=False):
 
 @overload
 def compact(
-    target: Target,
+    uri_or_dataset: Target,
     *,
     options: CompactionOptions | None = None,
     dry_run: Literal[False] = False,
@@ -66,7 +67,7 @@ def compact(
 ) -> CompactResult: ...
 @overload
 def compact(
-    target: Target,
+    uri_or_dataset: Target,
     *,
     options: CompactionOptions | None = None,
     dry_run: Literal[True],
@@ -75,16 +76,17 @@ def compact(
 ) -> CompactionPlan: ...
 @overload
 def compact(
-    target: Target,
+    uri_or_dataset: Target,
     *,
     options: CompactionOptions | None = None,
     dry_run: bool,
     resume: bool = True,
     **run: Unpack[CompactArguments],
 ) -> CompactResult | CompactionPlan: ...
+@public(target="uri_or_dataset", batch_size="batch_rows", budget_money="budget_money", costs="costs")
 @cleans_up
 def compact(
-    target: Target,
+    uri_or_dataset: Target,
     *,
     options: CompactionOptions | None = None,
     dry_run: bool = False,
@@ -94,7 +96,7 @@ def compact(
     """Merge small fragments and purge deleted rows of a dataset.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         options: All choices at once instead of one by one; the table's config is not asked then.
         dry_run: Return the plan and do nothing.
         resume: Under a job key, go on where an earlier run of the job was broken off, and share the work with
@@ -110,9 +112,15 @@ def compact(
             and the result names the groups that failed (`failed`).
         JobCancelledError: somebody ended the job while this run was at work; nothing of it is left but what
             was committed.
+
+    Examples:
+        >>> lo.compact("events.lance").changed
+        True
+        >>> len(lo.dataset("events.lance").fragments)
+        1
     """
     chosen, how = _split(run)
-    call = Run.start("compact", target, how)
+    call = Run.start("compact", uri_or_dataset, how)
     warnings: tuple[str, ...] = ()
     if options is not None:
         check_type(options, CompactionOptions, "CompactionOptions", field="options")
@@ -134,8 +142,9 @@ def compact(
     return _run_recorded(call, job_key, options, so_far, resume=resume)
 
 
+@public(target="uri_or_dataset")
 def resume_job(
-    target: Target,
+    uri_or_dataset: Target,
     job_key: str,
     *,
     runner: Runner | None = None,
@@ -147,7 +156,7 @@ def resume_job(
     """Go on with a compaction that was broken off, with the options that it was begun with.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         job_key: Its key, see `list_jobs`.
         runner: See `RunOptions`, as the others.
         progress: See `RunOptions`.
@@ -158,9 +167,13 @@ def resume_job(
     Raises:
         InvalidArgumentError: No such compaction is under way.
         LanceOpsError: As `compact`.
+
+    Examples:
+        >>> for job in lo.list_jobs("events.lance"):
+        ...     done = lo.resume_job("events.lance", job.key)
     """
     check_job_key(job_key)
-    store = store_of(target, storage_options)
+    store = store_of(uri_or_dataset, storage_options)
     found = find_open_job(store, job_key)
     if found is None or found[1].operation != _OPERATION:
         raise InvalidArgumentError(
@@ -170,7 +183,7 @@ def resume_job(
             hint="lance-ops jobs lists those that are",
         )
     return compact(
-        target,
+        uri_or_dataset,
         options=options_of(found[1].options),
         job_key=job_key,
         runner=runner,

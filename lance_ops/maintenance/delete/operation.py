@@ -16,6 +16,7 @@ from lance_ops.errors import (
     InvalidArgumentError,
     RetryableCommitConflictError,
     check_type,
+    public,
 )
 from lance_ops.filter import settled
 from lance_ops.maintenance.cleanup.auto import cleans_up
@@ -44,7 +45,7 @@ _WRITERS = 8
 
 @overload
 def delete(
-    target: Target,
+    uri_or_dataset: Target,
     predicate: str,
     *,
     dry_run: Literal[False] = False,
@@ -54,7 +55,7 @@ def delete(
 ) -> DeleteResult: ...
 @overload
 def delete(
-    target: Target,
+    uri_or_dataset: Target,
     predicate: str,
     *,
     dry_run: Literal[True],
@@ -64,7 +65,7 @@ def delete(
 ) -> DeletePlan: ...
 @overload
 def delete(
-    target: Target,
+    uri_or_dataset: Target,
     predicate: str,
     *,
     dry_run: bool,
@@ -72,9 +73,10 @@ def delete(
     pruners: Sequence[Pruner] = (),
     **run: Unpack[RunOptions],
 ) -> DeleteResult | DeletePlan: ...
+@public(target="uri_or_dataset", conflict_retries="max_replans")
 @cleans_up
 def delete(
-    target: Target,
+    uri_or_dataset: Target,
     predicate: str,
     *,
     dry_run: bool = False,
@@ -85,12 +87,12 @@ def delete(
     """Delete the rows for which a predicate is true. When none is, nothing is committed.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         predicate: SQL. Recorded in the transaction. Rows for which it is null stay. It may name `_rowid` and
             `_rowaddr`, and where row ids are stable the versions of a row.
         dry_run: Look for the rows, delete nothing, and return the plan with what was found.
         max_fraction: Refuse to delete more than this share of the live rows; 0 to 1.
-        pruners: Indices that may narrow the search, as `index.search.pruner.IndexPruner()`. None by default:
+        pruners: Indices that may narrow the search, as `IndexPruner()`. None by default:
             what is deleted then rests on the data alone.
         **run: See `RunOptions`.
 
@@ -99,12 +101,16 @@ def delete(
         InvalidArgumentError: more than `max_fraction` of the rows match; nothing was deleted.
         CommitConflictError: another commit stands in the way; of a predicate that names rows by where they
             lie: any that the deletes cannot be merged with, since rows may lie elsewhere now.
+
+    Examples:
+        >>> lo.delete("events.lance", "id > 7").rows_deleted
+        2
     """
     if max_fraction is not None:
         check_type(max_fraction, Real, "a share of the rows", field="max_fraction")
     if max_fraction is not None and not 0 <= max_fraction <= 1:
         raise InvalidArgumentError(f"a share of the rows is 0 to 1, not {max_fraction}", field="max_fraction")
-    call = Run.start("delete", target, run, max_replans=10)
+    call = Run.start("delete", uri_or_dataset, run, max_replans=10)
     predicate = settled(predicate, predicate_schema(call.dataset))
 
     def plan(dataset: Dataset) -> DeletePlan:

@@ -11,6 +11,7 @@ from lance_ops.errors import (
     TaskFailedError,
     UnsupportedError,
     check_type,
+    public,
 )
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.distributed.check import (
@@ -93,7 +94,7 @@ class CommitArguments(RunOptions, total=False):
 
 @overload
 def commit(
-    target: Target,
+    uri_or_dataset: Target,
     operation: Operation | Transaction,
     read_version: int | None = None,
     *,
@@ -102,7 +103,7 @@ def commit(
 ) -> MetadataResult: ...
 @overload
 def commit(
-    target: Target,
+    uri_or_dataset: Target,
     operation: Operation | Transaction,
     read_version: int | None = None,
     *,
@@ -111,16 +112,17 @@ def commit(
 ) -> CommitPlan: ...
 @overload
 def commit(
-    target: Target,
+    uri_or_dataset: Target,
     operation: Operation | Transaction,
     read_version: int | None = None,
     *,
     dry_run: bool,
     **arguments: Unpack[CommitArguments],
 ) -> MetadataResult | CommitPlan: ...
+@public(target="uri_or_dataset", base_uri="uri_or_dataset")
 @cleans_up
 def commit(
-    target: Target,
+    uri_or_dataset: Target,
     operation: Operation | Transaction,
     read_version: int | None = None,
     *,
@@ -140,7 +142,8 @@ def commit(
     when it is: another call may commit them.
 
     Args:
-        target: The dataset; a `Dataset` stands for the version that the operation was worked out on.
+        uri_or_dataset: URI or path of the dataset; or a `Dataset`, the version that the operation was worked
+            out on.
         operation: One of `lance_ops.operations`, or a transaction, as `write_fragments` returns it.
         read_version: The version that the operation was worked out on. Only an `Overwrite` and a `Restore`
             need none; an `Overwrite` creates the dataset if there is none.
@@ -162,6 +165,12 @@ def commit(
         DatasetNotFoundError: There is no dataset, and the operation creates none.
         CommitConflictError: Another commit stands in the way.
         CommitOutcomeUnknownError: Nobody knows whether the version is there. Delete nothing.
+
+    Examples:
+        >>> from lance_ops.operations import Append
+        >>> fragments = lo.write_fragments(pa.table({"id": [10]}), "events.lance", fill_missing=True)
+        >>> lo.commit("events.lance", Append(fragments), read_version=2).version
+        3
     """
     notes: dict[str, str] = dict(run.get("properties") or {})
     creates = False
@@ -180,7 +189,7 @@ def commit(
         notes[MESSAGE_KEY] = commit_message
     if detached and run.get("job_key") is not None:
         raise InvalidArgumentError("a detached version is no proof that a job is done", field="job_key")
-    store, base = _read_version(target, operation, read_version, run.get("storage_options"))
+    store, base = _read_version(uri_or_dataset, operation, read_version, run.get("storage_options"))
     call = Run.on("commit", store, base, run, max_replans=0, is_newest=False)
     found = None if base is None else call.find_job(by_now=True)
     if found is not None:

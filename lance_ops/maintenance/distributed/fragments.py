@@ -5,6 +5,7 @@ from typing import Any, Literal, overload
 
 import pyarrow as pa
 
+from lance_ops.errors import public
 from lance_ops.maintenance.ingest.conform import check_schema, conform
 from lance_ops.maintenance.ingest.file_source import FileSource
 from lance_ops.maintenance.ingest.options import KEEPS_SCHEMA, Mode, WriteOptions
@@ -23,7 +24,7 @@ WriteMode = Literal["create", "append", "overwrite"]
 @overload
 def write_fragments(
     data: Any,
-    uri: Target,
+    uri_or_dataset: Target,
     schema: pa.Schema | None = None,
     *,
     mode: WriteMode = "append",
@@ -38,7 +39,7 @@ def write_fragments(
 @overload
 def write_fragments(
     data: Any,
-    uri: Target,
+    uri_or_dataset: Target,
     schema: pa.Schema | None = None,
     *,
     mode: WriteMode = "append",
@@ -50,9 +51,10 @@ def write_fragments(
     job_key: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Transaction: ...
+@public(uri="uri_or_dataset", dataset_uri="uri_or_dataset")
 def write_fragments(
     data: Any,
-    uri: Target,
+    uri_or_dataset: Target,
     schema: pa.Schema | None = None,
     *,
     mode: WriteMode = "append",
@@ -72,7 +74,7 @@ def write_fragments(
 
     Args:
         data: See `write_dataset`.
-        uri: Where the dataset is or shall be, see `Target`.
+        uri_or_dataset: URI or path where the dataset is or shall be, or a `Dataset`.
         schema: What the data are to be cast to before, where nothing is lost; that of the data when None.
         mode: "append" for rows that fit the dataset, if there is one; "overwrite" for a schema of their own,
             and "create" if there is to be no dataset yet. These two, and "append" where there is none, give
@@ -93,6 +95,11 @@ def write_fragments(
         DatasetExistsError: mode is "create" and there is a dataset.
         SchemaMismatchError: The data do not fit; lists every mismatch.
         UnsupportedTypeError: The storage version cannot hold a type; lists every field.
+
+    Examples:
+        >>> fragments = lo.write_fragments(pa.table({"id": [10, 11]}), "events.lance", fill_missing=True)
+        >>> [fragment.physical_rows for fragment in fragments]
+        [2]
     """
     chosen: Mode = mode
     options = WriteOptions(
@@ -105,7 +112,7 @@ def write_fragments(
         storage_options=storage_options,
     )
     source = open_source(data if schema is None else _cast(data, schema))
-    store, head = open_target(uri, storage_options)
+    store, head = open_target(uri_or_dataset, storage_options)
     if isinstance(source, FileSource) and chosen in KEEPS_SCHEMA and head is not None:
         source = source.typed_by(head.schema)
     plan = plan_write_on(store, head, source.read_schemas(), options)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
-from lance_ops.errors import FormatError, InconsistentStoreError, NotFoundError, UnsupportedError
+from lance_ops.errors import FormatError, InconsistentStoreError, NotFoundError, UnsupportedError, public
 from lance_ops.file.schema.column_names import refused_names
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.registry import why_not_indexed_here
@@ -38,8 +38,9 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions
 
 
+@public(target="uri_or_dataset")
 def fsck(
-    target: Target,
+    uri_or_dataset: Target,
     version: int | str | None = None,
     *,
     deep: bool = False,
@@ -50,7 +51,7 @@ def fsck(
     """Check one version of a dataset without changing anything of it.
 
     Args:
-        target: The dataset; a `Dataset` is checked at its own version.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`, which is checked at its own version.
         version: Version or tag; the newest by default.
         deep: Also open every data file and compare its rows with the manifest, and read all of the indices.
         probe: Also try whether the store keeps racing writers apart, see `probe_races`: a small object is
@@ -62,13 +63,20 @@ def fsck(
         NotFoundError: There is no dataset, or no such version.
         UnsupportedError: The version uses what is not implemented.
         StorageError: The store failed.
+
+    Examples:
+        >>> lo.fsck("events.lance").findings
+        ()
     """
     started = time.monotonic()
     report = Reporter("fsck", progress)
     try:
-        dataset = target if isinstance(target, Dataset) else Dataset.open(target, version, storage_options)
+        if isinstance(uri_or_dataset, Dataset):
+            dataset = uri_or_dataset
+        else:
+            dataset = Dataset.open(uri_or_dataset, version, storage_options)
     except (FormatError, InconsistentStoreError) as error:
-        store = store_of(target, storage_options)
+        store = store_of(uri_or_dataset, storage_options)
         location = location_of(store, version)
         if location is None:
             raise

@@ -5,13 +5,14 @@ compactions and cleanups took away in between does not count: the forecast says 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from lance_ops.errors import public
 from lance_ops.maintenance.health.measure import DatasetHealth
 from lance_ops.maintenance.health.policy import MaintenancePolicy
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Target, open_dataset
 from lance_ops.table.history.history import HistoryEntry
 
 VERSIONS = 32
@@ -56,20 +57,31 @@ class Forecast:
     days: float | None
 
 
+@public(dataset="uri_or_dataset")
 def forecast_health(
-    dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth
+    uri_or_dataset: Target,
+    policy: MaintenancePolicy,
+    health: DatasetHealth,
+    *,
+    storage_options: Mapping[str, str] | None = None,
 ) -> tuple[Forecast, ...]:
     """Foresee when the thresholds are passed; reads the newest versions' manifests.
 
     Args:
-        dataset: The newest version.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         policy: Its thresholds.
         health: Its measures.
+        storage_options: For opening the dataset.
 
     Returns:
         Nothing while there is no rate: with fewer than two versions, or all of one moment.
+
+    Examples:
+        >>> policy, health = lo.MaintenancePolicy(), lo.measure_health("events.lance")
+        >>> [item.measure for item in lo.forecast_health("events.lance", policy, health)]
+        ['small_fragments', 'deleted_ratio', 'live_versions']
     """
-    rate = growth_rate(dataset.history(limit=VERSIONS))
+    rate = growth_rate(open_dataset(uri_or_dataset, storage_options).history(limit=VERSIONS))
     return () if rate is None else tuple(foresee(health, policy, rate))
 
 

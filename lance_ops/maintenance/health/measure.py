@@ -1,7 +1,9 @@
 """Health: the numbers of a dataset from its newest manifest and one listing."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
+from lance_ops.errors import public
 from lance_ops.index.coverage import coverage
 from lance_ops.index.upkeep.gone_row_ids import names_gone_row_ids
 from lance_ops.index.upkeep.lost_rows import misleads
@@ -10,8 +12,7 @@ from lance_ops.maintenance.compact.estimate import RowShape, estimate_group, req
 from lance_ops.maintenance.compact.groups import find_groups
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.index.decision import WearLimits, decide
-from lance_ops.maintenance.target import Target
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Target, open_dataset
 from lance_ops.table.manifest.listing import list_versions
 
 DEFAULT_TARGET_ROWS = 1 << 20
@@ -81,18 +82,29 @@ class DatasetHealth:
         return {name: value for name, value in found.items() if value is not None}
 
 
+@public(target="uri_or_dataset")
 def measure_health(
-    target: Target, *, target_rows: int = DEFAULT_TARGET_ROWS, limits: WearLimits | None = None
+    uri_or_dataset: Target,
+    *,
+    target_rows: int = DEFAULT_TARGET_ROWS,
+    limits: WearLimits | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> DatasetHealth:
     """Measure one version; lists the versions and reads no data, unless indices are to be judged, too.
 
     Args:
-        target: The dataset; a `Dataset` is measured at its own version.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`, which is measured at its own version.
         target_rows: Rows of a fragment that is not small.
         limits: Sample the indices (`measure_wear`), and judge them by these. None leaves the numbers of their
             wear open.
+        storage_options: For opening the dataset.
+
+    Examples:
+        >>> health = lo.measure_health("events.lance")
+        >>> health.rows, health.small_fragments
+        (10, 2)
     """
-    dataset = (target if isinstance(target, Dataset) else Dataset.open(target)).with_side_sizes()
+    dataset = open_dataset(uri_or_dataset, storage_options).with_side_sizes()
     fragments = dataset.fragments
     physical = sum(fragment.physical_rows for fragment in fragments)
     deleted = sum(fragment.num_deleted_rows for fragment in fragments)

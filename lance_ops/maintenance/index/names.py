@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Unpack
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, public
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.index.plan import check_index_name, mean_coverage
@@ -15,17 +15,23 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.transaction.operations import CreateIndex
 
 
+@public(target="uri_or_dataset")
 @cleans_up
-def drop_index(target: Target, name: str, **run: Unpack[RunOptions]) -> IndexResult:
+def drop_index(uri_or_dataset: Target, name: str, **run: Unpack[RunOptions]) -> IndexResult:
     """Remove an index with all of its segments; its files go with the next cleanup.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         name: Of the index.
         **run: See `RunOptions`.
 
     Raises:
         InvalidArgumentError: there is no index of this name.
+
+    Examples:
+        >>> done = lo.create_index("events.lance", "id")
+        >>> lo.drop_index("events.lance", "id_idx").indices
+        ('id_idx',)
     """
 
     def commit(attempt: Attempt, removed: tuple[IndexMetadata, ...]) -> IndexResult:
@@ -40,19 +46,20 @@ def drop_index(target: Target, name: str, **run: Unpack[RunOptions]) -> IndexRes
             coverage_after=0.0,
         )
 
-    call = Run.start("index", target, run)
+    call = Run.start("index", uri_or_dataset, run)
     return call.execute(lambda dataset: _segments_of(dataset, name), commit, IndexResult)
 
 
+@public(target="uri_or_dataset")
 @cleans_up
-def rename_index(target: Target, name: str, new_name: str, **run: Unpack[RunOptions]) -> IndexResult:
+def rename_index(uri_or_dataset: Target, name: str, new_name: str, **run: Unpack[RunOptions]) -> IndexResult:
     """Give an index another name; no file is read or written, and every reader goes on with it.
 
     The format knows no such operation: it is a CreateIndex that replaces the entries of the segments by the
     same with another name. Older versions keep the old name.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         name: Of the index.
         new_name: Its new name.
         **run: See `RunOptions`.
@@ -60,6 +67,11 @@ def rename_index(target: Target, name: str, new_name: str, **run: Unpack[RunOpti
     Raises:
         InvalidArgumentError: there is no index of this name, or one of the new name, or the format reserves
             that.
+
+    Examples:
+        >>> done = lo.create_index("events.lance", "id")
+        >>> lo.rename_index("events.lance", "id_idx", "by_id").indices
+        ('by_id',)
     """
     check_index_name(new_name)
 
@@ -89,7 +101,7 @@ def rename_index(target: Target, name: str, new_name: str, **run: Unpack[RunOpti
             coverage_after=mean_coverage(done.dataset, (new_name,)),
         )
 
-    return Run.start("index", target, run).execute(plan, commit, IndexResult)
+    return Run.start("index", uri_or_dataset, run).execute(plan, commit, IndexResult)
 
 
 def _segments_of(dataset: Dataset, name: str) -> tuple[IndexMetadata, ...]:

@@ -1,8 +1,8 @@
 """Index operations: building, refreshing with fragments not covered yet, and rebuilding."""
 
 import uuid
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, Unpack, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 from lance_ops.errors import (
     CommitError,
@@ -12,6 +12,8 @@ from lance_ops.errors import (
     StorageError,
     TaskFailedError,
     UnreadableIndexError,
+    check_type,
+    public,
 )
 from lance_ops.index.kind import Parameters
 from lance_ops.index.registry import kind_by_name
@@ -48,8 +50,148 @@ _OF_ALL = (CommitError, JobCancelledError, MemoryError, NotFoundError, OSError, 
 """Errors of the store, the process or the job, which end a refresh of several indices."""
 
 
-class CreateArguments(RunOptions, total=False):
-    """What `create_index` takes by name, beside `RunOptions`; see there for all of them.
+class VectorParameters(TypedDict, total=False):
+    """Parameters of a vector index: IVF_FLAT, IVF_SQ, IVF_PQ, IVF_RQ and IVF_HNSW_FLAT, _SQ and _PQ.
+
+    Attributes:
+        metric: "l2", "cosine", "dot" or, for bytes, "hamming".
+        num_partitions: Partitions; from the number of rows when None.
+        target_partition_size: Rows of a partition, in place of `num_partitions`.
+        sample_rate: Rows for training, for each centroid.
+        max_iters: Rounds of training at most.
+        num_sub_vectors: Of PQ: codes of a vector; a sixteenth of its dimension when None.
+        num_bits: Bits of a code: 4 or 8 of PQ, 1 to 9 of RQ.
+        m: Of HNSW: neighbors of a node.
+        ef_construction: Of HNSW: candidates while a node is added.
+        max_level: Of HNSW: levels of the graph.
+    """
+
+    metric: str
+    num_partitions: int | None
+    target_partition_size: int | None
+    sample_rate: int
+    max_iters: int
+    num_sub_vectors: int | None
+    num_bits: int
+    m: int
+    ef_construction: int
+    max_level: int
+
+
+class InvertedParameters(TypedDict, total=False):
+    """Parameters of a full-text index, INVERTED; the [guide](search.md) describes the tokenizers.
+
+    Attributes:
+        base_tokenizer: "simple", "whitespace", "raw", "ngram", "code", or one of a language library.
+        language: Language of stems and stop words.
+        with_position: Store positions of words, which phrases need.
+        max_token_length: Leave out words of so many bytes or more; None keeps all.
+        lower_case: Compare words in lower case.
+        stem: Reduce words to their stems.
+        remove_stop_words: Leave out stop words.
+        custom_stop_words: Stop words in place of those of the language.
+        ascii_folding: Compare letters without accents.
+        min_ngram_length: Of "ngram": least number of characters.
+        max_ngram_length: Of "ngram": greatest number of characters.
+        prefix_only: Of "ngram": n-grams at the start of a text alone.
+        split_identifiers: Of "code": split identifiers into parts.
+        split_on_numerics: Of "code": split between digits and letters.
+        preserve_original: Of "code": keep the identifier beside its parts.
+        index_operators: Of "code": index operators.
+        lance_tokenizer: "text" or "json"; follows from the column.
+        block_size: Documents of a block of postings: 128 or 256.
+        format_version: Version of the files, 0 to 3; see `BuildParameters`.
+        memory_limit: MiB that a task may hold.
+    """
+
+    base_tokenizer: str
+    language: str
+    with_position: bool
+    max_token_length: int | None
+    lower_case: bool
+    stem: bool
+    remove_stop_words: bool
+    custom_stop_words: Sequence[str] | None
+    ascii_folding: bool
+    min_ngram_length: int
+    max_ngram_length: int
+    prefix_only: bool
+    split_identifiers: bool
+    split_on_numerics: bool
+    preserve_original: bool
+    index_operators: bool
+    lance_tokenizer: str | None
+    block_size: int
+    format_version: int | str
+    memory_limit: int
+
+
+class ZoneMapParameters(TypedDict, total=False):
+    """Parameters of a ZONEMAP.
+
+    Attributes:
+        rows_per_zone: Rows of a zone, 8192 by default.
+    """
+
+    rows_per_zone: int
+
+
+class BloomFilterParameters(TypedDict, total=False):
+    """Parameters of a BLOOMFILTER.
+
+    Attributes:
+        number_of_items: Rows of a zone, 8192 by default.
+        probability: Share of zones that are read in vain, 0.00057 by default.
+    """
+
+    number_of_items: int
+    probability: float
+
+
+class RTreeParameters(TypedDict, total=False):
+    """Parameters of an RTREE.
+
+    Attributes:
+        page_size: Boxes of a page, 4096 by default.
+    """
+
+    page_size: int
+
+
+class JsonParameters(TypedDict, total=False):
+    """Parameters of a JSON index.
+
+    Attributes:
+        path: Path of the values within the documents, such as `a.b`.
+        target_index_type: Kind of the index on the values, "btree" by default.
+        target_index_parameters: Parameters of that kind.
+        target_data_type: Type of the values; that of the first one by default.
+    """
+
+    path: str
+    target_index_type: str
+    target_index_parameters: Mapping[str, Any] | str | None
+    target_data_type: str | None
+
+
+class IndexParameters(
+    VectorParameters,
+    InvertedParameters,
+    ZoneMapParameters,
+    BloomFilterParameters,
+    RTreeParameters,
+    JsonParameters,
+    total=False,
+):
+    """Parameters of all kinds of index; BTREE, BITMAP, LABEL_LIST and NGRAM have none."""
+
+
+class CreateOptions(IndexParameters, RunOptions, total=False):
+    """`IndexParameters` and `RunOptions`."""
+
+
+class CreateArguments(CreateOptions, total=False):
+    """What `create_index` takes by name, beside `CreateOptions`; see there for all of them.
 
     Attributes:
         name: Of the index.
@@ -68,7 +210,7 @@ class CreateArguments(RunOptions, total=False):
 
 @overload
 def create_index(
-    target: Target,
+    uri_or_dataset: Target,
     column: str,
     kind: str = "BTREE",
     *,
@@ -77,7 +219,7 @@ def create_index(
 ) -> IndexResult: ...
 @overload
 def create_index(
-    target: Target,
+    uri_or_dataset: Target,
     column: str,
     kind: str = "BTREE",
     *,
@@ -86,11 +228,23 @@ def create_index(
 ) -> IndexPlan: ...
 @overload
 def create_index(
-    target: Target, column: str, kind: str = "BTREE", *, dry_run: bool, **arguments: Unpack[CreateArguments]
+    uri_or_dataset: Target,
+    column: str,
+    kind: str = "BTREE",
+    *,
+    dry_run: bool,
+    **arguments: Unpack[CreateArguments],
 ) -> IndexResult | IndexPlan: ...
+@public(
+    target="uri_or_dataset",
+    index_type="kind",
+    distance_type="metric",
+    metric_type="metric",
+    max_iterations="max_iters",
+)
 @cleans_up
 def create_index(
-    target: Target,
+    uri_or_dataset: Target,
     column: str,
     kind: str = "BTREE",
     *,
@@ -100,35 +254,58 @@ def create_index(
     train: bool = True,
     dry_run: bool = False,
     rows_per_task: int = ROWS_PER_TASK,
-    **run: Unpack[RunOptions],
+    **options: Unpack[CreateOptions],
 ) -> IndexResult | IndexPlan:
-    """Build an index on a column; see `plan_create_index` for what it raises and for the other arguments.
+    """Build an index on a column.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         column: Path of the column.
-        kind: Kind of the index.
-        name: Its name.
+        kind: Kind of the index, in upper or lower case: BTREE, BITMAP, LABEL_LIST, NGRAM, ZONEMAP,
+            BLOOMFILTER, RTREE, JSON, INVERTED (full text), or IVF_FLAT, IVF_SQ, IVF_PQ, IVF_RQ,
+            IVF_HNSW_FLAT, IVF_HNSW_SQ and IVF_HNSW_PQ for vectors.
+        name: Its name; `{column}_idx` by default, followed by a number where an index of another kind has
+            that name.
         replace: Rebuild the index if there is one of this name.
-        parameters: How the index is made, as its kind knows them (`{"metric": "cosine"}`).
+        parameters: Parameters of the kind as a mapping, such as `{"metric": "cosine"}`, in place of keyword
+            arguments.
         train: Read the rows. With False the index is there at once, and covers nothing before
             `optimize_indices`; queries scan until then. Not for vectors, which learn from rows.
         dry_run: Return the plan.
         rows_per_task: Live rows that one task sorts.
-        **run: See `RunOptions`.
+        **options: Parameters of the kind by the names that pylance gives them, such as `num_partitions=64,
+            metric="cosine"`, see `IndexParameters`; and how to run, see `RunOptions`.
+
+    Raises:
+        InvalidArgumentError: There is no such column or kind, the kind cannot index the column or has no
+            such parameter, or the name is taken.
+        UnsupportedError: `train` is False, and the kind learns from rows.
+        CommitConflictError: Another commit stands in the way.
+
+    Examples:
+        >>> lo.create_index("events.lance", "id").rows_indexed
+        10
+        >>> done = lo.create_index("events.lance", "vector", "IVF_FLAT", num_partitions=2, metric="cosine")
+        >>> done.indices
+        ('vector_idx',)
     """
-    for unknown in run.keys() - RunOptions.__annotations__.keys():
-        raise TypeError(
-            f"create_index got an unexpected keyword argument {unknown!r}; "
-            f"parameters of the index stand in parameters={{{unknown!r}: ...}}"
-        )
+    if parameters is not None:
+        check_type(parameters, Mapping, "parameters by name", field="parameters")
+    of_kind: dict[str, Any] = dict(parameters or {})
+    for given in options.keys() & IndexParameters.__annotations__.keys():
+        if given in of_kind:
+            raise InvalidArgumentError(
+                f"create_index got {given!r} twice", field=given, hint="leave it out of parameters"
+            )
+        of_kind[given] = options.pop(given)  # type: ignore[misc]
+    run = cast("RunOptions", options)
 
     def plan(dataset: Dataset) -> IndexPlan:
         return plan_create_index(
-            dataset, column, kind, name=name, replace=replace, parameters=parameters, train=train
+            dataset, column, kind, name=name, replace=replace, parameters=of_kind, train=train
         )
 
-    return _run(target, plan, rows_per_task, run, dry_run=dry_run)
+    return _run(uri_or_dataset, plan, rows_per_task, run, dry_run=dry_run)
 
 
 class OptimizeArguments(RunOptions, total=False):
@@ -157,7 +334,7 @@ class OptimizeArguments(RunOptions, total=False):
 
 @overload
 def optimize_indices(
-    target: Target,
+    uri_or_dataset: Target,
     names: Sequence[str] | None = None,
     *,
     dry_run: Literal[False] = False,
@@ -165,7 +342,7 @@ def optimize_indices(
 ) -> IndexResult: ...
 @overload
 def optimize_indices(
-    target: Target,
+    uri_or_dataset: Target,
     names: Sequence[str] | None = None,
     *,
     dry_run: Literal[True],
@@ -173,15 +350,16 @@ def optimize_indices(
 ) -> IndexPlan: ...
 @overload
 def optimize_indices(
-    target: Target,
+    uri_or_dataset: Target,
     names: Sequence[str] | None = None,
     *,
     dry_run: bool,
     **arguments: Unpack[OptimizeArguments],
 ) -> IndexResult | IndexPlan: ...
+@public(target="uri_or_dataset")
 @cleans_up
 def optimize_indices(
-    target: Target,
+    uri_or_dataset: Target,
     names: Sequence[str] | None = None,
     *,
     dry_run: bool = False,
@@ -190,13 +368,19 @@ def optimize_indices(
     """Index what is not covered yet, catch up with deferred compactions, or rebuild.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         names: Which indices; all by default.
         dry_run: Return the plan, which says why each segment is written.
         **arguments: See `OptimizeArguments`, `plan_optimize_indices` and `RunOptions`.
 
     Raises:
         InvalidArgumentError: a name is unknown, or something is said under two names.
+
+    Examples:
+        >>> done = lo.create_index("events.lance", "id")
+        >>> more = lo.append("events.lance", pa.table({"id": [10, 11]}), fill_missing=True)
+        >>> lo.optimize_indices("events.lance").coverage_after
+        1.0
     """
     merge = _one_of(
         "merge_segments", arguments.pop("merge_segments", None), "num_indices_to_merge", arguments
@@ -212,7 +396,7 @@ def optimize_indices(
             dataset, names, merge_segments=merge, rebuild=rebuild, most_segments=most, limits=limits
         )
 
-    return _run(target, plan, rows_per_task, arguments, dry_run=dry_run)
+    return _run(uri_or_dataset, plan, rows_per_task, arguments, dry_run=dry_run)
 
 
 def _one_of(ours: str, value: Any, theirs: str, arguments: Any) -> Any:

@@ -3,7 +3,7 @@
 Reads metadata, and the beginning of segments that are to be merged or that may wait for a remap.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -224,8 +224,6 @@ def plan_create_index(
     chosen = kind_by_name(kind)
     indexed = indexed_field(dataset, column)
     chosen.check_new(indexed)
-    if parameters is not None:
-        check_type(parameters, Mapping, "parameters by name", field="parameters")
     checked = chosen.parameters(indexed, parameters or {})
     if not train and isinstance(chosen, VectorKind):
         raise UnsupportedError(

@@ -6,6 +6,7 @@ from typing import Any, Literal, Unpack, overload
 
 import pyarrow as pa
 
+from lance_ops.errors import public
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
 from lance_ops.maintenance.ingest.file_source import FileSource
@@ -30,10 +31,11 @@ from lance_ops.storage import Durability
 _BYTES_PER_TASK = 128 << 20
 
 
+@public(uri="uri_or_dataset", data_obj="data", transaction_properties="properties")
 @cleans_up
 def write_dataset(
     data: Any,
-    uri: Target,
+    uri_or_dataset: Target,
     *,
     mode: Mode = "create",
     predicate: str | Callable[[pa.Schema], str] | None = None,
@@ -51,7 +53,7 @@ def write_dataset(
             named levels of the index become columns; anything that exports an Arrow stream; or paths,
             directories or globs of Parquet, CSV, TSV or Arrow IPC files.
             Read as a stream.
-        uri: Where the dataset is or shall be, see `Target`.
+        uri_or_dataset: URI or path where the dataset is or shall be, or a `Dataset`.
         mode: "create" wants no dataset there; "append" adds rows, and creates the dataset if there is none;
             "overwrite" replaces schema and rows in a new version; "replace_where" replaces the rows that
             `predicate` selects, in one commit, and creates the dataset if there is none.
@@ -71,10 +73,16 @@ def write_dataset(
             `allow_empty` is not set. Nothing was changed.
         UnsupportedTypeError: the storage version cannot hold a type; lists every field.
         CommitConflictError: another commit stands in the way.
+
+    Examples:
+        >>> lo.write_dataset(pa.table({"id": [1, 2]}), "new.lance").rows_added
+        2
+        >>> lo.write_dataset(pa.table({"id": [3]}), "new.lance", mode="overwrite").version
+        2
     """
     chosen = WriteOptions.of(options, mode=mode, predicate=predicate, allow_empty=allow_empty)
     source = open_source(data)
-    store, head = open_target(uri, chosen.storage_options)
+    store, head = open_target(uri_or_dataset, chosen.storage_options)
     if isinstance(source, FileSource) and mode in KEEPS_SCHEMA and head is not None:
         source = source.typed_by(head.schema)
     plan = plan_write_on(store, head, source.read_schemas(), chosen)
@@ -86,20 +94,25 @@ def write_dataset(
     return commit_write(plan, results, max_replans=max_replans, progress=progress, runner=runner)
 
 
-def append(uri: Target, data: Any, **options: Unpack[IngestOptions]) -> AppendResult:
+@public(uri="uri_or_dataset", data_obj="data", transaction_properties="properties")
+def append(uri_or_dataset: Target, data: Any, **options: Unpack[IngestOptions]) -> AppendResult:
     """Add rows to a dataset, or create it; see `write_dataset` for the data and what it raises.
 
     Args:
-        uri: Where the dataset is or shall be, see `Target`.
+        uri_or_dataset: URI or path where the dataset is or shall be, or a `Dataset`.
         data: See `write_dataset`.
         **options: See `IngestOptions` and `RunOptions`.
+
+    Examples:
+        >>> lo.append("new.lance", pa.table({"id": [1, 2, 3]})).rows_added
+        3
     """
-    return write_dataset(data, uri, mode="append", **options)
+    return write_dataset(data, uri_or_dataset, mode="append", **options)
 
 
 @overload
 def replace_where(
-    uri: Target,
+    uri_or_dataset: Target,
     data: Any,
     predicate: str,
     *,
@@ -109,7 +122,7 @@ def replace_where(
 ) -> AppendResult: ...
 @overload
 def replace_where(
-    uri: Target,
+    uri_or_dataset: Target,
     data: Any,
     predicate: str,
     *,
@@ -119,7 +132,7 @@ def replace_where(
 ) -> ReplacePlan: ...
 @overload
 def replace_where(
-    uri: Target,
+    uri_or_dataset: Target,
     data: Any,
     predicate: str,
     *,
@@ -127,9 +140,10 @@ def replace_where(
     allow_empty: bool | None = None,
     **options: Unpack[IngestOptions],
 ) -> AppendResult | ReplacePlan: ...
+@public(uri="uri_or_dataset")
 @cleans_up
 def replace_where(
-    uri: Target,
+    uri_or_dataset: Target,
     data: Any,
     predicate: str,
     *,
@@ -140,19 +154,26 @@ def replace_where(
     """Replace the rows that a predicate selects, in one commit: readers see the old rows or the new ones.
 
     Args:
-        uri: The dataset, see `Target`; it is created if there is none.
+        uri_or_dataset: URI or path where the dataset is or shall be, or a `Dataset`.
         data: See `write_dataset`. Every row has to match the predicate.
         predicate: SQL. Noted in the transaction; rows for which it is null stay.
         dry_run: Look for the rows that would go, and return the plan. Of the data the schema is read only.
         allow_empty: See `write_dataset`.
         **options: See `IngestOptions` and `RunOptions`.
+
+    Examples:
+        >>> new = pa.table({"id": [20, 21], "kind": ["a", "a"]})
+        >>> lo.replace_where("events.lance", new, "kind = 'a'", fill_missing=True).rows_deleted
+        5
     """
     mode: Mode = "replace_where"
     if not dry_run:
-        return write_dataset(data, uri, mode=mode, predicate=predicate, allow_empty=allow_empty, **options)
+        return write_dataset(
+            data, uri_or_dataset, mode=mode, predicate=predicate, allow_empty=allow_empty, **options
+        )
     chosen = WriteOptions.of(options, mode=mode, predicate=predicate, allow_empty=allow_empty)
     source = open_source(data)
-    store, head = open_target(uri, chosen.storage_options)
+    store, head = open_target(uri_or_dataset, chosen.storage_options)
     if isinstance(source, FileSource) and head is not None:
         source = source.typed_by(head.schema)
     plan = plan_write_on(store, head, source.read_schemas(), chosen)

@@ -71,11 +71,7 @@ class WriteOptions:
 
         Raises:
             InvalidArgumentError: One makes no sense.
-            TypeError: There is no such option.
         """
-        for name in options:
-            if name not in IngestOptions.__annotations__:
-                raise TypeError(f"{mode} got an unexpected keyword argument {name!r}")
         kept = {name: value for name, value in options.items() if name not in _ONLY_RUN}
         return cls(mode=mode, predicate=predicate, allow_empty=allow_empty, **kept)  # type: ignore[arg-type]
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, public
 from lance_ops.maintenance.jobs.ending import end_job, end_left_over
 from lance_ops.maintenance.jobs.folder import CANCEL, PLAN, JobFolder, find_open_job
 from lance_ops.maintenance.jobs.lease import living_drivers
@@ -52,14 +52,19 @@ class JobStatus:
         return {**asdict(self), **moments}
 
 
-def list_jobs(target: Target, *, storage_options: Mapping[str, str] | None = None) -> list[JobStatus]:
+@public(target="uri_or_dataset")
+def list_jobs(uri_or_dataset: Target, *, storage_options: Mapping[str, str] | None = None) -> list[JobStatus]:
     """The jobs of a dataset that have begun and not ended, the oldest first.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         storage_options: For opening the store.
+
+    Examples:
+        >>> lo.list_jobs("events.lance")
+        []
     """
-    store = store_of(target, storage_options)
+    store = store_of(uri_or_dataset, storage_options)
     found = [job for job in find_jobs(store) if job.header is not None]
     if not found:
         return []
@@ -67,8 +72,9 @@ def list_jobs(target: Target, *, storage_options: Mapping[str, str] | None = Non
     return sorted((_status(job, now) for job in found), key=lambda job: job.began)
 
 
+@public(target="uri_or_dataset")
 def cancel_job(
-    target: Target,
+    uri_or_dataset: Target,
     job_key: str,
     *,
     force: bool = False,
@@ -80,7 +86,7 @@ def cancel_job(
     remove what is left. Where nobody is, that is done now.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         job_key: Key of the job.
         force: Do it now although somebody seems to be at work on it; they fail.
         storage_options: For opening the store.
@@ -90,9 +96,13 @@ def cancel_job(
 
     Raises:
         InvalidArgumentError: No such job is under way.
+
+    Examples:
+        >>> for job in lo.list_jobs("events.lance"):
+        ...     lo.cancel_job("events.lance", job.key)
     """
     check_job_key(job_key)
-    store = store_of(target, storage_options)
+    store = store_of(uri_or_dataset, storage_options)
     found = find_open_job(store, job_key)
     # A cancellation that was broken off left no header, and is finished now.
     ended = end_left_over(store, job_key, settle=True) if found is None else None

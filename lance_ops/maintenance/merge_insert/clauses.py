@@ -128,11 +128,13 @@ def clauses_of(
     when_not_matched_by_source: str | None,
     on_duplicates: OnDuplicates,
 ) -> Clauses:
-    """The clauses as a caller gives them: None is to do nothing.
+    """Return the clauses as a caller gives them: None does nothing, and none at all is an upsert.
 
     Raises:
         InvalidArgumentError: One is unknown, or none changes anything.
     """
+    if when_matched is when_not_matched is when_not_matched_by_source is None:
+        when_matched, when_not_matched = "update_if" if condition else "update_all", "insert_all"
     return Clauses(
         when_matched="do_nothing" if when_matched is None else when_matched,
         condition=condition,

@@ -12,7 +12,7 @@ from typing import Any, Literal, Unpack, overload
 
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, public
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.merge_insert.added_keys import adds_of
@@ -67,7 +67,7 @@ class MergeArguments(RunOptions, total=False):
 
 @overload
 def merge_insert(
-    target: Target,
+    uri_or_dataset: Target,
     data: Any,
     on: str | Sequence[str] | None = None,
     *,
@@ -76,7 +76,7 @@ def merge_insert(
 ) -> MergeResult: ...
 @overload
 def merge_insert(
-    target: Target,
+    uri_or_dataset: Target,
     data: Any,
     on: str | Sequence[str] | None = None,
     *,
@@ -85,16 +85,17 @@ def merge_insert(
 ) -> MergePlan: ...
 @overload
 def merge_insert(
-    target: Target,
+    uri_or_dataset: Target,
     data: Any,
     on: str | Sequence[str] | None = None,
     *,
     dry_run: bool,
     **arguments: Unpack[MergeArguments],
 ) -> MergeResult | MergePlan: ...
+@public(target="uri_or_dataset", conflict_retries="max_replans")
 @cleans_up
 def merge_insert(
-    target: Target,
+    uri_or_dataset: Target,
     data: Any,
     on: str | Sequence[str] | None = None,
     *,
@@ -109,11 +110,14 @@ def merge_insert(
 ) -> MergeResult | MergePlan:
     """Merge rows into a dataset by a key, in one commit. When nothing changes, nothing is committed.
 
+    Without any `when_...` clause this is an upsert: rows with a known key are updated, where `condition` is
+    true if there is one, and the others are added. With one, the clauses that are left out do nothing.
+
     A null in a key equals nothing: such rows of the source are new, and such rows of the dataset have no
     partner.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         data: See `write_dataset`; columns are matched by name. It may lack columns: rows that are updated
             keep theirs, rows that are inserted have nulls there.
         on: Columns of the key; the primary key that the schema declares when None.
@@ -138,6 +142,12 @@ def merge_insert(
         SchemaMismatchError: The source does not fit the dataset; lists every mismatch.
         PredicateError: A condition does not parse, or names a column that is not there.
         CommitConflictError: Another commit stands in the way.
+
+    Examples:
+        >>> new = pa.table({"id": [9, 10], "kind": ["c", "c"]})
+        >>> merged = lo.merge_insert("events.lance", new, on="id")
+        >>> merged.rows_updated, merged.rows_inserted
+        (1, 1)
     """
     clauses = clauses_of(
         when_matched=when_matched,
@@ -146,7 +156,7 @@ def merge_insert(
         when_not_matched_by_source=when_not_matched_by_source,
         on_duplicates=on_duplicates,
     )
-    return _merge(target, data, on, clauses, use_index=use_index, dry_run=dry_run, run=run)
+    return _merge(uri_or_dataset, data, on, clauses, use_index=use_index, dry_run=dry_run, run=run)
 
 
 @cleans_up
@@ -162,7 +172,7 @@ def merge_changes(
     """Update the rows of some keys, add those that are new, and delete the rows of other keys, in one commit.
 
     Args:
-        target: The dataset, see `Target`.
+        target: URI or path of the dataset, or a `Dataset`.
         data: Rows to update or to add, see `merge_insert`.
         leaving: Keys of the rows to delete, each once; those that are not there are passed over. Its columns
             are those of the key.

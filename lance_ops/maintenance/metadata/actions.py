@@ -4,15 +4,15 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Unpack
 
-from lance_ops.errors import FormatError, InvalidArgumentError, NotFoundError, check_type
+from lance_ops.errors import FormatError, InvalidArgumentError, NotFoundError, check_type, public
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Common, Run
 from lance_ops.maintenance.metadata.dropped import schema_without
 from lance_ops.maintenance.metadata.result import MetadataResult
 from lance_ops.maintenance.run_options import RunOptions
-from lance_ops.maintenance.target import Target, store_of
+from lance_ops.maintenance.target import store_of
 from lance_ops.table.commit.damaged_head import RESTORED_OVER, stand_in_for_head
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Dataset, Target, open_dataset
 from lance_ops.table.history import tags
 from lance_ops.table.history.tags import Tag
 from lance_ops.table.transaction.operations import (
@@ -24,32 +24,37 @@ from lance_ops.table.transaction.operations import (
 )
 
 
+@public(target="uri_or_dataset")
 @cleans_up
 def restore(
-    target: Target, version: int | str | tuple[str, int], **run: Unpack[RunOptions]
+    uri_or_dataset: Target, version: int | str | tuple[str, int], **run: Unpack[RunOptions]
 ) -> MetadataResult:
     """Make an old version the newest one, under a new number. The versions in between stay.
 
     The newest version may be damaged, as long as the one to restore is not.
 
     Args:
-        target: Dataset, or where it lies.
-        version: Version number, tag, or (branch, version) of the branch of `target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
+        version: Version number, tag, or (branch, version) of the branch of the dataset.
         **run: See `RunOptions`; so for all functions here.
 
     Raises:
         VersionNotFoundError: There is no such version.
         RetryableCommitConflictError: A cleanup is removing the version.
         InvalidArgumentError: The version is on another branch.
+
+    Examples:
+        >>> lo.restore("events.lance", 1).dataset.count_rows()
+        5
     """
 
     def plan(dataset: Dataset) -> Operation:
         return Restore(_number_of(dataset, version))
 
     try:
-        return _change(_start("restore", target, run), plan)
+        return _change(_start("restore", uri_or_dataset, run), plan)
     except FormatError:
-        store = store_of(target, run.get("storage_options"))
+        store = store_of(uri_or_dataset, run.get("storage_options"))
         stand_in = stand_in_for_head(store, run.get("storage_options"))
         if stand_in is None:
             raise
@@ -66,9 +71,10 @@ def _number_of(dataset: Dataset, version: int | str | tuple[str, int]) -> int:
     return wanted.version
 
 
+@public(target="uri_or_dataset", upsert_values="upsert")
 @cleans_up
 def update_config(
-    target: Target,
+    uri_or_dataset: Target,
     upsert: Mapping[str, str] | None = None,
     delete: Iterable[str] = (),
     *,
@@ -80,7 +86,7 @@ def update_config(
     """Change the table config, or the metadata of the table, the schema or single columns.
 
     Args:
-        target: Dataset, or where it lies.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         upsert: Config keys to set.
         delete: Config keys to remove.
         table_metadata: Keys to set; to remove where the value is None.
@@ -90,6 +96,10 @@ def update_config(
 
     Raises:
         InvalidArgumentError: There is no such column, or nothing to change.
+
+    Examples:
+        >>> lo.update_config("events.lance", {"owner": "search"}).dataset.config["owner"]
+        'search'
     """
     given = {"upsert": upsert, "table_metadata": table_metadata, "schema_metadata": schema_metadata}
     for name, entries in given.items():
@@ -111,15 +121,16 @@ def update_config(
             raise InvalidArgumentError("there is nothing to change", field="upsert")
         return operation
 
-    return _change(_start("update_config", target, run), plan)
+    return _change(_start("update_config", uri_or_dataset, run), plan)
 
 
+@public(target="uri_or_dataset")
 @cleans_up
-def drop_columns(target: Target, columns: Iterable[str], **run: Unpack[RunOptions]) -> MetadataResult:
+def drop_columns(uri_or_dataset: Target, columns: Iterable[str], **run: Unpack[RunOptions]) -> MetadataResult:
     """Drop columns, or members of them, and the indices on these. Data files stay as they are.
 
     Args:
-        target: Dataset, or where it lies.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         columns: Names of columns, or paths of members such as `a.b` (`a.item.b` in a list). A struct
             or a list whose last member goes is dropped as well.
         **run: See `RunOptions`.
@@ -128,6 +139,10 @@ def drop_columns(target: Target, columns: Iterable[str], **run: Unpack[RunOption
         InvalidArgumentError: There is no such column or member, or none would be left.
         UnsupportedError: A member of a map, a fixed-size list, an extension type, or a packed struct of
             version 2.0: what is left could not be read.
+
+    Examples:
+        >>> lo.drop_columns("events.lance", ["price", "vector"]).dataset.schema.names
+        ['id', 'kind']
     """
     if isinstance(columns, str):
         raise InvalidArgumentError(
@@ -142,7 +157,7 @@ def drop_columns(target: Target, columns: Iterable[str], **run: Unpack[RunOption
         # What remains is as required as it was, so rows written meanwhile stay valid.
         return Project(schema, preserves_nullability=True)
 
-    return _change(_start("drop_columns", target, run), plan)
+    return _change(_start("drop_columns", uri_or_dataset, run), plan)
 
 
 def _start(operation: str, target: Target, run: RunOptions) -> Run:
@@ -171,12 +186,9 @@ def _change(
     return call.execute(plan, commit, found)
 
 
-def _open(target: Target, storage_options: Mapping[str, str] | None) -> Dataset:
-    return target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
-
-
+@public(target="uri_or_dataset", tag="name", reference="version")
 def create_tag(
-    target: Target,
+    uri_or_dataset: Target,
     name: str,
     version: int | None = None,
     *,
@@ -185,23 +197,30 @@ def create_tag(
     """Name a version, which cleanup then keeps. Makes no version of its own.
 
     Args:
-        target: Dataset, or where it lies.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         name: The tag.
-        version: That of `target` when None.
-        storage_options: For opening `target`.
+        version: That of a `Dataset` when None.
+        storage_options: For opening the dataset.
 
     Raises:
         AlreadyExistsError: The tag exists.
         VersionNotFoundError: There is no such version.
         InvalidArgumentError: The name breaks a rule of the format.
+
+    Examples:
+        >>> lo.create_tag("events.lance", "first", 1).version
+        1
+        >>> lo.dataset("events.lance", "first").count_rows()
+        5
     """
-    dataset = _open(target, storage_options)
+    dataset = open_dataset(uri_or_dataset, storage_options)
     number = dataset.version if version is None else version
     return tags.create_tag(dataset.root, name, number, branch=dataset.branch)
 
 
+@public(target="uri_or_dataset", tag="name", reference="version")
 def move_tag(
-    target: Target,
+    uri_or_dataset: Target,
     name: str,
     version: int | None = None,
     *,
@@ -211,16 +230,30 @@ def move_tag(
 
     Raises:
         VersionNotFoundError: There is no such tag, or no such version.
+
+    Examples:
+        >>> tag = lo.create_tag("events.lance", "latest", 1)
+        >>> lo.move_tag("events.lance", "latest", 2).version
+        2
     """
-    dataset = _open(target, storage_options)
+    dataset = open_dataset(uri_or_dataset, storage_options)
     number = dataset.version if version is None else version
     return tags.update_tag(dataset.root, name, number, branch=dataset.branch)
 
 
-def delete_tag(target: Target, name: str, *, storage_options: Mapping[str, str] | None = None) -> None:
+@public(target="uri_or_dataset", tag="name")
+def delete_tag(
+    uri_or_dataset: Target, name: str, *, storage_options: Mapping[str, str] | None = None
+) -> None:
     """Remove a tag; its version stays until the next cleanup.
 
     Raises:
         VersionNotFoundError: There is no such tag.
+
+    Examples:
+        >>> tag = lo.create_tag("events.lance", "first", 1)
+        >>> lo.delete_tag("events.lance", "first")
+        >>> lo.dataset("events.lance").tags
+        {}
     """
-    tags.delete_tag(_open(target, storage_options).root, name)
+    tags.delete_tag(open_dataset(uri_or_dataset, storage_options).root, name)

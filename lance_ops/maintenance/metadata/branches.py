@@ -6,7 +6,6 @@ the line that it stems from keep the version that it started at. Source: format,
 """
 
 import contextlib
-import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -21,13 +20,14 @@ from lance_ops.errors import (
     PathEscapeError,
     RetryableCommitConflictError,
     VersionNotFoundError,
+    public,
 )
 from lance_ops.maintenance.metadata.clone import PLACE_FOLDER, write_first_version
 from lance_ops.storage import Store, leads_out
 from lance_ops.storage.absence import is_there
 from lance_ops.storage.lease import Lease
 from lance_ops.table.commit.committer import Committer
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Dataset, Target, open_dataset
 from lance_ops.table.history.branches import (
     MAIN,
     Branch,
@@ -64,8 +64,9 @@ _FOLDERS = (
 _CHUNK = 1000
 
 
+@public(target="uri_or_dataset", branch="name", reference="version")
 def create_branch(
-    target: Dataset | str | os.PathLike[str],
+    uri_or_dataset: Target,
     name: str,
     version: VersionSpec | None = None,
     *,
@@ -76,12 +77,12 @@ def create_branch(
     """Start a branch at a version. No file is copied; the branch has versions of its own from here on.
 
     Args:
-        target: Dataset, or where it lies.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         name: Segments of letters, digits, ".", "-" and "_", separated by "/".
-        version: Version, tag or (branch, version) to fork off; that of `target` when None.
+        version: Version, tag or (branch, version) to fork off; that of a `Dataset` when None.
         metadata: Notes.
         committer: Who decides races for the first version; the store when None.
-        storage_options: For opening `target`.
+        storage_options: For opening the dataset.
 
     Returns:
         The branch, at its first version, which has the number of the version that it forked off.
@@ -94,8 +95,12 @@ def create_branch(
         VersionNotFoundError: There is no such version.
         RetryableCommitConflictError: A cleanup is removing the version, or somebody the branch that has it.
         UnsupportedError: The version has files that a branch cannot refer to.
+
+    Examples:
+        >>> lo.create_branch("events.lance", "trial").branch
+        'trial'
     """
-    source = target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
+    source = open_dataset(uri_or_dataset, storage_options)
     if version is not None:
         source = source.checkout_version(version)
     if is_detached(source.version):
@@ -202,8 +207,9 @@ def _confirm(source: Dataset, branch: Branch) -> None:
         ) from error
 
 
+@public(target="uri_or_dataset", branch="name")
 def delete_branch(
-    target: Dataset | str | os.PathLike[str],
+    uri_or_dataset: Target,
     name: str,
     *,
     storage_options: Mapping[str, str] | None = None,
@@ -214,9 +220,9 @@ def delete_branch(
     the branch at the same time are lost with it.
 
     Args:
-        target: Dataset, or where it lies.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         name: The branch.
-        storage_options: For opening `target`.
+        storage_options: For opening the dataset.
 
     Returns:
         How many files were removed.
@@ -228,8 +234,15 @@ def delete_branch(
         LeaseHeldError: It is being made, or deleted by somebody else.
         InvalidArgumentError: No branch can have this name.
         PathEscapeError: A folder of the branch is a symbolic link that leads out of it.
+
+    Examples:
+        >>> branch = lo.create_branch("events.lance", "trial")
+        >>> lo.delete_branch("events.lance", "trial")
+        4
+        >>> lo.dataset("events.lance").branches
+        {}
     """
-    dataset = target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
+    dataset = open_dataset(uri_or_dataset, storage_options)
     root = dataset.root
     store = branch_store(root, name)
     with _held(root, name, "deletes this branch"):

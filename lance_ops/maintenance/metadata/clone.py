@@ -21,6 +21,7 @@ from lance_ops.errors import (
     InvalidArgumentError,
     LanceOpsError,
     UnsupportedError,
+    public,
 )
 from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, OBJECTS, ROW_MAPS, TRANSACTIONS
 from lance_ops.maintenance.cleanup.places import below
@@ -31,7 +32,7 @@ from lance_ops.storage.lease import Lease
 from lance_ops.table.commit.apply import writer_version
 from lance_ops.table.commit.committer import Committer, committer_for
 from lance_ops.table.commit.publish import publish
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Dataset, Target, open_dataset
 from lance_ops.table.history.branches import BRANCH_TREES
 from lance_ops.table.history.resolve_version import VersionSpec
 from lance_ops.table.history.tags import TAGS_DIRECTORY, create_tag, delete_tag, read_tag, update_tag
@@ -65,8 +66,9 @@ CLONE_TAG = "lance_ops.clone"
 """Tags that keep the files of clones begin so; the property of the same name holds the URI of the clone."""
 
 
+@public(target="uri_or_dataset", target_path="uri", reference="version")
 def shallow_clone(
-    target: Dataset | str | os.PathLike[str],
+    uri_or_dataset: Target,
     uri: str | os.PathLike[str],
     version: VersionSpec | None = None,
     *,
@@ -79,9 +81,9 @@ def shallow_clone(
     the tag; it is in the source's list of tags, with the URI of the clone.
 
     Args:
-        target: The source, or where it lies.
+        uri_or_dataset: URI or path of the source, or a `Dataset`.
         uri: Where to make the clone.
-        version: Version, tag or (branch, version) of the source; that of `target` when None.
+        version: Version, tag or (branch, version) of the source; that of a `Dataset` when None.
         storage_options: For opening both.
         committer: Who decides races for the first version of the clone; its store when None.
 
@@ -95,8 +97,12 @@ def shallow_clone(
         RetryableCommitConflictError: A cleanup of the source is removing the version.
         InvalidArgumentError: The version is a detached one, or `uri` is within the folders of the source.
         UnsupportedError: The version has files that a clone cannot refer to.
+
+    Examples:
+        >>> lo.shallow_clone("events.lance", "clone.lance").count_rows()
+        10
     """
-    source = target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
+    source = open_dataset(uri_or_dataset, storage_options)
     if version is not None:
         source = source.checkout_version(version)
     if is_detached(source.version):

@@ -16,6 +16,7 @@ from lance_ops.errors import (
     InvalidArgumentError,
     LanceOpsError,
     UnsupportedError,
+    public,
 )
 from lance_ops.file.blob_extents import blob_extents
 from lance_ops.file.io.side_files import list_side_files
@@ -36,7 +37,7 @@ from lance_ops.storage.lease import Lease
 from lance_ops.storage.prefetch import prefetch, requests_at_once
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.jobs.job_record import DONE, JobRecord
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Dataset, Target, open_dataset
 from lance_ops.table.history.pins import pinned
 from lance_ops.table.history.resolve_version import VersionSpec
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
@@ -66,8 +67,9 @@ class _Copy:
         return size
 
 
+@public(target="uri_or_dataset", target_path="uri", reference="version")
 def deep_clone(
-    target: Dataset | str | os.PathLike[str],
+    uri_or_dataset: Target,
     uri: str | os.PathLike[str],
     version: VersionSpec | None = None,
     *,
@@ -83,9 +85,9 @@ def deep_clone(
     A failed clone leaves no copies; one whose process died is made anew by another call.
 
     Args:
-        target: The source, or where it lies.
+        uri_or_dataset: URI or path of the source, or a `Dataset`.
         uri: Where to make the clone.
-        version: Version, tag or (branch, version) of the source; that of `target` when None.
+        version: Version, tag or (branch, version) of the source; that of a `Dataset` when None.
         storage_options: For opening the source.
         clone_storage_options: For the clone; those of the source when None.
         committer: Who decides races for the first version of the clone; its store when None.
@@ -102,8 +104,12 @@ def deep_clone(
         FileMissingError: A file of the version is gone.
         InvalidArgumentError: The version is a detached one, or `uri` is within the folders of the source.
         UnsupportedError: Managed and external blobs share a base.
+
+    Examples:
+        >>> lo.deep_clone("events.lance", "copy.lance").count_rows()
+        10
     """
-    source = target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
+    source = open_dataset(uri_or_dataset, storage_options)
     if version is not None:
         source = source.checkout_version(version)
     if is_detached(source.version):

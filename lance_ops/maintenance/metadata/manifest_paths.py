@@ -17,6 +17,7 @@ from lance_ops.errors import (
     CorruptManifestError,
     DatasetNotFoundError,
     InvalidArgumentError,
+    public,
 )
 from lance_ops.maintenance.results import Result
 from lance_ops.maintenance.target import Target, store_of
@@ -98,7 +99,7 @@ class MigratePathsResult(Result):
 
 @overload
 def migrate_manifest_paths(
-    target: Target,
+    uri_or_dataset: Target,
     scheme: SchemeName = "v2",
     *,
     dry_run: Literal[False] = False,
@@ -106,7 +107,7 @@ def migrate_manifest_paths(
 ) -> MigratePathsResult: ...
 @overload
 def migrate_manifest_paths(
-    target: Target,
+    uri_or_dataset: Target,
     scheme: SchemeName = "v2",
     *,
     dry_run: Literal[True],
@@ -114,14 +115,15 @@ def migrate_manifest_paths(
 ) -> MigratePathsPlan: ...
 @overload
 def migrate_manifest_paths(
-    target: Target,
+    uri_or_dataset: Target,
     scheme: SchemeName = "v2",
     *,
     dry_run: bool,
     storage_options: Mapping[str, str] | None = None,
 ) -> MigratePathsResult | MigratePathsPlan: ...
+@public(target="uri_or_dataset")
 def migrate_manifest_paths(
-    target: Target,
+    uri_or_dataset: Target,
     scheme: SchemeName = "v2",
     *,
     dry_run: bool = False,
@@ -135,7 +137,7 @@ def migrate_manifest_paths(
     old name afterwards is never passed over: the dataset is refused until this is run again.
 
     Args:
-        target: The dataset, with all its branches, or one branch of it.
+        uri_or_dataset: URI or path of the dataset, with all its branches, or of one branch; or a `Dataset`.
         scheme: Of the new names; releases of pylance before 0.17 know "v1" alone.
         dry_run: Return the plan.
         storage_options: For the store.
@@ -144,11 +146,15 @@ def migrate_manifest_paths(
         DatasetNotFoundError: There is no manifest.
         CorruptManifestError: Two manifests claim one version and differ; names them. Neither is touched.
         CommitConflictError: Others keep storing versions under old names; run it again.
+
+    Examples:
+        >>> lo.migrate_manifest_paths("events.lance", "v1").manifests
+        2
     """
     started = time.monotonic()
     if scheme not in _SCHEMES:
         raise InvalidArgumentError(f"there is no naming scheme {scheme!r}", field="scheme", hint="v1 or v2")
-    store = store_of(target, storage_options)
+    store = store_of(uri_or_dataset, storage_options)
     wanted = _SCHEMES[scheme]
     roots = [store, *(branch_store(store, name) for name in list_branches(store))]
     names = [_names(root) for root in roots]

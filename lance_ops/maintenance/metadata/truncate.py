@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, Unpack, overload
 
+from lance_ops.errors import public
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.results import DeleteResult
@@ -49,29 +50,38 @@ class TruncatePlan:
 
 @overload
 def truncate(
-    target: Target, *, dry_run: Literal[False] = False, **run: Unpack[RunOptions]
+    uri_or_dataset: Target, *, dry_run: Literal[False] = False, **run: Unpack[RunOptions]
 ) -> DeleteResult: ...
 @overload
-def truncate(target: Target, *, dry_run: Literal[True], **run: Unpack[RunOptions]) -> TruncatePlan: ...
+def truncate(
+    uri_or_dataset: Target, *, dry_run: Literal[True], **run: Unpack[RunOptions]
+) -> TruncatePlan: ...
 @overload
-def truncate(target: Target, *, dry_run: bool, **run: Unpack[RunOptions]) -> DeleteResult | TruncatePlan: ...
+def truncate(
+    uri_or_dataset: Target, *, dry_run: bool, **run: Unpack[RunOptions]
+) -> DeleteResult | TruncatePlan: ...
+@public(target="uri_or_dataset")
 @cleans_up
 def truncate(
-    target: Target, *, dry_run: bool = False, **run: Unpack[RunOptions]
+    uri_or_dataset: Target, *, dry_run: bool = False, **run: Unpack[RunOptions]
 ) -> DeleteResult | TruncatePlan:
     """Delete all rows, without reading any. The schema stays, and earlier versions keep their rows.
 
     Rows that others append meanwhile stay, too.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         dry_run: Return the plan.
         **run: See `RunOptions`.
 
     Raises:
         CommitConflictError: Another commit stands in the way.
+
+    Examples:
+        >>> lo.truncate("events.lance").rows_deleted
+        10
     """
-    call = Run.start("truncate", target, run, max_replans=10)
+    call = Run.start("truncate", uri_or_dataset, run, max_replans=10)
     if dry_run:
         return _plan(call.dataset)
     return call.execute(_plan, _commit, DeleteResult)

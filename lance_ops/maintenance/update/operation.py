@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain
 from typing import Literal, Unpack, overload
 
+from lance_ops.errors import public
 from lance_ops.filter import settled
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.delete.operation import find_matches, search_again, write_deletion_files
@@ -40,7 +41,7 @@ _ROWS_PER_TASK = 1 << 18
 
 @overload
 def update(
-    target: Target,
+    uri_or_dataset: Target,
     values: Mapping[str, str],
     where: str | None = None,
     *,
@@ -51,7 +52,7 @@ def update(
 ) -> UpdateResult: ...
 @overload
 def update(
-    target: Target,
+    uri_or_dataset: Target,
     values: Mapping[str, str],
     where: str | None = None,
     *,
@@ -62,7 +63,7 @@ def update(
 ) -> UpdatePlan: ...
 @overload
 def update(
-    target: Target,
+    uri_or_dataset: Target,
     values: Mapping[str, str],
     where: str | None = None,
     *,
@@ -71,9 +72,10 @@ def update(
     pruners: Sequence[Pruner] = (),
     **run: Unpack[RunOptions],
 ) -> UpdateResult | UpdatePlan: ...
+@public(target="uri_or_dataset", updates="values", conflict_retries="max_replans")
 @cleans_up
 def update(
-    target: Target,
+    uri_or_dataset: Target,
     values: Mapping[str, str],
     where: str | None = None,
     *,
@@ -89,7 +91,7 @@ def update(
     a CAST to cut it.
 
     Args:
-        target: The dataset, see `Target`.
+        uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         values: For each column an SQL expression, such as `{"x": "x + 1", "s": "upper(s)"}`. Whole columns
             only. It may name what `where` may.
         where: SQL; rows for which it is true are updated. All rows when None. It may name `_rowid` and
@@ -101,7 +103,7 @@ def update(
             that writes fewer bytes, and rows where a changed column has an index. Without stable row ids a
             change feed cannot tell which rows were changed in place, and refuses to go past that version.
         dry_run: Look for the rows, change nothing, and return the plan with what was found.
-        pruners: Indices that may narrow the search, as `index.search.pruner.IndexPruner()`. None by default:
+        pruners: Indices that may narrow the search, as `IndexPruner()`. None by default:
             what is updated then rests on the data alone.
         **run: See `RunOptions`.
 
@@ -113,8 +115,12 @@ def update(
         SchemaMismatchError: A value does not fit its column; it names column and row.
         CommitConflictError: Another commit stands in the way; of a condition that names rows by where they
             lie: any that the update cannot be merged with, since rows may lie elsewhere now.
+
+    Examples:
+        >>> lo.update("events.lance", {"price": "price + 1"}, where="kind = 'a'").rows_updated
+        5
     """
-    call = Run.start("update", target, run)
+    call = Run.start("update", uri_or_dataset, run)
     named = predicate_schema(call.dataset)
     condition = EVERY_ROW if where is None else settled(where, named)
     # Once: what means today means the same day in every attempt.

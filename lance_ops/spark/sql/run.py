@@ -12,6 +12,7 @@ from lance_ops.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
     VersionNotFoundError,
+    public,
 )
 from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.maintenance.cleanup.operation import cleanup
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@public()
 def sql(
     statement: str,
     spark: "SparkSession | None" = None,
@@ -74,6 +76,10 @@ def sql(
         InvalidArgumentError: The statement does not parse, or nobody knows the table.
         UnsupportedError: No operation does what it says.
         LanceOpsError: What the operation raises.
+
+    Examples:
+        >>> lo.sql("DELETE FROM events WHERE id > 7", root=".").to_pylist()
+        [{'num_affected_rows': 2}]
     """
     parsed = parse_statement(statement)
     if parsed is None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from lance_ops.errors import TaskFailedError
+from lance_ops.errors import TaskFailedError, public
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
 from lance_ops.maintenance.ingest.conform import check_schema
@@ -71,6 +71,7 @@ def plan_dataframe_write(
     return plan, PartitionWriter(plan.task, adapted, plan.committed_version is not None)
 
 
+@public()
 @cleans_up
 def append_dataframe(
     df: DataFrame,

@@ -31,6 +31,11 @@ def fragment_to_json(fragment: Fragment) -> dict[str, Any]:
 
     Raises:
         UnsupportedError: It has overlays, or sequences in data files, which have no such form.
+
+    Examples:
+        >>> fragment = lo.dataset("events.lance").fragments[0]
+        >>> lo.fragment_to_json(fragment)["physical_rows"]
+        5
     """
     if fragment.overlays or fragment.unmodelled or fragment.unknown or fragment.spilled:
         overlays = ("overlays",) if fragment.overlays else ()
@@ -64,6 +69,11 @@ def fragment_from_json(values: Mapping[str, Any] | str | bytes) -> Fragment:
     Raises:
         InvalidArgumentError: These are not those of a fragment.
         UnsupportedError: It has overlays.
+
+    Examples:
+        >>> fragment = lo.dataset("events.lance").fragments[0]
+        >>> lo.fragment_from_json(lo.fragment_to_json(fragment)) == fragment
+        True
     """
     try:
         found: Mapping[str, Any] = json.loads(values) if isinstance(values, (str, bytes)) else values

@@ -21,7 +21,7 @@ class ScanOptions(TypedDict, total=False):
             least first; several vectors as `q` are searched one after the other, with `query_index` as the
             first column. `ef` is taken and changes nothing: partitions with graphs are read whole and each
             row is compared with `q`, which finds no less than a walk along a graph with any `ef`.
-        full_text_query: Search for words: a text, a mapping, or a query of `lance_ops.index.inverted.query`.
+        full_text_query: Search for words: a text, a mapping, or a query such as `MatchQuery`.
             Rows come with `_score`, greatest first.
         prefilter: Let a search find rows that meet the filter only, instead of leaving those out afterwards
             that do not.

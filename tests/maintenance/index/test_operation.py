@@ -184,17 +184,3 @@ def test_lists_of_any_length_become_vectors_as_the_message_says(tmp_path: Path) 
     lo.alter_columns(uri, {"path": "v", "data_type": pa.list_(pa.float32(), 2)})
     lo.create_index(uri, "v", "IVF_FLAT", parameters={"num_partitions": 1})
     assert lo.describe_indices(lo.dataset(uri))[0].num_rows_indexed == 2
-
-
-def test_a_parameter_of_an_index_by_name_says_where_it_stands(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="stand in parameters="):
-        lo.create_index(str(tmp_path), "x", num_partitions=3)  # type: ignore[call-overload]
-
-
-def test_statistics_want_an_open_dataset_and_health_takes_both(tmp_path: Path) -> None:
-    path = tmp_path / "t.lance"
-    our_dataset(path, [10])
-    assert lo.measure_health(path) == lo.measure_health(lo.dataset(path))
-    for measure in (lo.describe_indices, lo.measure_wear):
-        with pytest.raises(InvalidArgumentError, match="a dataset, such as"):
-            measure(str(path))  # type: ignore[arg-type]

@@ -210,12 +210,24 @@ def test_several_rows_of_a_key_are_an_error_that_names_them_or_the_first_wins(ur
     assert lo.dataset(uri).to_table(filter="id in (1, 9)")["k"].to_pylist() == ["q", "p"]
 
 
+def test_a_merge_without_clauses_is_an_upsert(uri):
+    lo.append(uri, START)
+    lo.append(other := f"{uri}.copy", START)
+    source = table((1, "q", 1, None), (9, "p", 1, None))
+    merged, told = lo.merge_insert(uri, source, "id"), lo.merge_insert(other, source, "id", **UPSERT)
+    assert (merged.rows_updated, merged.rows_inserted) == (told.rows_updated, told.rows_inserted) == (1, 1)
+    assert lo.dataset(uri).to_table() == lo.dataset(other).to_table()
+    source = table((1, "r", 1, None), (8, "s", 1, None))
+    some = lo.merge_insert(uri, source, "id", condition="target.k <> 'q'")
+    assert (some.rows_updated, some.rows_inserted) == (0, 1)
+
+
 BAD: list[tuple[dict, str, type[Exception]]] = [
     ({"on": "nope"}, "no column 'nope'", InvalidArgumentError),
     ({"on": ["id", "id"]}, "stands twice", InvalidArgumentError),
     ({"on": "k", "data": table((1,), names=("id",))}, "source has no column 'k'", InvalidArgumentError),
     ({"on": None}, "no key was given", InvalidArgumentError),
-    ({"when_matched": None, "when_not_matched": None}, "no clause changes", InvalidArgumentError),
+    ({"when_matched": "do_nothing", "when_not_matched": None}, "no clause changes", InvalidArgumentError),
     ({"when_matched": "upsert"}, "cannot be 'upsert'", InvalidArgumentError),
     ({"when_matched": "update_if"}, "go together", InvalidArgumentError),
     (
