@@ -1,8 +1,10 @@
 """Discard: delete an object that is of no further use, without waiting long for a store that fails."""
 
+import contextlib
 import threading
 
 from lance_ops.errors import LanceOpsError
+from lance_ops.storage.retry import retry
 from lance_ops.storage.store import Store
 
 PATIENCE = 3.0
@@ -28,9 +30,5 @@ def discard(store: Store, path: str) -> None:
 
 
 def _delete(store: Store, path: str) -> None:
-    for _ in range(_ATTEMPTS):
-        try:
-            store.delete(path)
-        except LanceOpsError:
-            continue
-        return
+    with contextlib.suppress(LanceOpsError):
+        retry(lambda: store.delete(path), _ATTEMPTS, on=LanceOpsError)
