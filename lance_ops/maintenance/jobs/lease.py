@@ -16,8 +16,7 @@ from typing import Self
 from lance_ops.maintenance.jobs.folder import DRIVER, JobFolder
 from lance_ops.maintenance.jobs.sealed import seal
 from lance_ops.storage import ObjectInfo
-from lance_ops.storage.absence import is_there
-from lance_ops.storage.discard import discard
+from lance_ops.storage.retry import discard, is_there
 
 BEAT_SECONDS = 15.0
 """How often a driver says that it is at work, and looks whether it is to stop."""

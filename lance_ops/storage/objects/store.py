@@ -32,7 +32,7 @@ from lance_ops.storage.paths import (
     validate_relative_path,
 )
 from lance_ops.storage.ranges import check_possible, cut_ranges, plan_merged_reads, resolve_range
-from lance_ops.storage.retry import Backoff, retry
+from lance_ops.storage.retry import retry
 from lance_ops.storage.spooled_writer import SpooledWriter
 from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store, StoreWriter
 
@@ -46,9 +46,8 @@ _LIST_PAGE = 1000
 # A request may name so many, which servers delete one after the other: several requests of fewer are faster.
 _LEAST_DELETED, _MOST_DELETED = 50, 1000
 
-# Of requests whose answer is cut off.
-_ATTEMPTS = 5
-_BACKOFF = Backoff(0.1)
+# Seconds before each further request when the answer was cut off.
+_PAUSES = (0.1, 0.2, 0.4, 0.8)
 
 
 class ObjectStore:
@@ -119,7 +118,7 @@ class ObjectStore:
     def _again(self, path: str, request: Callable[[], _T]) -> _T:
         """Send a request that may safely be sent twice, again when its answer is cut off."""
         with self._translated(path):
-            return retry(request, _ATTEMPTS, on=exceptions.BaseError, when=is_cut_off, backoff=_BACKOFF)
+            return retry(request, _PAUSES, on=exceptions.BaseError, when=is_cut_off)
 
     # Reading
 

@@ -9,12 +9,12 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import StorageError
+from lance_ops.maintenance.cleanup import execute
 from lance_ops.maintenance.cleanup import execute as cleanup_execute
 from lance_ops.maintenance.cleanup.operation import CleanupResult
-from lance_ops.storage import Store
+from lance_ops.storage import Store, retry
 from lance_ops.storage.local.store import LocalStore
 from lance_ops.storage.memory import MemoryStore
-from lance_ops.storage.retry import Backoff
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import list_versions
 from tests.support.commands import lance_ops, lance_ops_json
@@ -24,7 +24,8 @@ from tests.support.interleaving import Snapshot
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Backoff, "wait", lambda self, retry: None)
+    for module in (retry, execute):
+        monkeypatch.setattr(module, "STORE_PAUSES", (0.0, 0.0))
 
 
 @pytest.fixture(scope="module")
