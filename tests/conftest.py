@@ -64,11 +64,11 @@ BROWSER_HINT = "install Chromium and chromedriver (Debian: apt-get install chrom
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_beats() -> Iterator[None]:
-    """Drivers of jobs say that they are at work when they begin, and not again by the clock.
+    """Leases are written when work begins, and not renewed by the clock.
 
     What a store is asked then does not depend on how long a test takes on a busy machine.
     """
-    from lance_ops.maintenance.jobs import lease
+    from lance_ops.storage import lease
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lease, "BEAT_SECONDS", 3600.0)

@@ -2,8 +2,7 @@
 
 import inspect
 import logging
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -85,7 +84,6 @@ class WebhookNotifier:
         headers: Sent along, e.g. for authorization; their values may be `dagster.EnvVar` as well.
         timeout: Seconds for each attempt.
         pause: Seconds before the second attempt; doubled before the third.
-        sleep: Replaces `time.sleep` in tests.
 
     Raises:
         InvalidArgumentError: The URL is of another kind.
@@ -98,7 +96,6 @@ class WebhookNotifier:
         headers: Mapping[str, str] | None = None,
         timeout: float = 5.0,
         pause: float = 0.5,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if not is_variable(url) and host_of(url) is None:
             raise InvalidArgumentError("a webhook has an http or https URL", field="url")
@@ -106,7 +103,6 @@ class WebhookNotifier:
         self._headers = dict(headers or {})
         self._timeout = timeout
         self._pause = pause
-        self._sleep = sleep
 
     def __repr__(self) -> str:
         # The path of such a URL is often its secret, so messages name the host alone.
@@ -124,7 +120,6 @@ class WebhookNotifier:
             | {name: _resolved(value, f"header {name}") for name, value in self._headers.items()},
             timeout=self._timeout,
             pause=self._pause,
-            sleep=self._sleep,
             hint=repr(self) if is_variable(self._url) else None,
         )
 

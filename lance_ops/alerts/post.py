@@ -5,8 +5,7 @@ has no body. The path of such a URL is often its secret, so messages name the ho
 """
 
 import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -16,8 +15,8 @@ from urllib3.exceptions import TimeoutError as NoAnswerError
 
 from lance_ops.alerts.in_time import InTime, OutOfTimeError
 from lance_ops.errors import AlertNotDeliveredError
+from lance_ops.storage.retry import retry
 
-_ATTEMPTS = 3
 _REQUEST_TIMEOUT_STATUS = 408
 _TOO_MANY_REQUESTS_STATUS = 429
 _GOOD = range(200, 300)
@@ -34,7 +33,6 @@ def post_json(
     headers: Mapping[str, str] | None = None,
     timeout: float = 5.0,
     pause: float = 0.5,
-    sleep: Callable[[float], None] = time.sleep,
     what: str = "webhook",
     hint: str | None = None,
 ) -> None:
@@ -46,7 +44,6 @@ def post_json(
         headers: Sent along.
         timeout: Seconds for each attempt, however often the server is heard of in between.
         pause: Seconds before the second attempt; doubled before the third.
-        sleep: Replaces `time.sleep` in tests.
         what: Name of the receiver, for messages.
         hint: Where the URL comes from, for messages.
 
@@ -64,29 +61,35 @@ def post_json(
         raise malformed
     sent = {"Content-Type": "application/json", **(headers or {})}
     calls = _CALLS.setdefault(f"{what} {host}", InTime(f"the {what} at {host}"))
-    reason = ""
-    for attempt in range(_ATTEMPTS):
-        if attempt:
-            sleep(pause * 2 ** (attempt - 1))
+
+    def attempt() -> None:
         try:
             status, location = calls.call(lambda: _post(url, content, sent, timeout), timeout)
         except (OutOfTimeError, NoAnswerError):
-            reason = f"no answer within {timeout:g} s"
+            raise _UndeliveredError(f"no answer within {timeout:g} s") from None
         except (LocationParseError, UnicodeError):
             raise malformed from None
         except (HTTPError, OSError) as error:
-            reason = _reason(error)
-        else:
-            if status in _GOOD:
-                return
-            reason = f"status {status}"
-            if status in _REDIRECTS:
-                reason = f"it redirects (status {status})"
-                hint = _redirect_hint(url, location)
-                break
-            if not _is_passing(status):
-                break
-    raise AlertNotDeliveredError(f"the {what} at {host} did not take the alert: {reason}", hint=hint)
+            raise _UndeliveredError(_reason(error)) from None
+        if status in _REDIRECTS:
+            redirect = f"it redirects (status {status})"
+            raise _UndeliveredError(redirect, _redirect_hint(url, location), may_pass=False)
+        if status not in _GOOD:
+            raise _UndeliveredError(f"status {status}", may_pass=_is_passing(status))
+
+    try:
+        retry(attempt, (pause, 2 * pause), on=_UndeliveredError, when=lambda error: error.may_pass)
+    except _UndeliveredError as error:
+        raise AlertNotDeliveredError(
+            f"the {what} at {host} did not take the alert: {error.reason}", hint=error.hint or hint
+        ) from None
+
+
+class _UndeliveredError(Exception):
+    """One attempt failed."""
+
+    def __init__(self, reason: str, hint: str | None = None, *, may_pass: bool = True) -> None:
+        self.reason, self.hint, self.may_pass = reason, hint, may_pass
 
 
 def host_of(url: str) -> str | None:

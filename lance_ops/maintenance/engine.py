@@ -10,10 +10,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict, TypeVar
 
-from lance_ops.errors import RetryableCommitConflictError
+from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.results import OperationResult
-from lance_ops.maintenance.retry import Replans, with_replanning
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, check_changeable, open_latest
@@ -21,6 +20,7 @@ from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.maintenance.vanished import reading
 from lance_ops.maintenance.versions_made import commit
 from lance_ops.storage import Store
+from lance_ops.storage.retry import Backoff, retry
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.jobs.job_keys import find_job
 from lance_ops.table.commit.result import CommitResult
@@ -36,6 +36,8 @@ R = TypeVar("R", bound=OperationResult)
 REPLANS = 5
 """How often an operation is planned again unless the caller or the operation says otherwise."""
 
+_BACKOFF = Backoff(0.1, longest=5.0)
+
 
 class Common(TypedDict):
     """The fields that all results have; see `OperationResult`."""
@@ -48,6 +50,51 @@ class Common(TypedDict):
     conflicts: tuple[str, ...]
     rebased_over: tuple[str, ...]
     already_committed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Replans:
+    """Plannings that failed before the one that counts; `conflicts` says why, one line each."""
+
+    conflicts: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How often it was planned afresh."""
+        return len(self.conflicts)
+
+
+def with_replanning(
+    plan_and_commit: Callable[[Replans], T],
+    *,
+    max_replans: int,
+    on_conflict: Callable[[RetryableCommitConflictError], None],
+) -> T:
+    """Run an operation, planning it afresh from the head while it meets retryable conflicts.
+
+    Args:
+        plan_and_commit: Plans from the head, executes, commits, and returns the result. It receives the
+            replans before it, for its result. It has removed its own files when it raises a conflict.
+        max_replans: How often to plan again after the first time; 0 for never.
+        on_conflict: Receives every conflict that leads to another planning.
+
+    Raises:
+        RetryableCommitConflictError: The last one, when `max_replans` is used up.
+    """
+    if max_replans < 0:
+        raise InvalidArgumentError(f"max_replans must be at least 0, not {max_replans}", field="max_replans")
+    conflicts: list[str] = []
+
+    def note(conflict: RetryableCommitConflictError, _: int) -> None:
+        conflicts.append(f"planned afresh after: {conflict.theirs}")
+        on_conflict(conflict)
+
+    return retry(
+        lambda: plan_and_commit(Replans(tuple(conflicts))),
+        map(_BACKOFF.pause, range(1, max_replans + 1)),
+        on=RetryableCommitConflictError,
+        before=note,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +257,7 @@ class Run:
                     remove_files(self.store, attempt.written)
                 raise
 
-        def note(conflict: RetryableCommitConflictError, _: int) -> None:
+        def note(conflict: RetryableCommitConflictError) -> None:
             if on_conflict is not None:
                 on_conflict(conflict)
             else:

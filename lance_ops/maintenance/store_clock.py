@@ -3,10 +3,9 @@
 import uuid
 from datetime import UTC, datetime
 
-from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
-from lance_ops.storage.discard import discard
 from lance_ops.storage.paths import TEMPORARY_PREFIX
+from lance_ops.storage.retry import discard, persistently
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 
 

@@ -9,7 +9,7 @@ from lance_ops.errors import (
     TaskFailedError,
     UnreadableIndexError,
 )
-from lance_ops.storage.absence import is_there
+from lance_ops.storage.retry import is_there
 from lance_ops.table.dataset import Dataset
 
 # What a missing file ends in: at once, inside a task wherever it ran, or inside an index.

@@ -12,8 +12,8 @@ from collections.abc import Hashable
 from typing import Protocol, TypeGuard
 
 from lance_ops.errors import AlreadyExistsError, UnsupportedError
-from lance_ops.storage.discard import discard
 from lance_ops.storage.paths import TEMPORARY_PREFIX
+from lance_ops.storage.retry import discard
 from lance_ops.storage.store import Store
 
 _PROVEN: set[Hashable] = set()

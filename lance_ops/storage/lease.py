@@ -14,22 +14,48 @@ import json
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from lance_ops.errors import AlreadyExistsError, FileMissingError, LanceOpsError, LeaseHeldError
-from lance_ops.storage.fork_safe import new_lock
 from lance_ops.storage.store import ObjectInfo, Store
 
 FOLDER = "_lance_ops/fleet"
 """Folder of the leases of those who maintain a dataset."""
 LEASE = timedelta(minutes=2)
 """How long a lease holds that is not renewed."""
-BEAT_SECONDS = 20.0
+BEAT_SECONDS = 15.0
+"""How often a lease is renewed."""
 
 _NAME = "lease-"
 _CLAIM = "claim-"
+
+
+class Heartbeat:
+    """Calls a function every `BEAT_SECONDS` on a thread of its own, from its making until `stop`.
+
+    Args:
+        beat: The function. Its errors are ignored: a store that fails for a while makes a lease old, and
+            nothing else.
+    """
+
+    def __init__(self, beat: Callable[[], None]) -> None:
+        self._beat = beat
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lance-lease", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it; a call that is under way ends first."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(BEAT_SECONDS):
+            with contextlib.suppress(Exception):
+                self._beat()
 
 
 @dataclass(slots=True)
@@ -53,8 +79,7 @@ class Lease:
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     _number: int = 0
     _renewed: float = 0.0
-    _ended: bool = False
-    _lock: threading.Lock = field(default_factory=new_lock)
+    _heartbeat: Heartbeat | None = None
 
     def __enter__(self) -> Self:
         passed: dict[int, ObjectInfo] = {}
@@ -70,17 +95,17 @@ class Lease:
             with contextlib.suppress(LanceOpsError):
                 self.store.delete(self._path)
             raise
-        _KEEPER.keep(self)
         for number in passed:
             with contextlib.suppress(LanceOpsError):
                 self.store.delete(_path(self.folder, number))
+        self._heartbeat = Heartbeat(self.renew)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _KEEPER.drop(self)
         # A renewal that is under way ends first: it would bring the file back.
-        with self._lock, contextlib.suppress(LanceOpsError):
-            self._ended = True
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        with contextlib.suppress(LanceOpsError):
             # Who was stopped for long may have been passed over, and the number given again.
             if not self._may_be_old or _content(self.store, self._path) == self._content:
                 self.store.delete(self._path)
@@ -151,7 +176,7 @@ class Lease:
         now = infos[claim].modified if claim in infos else None
         for number in leases:
             found = infos.get(_path(self.folder, number))
-            if found is not None and (now is None or _is_alive(found, now)):
+            if found is not None and (now is None or is_alive(found, now)):
                 raise self._held(found.path)
 
     def _step_back_if_not_alone(self, *, by_content: bool = True) -> None:
@@ -166,16 +191,14 @@ class Lease:
         if mine is None or (by_content and _content(self.store, self._path) != self._content):
             raise LeaseHeldError("the lease was taken over", path=self.store.uri)
         for number, info in leases.items():
-            if number != self._number and _is_alive(info, mine.modified):
+            if number != self._number and is_alive(info, mine.modified):
                 raise self._held(info.path)
 
     def renew(self) -> None:
-        """Make it young again, unless it has ended or was taken over."""
-        # A store that fails for a while makes a lease old, and nothing else.
-        with self._lock, contextlib.suppress(Exception):
-            if not self._ended and _content(self.store, self._path) == self._content:
-                self.store.put(self._path, self._content, durable="never")
-                self._renewed = time.monotonic()
+        """Make it young again, unless it was taken over."""
+        if _content(self.store, self._path) == self._content:
+            self.store.put(self._path, self._content, durable="never")
+            self._renewed = time.monotonic()
 
     def _held(self, path: str) -> LeaseHeldError:
         who = "somebody"
@@ -190,48 +213,13 @@ class Lease:
         )
 
 
-class _Keeper:
-    """Renews all leases of this process, on one thread that is there while there is a lease."""
-
-    def __init__(self) -> None:
-        self._held: dict[int, Lease] = {}
-        self._lock = new_lock()
-        self._thread: threading.Thread | None = None
-
-    def keep(self, lease: Lease) -> None:
-        with self._lock:
-            self._held[id(lease)] = lease
-            # After a fork the thread is gone.
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="lance-leases", daemon=True)
-                self._thread.start()
-
-    def drop(self, lease: Lease) -> None:
-        with self._lock:
-            self._held.pop(id(lease), None)
-
-    def _run(self) -> None:
-        while True:
-            time.sleep(BEAT_SECONDS)
-            with self._lock:
-                held = list(self._held.values())
-                if not held:
-                    self._thread = None
-                    return
-            for lease in held:
-                lease.renew()
-
-
-_KEEPER = _Keeper()
-
-
 def is_held(store: Store) -> bool:
     """Whether somebody seems to be at work on a dataset.
 
     A lease that is too old counts as none; its age is told without writing, by this machine's clock.
     """
     now = datetime.now(UTC)
-    return any(_is_alive(info, now) for info in _list(store, FOLDER).values())
+    return any(is_alive(info, now) for info in _list(store, FOLDER).values())
 
 
 def _list(store: Store, folder: str) -> dict[int, ObjectInfo]:
@@ -247,7 +235,8 @@ def _path(folder: str, number: int) -> str:
     return f"{folder}/{_NAME}{number:012d}"
 
 
-def _is_alive(info: ObjectInfo, now: datetime) -> bool:
+def is_alive(info: ObjectInfo, now: datetime) -> bool:
+    """Whether a file was written or renewed within `LEASE`."""
     return now - info.modified < LEASE
 
 

@@ -4,12 +4,14 @@ import logging
 import socketserver
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
 from lance_ops.alerts.notifier import LogNotifier, WebhookNotifier
 from lance_ops.alerts.values import CheckAlert, ConflictAlert
 from lance_ops.errors import AlertNotDeliveredError, InvalidArgumentError
+from lance_ops.storage import retry
 from lance_ops.testing import NotifierConformance
 
 CONFLICT = ConflictAlert(
@@ -89,7 +91,7 @@ def server():
 class TestWebhook(NotifierConformance):
     @pytest.fixture
     def notifier(self, server):
-        return WebhookNotifier(server.url, sleep=lambda _: None)
+        return WebhookNotifier(server.url, pause=0.0)
 
     @pytest.fixture
     def received(self, server):
@@ -133,10 +135,11 @@ def test_a_webhook_gets_the_alert_as_json(server):
     assert server.headers[0]["Content-Type"] == "application/json"
 
 
-def test_a_server_in_trouble_is_asked_again(server):
+def test_a_server_in_trouble_is_asked_again(server, monkeypatch):
     server.statuses = [503, 429, 200]
     pauses = []
-    WebhookNotifier(server.url, pause=0.5, sleep=pauses.append).notify(CHECK)
+    monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=pauses.append))
+    WebhookNotifier(server.url, pause=0.5).notify(CHECK)
     assert len(server.bodies) == 3
     assert pauses == [0.5, 1.0]
 
@@ -144,7 +147,7 @@ def test_a_server_in_trouble_is_asked_again(server):
 def test_a_server_that_refuses_is_not_asked_again(server):
     server.statuses = [403]
     with pytest.raises(AlertNotDeliveredError, match="status 403"):
-        WebhookNotifier(server.url, sleep=lambda _: None).notify(CHECK)
+        WebhookNotifier(server.url, pause=0.0).notify(CHECK)
     assert len(server.bodies) == 1
 
 
@@ -155,7 +158,7 @@ def test_a_redirect_is_refused_and_takes_no_header_and_no_alert_anywhere(server,
     try:
         server.statuses = [status]
         server.location = f"{other.url}/deeper" if elsewhere else "/hooks/secret/"
-        notifier = WebhookNotifier(server.url, headers={"Authorization": "Bearer t"}, sleep=lambda _: None)
+        notifier = WebhookNotifier(server.url, headers={"Authorization": "Bearer t"}, pause=0.0)
         with pytest.raises(
             AlertNotDeliveredError, match=f"redirects .status {status}.*at 127.0.0.1"
         ) as caught:
@@ -174,21 +177,21 @@ def test_a_redirect_is_refused_and_takes_no_header_and_no_alert_anywhere(server,
 def test_a_redirect_that_leads_nowhere_is_refused_as_well(server, status, location):
     server.statuses, server.location = [status], location
     with pytest.raises(AlertNotDeliveredError, match=f"did not take the alert.*{status}") as caught:
-        WebhookNotifier(server.url, sleep=lambda _: None).notify(CHECK)
+        WebhookNotifier(server.url, pause=0.0).notify(CHECK)
     assert "secret" not in str(caught.value)
 
 
 def test_a_server_that_stays_in_trouble_is_given_up(server):
     server.statuses = [500]
     with pytest.raises(AlertNotDeliveredError, match="status 500"):
-        WebhookNotifier(server.url, sleep=lambda _: None).notify(CHECK)
+        WebhookNotifier(server.url, pause=0.0).notify(CHECK)
     assert len(server.bodies) == 3
 
 
 def test_a_server_that_does_not_answer_is_not_waited_for(server):
     server.delay.clear()
     with pytest.raises(AlertNotDeliveredError, match=r"no answer within 0\.05 s"):
-        WebhookNotifier(server.url, timeout=0.05, sleep=lambda _: None).notify(CHECK)
+        WebhookNotifier(server.url, timeout=0.05, pause=0.0).notify(CHECK)
 
 
 def test_a_server_that_drips_is_not_waited_for_without_end():
@@ -208,7 +211,7 @@ def test_a_server_that_drips_is_not_waited_for_without_end():
         url = f"http://127.0.0.1:{server.server_address[1]}/"
         try:
             with pytest.raises(AlertNotDeliveredError, match=r"no answer within 0\.3 s"):
-                WebhookNotifier(url, timeout=0.3, sleep=lambda _: None).notify(CHECK)
+                WebhookNotifier(url, timeout=0.3, pause=0.0).notify(CHECK)
         finally:
             done.set()
             server.shutdown()
@@ -216,7 +219,7 @@ def test_a_server_that_drips_is_not_waited_for_without_end():
 
 def test_no_server_at_all_is_an_error_that_hides_the_secret_path():
     with pytest.raises(AlertNotDeliveredError) as caught:
-        WebhookNotifier("http://127.0.0.1:9/hooks/secret", sleep=lambda _: None).notify(CHECK)
+        WebhookNotifier("http://127.0.0.1:9/hooks/secret", pause=0.0).notify(CHECK)
     assert "secret" not in str(caught.value)
 
 

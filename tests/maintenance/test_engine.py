@@ -2,8 +2,14 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import InvalidArgumentError, NotFoundError, RetryableCommitConflictError
-from lance_ops.maintenance.engine import Run
+from lance_ops.errors import (
+    IncompatibleCommitConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    RetryableCommitConflictError,
+)
+from lance_ops.maintenance.engine import Replans, Run, with_replanning
+from lance_ops.storage import retry
 
 
 def rows(start, stop):
@@ -106,3 +112,52 @@ def test_files_of_an_attempt_stay_while_nobody_knows_whether_it_is_committed(uri
     with pytest.raises(KeyboardInterrupt):
         run.replanned(interrupt)
     assert dataset.store.exists("data/a.lance")
+
+
+def conflict(theirs: str = "Delete of fragment 1 (version 7)") -> RetryableCommitConflictError:
+    return RetryableCommitConflictError("collides", ours="Rewrite", theirs=theirs, version=7)
+
+
+class Operation:
+    def __init__(self, failures):
+        self.failures = list(failures)
+        self.replans: list[Replans] = []
+
+    def __call__(self, replans: Replans) -> str:
+        self.replans.append(replans)
+        if self.failures:
+            raise self.failures.pop(0)
+        return "done"
+
+
+def test_a_retryable_conflict_plans_afresh_and_is_remembered(monkeypatch):
+    operation, told, slept = Operation([conflict("A"), conflict("B")]), [], []
+    monkeypatch.setattr(retry.time, "sleep", slept.append)
+    result = with_replanning(
+        operation,
+        max_replans=2,
+        on_conflict=lambda error: told.append(error.theirs),
+    )
+    assert result == "done"
+    assert told == ["A", "B"]
+    assert len(slept) == 2
+    assert operation.replans[-1].conflicts == ("planned afresh after: A", "planned afresh after: B")
+
+
+def test_the_last_conflict_is_raised_when_the_replans_are_used_up():
+    operation = Operation([conflict("A"), conflict("B"), conflict("C")])
+    with pytest.raises(RetryableCommitConflictError, match="B"):
+        with_replanning(operation, max_replans=1, on_conflict=print)
+    assert len(operation.replans) == 2
+
+
+def test_an_incompatible_conflict_is_not_retried():
+    operation = Operation([IncompatibleCommitConflictError("no", ours="Append", theirs="Overwrite")])
+    with pytest.raises(IncompatibleCommitConflictError):
+        with_replanning(operation, max_replans=9, on_conflict=print)
+    assert len(operation.replans) == 1
+
+
+def test_a_negative_number_of_replans_is_refused():
+    with pytest.raises(InvalidArgumentError, match="max_replans"):
+        with_replanning(Operation([]), max_replans=-1, on_conflict=print)

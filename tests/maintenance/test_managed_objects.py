@@ -20,8 +20,7 @@ from lance_ops.errors import (
     UnsupportedError,
     VersionNotFoundError,
 )
-from lance_ops.maintenance import persistence
-from lance_ops.storage import Store, absence, open_store
+from lance_ops.storage import Store, open_store, retry
 from tests.support.faulty_store import FaultyStore, InjectedCrash
 from tests.support.hiding_store import HideOnce, HidingStore
 from tests.support.interleaving import one_switch, run_schedule
@@ -241,8 +240,7 @@ def test_a_cleanup_that_is_killed_at_any_call_loses_nothing(uri: Path, tmp_path:
 def test_an_object_or_file_that_is_hidden_once_is_no_reason_to_delete(
     uri: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (absence, persistence):
-        monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(retry.time, "sleep", lambda seconds: None)
     lo.create_tag(uri, "kept", 1)
     copy = tmp_path / "before"
     shutil.copytree(uri, copy)

@@ -18,9 +18,8 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import InconsistentStoreError, LanceOpsError
-from lance_ops.maintenance import persistence
 from lance_ops.maintenance.transient import may_pass
-from lance_ops.storage import Store, absence, open_store
+from lance_ops.storage import Store, open_store, retry
 from lance_ops.storage.memory import MemoryStore
 from lance_ops.table.manifest.listing import list_versions
 from lance_ops.table.manifest.naming import NamingScheme, manifest_path
@@ -54,8 +53,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (absence, persistence):
-        monkeypatch.setattr(module.time, "sleep", made.sleep)
+    monkeypatch.setattr(retry.time, "sleep", made.sleep)
     return made
 
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from lance_ops.errors import StorageError
-from lance_ops.storage import discard
+from lance_ops.storage import retry
 from lance_ops.storage.memory import MemoryStore
 from tests.support.faulty_store import FaultyStore
 
@@ -28,9 +28,9 @@ class Server:
 
 
 def test_a_server_that_does_not_answer_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discard, "PATIENCE", 0.0)
+    monkeypatch.setattr(retry, "PATIENCE", 0.0)
     store = Server()
-    discard.discard(store, "a")
+    retry.discard(store, "a")
     assert store.deleted == []
     store.answers.set()
     assert store.done.wait(60)
@@ -40,7 +40,7 @@ def test_a_server_that_does_not_answer_is_left_to_itself(monkeypatch: pytest.Mon
 def test_an_answer_is_waited_for() -> None:
     store = Server()
     store.answers.set()
-    discard.discard(store, "a")
+    retry.discard(store, "a")
     assert set(store.deleted) == {"a"}
 
 
@@ -48,5 +48,5 @@ def test_an_answer_is_waited_for() -> None:
 def test_a_local_deletion_is_tried_again_at_once_and_may_fail(failures: int) -> None:
     store = MemoryStore("memory://discard/a")
     store.put("a", b"1")
-    discard.discard(FaultyStore(store, lambda _: True, mode="error", times=failures), "a")
+    retry.discard(FaultyStore(store, lambda _: True, mode="error", times=failures), "a")
     assert store.exists("a") == (failures == 9)

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lance_ops.errors import LeaseHeldError
+from lance_ops.errors import LeaseHeldError, StorageError
 from lance_ops.fleet.stores.metered import meter
-from lance_ops.storage import open_store
-from lance_ops.storage.lease import _KEEPER, FOLDER, LEASE, Lease, is_held
+from lance_ops.storage import lease, open_store
+from lance_ops.storage.lease import FOLDER, LEASE, Lease, is_held
 
 
 @pytest.fixture
@@ -38,13 +38,13 @@ def test_one_holds_it_and_lets_go(store):
 def test_one_that_died_is_passed_over_when_its_lease_is_old(store, tmp_path):
     dead = Lease(store, "dead")
     dead.__enter__()
-    _KEEPER.drop(dead)
+    dead._heartbeat.stop()
     with pytest.raises(LeaseHeldError), Lease(store, "next"):
         pass
     age(tmp_path, LEASE.total_seconds() + 1)
     assert not is_held(store)
-    with Lease(store, "next") as lease:
-        lease.check()
+    with Lease(store, "next") as held:
+        held.check()
         # The dead was only slow: it sees that it was overrun.
         dead._renewed -= LEASE.total_seconds()
         with pytest.raises(LeaseHeldError):
@@ -88,7 +88,7 @@ def test_where_nobody_is_it_takes_three_requests(store):
 def test_who_was_stopped_for_long_leaves_the_lease_of_another_alone(store, tmp_path):
     slow = Lease(store, "slow")
     slow.__enter__()
-    _KEEPER.drop(slow)
+    slow._heartbeat.stop()
     age(tmp_path, LEASE.total_seconds() + 1)
     with Lease(store, "next"):
         pass
@@ -121,3 +121,27 @@ def test_who_is_stopped_between_putting_and_looking_does_not_take_the_file_of_an
     with pytest.raises(LeaseHeldError), Lease(store, "slow"):
         pass
     other.__exit__()
+
+
+def test_a_lease_is_renewed_until_it_ends_whatever_the_store_does_in_between(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(lease, "BEAT_SECONDS", 0.01)
+    calls, renewed = [], threading.Event()
+    renew = Lease.renew
+
+    def failing_first(self):
+        calls.append(self)
+        if len(calls) == 1:
+            raise StorageError("injected")
+        renew(self)
+        renewed.set()
+
+    monkeypatch.setattr(Lease, "renew", failing_first)
+    with Lease(store, "first") as held:
+        age(tmp_path, LEASE.total_seconds() + 1)
+        # The first of two may have begun before.
+        for _ in range(2):
+            renewed.clear()
+            assert renewed.wait(60)
+        assert is_held(store)
+    assert not held._heartbeat._thread.is_alive()
+    assert not list(store.list(FOLDER))

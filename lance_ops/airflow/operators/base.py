@@ -8,7 +8,6 @@ What a try does with an error: a retryable conflict is a pause (in the triggerer
 else fails at once.
 """
 
-import random
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
@@ -24,6 +23,7 @@ from lance_ops.errors import LanceOpsError, NotFoundError, RetryableCommitConfli
 from lance_ops.maintenance.progress import Progress, ProgressEvent
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.transient import may_pass
+from lance_ops.storage.retry import Backoff
 
 _LONGEST_PAUSE = 600.0
 
@@ -159,9 +159,9 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
         self.log.error("%s", error)
         if isinstance(error, RetryableCommitConflictError):
             if self.deferrable and attempt < self.conflict_retries:
-                pause = min(_LONGEST_PAUSE, self.conflict_pause * 2**attempt)
+                backoff = Backoff(self.conflict_pause, longest=_LONGEST_PAUSE, least=0.5)
                 self.defer(
-                    trigger=LancePauseTrigger(pause * random.uniform(0.5, 1.0), attempt + 1),  # noqa: S311 - apart from others
+                    trigger=LancePauseTrigger(backoff.pause(attempt + 1), attempt + 1),
                     method_name="resume",
                 )
             raise AirflowException(str(error)) from error

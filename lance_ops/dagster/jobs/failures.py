@@ -32,8 +32,8 @@ from lance_ops.errors import (
     RetryableCommitConflictError,
 )
 from lance_ops.maintenance.fsck.remedy import hint_for
-from lance_ops.maintenance.retry import Backoff
 from lance_ops.maintenance.transient import may_pass, origin_of
+from lance_ops.storage.retry import Backoff
 
 TRANSIENT_RETRIES = dg.RetryPolicy(
     max_retries=2, delay=2, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
@@ -66,7 +66,7 @@ def translated_errors(
         yield
     except RetryableCommitConflictError as error:
         if retry_number < conflict_retries:
-            seconds = Backoff(pause, _LONGEST_PAUSE).pause(retry_number + 1)
+            seconds = Backoff(pause, longest=_LONGEST_PAUSE).pause(retry_number + 1)
             raise dg.RetryRequested(max_retries=conflict_retries, seconds_to_wait=seconds) from error
         raise conflict_failure(ref, error) from error
     except CommitConflictError as error:

@@ -36,9 +36,8 @@ from lance_ops.dagster.sensor.cursor import DatasetCursor, SensorCursor, parse_c
 from lance_ops.dagster.sensor.ingested import ingests_into, partition_verdicts, takes_partitions
 from lance_ops.dagster.sensor.memory import SensorMemory
 from lance_ops.dagster.sensor.queue_tags import tag_waiting_runs
-from lance_ops.dagster.sensor.rest import asked_in_turn, find_at_rest
 from lance_ops.dagster.sensor.started import Downstream, start_downstream, state_of_data, with_state
-from lance_ops.dagster.sensor.survey import Room, Survey, survey_datasets
+from lance_ops.dagster.sensor.survey import Room, Survey, asked_in_turn, find_at_rest, survey_datasets
 from lance_ops.dagster.sensor.tick import MOST_CARRIED, Tick
 from lance_ops.maintenance.text import count_text
 

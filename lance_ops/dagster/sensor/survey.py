@@ -1,12 +1,15 @@
 """Looking at many datasets at once, in threads and with a deadline: what is new, and is it sound?
 
+A dataset is at rest while its newest manifest is the one that the sensor has dealt with. Dagster reads the
+whole newest event of a dataset with all of its metadata, so of many datasets at rest a tick asks only for
+some, in turns: events that somebody wiped, or published out of order, are noticed a few ticks later.
+
 Nothing here touches Dagster's instance, which belongs to the thread of the sensor.
 """
 
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
@@ -29,10 +32,15 @@ from lance_ops.dagster.sensor.cursor import DatasetCursor
 from lance_ops.errors import FormatError, NotFoundError, UnsupportedError
 from lance_ops.storage import Store
 from lance_ops.storage.fork_safe import new_lock
+from lance_ops.storage.prefetch import look_at_many
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import latest, listed_once, locate, mark_of
 
+_ASKED = 200
+"""Datasets at rest whose newest events a tick asks for: so few are asked for in every tick."""
+_TICKS = 20
+"""Ticks in which all of them are."""
 _THREADS = 8
 _MOST_OF_A_DAMAGE = 300
 _ENTRY = 150
@@ -146,8 +154,6 @@ def survey_datasets(
     Returns:
         Surveys by name; datasets that were not finished in time, or not begun with, are missing.
     """
-    if not refs:
-        return {}
     room = room or Room()
 
     def look(ref: LanceDatasetRef) -> Survey | None:
@@ -168,32 +174,63 @@ def survey_datasets(
             room.take(ref.name, survey)
         return survey
 
-    return look_at_all(refs, look, deadline)
+    return _look_at_all(refs, look, deadline)
 
 
-def look_at_all(
+def _look_at_all(
     refs: Sequence[LanceDatasetRef], look: Callable[[LanceDatasetRef], Survey | None], deadline: float
 ) -> dict[str, Survey]:
-    """Look at datasets in threads, in their order, until a deadline.
+    """Surveys by name, of those that were looked at before the deadline and gave one."""
+    # A look that hangs in a slow store must not hold up the tick; the store's timeout ends its thread.
+    looks = look_at_many(refs, look, _THREADS, deadline=deadline, waits=False)
+    return {ref.name: survey for ref, survey in looks if survey is not None}
+
+
+def asked_in_turn(refs: Sequence[LanceDatasetRef], start: int) -> tuple[list[LanceDatasetRef], int]:
+    """The datasets whose newest events a tick asks for in any case, and where the next tick goes on.
 
     Args:
-        refs: The datasets, at least one.
-        look: What to do with each; it raises nothing.
-        deadline: `time.monotonic()` at which to stop.
-
-    Returns:
-        Surveys by name, of those that were looked at in time and gave one.
+        refs: All datasets, in an order that stays.
+        start: Where this tick begins.
     """
-    pool = ThreadPoolExecutor(min(_THREADS, len(refs)), thread_name_prefix="lance-survey")
-    try:
-        # In their order: what is not begun with is the end of the row, where the next tick begins.
-        futures = {ref.name: pool.submit(look, ref) for ref in refs}
-        wait(futures.values(), timeout=max(0.0, deadline - time.monotonic()))
-        found = {name: future.result() for name, future in futures.items() if future.done()}
-        return {name: survey for name, survey in found.items() if survey is not None}
-    finally:
-        # A look that hangs in a slow store must not hold up the tick; the store's timeout ends its thread.
-        pool.shutdown(wait=False, cancel_futures=True)
+    count = max(_ASKED, -(-len(refs) // _TICKS))
+    if count >= len(refs):
+        return list(refs), 0
+    first = start % len(refs)
+    turn = [*refs[first:], *refs[:first]]
+    return turn[:count], (first + count) % len(refs)
+
+
+def find_at_rest(
+    refs: Sequence[LanceDatasetRef],
+    cursors: Mapping[str, DatasetCursor],
+    store: LanceStoreResource,
+    *,
+    deadline: float,
+) -> dict[str, Survey]:
+    """Which datasets are at rest, with what a look at them has found.
+
+    Args:
+        refs: The datasets.
+        cursors: What is known of them, by name.
+        store: For opening them.
+        deadline: `time.monotonic()` at which to stop; who does not answer before is to be looked at again.
+    """
+
+    def look(ref: LanceDatasetRef) -> Survey | None:
+        cursor = cursors.get(ref.name, DatasetCursor())
+        if cursor.version is None or cursor.problem is not None or not is_judged(cursor, ref):
+            return None
+        try:
+            opened = store.open_store(ref)
+            location = latest(opened)
+            mark = mark_of(opened, location)
+        except Exception:  # noqa: BLE001 - who looks at it in full says what is wrong
+            return None
+        at_rest = location.version == cursor.version and not has_other_bytes(cursor, location.version, mark)
+        return Survey(location.version, mark=mark) if at_rest else None
+
+    return _look_at_all(refs, look, deadline)
 
 
 def survey_dataset(

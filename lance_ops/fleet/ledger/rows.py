@@ -78,7 +78,7 @@ class Look:
         requests: That it made.
         error: Type of the error that kept it from being judged; empty for none.
         rules: Fingerprint of the policy that it was judged by; None in rows that are older than this column.
-        head: Mark of the newest manifest that was seen, see `survey.identity`; None in rows that are older.
+        head: Mark of the newest manifest that was seen, see `survey.look`; None in rows that are older.
         since: When the path was found to have another dataset than before; None for as long as looks tell.
     """
 

@@ -25,8 +25,7 @@ from lance_ops.fleet.run.perform import performed
 from lance_ops.fleet.run.task import MaintainTask, Outcome
 from lance_ops.fleet.stores.metered import Rate, meter
 from lance_ops.fleet.stores.opened import FleetDataset
-from lance_ops.fleet.survey.identity import is_another
-from lance_ops.fleet.survey.look import LookOptions, Sight, look_at
+from lance_ops.fleet.survey.look import LookOptions, Sight, is_another, look_at
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.storage import ObjectInfo, Store
 from lance_ops.storage.lease import Lease

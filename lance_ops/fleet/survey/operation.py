@@ -2,13 +2,12 @@
 
 import time
 import uuid
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from typing import TypeVar
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.fleet.discover.operation import Discovery, discover_datasets
@@ -19,9 +18,7 @@ from lance_ops.fleet.policy.model import DatasetPolicy, FleetPolicy
 from lance_ops.fleet.stores.opened import FleetDataset, FleetStores
 from lance_ops.fleet.survey.look import LookOptions, Sight, gone_row, look_at
 from lance_ops.maintenance.progress import Progress, Reporter
-
-T = TypeVar("T")
-R = TypeVar("R")
+from lance_ops.storage.prefetch import look_at_many
 
 _SHARD = 500
 """Looks that are written with one commit: what a killed survey loses at most."""
@@ -205,20 +202,20 @@ def survey_fleet(
     shard: list[Look] = []
     estimates: dict[str, tuple[OperationEstimate, ...]] = {}
     seen = 0
-    for name, sight in work.run(
-        chosen, deadline, stores.threads if options.threads is None else options.threads
-    ):
-        seen += 1
-        report("looking at datasets", seen, len(chosen))
-        if sight is None:
-            gone.append(name)
-            continue
-        shard.append(sight.look)
-        if sight.estimates:
-            estimates[name] = sight.estimates
-        if len(shard) >= _SHARD:
-            ledger.add_looks(shard, key=f"{survey}-{len(looks)}")
-            looks, shard = [*looks, *shard], []
+    threads = stores.threads if options.threads is None else options.threads
+    with closing(look_at_many(chosen, work.look, threads, deadline=deadline)) as found_looks:
+        for item, sight in found_looks:
+            seen += 1
+            report("looking at datasets", seen, len(chosen))
+            if sight is None:
+                gone.append(item.name)
+                continue
+            shard.append(sight.look)
+            if sight.estimates:
+                estimates[item.name] = sight.estimates
+            if len(shard) >= _SHARD:
+                ledger.add_looks(shard, key=f"{survey}-{len(looks)}")
+                looks, shard = [*looks, *shard], []
     ledger.add_looks(shard, key=f"{survey}-{len(looks)}")
     looks += shard
     names = {look.dataset for look in looks}
@@ -256,24 +253,6 @@ class _Work:
     survey: str
     now: datetime
 
-    def run(
-        self, chosen: Sequence[FleetDataset], deadline: float | None, threads: int
-    ) -> Iterator[tuple[str, Sight | None]]:
-        """Looks as they end, with the names; what the deadline leaves out is not among them."""
-
-        def one(item: FleetDataset) -> tuple[bool, Sight | None]:
-            # Asked when its turn comes: what waits in the queue after the deadline is left out.
-            if deadline is not None and time.monotonic() >= deadline:
-                return False, None
-            return True, self.look(item)
-
-        if not chosen:
-            return
-        with ThreadPoolExecutor(min(threads, len(chosen)), thread_name_prefix="lance-survey") as pool:
-            for item, (done, sight) in zip(chosen, _mapped(pool, one, chosen, 4 * threads), strict=True):
-                if done:
-                    yield item.name, sight
-
     def look(self, item: FleetDataset) -> Sight | None:
         before = self.past.latest.get(item.name)
         every = self.options.check_every
@@ -293,19 +272,6 @@ class _Work:
                 if_changed=self.options.if_changed,
             ),
         )
-
-
-def _mapped(
-    pool: ThreadPoolExecutor, function: Callable[[T], R], items: Sequence[T], ahead: int
-) -> Iterator[R]:
-    """Results in the order of the items, of which only so many wait in the pool."""
-    waiting: deque[Future[R]] = deque()
-    for item in items:
-        waiting.append(pool.submit(function, item))
-        if len(waiting) > ahead:
-            yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
 
 
 def _is_in(shard: tuple[int, int] | None, name: str) -> bool:

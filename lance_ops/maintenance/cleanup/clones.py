@@ -11,8 +11,8 @@ from lance_ops.errors import DatasetNotFoundError, LanceOpsError, PathEscapeErro
 from lance_ops.maintenance.cleanup.marks import DELETIONS, INDICES, Marks
 from lance_ops.maintenance.cleanup.objects import NamedObjects
 from lance_ops.maintenance.cleanup.places import below, is_own_root
-from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
+from lance_ops.storage.retry import persistently
 from lance_ops.table.history.branches import BRANCH_TREES
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.feature_flags import uses_tagged_reuse

@@ -19,6 +19,7 @@ be of no use, stays; the announcement stays with it, and so the next cleanup nee
 """
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,10 +33,10 @@ from lance_ops.maintenance.cleanup.marks import Marks
 from lance_ops.maintenance.cleanup.objects import NamedObjects
 from lance_ops.maintenance.cleanup.plan import CleanupPlan
 from lance_ops.maintenance.cleanup.versions import VersionVerdict
-from lance_ops.maintenance.persistence import ATTEMPTS, pause, persistently
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import side_by_side
+from lance_ops.storage.retry import STORE_PAUSES, persistently
 from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pins, removal_path
 from lance_ops.table.manifest.feature_flags import Feature
 from lance_ops.table.manifest.file.summary import read_summary
@@ -282,8 +283,8 @@ class _Execution:
             return {}
         failures: dict[str, LanceOpsError] = {}
         remaining = list(paths)
-        for attempt in range(1, ATTEMPTS):
-            pause(attempt)
+        for pause in STORE_PAUSES:
+            time.sleep(pause)
             failures = self._delete_each(remaining)
             remaining = list(failures)
             if not remaining:

@@ -12,9 +12,8 @@ from lance_ops.errors import (
 from lance_ops.maintenance.fsck.findings import Severity
 from lance_ops.maintenance.fsck.fragments import check_fragments
 from lance_ops.maintenance.fsck.manifest import scan_problem
-from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
-from lance_ops.storage.absence import is_there
+from lance_ops.storage.retry import is_there, persistently
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.file.read import read_manifest

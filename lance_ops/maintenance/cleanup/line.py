@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from lance_ops.errors import CleanupRefusedError, InconsistentStoreError, VersionNotFoundError
-from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import side_by_side
+from lance_ops.storage.retry import persistently
 from lance_ops.table.history.branches import (
     BRANCH_TREES,
     Branch,

@@ -13,9 +13,9 @@ from lance_ops.file.blob_extents import blob_extents
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Field
 from lance_ops.maintenance.cleanup.places import behind_links, below
-from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import prefetch, requests_at_once
+from lance_ops.storage.retry import persistently
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.feature_flags import Feature
 from lance_ops.table.manifest.file.read import read_manifest

@@ -17,13 +17,13 @@ from lance_ops.maintenance.cleanup.plan import CleanupPlan, plan_cleanup
 from lance_ops.maintenance.cleanup.versions import CleanupOptions
 from lance_ops.maintenance.engine import Run
 from lance_ops.maintenance.jobs.listing import sweep_jobs
-from lance_ops.maintenance.persistence import persistently
 from lance_ops.maintenance.progress import Progress
 from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.store_clock import store_now
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import bytes_text, count_text
 from lance_ops.storage import Store
+from lance_ops.storage.retry import persistently
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.jobs.earlier_record import has_record_files
 from lance_ops.table.commit.jobs.job_record import JobRecord, remove_unused_files

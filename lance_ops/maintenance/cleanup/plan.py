@@ -31,10 +31,10 @@ from lance_ops.maintenance.cleanup.places import is_own_root
 from lance_ops.maintenance.cleanup.read import read_summaries
 from lance_ops.maintenance.cleanup.versions import CleanupOptions, VersionJudge, VersionVerdict
 from lance_ops.maintenance.jobs.listing import job_prefixes
-from lance_ops.maintenance.persistence import persistently
 from lance_ops.maintenance.text import bytes_text, count_text, table_text
 from lance_ops.storage import ObjectInfo, Store
 from lance_ops.storage.prefetch import side_by_side
+from lance_ops.storage.retry import persistently
 from lance_ops.table.commit.validate import check_no_staged
 from lance_ops.table.history.branches import MAIN
 from lance_ops.table.history.pins import Removal, list_removals

@@ -6,9 +6,9 @@ from functools import partial
 
 from lance_ops.errors import CorruptManifestError, FormatError, VersionNotFoundError
 from lance_ops.maintenance.cleanup.head import refusal
-from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import prefetch, requests_at_once
+from lance_ops.storage.retry import persistently
 from lance_ops.table.commit.damaged_head import RESTORED_OVER
 from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
 from lance_ops.table.manifest.listing import ManifestLocation

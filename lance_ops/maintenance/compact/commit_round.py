@@ -23,10 +23,10 @@ from lance_ops.maintenance.compact.recorded import (
 )
 from lance_ops.maintenance.compact.rewrite import RewriteResult, discard_rewrites
 from lance_ops.maintenance.compact.round import Round, overtaken
+from lance_ops.maintenance.engine import Replans, with_replanning
 from lance_ops.maintenance.jobs.folder import JobFolder
 from lance_ops.maintenance.jobs.results import lost_files, put_intent
 from lance_ops.maintenance.results import FollowedSegment
-from lance_ops.maintenance.retry import Replans, with_replanning
 from lance_ops.maintenance.tasks import is_not_committed, run_tasks
 from lance_ops.maintenance.vanished import reading
 from lance_ops.table.commit.concurrent_commits import emptied_fragments
@@ -147,7 +147,7 @@ class RoundCommitter:
                     with_replanning(
                         commit_valid,
                         max_replans=self.run.max_replans,
-                        on_conflict=lambda error, _: met.append(error),
+                        on_conflict=met.append,
                     )
                 except RetryableCommitConflictError:
                     # To lose against runs of the job itself is to get on, however often it happens.

@@ -31,8 +31,8 @@ from lance_ops.maintenance.fsck.row_ids import check_row_ids
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.storage import Store
-from lance_ops.storage.absence import unless_gone
 from lance_ops.storage.prefetch import prefetch, requests_at_once
+from lance_ops.storage.retry import unless_gone
 from lance_ops.table.commit.validate import check_no_staged
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions

@@ -41,7 +41,7 @@ from lance_ops.maintenance.jobs.folder import (
 from lance_ops.maintenance.jobs.results import TaskName, parse_name, read_intents, read_result
 from lance_ops.maintenance.versions_made import commit
 from lance_ops.storage import Store, is_temporary
-from lance_ops.storage.absence import is_named
+from lance_ops.storage.retry import is_named
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.listing import all_manifests, latest

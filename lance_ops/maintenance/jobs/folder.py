@@ -34,8 +34,8 @@ from lance_ops.errors import (
 )
 from lance_ops.maintenance.jobs.sealed import is_of_other_form, seal, unseal
 from lance_ops.storage import ObjectInfo, Store
-from lance_ops.storage.absence import unless_gone
 from lance_ops.storage.paths import TEMPORARY_PREFIX
+from lance_ops.storage.retry import unless_gone
 from lance_ops.table.transaction.transaction import job_uuid_prefix, work_key
 
 JOBS_DIRECTORY = "_lance_ops/jobs"

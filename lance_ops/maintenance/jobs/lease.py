@@ -5,7 +5,6 @@ could do harm: a job that is ended while its driver is only slow makes that driv
 cannot commit any more). It tells people whether to wait, and cleanup for how long a job is to be left alone.
 """
 
-import contextlib
 import threading
 import uuid
 from collections.abc import Mapping
@@ -16,14 +15,8 @@ from typing import Self
 from lance_ops.maintenance.jobs.folder import DRIVER, JobFolder
 from lance_ops.maintenance.jobs.sealed import seal
 from lance_ops.storage import ObjectInfo
-from lance_ops.storage.absence import is_there
-from lance_ops.storage.discard import discard
-
-BEAT_SECONDS = 15.0
-"""How often a driver says that it is at work, and looks whether it is to stop."""
-
-LEASE = timedelta(minutes=2)
-"""How old a driver's last word may be while the job counts as running."""
+from lance_ops.storage.lease import Heartbeat, is_alive
+from lance_ops.storage.retry import discard, is_there
 
 RESUMABLE_FOR = timedelta(days=1)
 """How long a job that nobody runs is kept to be resumed; then the next cleanup or compaction removes it."""
@@ -42,8 +35,7 @@ class Driver:
     job: JobFolder
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     cancelled: threading.Event = field(default_factory=threading.Event)
-    _ended: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    _heartbeat: Heartbeat | None = None
 
     @property
     def path(self) -> str:
@@ -52,14 +44,12 @@ class Driver:
 
     def __enter__(self) -> Self:
         self._beat()
-        self._thread = threading.Thread(target=self._run, name="lance-ops-lease", daemon=True)
-        self._thread.start()
+        self._heartbeat = Heartbeat(self._renew)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         # What is broken off shows as that at once.
         discard(self.job.store, self.path)
 
@@ -85,13 +75,10 @@ class Driver:
         mine = records[self.path.rpartition("/")[2]]
         return living_drivers(records, mine.modified) != [self.id]
 
-    def _run(self) -> None:
-        while not self._ended.wait(BEAT_SECONDS):
-            # A store that fails for a while makes a lease old, and nothing else.
-            with contextlib.suppress(Exception):
-                self.look()
-                if not self.cancelled.is_set():
-                    self._beat()
+    def _renew(self) -> None:
+        self.look()
+        if not self.cancelled.is_set():
+            self._beat()
 
     def _beat(self) -> None:
         self.job.store.put(self.path, seal(DRIVER, {}), durable="never")
@@ -114,5 +101,5 @@ def living_drivers(records: Mapping[str, ObjectInfo], now: datetime) -> list[str
     return [
         name.removeprefix(lead)
         for name, info in records.items()
-        if name.startswith(lead) and now - info.modified < LEASE
+        if name.startswith(lead) and is_alive(info, now)
     ]

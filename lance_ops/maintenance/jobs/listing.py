@@ -8,8 +8,9 @@ from datetime import datetime
 from lance_ops.errors import LanceOpsError
 from lance_ops.maintenance.jobs.ending import end_job
 from lance_ops.maintenance.jobs.folder import HEADER, JOBS_DIRECTORY, JobFolder, JobHeader, read_header_at
-from lance_ops.maintenance.jobs.lease import LEASE, RESUMABLE_FOR, last_word, living_drivers
+from lance_ops.maintenance.jobs.lease import RESUMABLE_FOR, last_word, living_drivers
 from lance_ops.storage import ObjectInfo, Store, is_temporary
+from lance_ops.storage.lease import LEASE
 from lance_ops.storage.paths import TEMPORARY_PREFIX
 from lance_ops.table.transaction.transaction import job_uuid_prefix, work_key
 

@@ -24,8 +24,8 @@ from lance_ops.errors import (
 )
 from lance_ops.maintenance.metadata.clone import PLACE_FOLDER, write_first_version
 from lance_ops.storage import Store, leads_out
-from lance_ops.storage.absence import is_there
 from lance_ops.storage.lease import Lease
+from lance_ops.storage.retry import is_there
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.dataset import Dataset, Target, open_dataset
 from lance_ops.table.history.branches import (

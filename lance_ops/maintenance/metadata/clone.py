@@ -27,8 +27,8 @@ from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, OBJECT
 from lance_ops.maintenance.cleanup.places import below
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store, open_store
-from lance_ops.storage.absence import unless_gone
 from lance_ops.storage.lease import Lease
+from lance_ops.storage.retry import unless_gone
 from lance_ops.table.commit.apply import writer_version
 from lance_ops.table.commit.committer import Committer, committer_for
 from lance_ops.table.commit.publish import publish

@@ -5,7 +5,6 @@ obstore's own fsspec adapter is never used: there, put-if-absent silently overwr
 
 import contextlib
 import functools
-import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,6 +32,7 @@ from lance_ops.storage.paths import (
     validate_relative_path,
 )
 from lance_ops.storage.ranges import check_possible, cut_ranges, plan_merged_reads, resolve_range
+from lance_ops.storage.retry import retry
 from lance_ops.storage.spooled_writer import SpooledWriter
 from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store, StoreWriter
 
@@ -46,9 +46,8 @@ _LIST_PAGE = 1000
 # A request may name so many, which servers delete one after the other: several requests of fewer are faster.
 _LEAST_DELETED, _MOST_DELETED = 50, 1000
 
-# How often an answer that broke off is asked for again, and how long to wait before (seconds, doubled).
-_ATTEMPTS = 5
-_FIRST_WAIT = 0.1
+# Seconds before each further request when the answer was cut off.
+_PAUSES = (0.1, 0.2, 0.4, 0.8)
 
 
 class ObjectStore:
@@ -117,15 +116,9 @@ class ObjectStore:
             raise translate(error, self._where(path), self._options) from None
 
     def _again(self, path: str, request: Callable[[], _T]) -> _T:
-        """Send a request that may safely be sent twice, once more when its answer breaks off."""
-        for attempt in range(_ATTEMPTS - 1):
-            try:
-                with self._translated(path):
-                    return _unless_cut_off(request)
-            except _CutOffError:
-                time.sleep(_FIRST_WAIT * 2**attempt)
+        """Send a request that may safely be sent twice, again when its answer is cut off."""
         with self._translated(path):
-            return request()
+            return retry(request, _PAUSES, on=exceptions.BaseError, when=is_cut_off)
 
     # Reading
 
@@ -296,24 +289,16 @@ class ObjectStore:
         """List in the order of the keys; a listing that breaks off goes on after the last key it showed."""
         path = lead[len(self._lead) :]
         pages: Iterator[Any] | None = None
-        attempt = 0
-        while True:
-            try:
-                with self._translated(path):
-                    if pages is None:
-                        pages = self._pages(lead, after)
-                    page = _unless_cut_off(functools.partial(next, pages, None))
-            except _CutOffError as error:
-                attempt += 1
-                if attempt == _ATTEMPTS:
-                    with self._translated(path):
-                        raise error.original from None
-                time.sleep(_FIRST_WAIT * 2 ** (attempt - 1))
-                pages = None
-                continue
-            if page is None:
-                return
-            attempt = 0
+
+        def next_page() -> Any:
+            nonlocal pages
+            # An iterator that failed is at its end.
+            going, pages = pages or self._pages(lead, after), None
+            page = next(going, None)
+            pages = going
+            return page
+
+        while (page := self._again(path, next_page)) is not None:
             if page:
                 after = page[-1]["path"]
             yield from self._parse([page], lead)
@@ -365,20 +350,6 @@ def _ordered(found: Iterator[ObjectInfo], cut: int) -> Iterator[ObjectInfo]:
             yield from sorted([info, *found], key=lambda info: info.path)
             return
         yield info
-
-
-class _CutOffError(Exception):
-    def __init__(self, original: BaseException) -> None:
-        self.original = original
-
-
-def _unless_cut_off(request: Callable[[], _T]) -> _T:
-    try:
-        return request()
-    except exceptions.BaseError as error:
-        if is_cut_off(error):
-            raise _CutOffError(error) from None
-        raise
 
 
 def _map_threads(

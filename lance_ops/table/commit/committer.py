@@ -12,7 +12,7 @@ from typing import Protocol
 
 from lance_ops.errors import AlreadyExistsError, UnsupportedError
 from lance_ops.storage import Store, require_put_if_absent
-from lance_ops.storage.absence import is_there
+from lance_ops.storage.retry import is_there
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 from lance_ops.table.transaction.transaction import job_mark

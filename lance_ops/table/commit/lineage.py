@@ -8,10 +8,12 @@ the versions above ours are looked for (architecture, invariant 1).
 
 from collections.abc import Mapping
 from enum import Enum
+from functools import partial
 from typing import TypeVar
 
 from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, NotFoundError
 from lance_ops.storage import Store
+from lance_ops.storage.retry import retry
 from lance_ops.table.commit.concurrent_commits import base_conflict
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
@@ -37,7 +39,7 @@ from lance_ops.table.transaction.operations import (
 )
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
 
-_READS = 3
+_PAUSES = (0.0, 0.0)
 _V = TypeVar("_V")
 
 
@@ -114,18 +116,16 @@ def find_standing(
     Raises:
         CommitOutcomeUnknownError: The store does not tell.
     """
-    for attempt in range(_READS):
-        try:
-            return _find_standing(store, location, manifest, transaction.operation, base)
-        except LanceOpsError as error:
-            if attempt == _READS - 1:
-                raise CommitOutcomeUnknownError(
-                    f"version {location.version} was written, and whether it is the newest one cannot be "
-                    f"told ({error})",
-                    path=f"{store.uri}/{location.path}",
-                    hint="delete nothing that the commit wrote before the versions can be listed",
-                ) from error
-    raise AssertionError("the last attempt returns or raises")
+    find = partial(_find_standing, store, location, manifest, transaction.operation, base)
+    try:
+        return retry(find, _PAUSES, on=LanceOpsError)
+    except LanceOpsError as error:
+        raise CommitOutcomeUnknownError(
+            f"version {location.version} was written, and whether it is the newest one cannot be "
+            f"told ({error})",
+            path=f"{store.uri}/{location.path}",
+            hint="delete nothing that the commit wrote before the versions can be listed",
+        ) from error
 
 
 def _find_standing(

@@ -10,7 +10,6 @@ Source: format, "Committing Datasets"; architecture, "Life of a commit" and inva
 """
 
 import contextlib
-import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from lance_ops.errors import (
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.storage import Store, open_store
 from lance_ops.storage.prefetch import has_latency, side_by_side
+from lance_ops.storage.retry import Backoff
 from lance_ops.table.commit.apply import build_manifest
 from lance_ops.table.commit.carried_fields import CarriedFields
 from lance_ops.table.commit.commit_files import CommitFiles
@@ -88,9 +88,7 @@ from lance_ops.table.transaction.transaction import (
 CREDIBLE_LEAD = timedelta(minutes=10)
 """How far clocks of machines and stores may be apart."""
 
-# Seconds between two attempts: the limit doubles with each.
-_LONGEST_PAUSE = 0.5
-_SHORTEST_PAUSE = 0.01
+_BACKOFF = Backoff(0.04, longest=0.5)
 
 
 def commit(
@@ -301,7 +299,7 @@ class _Commit:
         judged = (self.seen or base).version
         for attempt in range(1, max_attempts + 1):
             if attempt > 1:
-                _pause(attempt)
+                time.sleep(_BACKOFF.pause(attempt - 1))
                 # Once others were judged, the read version is known to be below them.
                 head, manifest = find_head(self.store, base, self.ours, check_base=not self.theirs)
             done_at = self.theirs.judge_since(self.ours, judged, head, manifest)
@@ -417,12 +415,6 @@ class _Commit:
         )
         conflicts = tuple(committed.describe() for committed in self.theirs)
         return CommitResult(dataset, manifest.version, final, attempts, conflicts)
-
-
-def _pause(attempt: int) -> None:
-    """Wait before the next attempt, for a random time, so that writers spread."""
-    limit = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**attempt)
-    time.sleep(random.uniform(0.0, limit))  # noqa: S311 - no secret
 
 
 def latest_credible(store: Store, head: Manifest, now: datetime) -> datetime:

@@ -18,7 +18,7 @@ from lance_ops.errors import (
     UnsupportedError,
 )
 from lance_ops.storage import Store
-from lance_ops.storage.absence import unless_gone
+from lance_ops.storage.retry import retry, unless_gone
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.manifest.file.summary import decode_summary
 from lance_ops.table.manifest.listing import ManifestLocation
@@ -27,9 +27,8 @@ from lance_ops.table.transaction.transaction import Transaction, encode_transact
 # The store refused before it did anything: nothing can arrive late.
 _DEFINITE = (NotFlushedError, PermissionDeniedError, StorageFullError, UnsupportedError)
 
-_PUTS = 3
-_READS = 3
-_PAUSE = 0.05
+# Seconds before each further put or read.
+_PAUSES = (0.05, 0.1)
 
 
 class Found(Enum):
@@ -64,7 +63,7 @@ def publish(
             may still arrive.
         StorageError: The store refused; the manifest is not there.
     """
-    for attempt in range(_PUTS):
+    for pause in (*_PAUSES, None):
         try:
             committer.commit(store, location, manifest)
         except Exception as failure:
@@ -76,7 +75,7 @@ def publish(
                 return False
             if isinstance(failure, _DEFINITE):
                 raise
-            if attempt == _PUTS - 1:
+            if pause is None:
                 raise CommitOutcomeUnknownError(
                     f"version {location.version} could not be written ({failure}); it is not there now, but "
                     f"the store may still carry out a request that it did not answer",
@@ -84,7 +83,7 @@ def publish(
                     hint="delete nothing that the commit wrote while the version may still appear",
                 ) from failure
             # Putting the same bytes again is safe: whichever request wins, the version is ours.
-            time.sleep(_PAUSE * (attempt + 1))
+            time.sleep(pause)
         else:
             return True
     raise AssertionError("the last attempt returns or raises")
@@ -98,29 +97,23 @@ def _read_back(
     failure: Exception,
 ) -> Found:
     path = f"{store.uri}/{location.path}"
-    error: LanceOpsError | None = None
-    for attempt in range(_READS):
-        if attempt:
-            time.sleep(_PAUSE * attempt)
-        try:
-            data = unless_gone(store, location.path, lambda: store.read(location.path))
-        except LanceOpsError as unreadable:
-            error = unreadable
-            continue
+
+    def look() -> Found:
+        data = unless_gone(store, location.path, lambda: store.read(location.path))
         if data is None:
             return Found.ABSENT
         if data.to_pybytes() == manifest:
             return Found.OURS
-        try:
-            theirs = read_transaction(store, decode_summary(data, path=path))
-        except LanceOpsError as unreadable:
-            error = unreadable
-            continue
+        theirs = read_transaction(store, decode_summary(data, path=path))
         same = theirs is not None and encode_transaction(theirs) == encode_transaction(transaction)
         return Found.OURS if same else Found.FOREIGN
-    raise CommitOutcomeUnknownError(
-        f"version {location.version} may or may not have been written ({failure}), and it cannot be read "
-        f"back ({error})",
-        path=path,
-        hint="delete nothing that the commit wrote before the version can be read",
-    ) from failure
+
+    try:
+        return retry(look, _PAUSES, on=LanceOpsError)
+    except LanceOpsError as error:
+        raise CommitOutcomeUnknownError(
+            f"version {location.version} may or may not have been written ({failure}), and it cannot be read "
+            f"back ({error})",
+            path=path,
+            hint="delete nothing that the commit wrote before the version can be read",
+        ) from failure

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from lance_ops.errors import AlreadyExistsError
 from lance_ops.storage import Store
-from lance_ops.storage.absence import unless_gone
+from lance_ops.storage.retry import unless_gone
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.naming import NamingScheme, manifest_path
 

@@ -14,7 +14,7 @@ from lance_ops.errors import (
     VersionNotFoundError,
 )
 from lance_ops.storage import Store
-from lance_ops.storage.absence import is_there
+from lance_ops.storage.retry import is_there
 from lance_ops.table.commit.apply import build_manifest
 from lance_ops.table.commit.lineage import settle
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY

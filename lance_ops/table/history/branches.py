@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from lance_ops.errors import AlreadyExistsError, InvalidArgumentError, VersionNotFoundError
 from lance_ops.storage import Store
-from lance_ops.storage.absence import is_there, unless_gone
+from lance_ops.storage.retry import is_there, unless_gone
 from lance_ops.table.history.ref_file import SUFFIX, RefFile, listed_refs, load_ref, names_hint
 
 BRANCHES_DIRECTORY = "_refs/branches"

@@ -34,7 +34,7 @@ from lance_ops.errors import (
     RetryableCommitConflictError,
 )
 from lance_ops.storage import Store, is_temporary
-from lance_ops.storage.absence import unless_gone
+from lance_ops.storage.retry import unless_gone
 from lance_ops.table.manifest.listing import locate
 
 PINS_DIRECTORY = "_lance_ops/pins"

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError, LanceOpsError
 from lance_ops.storage import Store, is_temporary
-from lance_ops.storage.absence import unless_gone
+from lance_ops.storage.retry import unless_gone
 
 SUFFIX = ".json"
 

@@ -15,7 +15,7 @@ from lance_ops.errors import (
     check_type,
 )
 from lance_ops.storage import Store
-from lance_ops.storage.absence import is_there, unless_gone
+from lance_ops.storage.retry import is_there, unless_gone
 from lance_ops.table.history.branches import branch_store
 from lance_ops.table.history.pins import pinned
 from lance_ops.table.history.ref_file import (

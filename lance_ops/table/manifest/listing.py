@@ -16,7 +16,7 @@ from lance_ops.errors import (
     VersionNotFoundError,
 )
 from lance_ops.storage import ObjectInfo, Store, lists_names
-from lance_ops.storage.absence import is_named, unless_gone
+from lance_ops.storage.retry import is_named, unless_gone
 from lance_ops.table.manifest.naming import (
     VERSIONS_DIRECTORY,
     NamingScheme,

@@ -17,9 +17,10 @@ from lance_ops.errors import (
     RetryableCommitConflictError,
     StorageError,
 )
-from lance_ops.maintenance import persistence
+from lance_ops.maintenance.cleanup import execute
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.metadata.actions import restore
+from lance_ops.storage import retry
 from lance_ops.storage.local.store import LocalStore
 from lance_ops.table.dataset import Dataset
 from tests.support.dagster import (
@@ -318,7 +319,8 @@ def test_a_cleanup_that_could_not_remove_all_is_no_success(ref, instance, monkey
         delete_many(self, paths)
 
     monkeypatch.setattr(LocalStore, "delete_many", failing)
-    monkeypatch.setattr(persistence, "_PAUSE", 0.0)
+    for module in (retry, execute):
+        monkeypatch.setattr(module, "STORE_PAUSES", (0.0, 0.0))
     result = run_job(ref, CLEANUP, instance, older_than_days=0, retain_versions=1, dry_run=False)
     assert not result.success
     description, metadata = failure_of(result)

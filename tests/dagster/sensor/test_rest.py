@@ -6,8 +6,8 @@ import dagster as dg
 import pytest
 
 from lance_ops.dagster import LanceDatasetRef, SensorOptions, build_manifest_sensor
-from lance_ops.dagster.sensor import manifest_sensor, rest
-from lance_ops.dagster.sensor.rest import asked_in_turn
+from lance_ops.dagster.sensor import manifest_sensor, survey
+from lance_ops.dagster.sensor.survey import asked_in_turn
 from tests.support.dagster import Daemon, published_versions, versions_of, write
 
 
@@ -19,7 +19,7 @@ def refs(tmp_path):
 @pytest.fixture
 def asked(monkeypatch):
     """Names of the datasets whose newest events were asked for, tick by tick; two at rest in each."""
-    monkeypatch.setattr(rest, "_ASKED", 2)
+    monkeypatch.setattr(survey, "_ASKED", 2)
     found = []
     original = manifest_sensor.last_published_of_all
 

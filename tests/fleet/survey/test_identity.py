@@ -15,7 +15,7 @@ from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet
 from lance_ops.fleet.run.operation import RunOptions, approved, run_fleet
 from lance_ops.fleet.stores.opened import FleetStores
-from lance_ops.fleet.survey.identity import is_another, mark_in
+from lance_ops.fleet.survey.look import is_another, mark_in
 from lance_ops.fleet.survey.operation import survey_fleet
 from lance_ops.storage import open_store
 from tests.support.distant_store import DistantStore

@@ -9,10 +9,10 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import StorageError
-from lance_ops.maintenance import persistence
+from lance_ops.maintenance.cleanup import execute
 from lance_ops.maintenance.cleanup import execute as cleanup_execute
 from lance_ops.maintenance.cleanup.operation import CleanupResult
-from lance_ops.storage import Store
+from lance_ops.storage import Store, retry
 from lance_ops.storage.local.store import LocalStore
 from lance_ops.storage.memory import MemoryStore
 from lance_ops.table.dataset import Dataset
@@ -24,7 +24,8 @@ from tests.support.interleaving import Snapshot
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persistence, "_PAUSE", 0.0)
+    for module in (retry, execute):
+        monkeypatch.setattr(module, "STORE_PAUSES", (0.0, 0.0))
 
 
 @pytest.fixture(scope="module")

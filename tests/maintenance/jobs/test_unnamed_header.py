@@ -8,7 +8,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.maintenance.jobs.folder import JOBS_DIRECTORY, mark_of
-from lance_ops.maintenance.jobs.lease import LEASE
+from lance_ops.storage.lease import LEASE
 from lance_ops.storage.paths import temporary_name
 from tests.maintenance.jobs.test_resume import ONE
 

@@ -73,7 +73,7 @@ class Interrupt:
 def test_what_fails_at_any_call_leaves_nothing(
     name: str, fault: str, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "_PAUSE", 0.0)
+    monkeypatch.setattr(publish, "_PAUSES", (0.0, 0.0))
     tried = failed = 0
     for number in count(1):
         source, target = snapshot.restore(), MemoryStore(f"memory://failures/target{next(_names)}")

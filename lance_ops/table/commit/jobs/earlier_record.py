@@ -21,6 +21,7 @@ from itertools import takewhile
 
 from lance_ops.errors import CorruptFileError, FileMissingError, JobUnprovenError, NotFoundError
 from lance_ops.storage import Store
+from lance_ops.storage.retry import retry
 from lance_ops.table.commit.jobs.ancestry import Ancestry, Lineage, Place
 from lance_ops.table.commit.jobs.job_record import (
     BEGUN,
@@ -62,7 +63,7 @@ _SEGMENT = re.compile(r"[0-9a-f]{32}-([0-9]{1,9})-([0-9]{1,20})\.keys")
 _FOOTER = 16
 # Bytes of an entry: UUID, read version, version, microseconds, evidence.
 _SIZE = 48
-_ATTEMPTS = 5
+_PAUSES = (0.0,) * 4
 _PREFIX = len(job_uuid_prefix(""))
 _UUID = 36
 _ATTEMPT_AGE = timedelta(hours=1)
@@ -340,26 +341,23 @@ def _list_notes(store: Store, prefix: str) -> list[JobNote]:
 
 def _read_segments(store: Store, since: int) -> tuple[int, list[JobNote], Lineage, bool]:
     """Read the segments that were written when there was a version, and see whether there is the seal."""
-    for attempt in range(_ATTEMPTS):
+
+    def read_listed() -> tuple[int, list[JobNote], Lineage, bool]:
         notes: list[JobNote] = []
         lineage, number, is_sealed = Lineage(), 0, False
-        try:
-            for info in store.list(SEGMENTS):
-                found = _SEGMENT.fullmatch(info.path.rpartition("/")[2])
-                is_sealed |= info.path == SEAL
-                if found is None or info.path == SEAL or int(found[2]) < since:
-                    continue
-                more, known = _read_segment(store, info.path, int(found[1]))
-                notes += more
-                lineage = lineage.join(known)
-                number += 1
-        except FileMissingError:
-            # A cleanup of an earlier release put it into another segment since the listing.
-            if attempt == _ATTEMPTS - 1:
-                raise
-        else:
-            break
-    return number, notes, lineage, is_sealed
+        for info in store.list(SEGMENTS):
+            found = _SEGMENT.fullmatch(info.path.rpartition("/")[2])
+            is_sealed |= info.path == SEAL
+            if found is None or info.path == SEAL or int(found[2]) < since:
+                continue
+            more, known = _read_segment(store, info.path, int(found[1]))
+            notes += more
+            lineage = lineage.join(known)
+            number += 1
+        return number, notes, lineage, is_sealed
+
+    # A cleanup of an earlier release put a listed segment into another one.
+    return retry(read_listed, _PAUSES, on=FileMissingError)
 
 
 def _read_segment(store: Store, path: str, count: int) -> tuple[list[JobNote], Lineage]:

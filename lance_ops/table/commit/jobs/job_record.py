@@ -24,7 +24,7 @@ from hashlib import blake2b
 
 from lance_ops.errors import CorruptFileError, CorruptManifestError, JobUnprovenError, UnsupportedError
 from lance_ops.storage import Store
-from lance_ops.storage.absence import is_there, unless_gone
+from lance_ops.storage.retry import is_there, unless_gone
 from lance_ops.table.commit.jobs.stream_notes import stream_of
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.model import BasePath, Manifest

@@ -12,7 +12,7 @@ it has read the version that it commits on. It finds one of the two, or the clea
 from collections.abc import Sequence
 
 from lance_ops.storage import Store
-from lance_ops.storage.absence import is_there
+from lance_ops.storage.retry import is_there
 from lance_ops.table.history.pins import list_removals
 
 

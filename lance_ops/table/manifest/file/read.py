@@ -20,6 +20,7 @@ from lance_ops.errors import (
 from lance_ops.file.schema.model import Schema
 from lance_ops.pb import file_pb2, summary_pb2, table_pb2
 from lance_ops.storage import Store
+from lance_ops.storage.retry import retry
 from lance_ops.table.manifest.file.recurring import SMALL_MANIFEST, recurring
 from lance_ops.table.manifest.file.sections import (
     check_version,
@@ -40,7 +41,8 @@ from lance_ops.table.manifest.listing import ManifestLocation, latest
 from lance_ops.table.manifest.model import BasePath, Manifest, WriterVersion
 from lance_ops.table.manifest.wire import unknown_bytes, unmodelled_fields
 
-_LISTINGS = 5
+# Before each further listing and read.
+_PAUSES = (0.0,) * 4
 _MAX_ROWS = 1 << 32
 
 # Bounds what the caches below keep alive: fragments with long row id sequences are not cached.
@@ -179,17 +181,15 @@ def read_latest(store: Store, known: Manifest | None = None) -> tuple[ManifestLo
         DatasetNotFoundError: There is no manifest.
         CorruptManifestError: See `read_manifest`.
     """
-    for attempt in range(_LISTINGS):
+
+    def read_listed() -> tuple[ManifestLocation, Manifest]:
         location = latest(store)
         if known is not None and known.version == location.version:
             return location, known
-        try:
-            return location, read_manifest(store, location)
-        except VersionNotFoundError:
-            # Others committed, and a cleanup removed it, since the listing: then there is a newer one.
-            if attempt == _LISTINGS - 1:
-                raise
-    raise AssertionError("the last attempt returns or raises")
+        return location, read_manifest(store, location)
+
+    # Others committed, and a cleanup removed it, since the listing: then there is a newer one.
+    return retry(read_listed, _PAUSES, on=VersionNotFoundError)
 
 
 @lru_cache(maxsize=16)

@@ -16,7 +16,7 @@ from lance_ops.errors import (
 )
 from lance_ops.pb import summary_pb2, table_pb2
 from lance_ops.storage import Store
-from lance_ops.storage.absence import unless_gone
+from lance_ops.storage.retry import unless_gone
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.wire import unknown_bytes
