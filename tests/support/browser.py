@@ -36,12 +36,13 @@ _FAULTS = """
 const table = arguments[0], found = [], page = document.documentElement, scroller = table.parentElement;
 if (page.scrollWidth > innerWidth) found.push(`the page is ${page.scrollWidth} pixels wide`);
 if (scroller.scrollWidth > scroller.clientWidth) found.push("the table has to be scrolled");
-for (const cell of document.querySelectorAll("td, th")) {
-  const right = cell.getBoundingClientRect().right, shown = cell.innerText.split("…")[0];
-  const hinted = cell.title && cell.title.startsWith(shown);
-  let cut = right > innerWidth || (cell.scrollWidth > cell.clientWidth && !hinted);
+const hides = box => getComputedStyle(box).overflowX !== "visible";
+for (const cell of (arguments[1] ? document : table).querySelectorAll("td, th")) {
+  const right = cell.getBoundingClientRect().right, wide = cell.scrollWidth - cell.clientWidth;
+  const hinted = cell.title && cell.title.startsWith(cell.innerText.split("…")[0]);
+  let cut = right > innerWidth || ((table.contains(cell) ? wide > 0 : wide > 1 && hides(cell)) && !hinted);
   for (let box = cell.parentElement; box && !cut; box = box.parentElement)
-    cut = getComputedStyle(box).overflowX !== "visible" && right > box.getBoundingClientRect().right + 1;
+    cut = hides(box) && right > box.getBoundingClientRect().right + 1;
   if (cut) found.push(`cut: ${cell.innerText}`);
 }
 const rows = [...table.querySelectorAll("tr")].filter(row => row.offsetHeight);
@@ -109,17 +110,18 @@ class Page:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
-    def faults(self, table: str | WebElement) -> list[str]:
-        """Return what is wrong with the layout: cut cells anywhere, and wrapped rows of a table.
+    def faults(self, table: str | WebElement, *, others: bool = False) -> list[str]:
+        """Return what is wrong with the layout of a table, and of the page around it.
 
         A cell may be shortened where the whole of it shows on hover.
 
         Args:
             table: The table, or a CSS selector of it. It must have a row, and not need scrolling.
+            others: Look for cut cells in all other tables of the page as well.
         """
         if isinstance(table, str):
             table = self.browser.find_element(By.CSS_SELECTOR, table)
-        return self.browser.execute_script(_FAULTS, table)
+        return self.browser.execute_script(_FAULTS, table, others)
 
     def open(self, url: str, *wanted: str) -> str:
         """Open a page and wait for some texts on it; returns all of its text."""
