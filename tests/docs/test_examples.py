@@ -31,9 +31,7 @@ def test_the_examples_of_a_page_run_as_they_stand(tmp_path, page):
 
 def test_the_first_definitions_of_pages_and_the_examples_are_loaded_by_dagster(tmp_path):
     """All in one command: each of its starts takes seconds."""
-    # A code location has the name of its file, so that no two may be called alike.
-    files = [ROOT / "examples" / "spark_job" / "definitions.py", tmp_path / "demo.py"]
-    files[-1].write_bytes((ROOT / "definitions.py").read_bytes())
+    files = [ROOT / "examples" / "spark_job" / "definitions.py"]
     for page in (DOCS / "dagster.md", DOCS / "dagster-ui.md", ROOT / "README.md"):
         code = next(sample.code for sample in examples(page) if "build_lance_definitions" in sample.code)
         files.append(tmp_path / f"sample_{page.stem.replace('-', '_')}.py")
@@ -43,7 +41,7 @@ def test_the_first_definitions_of_pages_and_the_examples_are_loaded_by_dagster(t
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "dagster", "definitions", "validate", *arguments],
         cwd=tmp_path,
-        env={**os.environ, "DAGSTER_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "DAGSTER_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
