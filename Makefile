@@ -43,9 +43,6 @@ test: env-dev ## Run all tests but those of the Airflow provider (PYTEST_ARGS=..
 airflow: env-dev ## Test the Airflow provider in an environment with Airflow (needs a package index)
 	@$(PY) -m pytest -q -m airflow tests/airflow $(PYTEST_ARGS)
 
-ui-shots: env-dev ## Take the pictures of docs/images in a browser, while the tests of the pages run
-	@LANCE_OPS_PICTURES=docs/images $(PY) -m pytest -q -n 0 --basetemp=/tmp/lake tests/ui $(PYTEST_ARGS)
-
 check: env-dev ## Style, types, floors and the unit tests: an answer within a minute
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .

@@ -217,7 +217,8 @@ def _retry_of(
     what = work.job or ", ".join(key.to_user_string() for key in work.assets)
     what += f" [{work.partition}]" if work.partition else ""
     if before >= len(PAUSES):
-        command = restart_command(ingests, job=work.job, assets=work.assets, partition=work.partition)
+        place = CodePlace.of_run(run)
+        command = restart_command(ingests, place, job=work.job, assets=work.assets, partition=work.partition)
         return f"{what}: {before + 1} runs failed: given up; mend the cause, then start it again: {command}"
     ended = datetime.fromtimestamp(record.end_time or record.update_timestamp.timestamp(), UTC)
     pause = PAUSES[before]

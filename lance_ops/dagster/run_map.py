@@ -11,7 +11,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from shlex import quote
 
 import dagster as dg
 
@@ -20,7 +19,7 @@ from lance_ops.dagster.conditions import LABEL
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.downstream import LanceDownstream
 from lance_ops.dagster.ingest.spec import LanceIngest
-from lance_ops.dagster.place import CodePlace
+from lance_ops.dagster.place import CodePlace, asset_command, job_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,8 @@ class RunMap:
         assets = [key for key in run.asset_selection or () if key in self._by_asset]
         if not (job or assets):
             return ""
-        return restart_command(self._ingested, job=job, assets=assets, partition=partition)
+        place = CodePlace.of_run(run) or self._place
+        return restart_command(self._ingested, place, job=job, assets=assets, partition=partition)
 
     def computes(self, step: str, dataset: str) -> bool:
         """Return whether a step computes an asset that is a dataset or reads it, whatever its job."""
@@ -188,12 +188,18 @@ class RunMap:
 
 
 def restart_command(
-    ingests: Mapping[str, dg.AssetKey], *, job: str, assets: Sequence[dg.AssetKey], partition: str
+    ingests: Mapping[str, dg.AssetKey],
+    place: CodePlace | None,
+    *,
+    job: str,
+    assets: Sequence[dg.AssetKey],
+    partition: str,
 ) -> str:
     """Return the shell command that starts the work of a run again.
 
     Args:
         ingests: Assets of ingests by the names of their jobs.
+        place: Where the job and the assets are defined, as far as that is known.
         job: Name of the job; "" for assets.
         assets: Assets that the run computes.
         partition: Its partition, or the first and the last of a range with "..." between; "" without.
@@ -201,16 +207,9 @@ def restart_command(
     jobs = [name for name, key in ingests.items() if key in assets]
     name = job or (jobs[0] if len(jobs) == len(assets) == 1 else "")
     first, _, last = partition.partition("...")
-    if name and not partition:
-        return f"dagster job launch -j {name}"
     if name:
-        chosen = f"--from {quote(first)} --to {quote(last)}" if last else f"--partitions {quote(first)}"
-        return f"dagster job backfill -j {name} {chosen} --noprompt"
-    selected = quote(",".join(key.to_user_string() for key in assets))
-    option = "--partition-range" if last else "--partition"
-    return f"dagster asset materialize --select {selected}" + (
-        f" {option} {quote(partition)}" if partition else ""
-    )
+        return job_command(place, name, [first] if first else [], last)
+    return asset_command(place, assets, partition)
 
 
 def asset_step(step: str) -> str:

@@ -31,40 +31,31 @@ _FLAGS = (
 )
 _PATIENCE_SECONDS = 180.0
 _LOADED = "return performance.getEntriesByType('resource').length"
-_CUT = """
-return [...document.querySelectorAll('td, th')].filter(cell => {
-  const right = cell.getBoundingClientRect().right;
-  if (cell.scrollWidth > cell.clientWidth + 1 && getComputedStyle(cell).overflowX !== 'visible') return true;
-  for (let box = cell.parentElement; box; box = box.parentElement) {
-    const hides = getComputedStyle(box).overflowX !== 'visible';
-    if (hides && right > box.getBoundingClientRect().right + 1) return true;
-  }
-  return right > innerWidth;
-}).map(cell => cell.innerText)
-"""
-_WRAPPED = """
-return [...arguments[0].querySelectorAll('tr')].filter(row => [...row.children].some(cell => {
-  const range = document.createRange();
-  range.selectNodeContents(cell);
-  const tops = [...range.getClientRects()].map(rect => rect.bottom);
-  return tops.length > 0 && Math.max(...tops) - Math.min(...tops) > 8;
-})).map(row => row.innerText)
-"""
 PROJECT = Path(__file__).parents[2]
 _FAULTS = """
-const table = document.querySelector(arguments[0]), found = [];
-const page = document.documentElement, scroller = table.parentElement;
+const table = arguments[0], found = [], page = document.documentElement, scroller = table.parentElement;
 if (page.scrollWidth > innerWidth) found.push(`the page is ${page.scrollWidth} pixels wide`);
 if (scroller.scrollWidth > scroller.clientWidth) found.push("the table has to be scrolled");
-const rows = [...table.querySelectorAll("tbody tr")].filter(row => row.offsetHeight);
-const height = Math.min(...rows.map(row => row.offsetHeight));
-for (const row of rows) {
-  if (row.offsetHeight > height * 1.3) found.push(`wrapped: ${row.innerText}`);
-  for (const cell of row.cells)
-    if (cell.scrollWidth > cell.clientWidth && !cell.title.startsWith(cell.innerText.split("…")[0]))
-      found.push(`cut: ${cell.innerText}`);
+const hides = box => getComputedStyle(box).overflowX !== "visible";
+for (const cell of (arguments[1] ? document : table).querySelectorAll("td, th")) {
+  const right = cell.getBoundingClientRect().right, wide = cell.scrollWidth - cell.clientWidth;
+  const hinted = cell.title && cell.title.startsWith(cell.innerText.split("…")[0]);
+  let cut = right > innerWidth || ((table.contains(cell) ? wide > 0 : wide > 1 && hides(cell)) && !hinted);
+  for (let box = cell.parentElement; box && !cut; box = box.parentElement)
+    cut = hides(box) && right > box.getBoundingClientRect().right + 1;
+  if (cut) found.push(`cut: ${cell.innerText}`);
 }
-if (!rows.length) found.push("no row");
+const rows = [...table.querySelectorAll("tr")].filter(row => row.offsetHeight);
+for (const row of rows) {
+  const lines = [...row.cells].map(cell => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    const bottoms = [...range.getClientRects()].map(rect => rect.bottom);
+    return Math.max(...bottoms) - Math.min(...bottoms);
+  });
+  if (lines.some(height => height > 8)) found.push(`wrapped: ${row.innerText}`);
+}
+if (!rows.some(row => row.closest("tbody"))) found.push("no row");
 return found;
 """
 
@@ -119,15 +110,18 @@ class Page:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
-    def faults(self, table: str) -> list[str]:
+    def faults(self, table: str | WebElement, *, others: bool = False) -> list[str]:
         """Return what is wrong with the layout of a table, and of the page around it.
 
         A cell may be shortened where the whole of it shows on hover.
 
         Args:
-            table: CSS selector.
+            table: The table, or a CSS selector of it. It must have a row, and not need scrolling.
+            others: Look for cut cells in all other tables of the page as well.
         """
-        return self.browser.execute_script(_FAULTS, table)
+        if isinstance(table, str):
+            table = self.browser.find_element(By.CSS_SELECTOR, table)
+        return self.browser.execute_script(_FAULTS, table, others)
 
     def open(self, url: str, *wanted: str) -> str:
         """Open a page and wait for some texts on it; returns all of its text."""
@@ -176,14 +170,6 @@ class Page:
             "const r = arguments[0].getBoundingClientRect(); return r.top >= 0 && r.bottom <= innerHeight"
         )
         return bool(self.browser.execute_script(script, element))
-
-    def cut_cells(self) -> list[str]:
-        """Return the texts of table cells that reach beyond what scrolls or hides them at the side."""
-        return self.browser.execute_script(_CUT)
-
-    def wrapped_rows(self, table: WebElement) -> list[str]:
-        """Return the texts of rows of a table that are not one line each."""
-        return self.browser.execute_script(_WRAPPED, table)
 
     def settle(self) -> None:
         """Wait until the page loads nothing more, icons and fonts included; at most ten seconds."""

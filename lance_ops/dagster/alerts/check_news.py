@@ -1,6 +1,6 @@
 """Evaluations of checks as alerts: what fails now, since when, and what is an incident of it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +12,7 @@ from lance_ops.alerts.texts import iso_time
 from lance_ops.alerts.values import Alert, CheckAlert
 from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.options import AlertOptions
-from lance_ops.dagster.checks.catalog import own_name
+from lance_ops.dagster.checks.catalog import CHECKS, own_name
 from lance_ops.dagster.checks.records import REPORTED, CheckRecord, newest_evaluations
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.event_log import LogPosition, read_since
@@ -94,6 +94,7 @@ class CheckNews:
         by_key = {ref.key: ref for ref in refs}
         by_check = {_loaded_check(ingest): ingest for ingest in self.ingests}
         known = set(state.read)
+        found: list[tuple[LanceDatasetRef, str, CheckRecord]] = []
         for number, event in (events or {}).items():
             evaluation = event.asset_check_evaluation
             if evaluation is None or number in known:
@@ -102,19 +103,46 @@ class CheckNews:
             ref, ingest = by_key.get(evaluation.asset_key), by_check.get(evaluation.asset_check_key)
             check = own_name(evaluation.check_name)
             if ref is not None and check in REPORTED:
-                self._take(ref, check, record, state, incidents)
+                found.append((ref, check, record))
             elif ingest is not None:
-                self._take(self.refs[ingest.ref.name], _loaded_name(ingest), record, state, incidents)
-
+                found.append((self.refs[ingest.ref.name], _loaded_name(ingest), record))
         for name, records in self._latest(shared).items():
-            for check, record in records.items():
-                self._take(self.refs[name], check, record, state, incidents)
+            found += [(self.refs[name], check, record) for check, record in records.items()]
+        failing = {entry.rpartition(":")[0] for entry in state.failing if _is_of_index(entry)}
+        failing |= {ref.name for ref, check, record in found if _is_of_index(check) and not _passed(record)}
+        without = self._without_index(failing & self.refs.keys())
+        for ref, check, record in found:
+            is_over = _is_of_index(check) and record.stored_at <= without.get(ref.name, 0.0)
+            if _passed(record) or not is_over:
+                self._take(ref, check, record, state, incidents)
+        for entry in [entry for entry in state.failing if _is_of_index(entry)]:
+            dataset, _, check = entry.rpartition(":")
+            if dataset in without and state.failing[entry] <= without[dataset]:
+                del state.failing[entry]
+                at = datetime.fromtimestamp(without[dataset], UTC)
+                incidents.resolve(_is_about(dataset, check), at, message="there is no index any more")
         state.position = position
         state.read = tuple(number for number in (events or {}) if number > (position.after or 0))
         state.failing = {
             entry: since for entry, since in state.failing.items() if entry.rpartition(":")[0] in self.refs
         }
         self._overdue(state, incidents, now)
+
+    def _without_index(self, names: Collection[str]) -> dict[str, float]:
+        """Return when the newest version of a dataset was published, of those that have no index in it.
+
+        Nobody evaluates checks of indices there any more, so that their last verdict would stand for ever.
+        """
+        by_key = {self.refs[name].key: name for name in names}
+        found: dict[str, float] = {}
+        for record in self.instance.get_asset_records(list(by_key)) if by_key else ():
+            entry = record.asset_entry.last_materialization_record
+            event = None if entry is None else entry.asset_materialization
+            raw = None if event is None else getattr(event.metadata.get(keys.RAW), "value", None)
+            measures = raw.get("health") if isinstance(raw, Mapping) else None
+            if entry is not None and isinstance(measures, Mapping) and measures.get("indices") == 0:
+                found[by_key[record.asset_entry.asset_key]] = entry.timestamp
+        return found
 
     def _latest(self, refs: Sequence[LanceDatasetRef]) -> dict[str, dict[str, CheckRecord]]:
         """The newest evaluations by dataset and check, those on ingests into them included."""
@@ -239,6 +267,16 @@ def _loaded_check(ingest: LanceIngest) -> dg.AssetCheckKey:
 def _loaded_name(ingest: LanceIngest) -> str:
     """Name of the check in alerts: a dataset may have several ingests."""
     return f"{keys.PARTITIONS_LOADED} of {ingest.asset_name}"
+
+
+def _is_of_index(name: str) -> bool:
+    """Whether a check, or an entry of one, is about indices."""
+    check = CHECKS.get(name.rpartition(":")[2])
+    return check is not None and check.of_indices
+
+
+def _passed(record: CheckRecord) -> bool:
+    return bool(record.evaluation.passed)
 
 
 def _entry(ref: LanceDatasetRef, check: str) -> str:

@@ -13,6 +13,7 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.attempts import Outlook
 from lance_ops.dagster.checks.records import latest_records
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.place import CodePlace, job_command
 from lance_ops.dagster.version_event import as_metadata
 from lance_ops.maintenance.text import count_text
 
@@ -27,7 +28,7 @@ def downstream_spec(ref: LanceDatasetRef) -> dg.AssetCheckSpec:
 
 
 def downstream_verdict(
-    ref: LanceDatasetRef, since: int, given_up: Mapping[str, Outlook]
+    ref: LanceDatasetRef, since: int, given_up: Mapping[str, Outlook], place: CodePlace | None
 ) -> dg.AssetCheckEvaluation:
     """Return the verdict for a version of the data.
 
@@ -35,6 +36,7 @@ def downstream_verdict(
         ref: The dataset.
         since: First version with the data.
         given_up: Jobs whose runs failed too often, with what is known of these.
+        place: Where the jobs are defined, as far as that is known.
     """
     metadata: dict[str, object] = {keys.VERSION: since}
     text = f"the downstream jobs have read version {since} or a newer one"
@@ -44,7 +46,7 @@ def downstream_verdict(
             f"{item.last}"
             for name, item in given_up.items()
         )
-        commands = "; ".join(f"dagster job launch -j {name}" for name in given_up)
+        commands = "; ".join(job_command(place, name) for name in given_up)
         text = f"{failed}. No more runs are started for it"
         metadata[keys.ERROR_HINT] = f"mend the cause, then start it again: {commands}"
     return dg.AssetCheckEvaluation(

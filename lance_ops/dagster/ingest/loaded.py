@@ -7,7 +7,6 @@ partition names the transaction that loaded it, and that has to be in the lineag
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from shlex import quote
 
 import dagster as dg
 
@@ -15,6 +14,7 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.checks.records import newest_evaluations
 from lance_ops.dagster.dataset_ref import slugify
 from lance_ops.dagster.ingest.spec import LanceIngest
+from lance_ops.dagster.place import CodePlace, job_command
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import as_metadata, plain_metadata
 from lance_ops.errors import DatasetNotFoundError, JobUnprovenError
@@ -49,8 +49,13 @@ class LoadedPartitions:
         """Partitions to load again."""
         return self.missing + self.unknown
 
-    def verdict(self, ingest: LanceIngest) -> dg.AssetCheckResult:
-        """Return the verdict, which names the partitions and the command that loads them."""
+    def verdict(self, ingest: LanceIngest, place: CodePlace | None = None) -> dg.AssetCheckResult:
+        """Return the verdict, which names the partitions and the command that loads them.
+
+        Args:
+            ingest: The ingest.
+            place: Where it is defined, as far as that is known.
+        """
         metadata: dict[str, object] = {"lance/partitions": self.shown}
         text = f"{count_text(self.shown, 'partition')} shown as loaded, none of them missing in the dataset"
         if self.to_load:
@@ -64,7 +69,7 @@ class LoadedPartitions:
             ]
             text = f"to be loaded again: {'; '.join(parts)}"
             metadata[MISSING] = "\n".join(self.to_load[:_MOST_LISTED])
-            metadata[keys.ERROR_HINT] = backfill_command(ingest, self.to_load)
+            metadata[keys.ERROR_HINT] = job_command(place, ingest.job_name, self.to_load[:_MOST_LISTED])
         if self.unseen:
             metadata.setdefault(keys.ERROR_HINT, f"evaluate the check on the page of {ingest.asset_name}")
             text = f"{count_text(self.unseen, 'partition')} not looked at, for lack of time; {text}"
@@ -77,9 +82,9 @@ class LoadedPartitions:
             metadata=as_metadata(metadata),
         )
 
-    def evaluation(self, ingest: LanceIngest) -> dg.AssetCheckEvaluation:
-        """Return the verdict for a sensor."""
-        found = self.verdict(ingest)
+    def evaluation(self, ingest: LanceIngest, place: CodePlace | None) -> dg.AssetCheckEvaluation:
+        """Return the verdict for a sensor; arguments as of `verdict`."""
+        found = self.verdict(ingest, place)
         return dg.AssetCheckEvaluation(
             asset_key=ingest.key,
             check_name=keys.PARTITIONS_LOADED,
@@ -88,12 +93,6 @@ class LoadedPartitions:
             description=found.description,
             metadata=found.metadata,
         )
-
-
-def backfill_command(ingest: LanceIngest, partitions: Sequence[str]) -> str:
-    """Return the command that loads partitions again; the partitions of the page do the same."""
-    chosen = quote(",".join(partitions[:_MOST_LISTED]))
-    return f"dagster job backfill -j {slugify(ingest.asset_name)}_job --partitions {chosen} --noprompt"
 
 
 def build_loaded_check(ingest: LanceIngest, *, prefix: str = "") -> dg.AssetChecksDefinition:
@@ -123,7 +122,8 @@ def build_loaded_check(ingest: LanceIngest, *, prefix: str = "") -> dg.AssetChec
             # To compare all partitions in each run of a backfill would cost their square.
             yield _carried_over(ingest)
             return
-        yield look_at_partitions(context.instance, ingest, store).verdict(ingest)
+        loaded = look_at_partitions(context.instance, ingest, store)
+        yield loaded.verdict(ingest, CodePlace.of_run(context.run))
 
     return partitions_loaded
 

@@ -7,6 +7,7 @@ import dagster as dg
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.ingest.loaded import last_passed, look_at_partitions
 from lance_ops.dagster.ingest.spec import LanceIngest
+from lance_ops.dagster.place import CodePlace
 from lance_ops.dagster.publication import VersionEvent
 from lance_ops.dagster.registry import REGISTRY
 from lance_ops.dagster.resource import LanceStoreResource
@@ -43,6 +44,7 @@ def partition_verdicts(
     ref: LanceDatasetRef,
     instance: dg.DagsterInstance,
     store: LanceStoreResource,
+    place: CodePlace | None,
     *,
     only_failed: bool = False,
 ) -> list[dg.AssetCheckEvaluation]:
@@ -52,6 +54,7 @@ def partition_verdicts(
         ref: The dataset.
         instance: With the event log.
         store: How it is reached.
+        place: Where the ingests are defined, as far as that is known.
         only_failed: Leave out those whose newest verdict passed.
     """
     found: list[dg.AssetCheckEvaluation] = []
@@ -62,5 +65,5 @@ def partition_verdicts(
             loaded = look_at_partitions(instance, ingest, store, seconds=_SECONDS)
         except LanceOpsError:
             continue  # The dataset cannot be read, and its own checks say so.
-        found.append(loaded.evaluation(ingest))
+        found.append(loaded.evaluation(ingest, place))
     return found

@@ -305,9 +305,9 @@ def _take_in(
         entry = with_state(now, state, downstream.of(ref), anew=anew)
         now = start_downstream(tick, ref, entry, downstream, renewed=bool(dealt))
     if takes_partitions(survey, dealt, before):
-        tick.events += partition_verdicts(ref, instance, store)
+        tick.events += partition_verdicts(ref, instance, store, downstream.place)
     elif dealt:
-        tick.events += partition_verdicts(ref, instance, store, only_failed=True)
+        tick.events += partition_verdicts(ref, instance, store, downstream.place, only_failed=True)
     tick.keep(ref.name, now, owes=tick.owed > owed)
 
 

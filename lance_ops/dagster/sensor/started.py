@@ -115,7 +115,7 @@ def start_downstream(
         return entry
     if entry.since is not None and not set(jobs).difference(entry.done):
         if renewed:
-            tick.events.append(downstream_verdict(ref, entry.since, {}))
+            tick.events.append(downstream_verdict(ref, entry.since, {}, downstream.place))
         return entry
     if entry.known_at is None or entry.since is None:
         entry = _recall(ref, entry, jobs, downstream.instance)
@@ -143,7 +143,8 @@ def start_downstream(
     given_up = tuple(name for name in jobs if name in told and told[name].stage is Stage.GIVEN_UP)
     settled = set(entry.done) >= set(jobs)
     if given_up != entry.given_up or settled or (given_up and renewed):
-        tick.events.append(downstream_verdict(ref, since, {name: told[name] for name in given_up}))
+        left = {name: told[name] for name in given_up}
+        tick.events.append(downstream_verdict(ref, since, left, downstream.place))
     return replace(entry, given_up=given_up)
 
 

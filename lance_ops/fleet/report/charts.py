@@ -8,13 +8,20 @@ _EDGE = 3
 
 
 def sparkline(
-    values: Sequence[float], label: str, *, width: int = 140, height: int = 32, from_zero: bool = False
+    values: Sequence[float],
+    label: str,
+    *,
+    limit: float | None = None,
+    width: int = 140,
+    height: int = 32,
+    from_zero: bool = False,
 ) -> Markup:
-    """Draw a series as a line with the area below it; the last value is marked.
+    """Draw a series as a line with the area below it and its last value marked, and its limit as a line.
 
     Args:
         values: Oldest first; a single value is a flat line.
         label: What it shows, for screen readers and on hover.
+        limit: Of the same unit; None for none.
         width: In pixels of the drawing, which is scaled to its place.
         height: In pixels.
         from_zero: The bottom is zero, else the smallest value.
@@ -22,12 +29,16 @@ def sparkline(
     if not values:
         return Markup("")
     series = [*values, *values] if len(values) == 1 else list(values)
-    low, high = 0.0 if from_zero else min(series), max(series)
+    scale = series if limit is None else [*series, limit]
+    low, high = 0.0 if from_zero else min(scale), max(scale)
     step = (width - _EDGE) / (len(series) - 1)
     inner = height - 2 * _EDGE
-    # A constant lies in the middle.
-    heights = [(value - low) / (high - low) if high > low else 0.5 for value in series]
-    points = [(position * step, _EDGE + (1 - share) * inner) for position, share in enumerate(heights)]
+
+    def y_of(value: float) -> float:
+        # A constant lies in the middle.
+        return _EDGE + (1 - ((value - low) / (high - low) if high > low else 0.5)) * inner
+
+    points = [(position * step, y_of(value)) for position, value in enumerate(series)]
     x, y = points[-1]
     # A point on a level line between its neighbours draws nothing.
     points = [
@@ -39,8 +50,11 @@ def sparkline(
     outside = [(-_EDGE, height + _EDGE), (-_EDGE, points[0][1]), *points]
     outside += [(width + _EDGE, y), (width + _EDGE, height + _EDGE)]
     line = " ".join(f"{x:.0f},{y:.0f}" for x, y in outside)
-    mark = Markup('<polyline points="{line}"/><path class="end" d="M{x:.0f} {y:.0f}h0"/>')
-    return _drawing(mark.format(line=line, x=x, y=y), "spark", label, width, height)
+    mark = Markup('<polyline points="{line}"/><path d="M{x:.0f} {y:.0f}h0"/>')
+    drawn = mark.format(line=line, x=x, y=y)
+    if limit is not None:
+        drawn += Markup('<path d="M0 {y:.0f}h{width}"/>').format(y=y_of(limit), width=width)
+    return _drawing(drawn, "spark", label, width, height)
 
 
 def bars(

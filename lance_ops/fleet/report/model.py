@@ -22,6 +22,12 @@ SHOWN = (*VERDICTS[:-1], STALE, VERDICTS[-1])
 """Verdicts of a report, the worst first."""
 STALE_AFTER = timedelta(days=1)
 
+_LIMITS = {
+    "small_fragments": ("compact", "max_small_fragments"),
+    "deleted_ratio": ("compact", "max_deleted_ratio"),
+    "index_coverage": ("index", "min_index_coverage"),
+    "versions": ("cleanup", "max_versions"),
+}
 _DAYS = 30
 _LAST = 10
 _POINTS = 30
@@ -39,6 +45,7 @@ class Page:
         operations: The last ones, newest first.
         forecast: When its thresholds are passed; None if unknown.
         last: When each operation was last done.
+        limits: Thresholds of the policy by the measures of a look, for the operations that it has.
         versions: The newest commits; empty where the report did not open the dataset.
         indices: Its indices; empty as well then.
         unread: Why the dataset could not be opened; empty when it was, or was not tried.
@@ -51,6 +58,7 @@ class Page:
     operations: tuple[OperationRow, ...]
     forecast: DatasetForecast | None
     last: Mapping[str, datetime]
+    limits: Mapping[str, float]
     versions: tuple[HistoryLine, ...] = ()
     indices: tuple[IndexLine, ...] = ()
     unread: str = ""
@@ -155,6 +163,7 @@ def make_report(
             operations=tuple(reversed(operations_of[look.dataset][-_LAST:])) if number < bound else (),
             forecast=forecasts.get(look.dataset),
             last={row.operation: row.at for row in operations_of[look.dataset] if row.outcome == "done"},
+            limits=_limits(policy.of_dataset(look.dataset)),
         )
         for number, look in enumerate(ordered)
     )
@@ -181,6 +190,14 @@ def make_report(
         forecast=foreseen,
         classes=classes,
     )
+
+
+def _limits(policy: DatasetPolicy) -> dict[str, float]:
+    return {
+        measure: getattr(policy.maintenance, threshold)
+        for measure, (operation, threshold) in _LIMITS.items()
+        if operation in policy.operations
+    }
 
 
 def _by_day(

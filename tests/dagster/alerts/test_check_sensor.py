@@ -24,6 +24,7 @@ from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.delete.operation import delete
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.index.names import drop_index
+from lance_ops.maintenance.index.operation import create_index
 from tests.support.dagster import STORE, Daemon, Told, write
 from tests.support.unknown_index import forget_kind
 
@@ -236,6 +237,37 @@ def report_failed(instance, refs):
                 asset_key=ref.key, check_name=page_name("fragmentation"), passed=False, metadata={}
             )
         )
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_an_index_that_is_dropped_ends_what_its_checks_found(ref, instance, monkeypatch, sent):
+    told = Told()
+    versions = Daemon(build_manifest_sensor([ref]), instance)
+    options = AT_ONCE if sent else AlertOptions(due_after=timedelta(hours=24))
+    alarm = Daemon(build_check_alert_sensor([ref], told, alerts=options), instance, resources={})
+
+    def look(*, later=0.0):
+        versions.tick()
+        with monkeypatch.context() as patch:
+            now = time.time() + later
+            patch.setattr(check_sensor.time, "time", lambda: now)
+            alarm.tick()
+        return [(alert.check, alert.passed) for alert in told.alerts if alert.check == "index_coverage"]
+
+    write(ref.uri, 0, 10)
+    create_index(ref.uri, "a")
+    write(ref.uri, 10, 20)
+    assert look() == [("index_coverage", False)] * sent
+
+    drop_index(ref.uri, "a_idx")
+    ends = [("index_coverage", False), ("index_coverage", True)] * sent
+    assert look() == ends
+    assert look(later=90_000.0) == ends
+
+    create_index(ref.uri, "a")
+    write(ref.uri, 20, 40)
+    look()
+    assert look(later=90_000.0) == [*ends, ("index_coverage", False)]
 
 
 def test_two_hundred_datasets_cost_one_look_into_the_event_log(tmp_path):

@@ -150,6 +150,32 @@ def test_a_sparkline_has_a_point_for_each_value_and_four_for_its_area(values, po
     assert "a < b" not in drawn
 
 
+@pytest.mark.parametrize(
+    ("values", "limit", "last", "line"),
+    [([10, 20], 30, 16, 3), ([30, 40], 10, 3, 29), ([5, 5], 5, 16, 16), ([5, 5], 0, 3, 29)],
+)
+def test_a_limit_is_a_line_in_the_scale_of_the_series(values, limit, last, line):
+    drawn = str(sparkline(values, "small", limit=limit))
+    assert f'<path d="M137 {last}h0"/><path d="M0 {line}h140"/>' in drawn
+    assert str(sparkline(values, "small")).count("<path ") == 1
+
+
+def test_the_page_of_a_dataset_has_each_measure_beside_its_limit(sample):
+    _, report, text = sample
+    pages = {page.look.dataset: page for page in report.pages}
+
+    def limits_shown(name):
+        _, _, rest = text.partition(f'class="page" id="d-{pages[name].number}"')
+        shown = rest.partition("<section ")[0]
+        lines = len(re.findall(r'<path d="M0 \d+h140"/>', shown))
+        return lines, re.findall(r"· limit ([^<]*)</span>", shown)
+
+    assert limits_shown("events/clicks.lance") == (3, ["50", "10.0%", "100"])
+    assert limits_shown("search/product_embeddings.lance") == (4, ["20", "10.0%", "40", "95.0%"])
+    # Nothing is compacted there, so that no limit of a compaction counts.
+    assert limits_shown("archive/invoices.lance") == (1, ["100"])
+
+
 def _luminance(color: str) -> float:
     """Relative luminance of a color as the contrast rules of the web define it."""
     digits = color if len(color) == 6 else "".join(digit * 2 for digit in color)

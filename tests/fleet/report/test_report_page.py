@@ -52,9 +52,10 @@ def test_a_person_finds_the_worst_and_its_page(tmp_path):
         page.click("size")
         assert page.find("//th[@aria-sort='descending']").text.startswith("size")
         page.click("events/clicks.lance")
-        text = page.wait_for("3,780,292 rows", "88 → 6 fragments", "then due")
+        text = page.wait_for("3,780,292 rows", "88 → 6 fragments", "then due", "· limit 50")
         assert "Filter by name" not in text
         assert page.browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        page.picture("report_page")
         page.click("← all datasets")
         page.wait_for("Time spent and saved")
         write_report(policy, tmp_path / "old.html", now=datetime.now(UTC) - timedelta(days=3))
