@@ -19,7 +19,7 @@ from lance_ops.maintenance.jobs.folder import JobFolder
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.maintenance.text import ids_text
 from lance_ops.maintenance.versions_made import commit
-from lance_ops.table.commit.result import CommitResult
+from lance_ops.table.commit.request import CommitChain, CommitHooks, CommitRequest, CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
@@ -32,7 +32,7 @@ from lance_ops.table.transaction.transaction import JOB_WORK, ROW_ORDER_KEPT, RO
 
 @dataclass(slots=True)
 class Reservation:
-    """Ids that were reserved a moment ago, and whether that is proven: see `settle_later` of `commit`.
+    """Ids that were reserved a moment ago, and whether that is proven: see `CommitChain.settle_later`.
 
     Attributes:
         commit: What reserved them, with `prove` as its `settle`.
@@ -80,10 +80,12 @@ def reserve_ids(
     try:
         reserved = commit(
             dataset,
-            ReserveFragments(missing),
-            properties=options.properties,
-            committer=options.committer,
-            settle_later=settle_later,
+            CommitRequest(
+                ReserveFragments(missing),
+                properties=options.properties or {},
+                committer=options.committer,
+                chain=CommitChain(settle_later=settle_later),
+            ),
         )
     except CommitConflictError as error:
         raise _of_the_rewrite(error, dataset, results) from error
@@ -223,15 +225,19 @@ def commit_rewrites(
         )
         done = commit(
             source,
-            operation,
-            # So that a delete that others commit over it finds its rows without looking at them.
-            properties={**(options.properties or {}), **work, ROW_ORDER_KEY: ROW_ORDER_KEPT},
-            job_key=options.job_key,
-            committer=options.committer,
-            head=None if reservation is None else reservation.commit,
-            seen=None if read is None else dataset,
-            guard=None if job is None else job.check_open,
-            job_is_new=job_is_new,
+            CommitRequest(
+                operation,
+                # So that a delete that others commit over it finds its rows without looking at them.
+                properties={**(options.properties or {}), **work, ROW_ORDER_KEY: ROW_ORDER_KEPT},
+                job_key=options.job_key,
+                job_is_new=job_is_new,
+                committer=options.committer,
+                hooks=CommitHooks(guard=None if job is None else job.check_open),
+                chain=CommitChain(
+                    after=None if reservation is None else reservation.commit,
+                    seen=None if read is None else dataset,
+                ),
+            ),
         )
     except Exception as error:
         if is_not_committed(error):

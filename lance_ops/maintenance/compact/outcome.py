@@ -16,7 +16,7 @@ from lance_ops.maintenance.jobs.lease import Driver
 from lance_ops.maintenance.jobs.results import TaskName
 from lance_ops.maintenance.results import CompactResult, FollowedSegment, GroupFailure
 from lance_ops.maintenance.text import ids_text
-from lance_ops.table.commit.result import CommitResult
+from lance_ops.table.commit.request import CommitResult
 from lance_ops.table.dataset import Dataset
 
 
