@@ -1,24 +1,37 @@
-"""Compaction commit: reserve ids, move indices along, swap old fragments for new."""
+"""Compaction commit: reserve ids, remap indices, swap old fragments for new.
 
+Groups of a round are committed in their order, as soon as enough of them are done; those that lost against
+other writers are planned again.
+"""
+
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
-from lance_ops.errors import CommitConflictError
+from lance_ops.errors import CommitConflictError, LanceOpsError, RetryableCommitConflictError
 from lance_ops.index.kind import TaskMap
 from lance_ops.index.upkeep.build import in_turn, segment_directory
-from lance_ops.index.upkeep.remap import Followed, defer_remap, follow, follow_tasks
+from lance_ops.index.upkeep.remap import Followed, defer_remap, discard_followed, follow, follow_tasks
 from lance_ops.index.upkeep.routes import Route
+from lance_ops.maintenance.compact.method import Method
 from lance_ops.maintenance.compact.options import CompactionOptions
-from lance_ops.maintenance.compact.passing import notes_by_watch
-from lance_ops.maintenance.compact.plan import followers_of
-from lance_ops.maintenance.compact.rewrite import RewriteResult
+from lance_ops.maintenance.compact.outcome import MeasuredGroup, Outcome, Round, overtaken
+from lance_ops.maintenance.compact.plan import followers_of, valid_groups
+from lance_ops.maintenance.compact.recorded import encode_result
+from lance_ops.maintenance.compact.rewrite import RewriteResult, discard_rewrites, notes_by_watch
 from lance_ops.maintenance.engine import CommitOptions, remove_orphans
 from lance_ops.maintenance.jobs.folder import JobFolder
-from lance_ops.maintenance.tasks import is_not_committed, remove_files
+from lance_ops.maintenance.jobs.results import lost_files, put_intent
+from lance_ops.maintenance.results import FollowedSegment
+from lance_ops.maintenance.retry import Replans, with_replanning
+from lance_ops.maintenance.tasks import is_not_committed, remove_files, run_tasks
 from lance_ops.maintenance.text import ids_text
+from lance_ops.maintenance.vanished import reading
 from lance_ops.maintenance.versions_made import commit
+from lance_ops.table.commit.concurrent_commits import emptied_fragments
 from lance_ops.table.commit.request import CommitChain, CommitHooks, CommitRequest, CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_vector import DeletionVector
@@ -26,7 +39,7 @@ from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import build_address_map
 from lance_ops.table.transaction.apply_fragments import reserved_ids
-from lance_ops.table.transaction.operations import ReserveFragments, Rewrite, RewriteGroup
+from lance_ops.table.transaction.operations import ReserveFragments, Rewrite, RewriteGroup, present_files
 from lance_ops.table.transaction.transaction import JOB_WORK, ROW_ORDER_KEPT, ROW_ORDER_KEY, work_key
 
 
@@ -256,3 +269,280 @@ def commit_rewrites(
     )
     deferred = sum(item.route is Route.DEFER for item in routes)
     return CommittedRewrites(done, tuple(followed), deferred, notes, index_seconds)
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class RoundCommitter:
+    """Commits the rounds of one call of `compact`.
+
+    Args:
+        so_far: What was done up to now; it learns of every commit.
+    """
+
+    def __init__(self, so_far: Outcome) -> None:
+        self.so_far = so_far
+        self.run = so_far.run
+        self.options = so_far.options
+        self.accuracy = so_far.accuracy
+        self.driver = so_far.driver
+        self.job = so_far.job
+        self.spare_ids: tuple[int, ...] = ()
+        self._intents = 0
+        self._committed_at = time.monotonic()
+
+    def commit_ready(self, current: Round, *, rest: bool) -> None:
+        """Commit what is due: so many groups as were asked for, or all that are done."""
+        every = self.options.commit_every
+        while True:
+            places = sorted(current.results) if rest else current.ready()
+            is_due = every is not None and len(places) >= every
+            if not places or not (rest or is_due or self._is_time()):
+                return
+            chosen = places if every is None else places[:every]
+            if not rest and len(current.settled) + len(chosen) == len(current.tasks):
+                # The last ones wait for the end, when it is known whether the job is done with them.
+                return
+            self._commit_part(current, chosen)
+            self._committed_at = time.monotonic()
+
+    def _is_time(self) -> bool:
+        pause = self.options.commit_every_seconds
+        return pause is not None and time.monotonic() - self._committed_at >= pause
+
+    def _commit_part(self, current: Round, places: Sequence[int]) -> None:
+        """Commit some groups; those that lost against other writers are noted in the round."""
+        forget_lost_files(self.job, current, places)
+        if not all(place in current.results for place in places):
+            # They are done once more, and committed with the next ones.
+            return
+        pending = {place: current.results.pop(place) for place in places}
+        number = len(pending)
+        intent: str | None = None
+        met: list[RetryableCommitConflictError] = []
+        reserved = False
+
+        def commit_valid(replans: Replans) -> None:
+            nonlocal pending, reserved, intent
+            if replans.count:
+                self.so_far.head = self.so_far.head.latest()
+            if self.so_far.head.version != current.planned.version:
+                pending = self._still_valid(current, pending)
+            if not pending:
+                return
+            # Only the last commit bears the key: whoever begins again after a crash has to do the rest.
+            key = self.run.commits.job_key if current.is_last([*pending]) else None
+            options = replace(self.run.commits, job_key=key)
+            reservation = None
+            if not reserved:
+                results, reservation = reserve_ids(
+                    self.so_far.head,
+                    list(pending.values()),
+                    options,
+                    self.spare_ids,
+                    settle_later=self.job is None,
+                )
+                taken = {fragment.id for result in results for fragment in result.new_fragments}
+                self.spare_ids = tuple(item for item in self.spare_ids if item not in taken)
+                pending = dict(zip(pending, results, strict=True))
+                reserved = True
+                if reservation is not None:
+                    self.so_far.reservations.append(reservation.commit.transaction.describe())
+            if self.driver is not None and intent is None:
+                self._intents += 1
+                names = [current.names[place] for place in pending]
+                intent = put_intent(
+                    self.driver.job, self.driver.id, self._intents, self.so_far.head.version, names
+                )
+            self.run.report("committing", 0, 1)
+            results = list(pending.values())
+            notes = {**(options.properties or {}), **self.accuracy.properties(_measured(results))}
+            try:
+                committed = commit_rewrites(
+                    self.so_far.head,
+                    results,
+                    replace(options, properties=notes),
+                    self.options,
+                    reservation,
+                    self._run_all,
+                    read=None if current.planned.version == self.so_far.head.version else current.planned,
+                    job=self.job,
+                    job_is_new=self.so_far.is_unproven,
+                )
+            finally:
+                if reservation is not None and not _is_proven(reservation):
+                    # Nobody keeps their ids for them.
+                    pending = {place: _unnumbered(result) for place, result in pending.items()}
+                    reserved = False
+            self._record(current, committed, pending)
+            self.run.report("committed", 1, 1)
+
+        def commit_left() -> None:
+            nonlocal pending
+            while True:
+                try:
+                    with_replanning(
+                        commit_valid,
+                        max_replans=self.run.max_replans,
+                        on_conflict=lambda error, _: met.append(error),
+                    )
+                except RetryableCommitConflictError:
+                    # To lose against runs of the job itself is to get on, however often it happens.
+                    self.so_far.head = self.so_far.head.latest()
+                    left = self._without_committed(current, pending)
+                    if len(left) == len(pending):
+                        raise
+                    pending = left
+                else:
+                    return
+
+        try:
+            commit_left()
+        except Exception as error:
+            if is_not_committed(error):
+                self._discard(pending.values())
+                self._withdraw(intent)
+            if not isinstance(error, RetryableCommitConflictError):
+                raise
+            self._spare(pending.values())
+            current.lost = error
+            current.settled.update(pending)
+            return
+        if not pending:
+            self._withdraw(intent)
+        if met and len(pending) == number:
+            self.so_far.note(f"committed on the head after: {met[-1].theirs}")
+        elif met and current.lost is not None:
+            current.lost = met[-1]
+
+    def _still_valid(self, current: Round, pending: Mapping[int, RewriteResult]) -> dict[int, RewriteResult]:
+        """Those that can be committed on the head; other runs of the job may have committed the others."""
+        head = self.so_far.head
+        groups = [item.group for item in pending.values()]
+        emptied = emptied_fragments(current.planned, head)
+        valid = set(valid_groups(current.planned, head, groups, self.options, emptied))
+        kept: dict[int, RewriteResult] = {}
+        for place, result in self._without_committed(current, pending).items():
+            if result.group in valid:
+                kept[place] = result
+            else:
+                current.lost = current.lost or overtaken(current.planned, head, result.group)
+                current.settled.add(place)
+                self._spare([result])
+                self._discard([result])
+        return kept
+
+    def _without_committed(
+        self, current: Round, pending: Mapping[int, RewriteResult]
+    ) -> dict[int, RewriteResult]:
+        """Those that no other run of the job has committed; the others are done."""
+        if self.job is None:
+            return dict(pending)
+        head = self.so_far.head
+        present = present_files(head.manifest)
+        there = {fragment.id for fragment in head.fragments}
+        left: dict[int, RewriteResult] = {}
+        for place, result in pending.items():
+            is_there = bool(result.paths) and present.issuperset(result.paths)
+            # Beside what they replace, these files were brought by somebody else: the commit says so.
+            if is_there and there.isdisjoint(result.group.fragment_ids):
+                self.so_far.committed[current.names[place]] = result.paths
+                current.settled.add(place)
+            else:
+                left[place] = result
+        return left
+
+    def _spare(self, lost: Iterable[RewriteResult]) -> None:
+        """Keep the ids that were reserved for groups that are not committed: the next ones get them."""
+        # New fragments have 0 before, and the old ones had that id, or one below theirs.
+        ids = [fragment.id for result in lost for fragment in result.new_fragments if fragment.id]
+        self.spare_ids = (*self.spare_ids, *ids)
+
+    def _run_all(self, function: Callable[[T], R], tasks: Sequence[T], message: str, /) -> list[R]:
+        """Run tasks of the indices: one that fails leaves nothing of the others."""
+
+        def discard(finished: list[R]) -> None:
+            discard_followed(
+                self.so_far.head.store, [item for item in finished if isinstance(item, Followed)]
+            )
+
+        with reading(self.so_far.head, message):
+            return run_tasks(
+                self.run.runner, function, tasks, report=self.run.report, message=message, discard=discard
+            )
+
+    def _record(
+        self, current: Round, committed: CommittedRewrites, results: Mapping[int, RewriteResult]
+    ) -> None:
+        done = committed.commit
+        self.so_far.commits.append(done)
+        self.so_far.head = done.dataset
+        current.settled.update(results)
+        if done.already_committed:
+            return
+        self.so_far.rewritten += results.values()
+        self.accuracy.committed(_measured(results.values()))
+        if self.job is not None:
+            self.so_far.committed |= {current.names[place]: result.paths for place, result in results.items()}
+        self.so_far.followed += [_of_result(item) for item in committed.followed if item.index is not None]
+        self.so_far.deferred += committed.segments_deferred
+        self.so_far.index_seconds += committed.index_seconds
+        self.so_far.skipped |= dict.fromkeys(committed.notes)
+
+    def _discard(self, results: Iterable[RewriteResult]) -> None:
+        """Remove files of results that are not committed; those of a job are looked after at its end."""
+        if self.job is None:
+            discard_rewrites(self.so_far.head.store, list(results))
+
+    def _withdraw(self, intent: str | None) -> None:
+        """Say that nothing was committed of what was about to be."""
+        if intent is not None and self.job is not None:
+            with contextlib.suppress(LanceOpsError):
+                self.job.store.delete(f"{self.job.path}/{intent}")
+
+
+def _is_proven(reservation: Reservation) -> bool:
+    """Whether reserved ids are ours; looks, where that was left open so far."""
+    try:
+        reservation.prove()
+    except LanceOpsError:
+        return False
+    return not reservation.is_lost
+
+
+def _unnumbered(result: RewriteResult) -> RewriteResult:
+    return replace(result, new_fragments=tuple(fragment.replace(id=0) for fragment in result.new_fragments))
+
+
+def forget_lost_files(job: JobFolder | None, current: Round, places: Sequence[int]) -> None:
+    """Have results made again whose files somebody removed who knows nothing of jobs."""
+    if job is None or not places:
+        return
+    records = [encode_result(current.names[place], current.results[place]) for place in places]
+    lost = lost_files(job, records)
+    for place, record in zip(places, records, strict=True):
+        if not lost.isdisjoint(record.files):
+            del current.results[place]
+            current.names[place] = record.name.next
+
+
+def _measured(results: Iterable[RewriteResult]) -> list[MeasuredGroup]:
+    return [
+        MeasuredGroup(result.group, Method.COPY if result.copied else Method.REWRITE, result.seconds)
+        for result in results
+    ]
+
+
+def _of_result(done: Followed) -> FollowedSegment:
+    segment = done.item.segment
+    return FollowedSegment(
+        index=segment.name,
+        segment=str(segment.uuid),
+        kind=segment.kind,
+        route=done.item.route.value,
+        bytes_written=done.written_bytes,
+        seconds=done.seconds,
+        seconds_planned=done.item.cost.seconds,
+    )

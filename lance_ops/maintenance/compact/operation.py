@@ -26,13 +26,12 @@ from lance_ops.errors import (
     check_type,
 )
 from lance_ops.maintenance.cleanup.auto import cleans_up
-from lance_ops.maintenance.compact.accuracy import Accuracy
 from lance_ops.maintenance.compact.options import (
     CompactionChoices,
     CompactionOptions,
     resolve_options,
 )
-from lance_ops.maintenance.compact.outcome import Outcome
+from lance_ops.maintenance.compact.outcome import Accuracy, Outcome
 from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction
 from lance_ops.maintenance.compact.recorded import options_of, options_values
 from lance_ops.maintenance.compact.work import Work
