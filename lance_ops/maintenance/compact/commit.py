@@ -6,8 +6,8 @@ other writers are planned again.
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -18,10 +18,10 @@ from lance_ops.index.upkeep.remap import Followed, defer_remap, discard_followed
 from lance_ops.index.upkeep.routes import Route
 from lance_ops.maintenance.compact.method import Method
 from lance_ops.maintenance.compact.options import CompactionOptions
-from lance_ops.maintenance.compact.outcome import MeasuredGroup, Outcome, Round, overtaken
 from lance_ops.maintenance.compact.plan import followers_of, valid_groups
 from lance_ops.maintenance.compact.recorded import encode_result
 from lance_ops.maintenance.compact.rewrite import RewriteResult, discard_rewrites, notes_by_watch
+from lance_ops.maintenance.compact.state import Compaction, MeasuredGroup, Round, overtaken
 from lance_ops.maintenance.engine import CommitOptions, remove_orphans
 from lance_ops.maintenance.jobs.folder import JobFolder
 from lance_ops.maintenance.jobs.results import lost_files, put_intent
@@ -275,181 +275,188 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class RoundCommitter:
-    """Commits the rounds of one call of `compact`.
+def commit_ready(compaction: Compaction, current: Round, *, rest: bool) -> None:
+    """Commit what is due of a round: so many groups as were asked for, or all that are done."""
+    every, pause = compaction.options.commit_every, compaction.options.commit_every_seconds
+    while True:
+        places = sorted(current.results) if rest else current.ready()
+        is_due = every is not None and len(places) >= every
+        is_time = pause is not None and time.monotonic() - compaction.committed_at >= pause
+        if not places or not (rest or is_due or is_time):
+            return
+        chosen = places if every is None else places[:every]
+        if not rest and len(current.settled) + len(chosen) == len(current.tasks):
+            # The last ones wait for the end, when it is known whether the job is done with them.
+            return
+        forget_lost_files(compaction.job, current, chosen)
+        # Groups whose files were lost are rewritten once more, and committed with the next ones.
+        if all(place in current.results for place in chosen):
+            _Part(compaction, current, {place: current.results.pop(place) for place in chosen}).commit()
+        compaction.committed_at = time.monotonic()
 
-    Args:
-        so_far: What was done up to now; it learns of every commit.
+
+@dataclass(slots=True)
+class _Part:
+    """Groups of a round that are committed together.
+
+    Attributes:
+        compaction: Learns of the commit.
+        current: The round; learns which groups lost against other writers.
+        pending: Results that are not committed, by their places.
+        intent: Record of the job that announces the commit.
+        conflicts: That led to another attempt.
+        is_reserved: The results have ids.
     """
 
-    def __init__(self, so_far: Outcome) -> None:
-        self.so_far = so_far
-        self.run = so_far.run
-        self.options = so_far.options
-        self.accuracy = so_far.accuracy
-        self.driver = so_far.driver
-        self.job = so_far.job
-        self.spare_ids: tuple[int, ...] = ()
-        self._intents = 0
-        self._committed_at = time.monotonic()
+    compaction: Compaction
+    current: Round
+    pending: dict[int, RewriteResult]
+    intent: str | None = None
+    conflicts: list[RetryableCommitConflictError] = field(default_factory=list)
+    is_reserved: bool = False
 
-    def commit_ready(self, current: Round, *, rest: bool) -> None:
-        """Commit what is due: so many groups as were asked for, or all that are done."""
-        every = self.options.commit_every
-        while True:
-            places = sorted(current.results) if rest else current.ready()
-            is_due = every is not None and len(places) >= every
-            if not places or not (rest or is_due or self._is_time()):
-                return
-            chosen = places if every is None else places[:every]
-            if not rest and len(current.settled) + len(chosen) == len(current.tasks):
-                # The last ones wait for the end, when it is known whether the job is done with them.
-                return
-            self._commit_part(current, chosen)
-            self._committed_at = time.monotonic()
-
-    def _is_time(self) -> bool:
-        pause = self.options.commit_every_seconds
-        return pause is not None and time.monotonic() - self._committed_at >= pause
-
-    def _commit_part(self, current: Round, places: Sequence[int]) -> None:
-        """Commit some groups; those that lost against other writers are noted in the round."""
-        forget_lost_files(self.job, current, places)
-        if not all(place in current.results for place in places):
-            # They are done once more, and committed with the next ones.
-            return
-        pending = {place: current.results.pop(place) for place in places}
-        number = len(pending)
-        intent: str | None = None
-        met: list[RetryableCommitConflictError] = []
-        reserved = False
-
-        def commit_valid(replans: Replans) -> None:
-            nonlocal pending, reserved, intent
-            if replans.count:
-                self.so_far.head = self.so_far.head.latest()
-            if self.so_far.head.version != current.planned.version:
-                pending = self._still_valid(current, pending)
-            if not pending:
-                return
-            # Only the last commit bears the key: whoever begins again after a crash has to do the rest.
-            key = self.run.commits.job_key if current.is_last([*pending]) else None
-            options = replace(self.run.commits, job_key=key)
-            reservation = None
-            if not reserved:
-                results, reservation = reserve_ids(
-                    self.so_far.head,
-                    list(pending.values()),
-                    options,
-                    self.spare_ids,
-                    settle_later=self.job is None,
-                )
-                taken = {fragment.id for result in results for fragment in result.new_fragments}
-                self.spare_ids = tuple(item for item in self.spare_ids if item not in taken)
-                pending = dict(zip(pending, results, strict=True))
-                reserved = True
-                if reservation is not None:
-                    self.so_far.reservations.append(reservation.commit.transaction.describe())
-            if self.driver is not None and intent is None:
-                self._intents += 1
-                names = [current.names[place] for place in pending]
-                intent = put_intent(
-                    self.driver.job, self.driver.id, self._intents, self.so_far.head.version, names
-                )
-            self.run.report("committing", 0, 1)
-            results = list(pending.values())
-            notes = {**(options.properties or {}), **self.accuracy.properties(_measured(results))}
-            try:
-                committed = commit_rewrites(
-                    self.so_far.head,
-                    results,
-                    replace(options, properties=notes),
-                    self.options,
-                    reservation,
-                    self._run_all,
-                    read=None if current.planned.version == self.so_far.head.version else current.planned,
-                    job=self.job,
-                    job_is_new=self.so_far.is_unproven,
-                )
-            finally:
-                if reservation is not None and not _is_proven(reservation):
-                    # Nobody keeps their ids for them.
-                    pending = {place: _unnumbered(result) for place, result in pending.items()}
-                    reserved = False
-            self._record(current, committed, pending)
-            self.run.report("committed", 1, 1)
-
-        def commit_left() -> None:
-            nonlocal pending
-            while True:
-                try:
-                    with_replanning(
-                        commit_valid,
-                        max_replans=self.run.max_replans,
-                        on_conflict=lambda error, _: met.append(error),
-                    )
-                except RetryableCommitConflictError:
-                    # To lose against runs of the job itself is to get on, however often it happens.
-                    self.so_far.head = self.so_far.head.latest()
-                    left = self._without_committed(current, pending)
-                    if len(left) == len(pending):
-                        raise
-                    pending = left
-                else:
-                    return
-
+    def commit(self) -> None:
+        """Commit them on the head, as often as others are faster."""
+        number = len(self.pending)
         try:
-            commit_left()
+            self._commit_left()
         except Exception as error:
             if is_not_committed(error):
-                self._discard(pending.values())
-                self._withdraw(intent)
+                self._discard(self.pending.values())
+                self._withdraw()
             if not isinstance(error, RetryableCommitConflictError):
                 raise
-            self._spare(pending.values())
-            current.lost = error
-            current.settled.update(pending)
+            self._spare(self.pending.values())
+            self.current.lost = error
+            self.current.settled.update(self.pending)
             return
-        if not pending:
-            self._withdraw(intent)
-        if met and len(pending) == number:
-            self.so_far.note(f"committed on the head after: {met[-1].theirs}")
-        elif met and current.lost is not None:
-            current.lost = met[-1]
+        if not self.pending:
+            self._withdraw()
+        if self.conflicts and len(self.pending) == number:
+            self.compaction.note(f"committed on the head after: {self.conflicts[-1].theirs}")
+        elif self.conflicts and self.current.lost is not None:
+            self.current.lost = self.conflicts[-1]
 
-    def _still_valid(self, current: Round, pending: Mapping[int, RewriteResult]) -> dict[int, RewriteResult]:
+    def _commit_left(self) -> None:
+        while True:
+            try:
+                with_replanning(
+                    self._commit_valid,
+                    max_replans=self.compaction.run.max_replans,
+                    on_conflict=lambda error, _: self.conflicts.append(error),
+                )
+            except RetryableCommitConflictError:
+                # To lose against runs of the job itself is to get on, however often it happens.
+                self.compaction.head = self.compaction.head.latest()
+                left = self._without_committed()
+                if len(left) == len(self.pending):
+                    raise
+                self.pending = left
+            else:
+                return
+
+    def _commit_valid(self, replans: Replans) -> None:
+        """Commit those that are as planned on the head."""
+        compaction, current = self.compaction, self.current
+        if replans.count:
+            compaction.head = compaction.head.latest()
+        if compaction.head.version != current.planned.version:
+            self.pending = self._still_valid()
+        if not self.pending:
+            return
+        # Only the last commit bears the key: whoever begins again after a crash has to do the rest.
+        key = compaction.run.commits.job_key if current.is_last([*self.pending]) else None
+        options = replace(compaction.run.commits, job_key=key)
+        reservation = None if self.is_reserved else self._reserve(options)
+        self._announce()
+        compaction.run.report("committing", 0, 1)
+        results = list(self.pending.values())
+        notes = {**(options.properties or {}), **compaction.accuracy.properties(_measured(results))}
+        try:
+            committed = commit_rewrites(
+                compaction.head,
+                results,
+                replace(options, properties=notes),
+                compaction.options,
+                reservation,
+                self._run_all,
+                read=None if current.planned.version == compaction.head.version else current.planned,
+                job=compaction.job,
+                job_is_new=compaction.is_unproven,
+            )
+        finally:
+            if reservation is not None and not _is_proven(reservation):
+                # Nobody keeps their ids for them.
+                self.pending = {place: _unnumbered(result) for place, result in self.pending.items()}
+                self.is_reserved = False
+        self._record(committed)
+        compaction.run.report("committed", 1, 1)
+
+    def _reserve(self, options: CommitOptions) -> Reservation | None:
+        """Give all new fragments their ids."""
+        compaction = self.compaction
+        results, reservation = reserve_ids(
+            compaction.head,
+            list(self.pending.values()),
+            options,
+            compaction.spare_ids,
+            settle_later=compaction.job is None,
+        )
+        taken = {fragment.id for result in results for fragment in result.new_fragments}
+        compaction.spare_ids = tuple(item for item in compaction.spare_ids if item not in taken)
+        self.pending = dict(zip(self.pending, results, strict=True))
+        self.is_reserved = True
+        if reservation is not None:
+            compaction.reservations.append(reservation.commit.transaction.describe())
+        return reservation
+
+    def _announce(self) -> None:
+        """Record under the job what is about to be committed."""
+        driver = self.compaction.driver
+        if driver is not None and self.intent is None:
+            self.compaction.intents += 1
+            names = [self.current.names[place] for place in self.pending]
+            version = self.compaction.head.version
+            self.intent = put_intent(driver.job, driver.id, self.compaction.intents, version, names)
+
+    def _withdraw(self) -> None:
+        """Record that nothing was committed of what was announced."""
+        job = self.compaction.job
+        if self.intent is not None and job is not None:
+            with contextlib.suppress(LanceOpsError):
+                job.store.delete(f"{job.path}/{self.intent}")
+
+    def _still_valid(self) -> dict[int, RewriteResult]:
         """Those that can be committed on the head; other runs of the job may have committed the others."""
-        head = self.so_far.head
-        groups = [item.group for item in pending.values()]
-        emptied = emptied_fragments(current.planned, head)
-        valid = set(valid_groups(current.planned, head, groups, self.options, emptied))
+        planned, head = self.current.planned, self.compaction.head
+        groups = [item.group for item in self.pending.values()]
+        emptied = emptied_fragments(planned, head)
+        valid = set(valid_groups(planned, head, groups, self.compaction.options, emptied))
         kept: dict[int, RewriteResult] = {}
-        for place, result in self._without_committed(current, pending).items():
+        for place, result in self._without_committed().items():
             if result.group in valid:
                 kept[place] = result
             else:
-                current.lost = current.lost or overtaken(current.planned, head, result.group)
-                current.settled.add(place)
+                self.current.lost = self.current.lost or overtaken(planned, head, result.group)
+                self.current.settled.add(place)
                 self._spare([result])
                 self._discard([result])
         return kept
 
-    def _without_committed(
-        self, current: Round, pending: Mapping[int, RewriteResult]
-    ) -> dict[int, RewriteResult]:
+    def _without_committed(self) -> dict[int, RewriteResult]:
         """Those that no other run of the job has committed; the others are done."""
-        if self.job is None:
-            return dict(pending)
-        head = self.so_far.head
+        if self.compaction.job is None:
+            return dict(self.pending)
+        head = self.compaction.head
         present = present_files(head.manifest)
         there = {fragment.id for fragment in head.fragments}
         left: dict[int, RewriteResult] = {}
-        for place, result in pending.items():
+        for place, result in self.pending.items():
             is_there = bool(result.paths) and present.issuperset(result.paths)
             # Beside what they replace, these files were brought by somebody else: the commit says so.
             if is_there and there.isdisjoint(result.group.fragment_ids):
-                self.so_far.committed[current.names[place]] = result.paths
-                current.settled.add(place)
+                self.compaction.committed[self.current.names[place]] = result.paths
+                self.current.settled.add(place)
             else:
                 left[place] = result
         return left
@@ -458,49 +465,39 @@ class RoundCommitter:
         """Keep the ids that were reserved for groups that are not committed: the next ones get them."""
         # New fragments have 0 before, and the old ones had that id, or one below theirs.
         ids = [fragment.id for result in lost for fragment in result.new_fragments if fragment.id]
-        self.spare_ids = (*self.spare_ids, *ids)
+        self.compaction.spare_ids = (*self.compaction.spare_ids, *ids)
 
     def _run_all(self, function: Callable[[T], R], tasks: Sequence[T], message: str, /) -> list[R]:
         """Run tasks of the indices: one that fails leaves nothing of the others."""
+        run, head = self.compaction.run, self.compaction.head
 
         def discard(finished: list[R]) -> None:
-            discard_followed(
-                self.so_far.head.store, [item for item in finished if isinstance(item, Followed)]
-            )
+            discard_followed(head.store, [item for item in finished if isinstance(item, Followed)])
 
-        with reading(self.so_far.head, message):
-            return run_tasks(
-                self.run.runner, function, tasks, report=self.run.report, message=message, discard=discard
-            )
+        with reading(head, message):
+            return run_tasks(run.runner, function, tasks, report=run.report, message=message, discard=discard)
 
-    def _record(
-        self, current: Round, committed: CommittedRewrites, results: Mapping[int, RewriteResult]
-    ) -> None:
-        done = committed.commit
-        self.so_far.commits.append(done)
-        self.so_far.head = done.dataset
-        current.settled.update(results)
+    def _record(self, committed: CommittedRewrites) -> None:
+        compaction, results, done = self.compaction, self.pending, committed.commit
+        compaction.commits.append(done)
+        compaction.head = done.dataset
+        self.current.settled.update(results)
         if done.already_committed:
             return
-        self.so_far.rewritten += results.values()
-        self.accuracy.committed(_measured(results.values()))
-        if self.job is not None:
-            self.so_far.committed |= {current.names[place]: result.paths for place, result in results.items()}
-        self.so_far.followed += [_of_result(item) for item in committed.followed if item.index is not None]
-        self.so_far.deferred += committed.segments_deferred
-        self.so_far.index_seconds += committed.index_seconds
-        self.so_far.skipped |= dict.fromkeys(committed.notes)
+        compaction.rewritten += results.values()
+        compaction.accuracy.committed(_measured(results.values()))
+        if compaction.job is not None:
+            names = self.current.names
+            compaction.committed |= {names[place]: result.paths for place, result in results.items()}
+        compaction.followed += [_of_result(item) for item in committed.followed if item.index is not None]
+        compaction.deferred += committed.segments_deferred
+        compaction.index_seconds += committed.index_seconds
+        compaction.skipped |= dict.fromkeys(committed.notes)
 
     def _discard(self, results: Iterable[RewriteResult]) -> None:
         """Remove files of results that are not committed; those of a job are looked after at its end."""
-        if self.job is None:
-            discard_rewrites(self.so_far.head.store, list(results))
-
-    def _withdraw(self, intent: str | None) -> None:
-        """Say that nothing was committed of what was about to be."""
-        if intent is not None and self.job is not None:
-            with contextlib.suppress(LanceOpsError):
-                self.job.store.delete(f"{self.job.path}/{intent}")
+        if self.compaction.job is None:
+            discard_rewrites(self.compaction.head.store, list(results))
 
 
 def _is_proven(reservation: Reservation) -> bool:

@@ -20,9 +20,9 @@ from lance_ops.errors import (
 )
 from lance_ops.maintenance.compact.commit import commit_rewrites, reserve_ids
 from lance_ops.maintenance.compact.options import CompactionOptions
-from lance_ops.maintenance.compact.outcome import rewrite_tasks
 from lance_ops.maintenance.compact.plan import plan_compaction
 from lance_ops.maintenance.compact.rewrite import discard_rewrites, rewrite_group
+from lance_ops.maintenance.compact.state import rewrite_tasks
 from lance_ops.maintenance.engine import CommitOptions
 from tests.support.interop import (
     data_files,

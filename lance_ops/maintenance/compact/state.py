@@ -1,4 +1,4 @@
-"""Outcome of a compaction so far: the newest version seen, what is committed, what failed, and the result.
+"""State of a compaction: one call over its rounds of planning (`Compaction`), and one of these (`Round`).
 
 Each commit of a compaction notes in its properties how long its tasks were expected to take and how long they
 took, so that `history` shows how good the estimates are.
@@ -6,6 +6,7 @@ took, so that `history` shows how good the estimates are.
 
 import contextlib
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from lance_ops.maintenance.compact.rewrite import (
 from lance_ops.maintenance.engine import Run
 from lance_ops.maintenance.jobs.folder import JobFolder
 from lance_ops.maintenance.jobs.lease import Driver
-from lance_ops.maintenance.jobs.results import TaskName
+from lance_ops.maintenance.jobs.results import TaskName, TaskRecord
 from lance_ops.maintenance.results import CompactResult, FollowedSegment, GroupFailure
 from lance_ops.maintenance.text import ids_text, seconds_text
 from lance_ops.table.commit.request import CommitResult
@@ -129,48 +130,65 @@ def _short(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-class Outcome:
-    """What one call of `compact` has done, over its rounds of planning.
+@dataclass(slots=True)
+class Compaction:
+    """One call of `compact`, and what it has done so far.
 
-    Args:
+    Attributes:
         run: The call.
         options: Resolved.
         warnings: Put in front of the notes of the result.
         accuracy: Knows what the groups cost, and compares.
-        driver: Who holds the lease of the job, where there are records of it.
-        is_unproven: Whether the job was committed nobody can tell, so it goes on as its records have it.
+        driver: Holds the lease of the job, where there are records of it.
+        is_unproven: Whether the job was committed cannot be told, so it goes on as its records have it.
+        commits: Rewrites that were committed.
+        rewritten: The groups of these.
+        resumed: Groups whose results an earlier run of the job, or one beside it, had written.
+        failures: Groups whose tasks failed, with their errors.
+        committed: Files of results under a job that the newest version has, by whoever committed them.
+        taken_over: Results that earlier runs of the job had committed.
+        rounds: Number of the last plan of the job that was carried out.
+        spare_ids: Reserved for groups that were not committed; the next ones get them.
+        intents: Commits of the job that were announced.
+        committed_at: When the last part was committed, on the monotonic clock.
+        gave_up: Groups are left to a later run after a conflict.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        options: CompactionOptions,
-        warnings: tuple[str, ...],
-        accuracy: Accuracy,
-        driver: Driver | None = None,
-        *,
-        is_unproven: bool = False,
-    ) -> None:
-        self.accuracy = accuracy
-        self.run = run
-        self._head = run.dataset.with_side_sizes()
-        self.options = options
-        self.warnings = warnings
-        self.driver = driver
-        self.is_unproven = is_unproven
-        self.job: JobFolder | None = None if driver is None else driver.job
-        self.commits: list[CommitResult] = []
-        self.rewritten: list[RewriteResult] = []
-        self.resumed = 0
-        self.failures: list[tuple[CompactionGroup, Exception]] = []
-        self.committed: dict[TaskName, tuple[str, ...]] = {}
-        self.followed: list[FollowedSegment] = []
-        self.deferred = 0
-        self.index_seconds = 0.0
-        self.notes: tuple[str, ...] = ()
-        self.skipped: dict[str, None] = {}
-        self.conflicts: list[str] = []
-        self.reservations: list[str] = []
+    run: Run
+    options: CompactionOptions
+    warnings: tuple[str, ...]
+    accuracy: Accuracy
+    driver: Driver | None = None
+    is_unproven: bool = False
+    commits: list[CommitResult] = field(default_factory=list)
+    rewritten: list[RewriteResult] = field(default_factory=list)
+    resumed: int = 0
+    failures: list[tuple[CompactionGroup, Exception]] = field(default_factory=list)
+    committed: dict[TaskName, tuple[str, ...]] = field(default_factory=dict)
+    taken_over: Sequence[TaskRecord] = ()
+    rounds: int = 0
+    spare_ids: tuple[int, ...] = ()
+    intents: int = 0
+    committed_at: float = field(default_factory=time.monotonic)
+    gave_up: bool = False
+    followed: list[FollowedSegment] = field(default_factory=list)
+    deferred: int = 0
+    index_seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    skipped: dict[str, None] = field(default_factory=dict)
+    conflicts: list[str] = field(default_factory=list)
+    reservations: list[str] = field(default_factory=list)
+    _head: Dataset | None = None
+
+    @property
+    def job(self) -> JobFolder | None:
+        """Records of the job, if there are any."""
+        return None if self.driver is None else self.driver.job
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left for a later run of the job."""
+        return not self.failures and not self.gave_up
 
     def result(self) -> CompactResult:
         """What was done in all rounds."""
@@ -224,6 +242,8 @@ class Outcome:
     @property
     def head(self) -> Dataset:
         """The newest version that is known, with the sizes of side files."""
+        if self._head is None:
+            self._head = self.run.dataset.with_side_sizes()
         return self._head
 
     @head.setter
