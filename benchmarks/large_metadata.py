@@ -12,6 +12,7 @@ from lance.optimize import Compaction
 import lance_ops as lo
 from benchmarks.pairing import Case
 from lance_ops.table.commit.loop import commit
+from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.transaction.operations import Append
 
 FRAGMENTS, VERSIONS = 100_000, 10_000
@@ -29,7 +30,7 @@ def prepare_fragments(path: Path) -> None:
         copy = replace(file, path=f"{uuid.uuid4()}.lance")
         shutil.copyfile(path / "data" / file.path, path / "data" / copy.path)
         more.append(fragment.replace(id=0, files=(copy,)))
-    commit(ds, Append(tuple(more)))
+    commit(ds, CommitRequest(Append(tuple(more))))
 
 
 def prepare_versions(path: Path) -> None:

@@ -27,7 +27,7 @@ SHORT_MODULES = {
 }
 
 # Files that break a rule of ruff on the size of functions, the compiled loops apart: may only shrink.
-LONG_FUNCTIONS = 5
+LONG_FUNCTIONS = 4
 SIZE_RULES = {"C901", "PLR0915", "PLR0917"}
 
 # What is generated follows its sources.

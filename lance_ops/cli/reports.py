@@ -24,7 +24,7 @@ _PROBE = "Also try whether the store keeps racing writers apart; writes a small 
 @dataset_command
 def history_command(call: Call, *, limit: int) -> None:
     """Show what each version of URI did, newest first."""
-    from lance_ops.maintenance.compact.accuracy import accuracy_text
+    from lance_ops.maintenance.compact.state import accuracy_text
     from lance_ops.maintenance.text import bytes_text
     from lance_ops.table.dataset import Dataset
 

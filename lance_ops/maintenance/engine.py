@@ -7,7 +7,7 @@ refers to them, and what all results have in common.
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypedDict, TypeVar
 
 from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError
@@ -23,11 +23,8 @@ from lance_ops.storage import Store
 from lance_ops.storage.retry import Backoff, retry
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.jobs.job_keys import find_job
-from lance_ops.table.commit.result import CommitResult
+from lance_ops.table.commit.request import CommitRequest, CommitResult
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.deletion_vector import DeletionVector
-from lance_ops.table.transaction.operations import Operation
-from lance_ops.table.transaction.transaction import Transaction
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -329,46 +326,26 @@ class Attempt:
         assert self.head is not None
         return self.head
 
-    def commit(
-        self,
-        operation: Operation,
-        *,
-        properties: Mapping[str, str] | None = None,
-        affected_rows: Mapping[int, DeletionVector] | None = None,
-        data_storage_version: str | None = None,
-        stable_row_ids: bool = False,
-        is_job: bool = True,
-        also_judge: Callable[[Transaction], str | None] | None = None,
-        guard: Callable[[], None] | None = None,
-    ) -> CommitResult:
-        """Commit on this version, or create the dataset; see `table.commit.loop.commit`.
+    def commit(self, request: CommitRequest, *, is_job: bool = True) -> CommitResult:
+        """Commit on this version, or create the dataset, with the options of the run.
 
         Args:
-            operation: What to commit.
-            properties: Kept in the transaction besides those of the run.
-            affected_rows: See `table.commit.loop.commit`.
-            data_storage_version: See `table.commit.loop.commit`.
-            stable_row_ids: See `table.commit.loop.commit`.
+            request: What to commit; its properties are kept besides those of the run.
             is_job: This is the work that the job key stands for.
-            also_judge: See `table.commit.loop.commit`.
-            guard: See `table.commit.loop.commit`.
         """
         options = self.run.commits
         self.run.report("committing", 0, 1)
         done = commit(
             self.run.store if self.head is None else self.head,
-            operation,
-            properties={**(options.properties or {}), **(properties or {})},
-            job_key=options.job_key if is_job else None,
-            committer=options.committer,
-            affected_rows=affected_rows,
-            storage_options=options.storage_options,
-            data_storage_version=data_storage_version,
-            stable_row_ids=stable_row_ids,
-            # An attempt that lost may have lost to another run of the job.
-            job_is_new=self.head is not None and not self.replans.count,
-            also_judge=also_judge,
-            guard=guard,
+            replace(
+                request,
+                properties={**(options.properties or {}), **request.properties},
+                job_key=options.job_key if is_job else None,
+                # An attempt that lost may have lost to another run of the job.
+                job_is_new=self.head is not None and not self.replans.count,
+                committer=options.committer,
+                storage_options=options.storage_options,
+            ),
         )
         remove_orphans(done)
         self.run.report("committed", 1, 1)

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import ParamSpec
 
 from lance_ops.table.commit.loop import commit as commit_operation
-from lance_ops.table.commit.result import CommitResult
+from lance_ops.table.commit.request import CommitResult
 from lance_ops.table.dataset import Dataset
 
 P = ParamSpec("P")

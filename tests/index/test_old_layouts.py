@@ -15,8 +15,8 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.inverted.layout import METADATA, SegmentLayout
 from lance_ops.index.vector.segment.read import STORAGE_FILE
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.transaction.operations import CreateIndex
+from tests.support.table_actions import commit
 
 
 def test_words_of_a_segment_of_another_layout_are_cut_as_it_says(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ import lance_ops as lo
 from lance_ops.errors import UnreadableIndexWarning
 from lance_ops.index.coverage import coverage
 from lance_ops.index.search.pruner import IndexPruner
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.manifest.row_ids import encode_row_ids, find_row_ids
 from lance_ops.table.transaction.operations import CreateIndex
+from tests.support.table_actions import commit
 
 pytestmark = pytest.mark.peer
 

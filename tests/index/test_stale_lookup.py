@@ -22,9 +22,9 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.btree.pages import PAGE_ROWS
 from lance_ops.storage import open_store
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.transaction.operations import CreateIndex
 from tests.support.commands import lance_ops
+from tests.support.table_actions import commit
 
 ROWS = 3 * PAGE_ROWS - 100
 

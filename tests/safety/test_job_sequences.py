@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import lance_ops as lo
 from lance_ops.errors import JobUnprovenError
 from lance_ops.table.commit.jobs import job_record
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.transaction.operations import JOBS_ENTRY, MapUpdate, UpdateConfig
 from tests.safety.profile import examples
+from tests.support.table_actions import commit
 from tests.table.commit.jobs.test_earlier_record import extract
 
 KEYS = "aCG"

@@ -4,7 +4,7 @@ import lance
 import pytest
 
 import lance_ops as lo
-from lance_ops.maintenance.compact import passing
+from lance_ops.maintenance.compact import rewrite
 from lance_ops.maintenance.tasks import Attempted
 from lance_ops.spark.runner import SparkRunner
 from tests.maintenance.compact.test_passing import KINDS, answers_are_those_of_a_scan, create
@@ -32,7 +32,7 @@ def test_executors_that_rewrite_rows_feed_zone_maps_and_blooms(spark, tmp_path, 
     live = lance.dataset(uri).count_rows()
     if not noted:
         # Nothing is carried: executors read the new fragments.
-        monkeypatch.setattr(passing, "_CARRIED_BYTES", 0)
+        monkeypatch.setattr(rewrite, "_CARRIED_BYTES", 0)
     runner = Watched(spark)
 
     done = lo.compact(uri, method="rewrite", target_rows_per_fragment=250, runner=runner)

@@ -2,11 +2,17 @@
 
 from typing import Any
 
-from lance_ops.table.commit.loop import commit
-from lance_ops.table.commit.result import CommitResult
+from lance_ops.storage import Store
+from lance_ops.table.commit import loop
+from lance_ops.table.commit.request import CommitRequest, CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.apply_fragments import reserved_ids
-from lance_ops.table.transaction.operations import CreateIndex, ReserveFragments
+from lance_ops.table.transaction.operations import CreateIndex, Operation, ReserveFragments
+
+
+def commit(target: Dataset | Store | str, operation: Operation, **options: Any) -> CommitResult:
+    """Commit an operation with some fields of a `CommitRequest`."""
+    return loop.commit(target, CommitRequest(operation, **options))
 
 
 def drop_segments(dataset: Dataset, name: str, **options: Any) -> CommitResult:

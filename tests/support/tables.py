@@ -6,14 +6,13 @@ import pyarrow as pa
 
 from lance_ops.file.schema.model import Schema
 from lance_ops.storage import Store, open_store
-from lance_ops.table.commit.loop import commit
-from lance_ops.table.commit.result import CommitResult
+from lance_ops.table.commit.request import CommitResult
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_file import write_deletion_file
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.transaction.operations import Append, Delete, Overwrite, Rewrite, RewriteGroup, Update
-from tests.support.table_actions import reserve_fragments
+from tests.support.table_actions import commit, reserve_fragments
 
 
 def rows(start: int, stop: int, **columns: Sequence[object]) -> pa.Table:

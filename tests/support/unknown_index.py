@@ -4,9 +4,9 @@ import uuid
 
 import lance_ops as lo
 from lance_ops.index import registry
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.transaction.operations import CreateIndex
+from tests.support.table_actions import commit
 
 CONTENT = b"nobody knows"
 

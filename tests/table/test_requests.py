@@ -9,13 +9,13 @@ import pytest
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.storage import open_store
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan.pruner import Pruning
 from lance_ops.table.transaction.operations import Overwrite
 from tests.support.counting_store import CountingStore
+from tests.support.table_actions import commit
 
 ROWS = 200_000
 # What opening a file reads, and what lies between two wanted ranges of one request.

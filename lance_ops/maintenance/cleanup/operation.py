@@ -28,6 +28,7 @@ from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.jobs.earlier_record import has_record_files
 from lance_ops.table.commit.jobs.job_record import JobRecord, remove_unused_files
 from lance_ops.table.commit.loop import commit
+from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.listing import latest, list_versions
 from lance_ops.table.manifest.naming import is_detached
@@ -206,10 +207,11 @@ def cleanup(
     if not holds_all and persistently(lambda: _has_earlier_jobs(store, plan)):
         # Before any version goes: a commit with a job key takes over the keys that only these versions and
         # the files of earlier releases tell.
-        key, empty = f"lance_ops.cleanup:{uuid4()}", UpdateConfig(MapUpdate({}))
+        key = f"lance_ops.cleanup:{uuid4()}"
+        empty = CommitRequest(UpdateConfig(MapUpdate({})), committer=committer, job_key=key)
         with contextlib.suppress(JobUnprovenError):
             # The record is lost already, and a commit with a key says so.
-            persistently(lambda: commit(store, empty, committer=committer, job_key=key))
+            persistently(lambda: commit(store, empty))
         plan = make_plan(newest_before=persistently(lambda: latest(store)).version)
     if holds_all:
         outcome = Outcome((), 0, 0, ())

@@ -27,6 +27,7 @@ from lance_ops.maintenance.fit import fits_type
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.text import count_text
+from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.operations import Project
 
@@ -262,7 +263,7 @@ def _changes(schema: Schema, wanted: Mapping[int, Alteration]) -> Iterator[str]:
 
 def _commit(work: ColumnWork | None, attempt: Attempt, plan: AlterColumnsPlan) -> AlterColumnsResult:
     if work is None or not plan.expressions:
-        done = attempt.commit(Project(plan.schema, preserves_nullability=not plan.required))
+        done = attempt.commit(CommitRequest(Project(plan.schema, preserves_nullability=not plan.required)))
         size = 0
     else:
         work.transform = SqlValues(plan.expressions)

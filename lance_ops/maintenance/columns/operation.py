@@ -32,6 +32,7 @@ from lance_ops.maintenance.ingest.source import open_source, unify_schemas
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.text import count_text
+from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.operations import Merge
 
@@ -266,7 +267,9 @@ def commit_columns(work: ColumnWork | None, attempt: Attempt, plan: AddColumnsPl
     whole = replace(own, fields=(*own.fields, *plan.schema.fields))
     if work is None or plan.transform is None:
         done = attempt.commit(
-            Merge(tuple(attempt.dataset.fragments), whole, preserves_nullability=True, schema_only=True)
+            CommitRequest(
+                Merge(tuple(attempt.dataset.fragments), whole, preserves_nullability=True, schema_only=True)
+            )
         )
         return AddColumnsResult(**attempt.common(done), columns=names)
     work.transform = plan.transform

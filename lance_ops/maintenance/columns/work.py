@@ -34,7 +34,7 @@ from lance_ops.maintenance.jobs.results import TaskName, lost_files, newest_resu
 from lance_ops.maintenance.progress import ByteProgress
 from lance_ops.maintenance.tasks import remove_files, said_by_rows
 from lance_ops.maintenance.vanished import reading
-from lance_ops.table.commit.result import CommitResult
+from lance_ops.table.commit.request import CommitHooks, CommitRequest, CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
@@ -106,13 +106,15 @@ class ColumnWork:
         self, attempt: Attempt, operation: Operation, new: Schema, parts: Sequence[Fragment]
     ) -> CommitResult:
         if self.driver is None:
-            done = attempt.commit(operation)
+            done = attempt.commit(CommitRequest(operation))
         else:
             self._intents += 1
             digests = [task_digest(self._task(attempt.dataset, fragment, new)) for fragment in parts]
             names = [self._names[digest] for digest in digests]
             put_intent(self.driver.job, self.driver.id, self._intents, attempt.dataset.version, names)
-            done = attempt.commit(operation, guard=self.driver.job.check_open)
+            done = attempt.commit(
+                CommitRequest(operation, hooks=CommitHooks(guard=self.driver.job.check_open))
+            )
         self._discard_unused(done)
         return done
 

@@ -3,6 +3,10 @@
 To copy takes a fraction of a rewrite's work for each byte, but a fixed time for each page, which a rewrite
 does not have: so files whose pages are small are rewritten. What the manifest cannot tell, such as the
 encodings of the files, the task of a group looks at; it rewrites where they do not allow the copy.
+
+Fragments of one table need not have the same columns: what was dropped is left behind in old files, and what
+was added later is not in them, which reads as null. Files can be copied into one as long as every column is
+in the same of a fragment's files wherever it is.
 """
 
 from collections.abc import Sequence
@@ -11,14 +15,86 @@ from enum import StrEnum
 
 from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.logical_types import JSON_TYPE
-from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.versions import is_legacy
-from lance_ops.maintenance.compact.columns import find_places
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.text import bytes_text
+from lance_ops.table.manifest.data_file import LINEAGE_FIELDS, UNASSIGNED
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.numbers import examples
 from lance_ops.table.manifest.fragments.totals import total_bytes
+
+# Whose columns of nulls are not the same for all types.
+_WITHOUT_NULL_PAGES = frozenset({"2.0"})
+_ELSEWHERE = "its fragments do not have the same columns in the same files"
+_UNKNOWN = "its files have columns that the table does not know"
+_NOTHING_LEFT = "its files have columns that the table has no more"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Files, one of each fragment, that become one.
+
+    Attributes:
+        number: Of the file among those of its fragment.
+        schema: What the new file holds; None for what all of them hold.
+    """
+
+    number: int
+    schema: Schema | None = None
+
+
+def find_places(fragments: Sequence[Fragment], schema: Schema) -> tuple[Place, ...] | str:
+    """Match the files of fragments.
+
+    Args:
+        fragments: At least one.
+        schema: Of the dataset.
+
+    Returns:
+        The files of a new fragment, or why there cannot be one.
+    """
+    first = fragments[0]
+    every = [file for fragment in fragments for file in fragment.files]
+    tops = {node.id: top for top in schema.fields for node in top.walk()}
+    is_alike = len({_columns(fragment) for fragment in fragments}) == 1
+    if is_alike and all(field_id in tops for file in every for field_id in file.fields):
+        return tuple(Place(number) for number in range(len(first.files)))
+    unknown = {UNASSIGNED, *LINEAGE_FIELDS.values()}
+    if any(field_id in unknown for file in every for field_id in file.fields):
+        return _UNKNOWN
+    if len({len(fragment.files) for fragment in fragments}) != 1:
+        return _ELSEWHERE
+    numbers: dict[int, int] = {}
+    for fragment in fragments:
+        for number, file in enumerate(fragment.files):
+            for field_id in file.fields:
+                top = tops.get(field_id)
+                if top is not None and numbers.setdefault(top.id, number) != number:
+                    return _ELSEWHERE
+    is_old = any(file.storage_version in _WITHOUT_NULL_PAGES for file in every)
+    for top in schema.fields:
+        if top.id in numbers and (is_old or not _can_be_null(top)) and not _is_everywhere(top, fragments):
+            return f"column {top.name!r} is not in all of its fragments"
+    places = []
+    for number in sorted(set(numbers.values())):
+        held = tuple(top for top in schema.fields if numbers.get(top.id) == number)
+        places.append(Place(number, Schema(held, schema.metadata)))
+    return tuple(places) if places else _NOTHING_LEFT
+
+
+def _columns(fragment: Fragment) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+    return tuple((file.fields, file.column_indices) for file in fragment.files)
+
+
+def _can_be_null(field: Field) -> bool:
+    return field.nullable and not field.children
+
+
+def _is_everywhere(field: Field, fragments: Sequence[Fragment]) -> bool:
+    ids = {node.id for node in field.walk()}
+    return all(any(ids.intersection(file.fields) for file in fragment.files) for fragment in fragments)
+
 
 COPY_PAGE_BYTES = 8 << 10
 """Pages smaller than this on average take longer to copy than to read and write anew."""

@@ -13,7 +13,6 @@ same and only the others are planned and written again.
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Literal, Unpack, cast, overload
 
 from lance_ops._removed import CALIBRATION_REMOVED, MONEY_REMOVED
@@ -27,16 +26,15 @@ from lance_ops.errors import (
     public,
 )
 from lance_ops.maintenance.cleanup.auto import cleans_up
-from lance_ops.maintenance.compact.accuracy import Accuracy
 from lance_ops.maintenance.compact.options import (
     CompactionChoices,
     CompactionOptions,
     resolve_options,
 )
-from lance_ops.maintenance.compact.outcome import Outcome
 from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction
 from lance_ops.maintenance.compact.recorded import options_of, options_values
-from lance_ops.maintenance.compact.work import Work
+from lance_ops.maintenance.compact.rounds import run_round
+from lance_ops.maintenance.compact.state import Accuracy, Compaction
 from lance_ops.maintenance.engine import Common, Run
 from lance_ops.maintenance.jobs.ending import end_job, end_left_over
 from lance_ops.maintenance.jobs.folder import find_open_job, open_job
@@ -137,9 +135,10 @@ def compact(
         notes = _noted(lambda: end_left_over(call.store, job_key, settle=False))
         return CompactResult(**found, notes=notes)
     if job_key is None or not call.store.supports_put_if_absent:
-        return _run(Work(Outcome(call, options, warnings, accuracy)))
-    so_far = partial(Outcome, call, options, warnings, accuracy, is_unproven=is_unproven)
-    return _run_recorded(call, job_key, options, so_far, resume=resume)
+        return _run(Compaction(call, options, warnings, accuracy))
+    return _run_recorded(
+        Compaction(call, options, warnings, accuracy, is_unproven=is_unproven), job_key, resume=resume
+    )
 
 
 @public(target="uri_or_dataset")
@@ -211,27 +210,25 @@ def _split(arguments: CompactArguments) -> tuple[dict[str, object], RunOptions]:
     return chosen, cast("RunOptions", run)
 
 
-def _run(work: Work) -> CompactResult:
+def _run(compaction: Compaction) -> CompactResult:
     """All rounds of a compaction."""
     try:
-        work.run.replanned(work.round, on_conflict=work.note_conflict)
+        compaction.run.replanned(
+            lambda attempt: run_round(compaction, attempt),
+            on_conflict=lambda conflict: compaction.note(f"planned afresh after: {conflict.theirs}"),
+        )
     except RetryableCommitConflictError as conflict:
         # What was committed stands, and the fragments that lost are still there for the next run.
-        if not work.so_far.commits:
+        if not compaction.commits:
             raise
-        work.note_loss(conflict)
-    return work.so_far.result()
+        compaction.gave_up = True
+        compaction.note(f"gave some groups up after: {conflict.theirs}")
+    return compaction.result()
 
 
-def _run_recorded(
-    call: Run,
-    job_key: str,
-    options: CompactionOptions,
-    so_far: Callable[[Driver], Outcome],
-    *,
-    resume: bool,
-) -> CompactResult:
+def _run_recorded(compaction: Compaction, job_key: str, *, resume: bool) -> CompactResult:
     """The same under a job key, with records from which another run goes on."""
+    call = compaction.run
     store = call.store
     found = find_open_job(store, job_key)
     # Who is cancelled may die before they hear of it: the wish was for that run, and not for this one.
@@ -242,15 +239,15 @@ def _run_recorded(
         job_key,
         operation=_OPERATION,
         version=call.dataset.version,
-        options=options_values(options),
+        options=options_values(compaction.options),
     )
     with Driver(job) as driver:
-        work = Work(so_far(driver))
+        compaction.driver = driver
         try:
-            result = _run(work)
+            result = _run(compaction)
         except JobCancelledError:
             done, _ = _find_done(call, by_now=True)
-            notes = _noted(lambda: end_job(job, settle=True, committed=work.so_far.committed))
+            notes = _noted(lambda: end_job(job, settle=True, committed=compaction.committed))
             if done is None:
                 raise
             # Another run of the job finished it, and took what this one had brought along.
@@ -262,10 +259,10 @@ def _run_recorded(
             # A store that fails must not hide the interrupt.
             with contextlib.suppress(LanceOpsError):
                 if not driver.others():
-                    end_job(job, settle=True, committed=work.so_far.committed)
+                    end_job(job, settle=True, committed=compaction.committed)
             raise
-    if work.is_done:
-        notes = _noted(lambda: end_job(job, settle=False, committed=work.so_far.committed))
+    if compaction.is_done:
+        notes = _noted(lambda: end_job(job, settle=False, committed=compaction.committed))
         result = replace(result, notes=(*result.notes, *notes))
     return result
 

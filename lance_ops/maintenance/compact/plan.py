@@ -8,29 +8,87 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lance_ops.errors import LanceOpsError
 from lance_ops.file.schema.blob_fields import has_blob_v2
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.file.writer import check_writable
 from lance_ops.index.upkeep.lost_rows import may_need_purges, with_purges
 from lance_ops.index.upkeep.routes import Route, SegmentRoute, plan_routes, why_not_deferred
 from lance_ops.index.upkeep.weigh import weigh_routes
-from lance_ops.maintenance.compact.apart import without_kept_apart
-from lance_ops.maintenance.compact.budget import RunEstimates, within_limits
-from lance_ops.maintenance.compact.estimate import GroupEstimate, PlanEstimate, covers
+from lance_ops.maintenance.compact.estimate import (
+    GroupEstimate,
+    PlanEstimate,
+    RunEstimates,
+    covers,
+    within_limits,
+)
 from lance_ops.maintenance.compact.groups import (
     CompactionGroup,
     Coverage,
+    Targets,
     find_groups,
     output_version,
 )
 from lance_ops.maintenance.compact.method import Method
 from lance_ops.maintenance.compact.options import CompactionOptions
-from lance_ops.maintenance.compact.targets import Targets
 from lance_ops.maintenance.target import check_side_by_side
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text, seconds_text, table_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.numbers import numbers_of
 from lance_ops.table.manifest.fragments.totals import ids_of
+from lance_ops.table.narrow_dictionaries import NarrowDictionaries, narrow_columns
+from lance_ops.table.scan.fragment_reader import FragmentReader
+
+_ROWS = 1 << 17
+
+
+def without_kept_apart(
+    dataset: Dataset, groups: Iterable[CompactionGroup], notes: list[str]
+) -> list[CompactionGroup]:
+    """Leave out groups that cannot become fewer fragments, as `rewrite_group` would refuse them.
+
+    Only narrow dictionaries are read, and of a group that can become fewer those of its first fragments.
+
+    Args:
+        dataset: The version.
+        groups: What would be rewritten.
+        notes: Receives a line for each group that is left out.
+    """
+    names = narrow_columns(prepare_schema(dataset.lance_schema).arrow)
+    if not names:
+        return list(groups)
+    kept: list[CompactionGroup] = []
+    for group in groups:
+        if group.deleted_rows or not _is_kept_apart(dataset, group, names):
+            kept.append(group)
+        else:
+            notes.append(
+                f"fragments {ids_text(group.fragment_ids)} stay apart: the dictionaries of "
+                f"{', '.join(names)} together have more values than the indices can number; give the column "
+                f"a wider index type, or plain values, with alter_columns"
+            )
+    return kept
+
+
+def _is_kept_apart(dataset: Dataset, group: CompactionGroup, names: list[str]) -> bool:
+    schema = dataset.lance_schema.select(names)
+    version = dataset.manifest.storage_version
+    arrow = prepare_schema(schema).arrow
+    known = NarrowDictionaries(arrow, version)
+    files = 1
+    try:
+        for number, fragment in enumerate(group.fragments):
+            for batch in FragmentReader(dataset, fragment).iter_batches(schema, batch_rows=_ROWS):
+                if not known.add(batch):
+                    known, files = NarrowDictionaries(arrow, version), files + 1
+                    known.add(batch)
+            if files <= number:
+                return False
+    except LanceOpsError:
+        # The rewrite says what is wrong with it.
+        return False
+    return files > group.files
 
 
 @dataclass(frozen=True, slots=True)

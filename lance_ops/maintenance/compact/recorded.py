@@ -9,9 +9,15 @@ from typing import Any
 
 from lance_ops.maintenance.compact.groups import CompactionGroup, make_group
 from lance_ops.maintenance.compact.options import CompactionOptions
-from lance_ops.maintenance.compact.passing import decode_notes, encode_notes
 from lance_ops.maintenance.compact.plan import valid_groups
-from lance_ops.maintenance.compact.rewrite import RewriteResult, RewriteTask, discard_rewrites, rewrite_group
+from lance_ops.maintenance.compact.rewrite import (
+    RewriteResult,
+    RewriteTask,
+    decode_notes,
+    discard_rewrites,
+    encode_notes,
+    rewrite_group,
+)
 from lance_ops.maintenance.jobs.folder import PLAN, JobFolder
 from lance_ops.maintenance.jobs.recorded import do_recorded
 from lance_ops.maintenance.jobs.results import TaskName, TaskRecord, newest_results, read_result

@@ -1,21 +1,33 @@
-"""Rewrite: the task of a compaction, which brings the live rows of one group of fragments into new files."""
+"""Rewrite: the task of a compaction, which brings the live rows of one group of fragments into new files.
 
+Indices that would have to read the new rows note them while they are written (`PassingRows`).
+"""
+
+import base64
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
 from lance_ops.file.schema.json_values import stored_documents
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
-from lance_ops.index.watch import Noted, Watch
+from lance_ops.index.column import leaf_values, value_type
+from lance_ops.index.coverage import effective_fragments
+from lance_ops.index.kind import WatchingKind
+from lance_ops.index.registry import kind_by_name
+from lance_ops.index.upkeep.remap import watch_of
+from lance_ops.index.upkeep.routes import Route, SegmentRoute
+from lance_ops.index.watch import Noted, Observer, Watch
 from lance_ops.maintenance.compact.copy import CopyDoubtError, copy_fragments
 from lance_ops.maintenance.compact.groups import CompactionGroup
 from lance_ops.maintenance.compact.method import Method
-from lance_ops.maintenance.compact.passing import PassingRows
 from lance_ops.maintenance.live_rows import (
     RowCutter,
     even_cuts,
@@ -28,6 +40,7 @@ from lance_ops.maintenance.tasks import remove_files
 from lance_ops.maintenance.text import ids_text
 from lance_ops.storage import Store
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, write_data_files
+from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.data_file import UNASSIGNED
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import SEQUENCES, Fragment
@@ -35,6 +48,138 @@ from lance_ops.table.narrow_dictionaries import narrow_columns
 from lance_ops.table.row_lineage.read import read_sequences
 from lance_ops.table.row_lineage.write import store_sequences
 from lance_ops.table.snapshot import Snapshot
+
+_CARRIED_BYTES = 64 << 20
+"""So many bytes of notes may wait on the driver for the commit; for more, indices look at the new rows."""
+
+
+def watches_of(
+    dataset: Dataset, routes: Iterable[SegmentRoute], groups: Sequence[CompactionGroup]
+) -> list[tuple[Watch, ...]]:
+    """What is to be noted of the rows of each group.
+
+    Args:
+        dataset: The version that they were planned from.
+        routes: How its index segments follow.
+        groups: What is rewritten.
+    """
+    found: list[list[Watch]] = [[] for _ in groups]
+    left = float(_CARRIED_BYTES)
+    rows = {fragment.id: fragment.physical_rows for fragment in dataset.fragments}
+    for item in routes:
+        if item.route is not Route.LOOK:
+            continue
+        covered = effective_fragments(dataset.manifest, item.segment)
+        named = sum(rows[fragment_id] for fragment_id in covered)
+        touched = [place for place, group in enumerate(groups) if covered.issuperset(group.fragment_ids)]
+        watch = watch_of(dataset, item) if touched and named else None
+        if watch is None:
+            continue
+        for place in touched:
+            left -= item.segment.size_bytes * groups[place].live_rows / named
+            if left < 0:
+                break
+            if watch not in found[place]:
+                found[place].append(watch)
+    return [tuple(watches) for watches in found]
+
+
+@dataclass(frozen=True, slots=True)
+class _Watcher:
+    """A watch whose column is written, and how to get at it."""
+
+    kind: WatchingKind
+    watch: Watch
+    names: tuple[str, ...]
+    values: pa.DataType
+
+
+class PassingRows:
+    """Shows the rows of new fragments to what watches them, while they pass.
+
+    Args:
+        watches: What to note.
+        schema: The columns that are written.
+    """
+
+    def __init__(self, watches: Iterable[Watch], schema: Schema) -> None:
+        self._watchers: list[_Watcher] = []
+        for watch in watches:
+            kind = kind_by_name(watch.kind)
+            assert isinstance(kind, WatchingKind)
+            # A column that no file of the group has is not written: whoever wants to know looks later.
+            with suppress(InvalidArgumentError):
+                path = schema.path(watch.field_id)
+                names = tuple(field.name for field in schema.ancestry(path))
+                self._watchers.append(_Watcher(kind, watch, names, value_type(schema.field(path))))
+        self._notes: list[list[bytes | None]] = [[] for _ in self._watchers]
+        self._observers: list[Observer] = []
+
+    def one_fragment(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of one fragment, looked at on their way."""
+        self._observers = [item.kind.observer(item.watch, item.values) for item in self._watchers]
+        for batch in batches:
+            for item, observer in zip(self._watchers, self._observers, strict=True):
+                observer.add(_column(batch, item))
+            yield batch
+
+    def written(self, fragments: int) -> None:
+        """Note what passed; of more fragments than one nobody knows which rows each of them got."""
+        for notes, observer in zip(self._notes, self._observers, strict=True):
+            notes += [observer.finish()] if fragments == 1 else [None] * fragments
+        self._observers = []
+
+    @property
+    def noted(self) -> tuple[Noted, ...]:
+        """All that was noted."""
+        return tuple(
+            Noted(item.watch, tuple(notes)) for item, notes in zip(self._watchers, self._notes, strict=True)
+        )
+
+
+def _column(batch: pa.RecordBatch, item: _Watcher) -> pa.Array:
+    values = leaf_values(batch.column(item.names[0]), item.names)
+    return values if values.type == item.values else values.cast(item.values)
+
+
+def notes_by_watch(results: Iterable[tuple[Sequence[int], Sequence[Noted]]]) -> dict[Watch, dict[int, bytes]]:
+    """Notes of rewritten groups by watch and fragment.
+
+    Args:
+        results: The ids of the new fragments of each group, and what was noted of them.
+    """
+    found: dict[Watch, dict[int, bytes]] = {}
+    for fragment_ids, noted in results:
+        for item in noted:
+            known = found.setdefault(item.watch, {})
+            for fragment_id, note in zip(fragment_ids, item.notes, strict=True):
+                if note is not None:
+                    known[fragment_id] = note
+    return found
+
+
+def encode_notes(noted: Iterable[Noted]) -> list[dict[str, Any]]:
+    """Notes as JSON values."""
+    return [
+        {
+            "kind": item.watch.kind,
+            "field": item.watch.field_id,
+            "parameters": dict(item.watch.parameters),
+            "notes": [None if note is None else base64.b64encode(note).decode() for note in item.notes],
+        }
+        for item in noted
+    ]
+
+
+def decode_notes(values: Iterable[Mapping[str, Any]]) -> tuple[Noted, ...]:
+    """Notes from their JSON values."""
+    return tuple(
+        Noted(
+            Watch(item["kind"], item["field"], tuple(sorted(item["parameters"].items()))),
+            tuple(None if note is None else base64.b64decode(note) for note in item["notes"]),
+        )
+        for item in values
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import remove_files, run_tasks
 from lance_ops.storage import Durability, Store
 from lance_ops.storage.prefetch import requests_at_once
+from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_file import write_deletion_file
 from lance_ops.table.manifest.deletion_vector import DeletionVector
@@ -168,8 +169,10 @@ def commit_delete(attempt: Attempt, plan: DeletePlan) -> DeleteResult:
     written = write_deletion_files(attempt, matches)
     updated = tuple(item.fragment for item in written)
     done = attempt.commit(
-        Delete(updated, tuple(fragment.id for fragment in emptied), plan.predicate),
-        affected_rows={match.fragment.id: match.matched for match in matches},
+        CommitRequest(
+            Delete(updated, tuple(fragment.id for fragment in emptied), plan.predicate),
+            affected_rows={match.fragment.id: match.matched for match in matches},
+        )
     )
     if done.already_committed:
         return DeleteResult(**attempt.common(done), predicate=plan.predicate)

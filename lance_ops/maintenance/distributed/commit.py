@@ -30,6 +30,7 @@ from lance_ops.maintenance.text import bytes_text, count_text
 from lance_ops.maintenance.versions_made import commit as commit_operation
 from lance_ops.storage import Store
 from lance_ops.table.commit.detached import commit_detached
+from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.transaction.operations import CommittedOperation, Operation, Overwrite, Restore
@@ -211,14 +212,16 @@ def commit(
         return _detached(call, operation, notes)
     done = commit_operation(
         store if base is None else base,
-        operation,
-        properties=notes,
-        job_key=call.commits.job_key,
-        max_attempts=max_retries + 1,
-        committer=call.commits.committer,
-        storage_options=call.commits.storage_options,
-        data_storage_version=data_storage_version,
-        stable_row_ids=enable_stable_row_ids and base is None,
+        CommitRequest(
+            operation,
+            properties=notes,
+            job_key=call.commits.job_key,
+            max_attempts=max_retries + 1,
+            committer=call.commits.committer,
+            storage_options=call.commits.storage_options,
+            data_storage_version=data_storage_version,
+            stable_row_ids=enable_stable_row_ids and base is None,
+        ),
     )
     call.report("committed", 1, 1)
     common = call.common(

@@ -10,6 +10,7 @@ from lance_ops.maintenance.index.plan import check_index_name, mean_coverage
 from lance_ops.maintenance.index.result import IndexResult
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
+from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.transaction.operations import CreateIndex
@@ -35,7 +36,7 @@ def drop_index(uri_or_dataset: Target, name: str, **run: Unpack[RunOptions]) -> 
     """
 
     def commit(attempt: Attempt, removed: tuple[IndexMetadata, ...]) -> IndexResult:
-        done = attempt.commit(CreateIndex((), removed))
+        done = attempt.commit(CommitRequest(CreateIndex((), removed)))
         if done.already_committed:
             return IndexResult(**attempt.common(done))
         return IndexResult(
@@ -90,7 +91,7 @@ def rename_index(uri_or_dataset: Target, name: str, new_name: str, **run: Unpack
 
     def commit(attempt: Attempt, segments: tuple[IndexMetadata, ...]) -> IndexResult:
         renamed = tuple(replace(segment, name=new_name) for segment in segments)
-        done = attempt.commit(CreateIndex(renamed, segments))
+        done = attempt.commit(CommitRequest(CreateIndex(renamed, segments)))
         if done.already_committed:
             return IndexResult(**attempt.common(done))
         return IndexResult(

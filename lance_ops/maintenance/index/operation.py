@@ -36,6 +36,7 @@ from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import remove_files, run_tasks
 from lance_ops.maintenance.vanished import reading
+from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.feature_flags import uses_tagged_reuse
 from lance_ops.table.manifest.fragment_reuse.write import write_fragment_reuse
@@ -472,7 +473,7 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
             entries.append(
                 write_fragment_reuse(dataset.store, trim.kept, dataset.version, entry_id, is_tagged=is_tagged)
             )
-    committed = attempt.commit(CreateIndex(tuple(entries), tuple(removed)))
+    committed = attempt.commit(CommitRequest(CreateIndex(tuple(entries), tuple(removed))))
     if committed.already_committed:
         return IndexResult(**attempt.common(committed))
     names = tuple(dict.fromkeys(segment.name for segment in done))

@@ -25,7 +25,7 @@ from lance_ops.maintenance.target import (
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.table.commit.jobs.job_keys import find_job
 from lance_ops.table.commit.jobs.left_over import find_left_over
-from lance_ops.table.commit.result import CommitResult
+from lance_ops.table.commit.request import CommitRequest, CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.transaction.operations import Append, Overwrite
@@ -145,9 +145,11 @@ def abandon_write(plan: WritePlan, results: Iterable[WriteTaskResult]) -> None:
 
 def _commit(plan: WritePlan, fragments: tuple[Fragment, ...], attempt: Attempt) -> CommitResult:
     return attempt.commit(
-        Append(fragments) if plan.mode == "append" else Overwrite(fragments, plan.task.schema),
-        data_storage_version=None if plan.mode == "append" else plan.task.storage_version,
-        stable_row_ids=plan.options.enable_stable_row_ids,
+        CommitRequest(
+            Append(fragments) if plan.mode == "append" else Overwrite(fragments, plan.task.schema),
+            data_storage_version=None if plan.mode == "append" else plan.task.storage_version,
+            stable_row_ids=plan.options.enable_stable_row_ids,
+        ),
         # Data without rows are no job done, be there a dataset or not: those that come later count.
         is_job=bool(fragments) or plan.options.mode not in KEEPS_SCHEMA,
     )

@@ -22,7 +22,7 @@ from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.runner import Runner
 from lance_ops.maintenance.text import count_text
 from lance_ops.maintenance.vanished import reading
-from lance_ops.table.commit.result import CommitResult
+from lance_ops.table.commit.request import CommitRequest, CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.transaction.operations import Update
@@ -177,8 +177,10 @@ def commit_replacement(attempt: Attempt, work: Replacement, search: Search) -> R
     updated = tuple(item.fragment for item in write_deletion_files(attempt, matches))
     emptied = tuple(match.fragment.id for match in matches if match.empties)
     done = attempt.commit(
-        Update(emptied, updated, work.fragments),
-        properties={PREDICATE_KEY: work.predicate},
-        affected_rows={match.fragment.id: match.matched for match in matches},
+        CommitRequest(
+            Update(emptied, updated, work.fragments),
+            properties={PREDICATE_KEY: work.predicate},
+            affected_rows={match.fragment.id: match.matched for match in matches},
+        )
     )
     return Replaced(done, plan.rows_matched, len(updated), len(emptied))

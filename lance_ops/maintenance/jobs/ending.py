@@ -42,6 +42,7 @@ from lance_ops.maintenance.jobs.results import TaskName, parse_name, read_intent
 from lance_ops.maintenance.versions_made import commit
 from lance_ops.storage import Store, is_temporary
 from lance_ops.storage.retry import is_named
+from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.listing import all_manifests, latest
@@ -146,7 +147,7 @@ def _end(
                     kept = (CLOSED, f"{COMMIT}-", f"{DONE}-")
                     store.delete_many(f"{job.path}/{name}" for name in records if not name.startswith(kept))
                     return Ending(files_removed=removed, complete=False), []
-                commit(Dataset.open(store), ReserveFragments(1))
+                commit(Dataset.open(store), CommitRequest(ReserveFragments(1)))
             # Whatever is in doubt still is in no version up to the head.
             doubtful -= _used(store, doubtful, since)
             _delete(store, doubtful)

@@ -13,6 +13,7 @@ from lance_ops.maintenance.merge_insert.added_keys import AddedKeys
 from lance_ops.maintenance.merge_insert.clauses import Clauses
 from lance_ops.maintenance.merge_insert.inserted_keys import key_filter, primary_key
 from lance_ops.maintenance.merge_insert.result import MergeResult
+from lance_ops.table.commit.request import CommitHooks, CommitRequest
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.snapshot import Snapshot
 from lance_ops.table.transaction.key_filter import KeyFilter
@@ -69,19 +70,22 @@ def commit_merged(attempt: Attempt, on: tuple[str, ...], clauses: Clauses, merge
     updated = write_deletion_files(attempt, matches)
     emptied = tuple(match.fragment.id for match in matches if match.empties)
     fields = tuple(sorted(node.id for node in dataset.lance_schema.walk()))
+    added = AddedKeys(dataset, on, merged.adds, merged.told) if merged.rows_inserted else None
     done = attempt.commit(
-        Update(
-            emptied,
-            tuple(item.fragment for item in updated),
-            new,
-            preserving_fields=fields if new else (),
-            inserted_keys=merged.told,
-            # Rows that others add may as well have come later, but for those of the same keys.
-            sees_new_rows=False,
-        ),
-        properties={MERGE_KEY: json.dumps({"on": on, "clauses": str(clauses)})},
-        affected_rows={match.fragment.id: match.matched for match in matches},
-        also_judge=AddedKeys(dataset, on, merged.adds, merged.told) if merged.rows_inserted else None,
+        CommitRequest(
+            Update(
+                emptied,
+                tuple(item.fragment for item in updated),
+                new,
+                preserving_fields=fields if new else (),
+                inserted_keys=merged.told,
+                # Rows that others add may as well have come later, but for those of the same keys.
+                sees_new_rows=False,
+            ),
+            properties={MERGE_KEY: json.dumps({"on": on, "clauses": str(clauses)})},
+            affected_rows={match.fragment.id: match.matched for match in matches},
+            hooks=CommitHooks(judge=added),
+        )
     )
     if done.already_committed:
         return MergeResult(**attempt.common(done), on=on, transaction_uuid=done.transaction.uuid)

@@ -12,6 +12,7 @@ from lance_ops.maintenance.metadata.result import MetadataResult
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import store_of
 from lance_ops.table.commit.damaged_head import RESTORED_OVER, stand_in_for_head
+from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.dataset import Dataset, Target, open_dataset
 from lance_ops.table.history import tags
 from lance_ops.table.history.tags import Tag
@@ -173,7 +174,7 @@ def _change(
     name = call.report.operation
 
     def commit(attempt: Attempt, operation: Operation) -> MetadataResult:
-        done = attempt.commit(operation, properties=notes)
+        done = attempt.commit(CommitRequest(operation, properties=notes or {}))
         change = done.transaction.operation.describe()
         return MetadataResult(**attempt.common(done), operation=name, change=change, dataset=done.dataset)
 

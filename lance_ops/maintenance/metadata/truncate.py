@@ -10,6 +10,7 @@ from lance_ops.maintenance.results import DeleteResult
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.text import count_text
+from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.operations import Delete
 
@@ -95,7 +96,7 @@ def _plan(dataset: Dataset) -> TruncatePlan:
 def _commit(attempt: Attempt, plan: TruncatePlan) -> DeleteResult:
     if not plan.fragment_ids:
         return DeleteResult(**attempt.common(), predicate=EVERYTHING)
-    done = attempt.commit(Delete((), plan.fragment_ids, EVERYTHING))
+    done = attempt.commit(CommitRequest(Delete((), plan.fragment_ids, EVERYTHING)))
     if done.already_committed:
         return DeleteResult(**attempt.common(done), predicate=EVERYTHING)
     return DeleteResult(

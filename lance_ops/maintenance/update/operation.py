@@ -28,6 +28,7 @@ from lance_ops.maintenance.update.plan import EVERY_ROW, UpdatePlan
 from lance_ops.maintenance.update.result import UpdateResult
 from lance_ops.maintenance.update.rewrite import RewriteTask, data_paths, discard, rewrite_rows, share_parts
 from lance_ops.maintenance.vanished import reading
+from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.pruner import Pruner
@@ -160,7 +161,7 @@ def commit_update(attempt: Attempt, plan: UpdatePlan) -> UpdateResult:
     if plan.rewrite == "columns":
         with reading(dataset, "an update"), said_by_rows():
             operation, size = update_in_place(attempt, matches, plan.assignments)
-        done = attempt.commit(operation, properties=properties)
+        done = attempt.commit(CommitRequest(operation, properties=properties))
         if done.already_committed:
             return UpdateResult(**attempt.common(done), where=plan.where, columns=columns)
         return UpdateResult(
@@ -180,15 +181,17 @@ def commit_update(attempt: Attempt, plan: UpdatePlan) -> UpdateResult:
     changed = [field for field in schema.fields if field.name in columns]
     fields = tuple(sorted(node.id for field in changed for node in field.walk()))
     done = attempt.commit(
-        Update(
-            emptied,
-            tuple(item.fragment for item in updated),
-            new,
-            preserving_fields=fields,
-            sees_new_rows=False,
-        ),
-        properties=properties,
-        affected_rows={match.fragment.id: match.matched for match in matches},
+        CommitRequest(
+            Update(
+                emptied,
+                tuple(item.fragment for item in updated),
+                new,
+                preserving_fields=fields,
+                sees_new_rows=False,
+            ),
+            properties=properties,
+            affected_rows={match.fragment.id: match.matched for match in matches},
+        )
     )
     if done.already_committed:
         return UpdateResult(**attempt.common(done), where=plan.where, columns=columns)

@@ -15,7 +15,7 @@ from lance_ops.table.commit.commit_files import CommitFiles
 from lance_ops.table.commit.committer import Committer, committer_for
 from lance_ops.table.commit.head import check_head
 from lance_ops.table.commit.publish import publish
-from lance_ops.table.commit.result import CommitResult
+from lance_ops.table.commit.request import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment_reuse.read import with_moved_coverage

@@ -35,7 +35,7 @@ class JudgedCommits:
         store: Where the table is.
         brought: Files that ours brings.
         carried: The fields that ours depends on.
-        also_judge: Looks at each commit that the matrix lets pass; a reason is a conflict.
+        also_judge: See `CommitHooks.judge`.
         passed: What is kept of each, in their order.
         passed_restore: One of them went back to an earlier version.
     """

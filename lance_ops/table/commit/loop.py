@@ -11,7 +11,7 @@ Source: format, "Committing Datasets"; architecture, "Life of a commit" and inva
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -41,17 +41,15 @@ from lance_ops.table.commit.jobs.job_record import list_job_files, note_begun
 from lance_ops.table.commit.judged_commits import JudgedCommits
 from lance_ops.table.commit.lineage import settle
 from lance_ops.table.commit.publish import publish
-from lance_ops.table.commit.read_version import read_version_of
 from lance_ops.table.commit.rebase.rebase import rebase
 from lance_ops.table.commit.rebase.work import Rebase
 from lance_ops.table.commit.renamed import follow_renaming
+from lance_ops.table.commit.request import CommitRequest, CommitResult, read_version_of
 from lance_ops.table.commit.restored import confirm_restored
-from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.data_version import with_data_transaction
 from lance_ops.table.history.pins import pinned
 from lance_ops.table.manifest.base_paths import Bases
-from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.field_ids import highest_given
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.file.recurring import recurring
@@ -91,55 +89,13 @@ CREDIBLE_LEAD = timedelta(minutes=10)
 _BACKOFF = Backoff(0.04, longest=0.5)
 
 
-def commit(
-    target: Dataset | Store | str,
-    operation: Operation,
-    *,
-    read_version: int | None = None,
-    properties: Mapping[str, str] | None = None,
-    job_key: str | None = None,
-    max_attempts: int = 20,
-    committer: Committer | None = None,
-    affected_rows: Mapping[int, DeletionVector] | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    data_storage_version: str | None = None,
-    stable_row_ids: bool = False,
-    job_is_new: bool = False,
-    head: CommitResult | None = None,
-    seen: Dataset | None = None,
-    guard: Callable[[], None] | None = None,
-    also_judge: Callable[[Transaction], str | None] | None = None,
-    settle_later: bool = False,
-) -> CommitResult:
+def commit(target: Dataset | Store | str, request: CommitRequest) -> CommitResult:
     """Commit an operation as the next version.
 
     Args:
         target: The snapshot that the operation was worked out on. A URI or store creates a dataset when the
             operation is an Overwrite without read version; else it stands for its newest version.
-        operation: What to commit. Its files must be in the store.
-        read_version: Version that the operation was worked out on, if it is not that of `target`.
-        properties: Notes to store with the transaction.
-        job_key: Key of the job. If a commit in the lineage of the newest version carries it, whether its
-            version still exists or not, that one is returned and nothing is committed; see `job_keys`.
-        max_attempts: How often to try while other writers are faster.
-        committer: Who decides races; the store itself when None.
-        affected_rows: Row offsets that a Delete or Update deletes, by fragment id; read from its deletion
-            files when they are needed and not given.
-        storage_options: For opening a URI.
-        data_storage_version: Version of data files to come, when an Overwrite brings none.
-        stable_row_ids: Create the dataset with stable row ids.
-        job_is_new: The caller looked for the job in the lineage of the read version and did not find it:
-            only later versions are asked.
-        head: What the caller committed on top of the read version a moment ago: while no version follows
-            it, it is not looked for again. Its `settle` is called here.
-        seen: A version after the read version in which the caller found all that the operation builds on, but
-            for rows that were deleted: the commits up to it are not judged. For a Rewrite.
-        guard: Called in each attempt, after the newest version was read and before the next one is stored;
-            raises what ends the commit.
-        also_judge: Looks at each commit since the read version that the matrix lets pass, once; a reason is
-            a conflict that planning afresh may solve.
-        settle_later: The caller commits on top of the version at once: where requests take long, the result
-            has a `settle` that proves whether it stands, and that is called in any case.
+        request: What to commit, and how.
 
     Returns:
         The committed version.
@@ -154,45 +110,38 @@ def commit(
         InvalidArgumentError: The operation does not fit the dataset. Nothing changed.
         JobUnprovenError: Whether the job is done cannot be told any more; see `job_keys.find_job`.
     """
+    operation, job_key = request.operation, request.job_key
     if not isinstance(operation, CommittedOperation):
         raise InvalidArgumentError(
             f"{operation.kind} can be read in history, not committed", field="operation"
         )
-    if max_attempts < 1:
+    if request.max_attempts < 1:
         raise InvalidArgumentError("at least one attempt is needed", field="max_attempts")
     if job_key is not None:
         check_job_key(job_key)
-    notes = {**(properties or {}), **({} if job_key is None else {JOB_KEY: job_key})}
+    properties = {**request.properties, **({} if job_key is None else {JOB_KEY: job_key})}
     if isinstance(target, str):
-        target = open_store(target, storage_options)
-    base = read_version_of(target, operation, read_version, storage_options)
+        target = open_store(target, request.storage_options)
+    base = read_version_of(target, request)
     store = target.store if isinstance(target, Dataset) else target
-    ours = new_transaction(operation, base.version if base else 0, properties=notes)
+    ours = new_transaction(operation, base.version if base else 0, properties=properties)
     brought = tuple(sorted(brought_files(operation, base.manifest if base else None)))
-    options = dict(base.storage_options if base is not None else storage_options or {})
+    options = dict(base.storage_options if base is not None else request.storage_options or {})
     work = _Commit(
         store=store,
         base=base,
+        request=request,
         operation=operation,
         ours=ours,
-        committer=committer or committer_for(store),
-        affected_rows=affected_rows or {},
+        committer=request.committer or committer_for(store),
         storage_options=options,
-        data_storage_version=data_storage_version,
-        stable_row_ids=stable_row_ids,
         files=CommitFiles(store, ours, brought),
         before=DoneBefore(store, base, ours, brought, options),
-        job_is_new=job_is_new,
-        ahead=seen if head is None else head.dataset,
-        seen=seen,
-        guard=guard,
-        theirs=JudgedCommits(store, brought, CarriedFields.of(operation, base), also_judge),
-        settle_later=settle_later and has_latency(store),
-        settle_head=None if head is None else head.settle,
+        theirs=JudgedCommits(store, brought, CarriedFields.of(operation, base), request.hooks.judge),
     )
     try:
         with work.held:
-            result = work.create() if base is None else work.onto(base, max_attempts)
+            result = work.create() if base is None else work.onto(base)
     except CommitOutcomeUnknownError:
         # What the commit wrote may be part of the version: it stays, all of it.
         raise
@@ -212,22 +161,14 @@ class _Commit:
 
     store: Store
     base: Dataset | None
+    request: CommitRequest
     operation: CommittedOperation
     ours: Transaction
     committer: Committer
-    affected_rows: Mapping[int, DeletionVector]
     storage_options: Mapping[str, str]
-    data_storage_version: str | None
-    stable_row_ids: bool
     files: CommitFiles
     before: DoneBefore
     theirs: JudgedCommits
-    job_is_new: bool = False
-    ahead: Dataset | None = None
-    seen: Dataset | None = None
-    guard: Callable[[], None] | None = None
-    settle_later: bool = False
-    settle_head: Callable[[], None] | None = None
     restored: Manifest | None = None
     noted_for: int | None = None
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -243,8 +184,8 @@ class _Commit:
             return self._existing(head)
         options = ManifestOptions(
             datetime.now(UTC),
-            data_storage_version=self.data_storage_version,
-            stable_row_ids=self.stable_row_ids,
+            data_storage_version=self.request.data_storage_version,
+            stable_row_ids=self.request.stable_row_ids,
         )
         manifest = build_manifest(None, self.ours, options)
         self.files.write_transaction(self.ours, manifest.transaction)
@@ -272,9 +213,10 @@ class _Commit:
             hint="append to it, or overwrite it with mode 'overwrite'",
         )
 
-    def onto(self, base: Dataset, max_attempts: int) -> CommitResult:
+    def onto(self, base: Dataset) -> CommitResult:
+        chain = self.request.chain
         check_head(self.store, base.manifest, base.location)
-        if self.stable_row_ids and not base.manifest.uses_stable_row_ids:
+        if self.request.stable_row_ids and not base.manifest.uses_stable_row_ids:
             raise InvalidArgumentError(
                 "stable row ids are given from the first row on: they cannot be switched on later",
                 path=self.store.uri,
@@ -283,7 +225,7 @@ class _Commit:
         known = self._look(base)
         head, manifest = known or find_head(self.store, base, self.ours, check_base=True)
         # First of all: what a run before this one committed need not fit any more.
-        done = None if self.job_is_new else self.before.find(head, manifest)
+        done = None if self.request.job_is_new else self.before.find(head, manifest)
         if done is not None:
             return done
         self.operation.check(base.manifest)
@@ -296,8 +238,8 @@ class _Commit:
         elif self.ours.operation.keeps_data and head.version != self.noted_for:
             self._note_data_transaction(manifest)
         self.files.write_transaction(self.ours)
-        judged = (self.seen or base).version
-        for attempt in range(1, max_attempts + 1):
+        judged = (chain.seen or base).version
+        for attempt in range(1, self.request.max_attempts + 1):
             if attempt > 1:
                 time.sleep(_BACKOFF.pause(attempt - 1))
                 # Once others were judged, the read version is known to be below them.
@@ -312,8 +254,8 @@ class _Commit:
                 # A cleanup that knows no pins may have removed the version that ours brings back.
                 locate(self.store, self.restored.version)
             self.theirs.check_left_over(self.ours)
-            if self.guard is not None:
-                self.guard()
+            if self.request.hooks.guard is not None:
+                self.request.hooks.guard()
             path = manifest_path(manifest.version + 1, head.scheme)
             # Once it is known to stand, no version was above it when it was stored.
             location = ManifestLocation(
@@ -327,26 +269,27 @@ class _Commit:
                 location = stands
                 recurring.keep_successor(self.store.uri, location.path, encoded, next_manifest, manifest)
                 prove = partial(settle, self.store, location, next_manifest, final, base=base.manifest)
-                if self.settle_later:
+                if self._settles_later:
                     return replace(self._done(next_manifest, location, final, attempt), settle=prove)
                 prove()
                 if self.restored is not None:
                     put = partial(publish, self.store, self.committer)
                     confirm_restored(self.store, put, location, next_manifest, manifest, self.restored)
                 return self._done(next_manifest, location, final, attempt)
-        raise base_conflict(self.ours, f"other writers were faster {max_attempts} times in a row", judged + 1)
+        raise base_conflict(self.ours, f"other writers were faster {attempt} times in a row", judged + 1)
 
     def _look(self, base: Dataset) -> tuple[ManifestLocation, Manifest] | None:
         """The newest version where it is at hand; where that takes long, the transaction is put meanwhile."""
-        known = self.ahead or base
-        is_sure = self.ours.job_key is None or self.job_is_new
+        chain = self.request.chain
+        known = chain.newest or base
+        is_sure = self.ours.job_key is None or self.request.job_is_new
         ahead = has_latency(self.store) and is_sure and not isinstance(self.ours.operation, Restore)
         if ahead:
             self.operation.check(base.manifest)
             if self.ours.operation.keeps_data:
                 self._note_data_transaction(known.manifest)
-        own = self.ahead is not None
-        look = partial(known_head, self.store, known, self.ours, is_own=own, settle=self.settle_head)
+        own = chain.newest is not None
+        look = partial(known_head, self.store, known, self.ours, is_own=own, settle=chain.settle)
         if not ahead:
             return look()
         # A look that fails ends the commit, which removes what was put.
@@ -357,6 +300,7 @@ class _Commit:
         if self.ours.operation.keeps_data and head.version != self.noted_for:
             self._note_data_transaction(head)
         assert self.base is not None
+        seen = self.request.chain.seen
         operation = rebase(
             Rebase(
                 store=self.store,
@@ -365,8 +309,8 @@ class _Commit:
                 base=base,
                 head=head,
                 theirs=self.theirs.passed,
-                emptied=frozenset() if self.seen is None else emptied_fragments(self.base, self.seen),
-                affected_rows=self.affected_rows,
+                emptied=frozenset() if seen is None else emptied_fragments(self.base, seen),
+                affected_rows=self.request.affected_rows,
                 options=self.storage_options,
                 merged=self.files.merged,
                 mark=deletion_mark(self.committer, self.store, self.ours.job_key),
@@ -382,13 +326,17 @@ class _Commit:
             now,
             follow_until=latest_credible(self.store, head, now),
             base_schema=base.schema,
-            data_storage_version=self.data_storage_version,
+            data_storage_version=self.request.data_storage_version,
             restored=self.restored,
             highest_field_id=highest_field_id(self.store, operation, head, self.restored),
         )
         built = build_manifest(head, final, options, encoded=self.files.encoded(final))
         brought, given = self.files.brought, self.storage_options
         return final, with_job(self.store, at, head, built, self.ours, brought, self.restored, given)
+
+    @property
+    def _settles_later(self) -> bool:
+        return self.request.chain.settle_later and has_latency(self.store)
 
     def _note_data_transaction(self, source: Manifest) -> None:
         """Note which transaction made the rows, so that it is known when that version is cleaned away."""
@@ -399,7 +347,7 @@ class _Commit:
         self, manifest: Manifest, location: ManifestLocation, final: Transaction, attempts: int
     ) -> CommitResult:
         # From here on nothing may fail: the version is there.
-        if not self.settle_later:
+        if not self._settles_later:
             write_hint(self.store, manifest.version)
         self.files.remove_superseded(final.operation)
         if self.ours.job_key is not None:

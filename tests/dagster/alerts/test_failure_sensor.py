@@ -52,7 +52,7 @@ def alarm_of(refs, told, instance, **options):
 
 def lose_a_conflict(monkeypatch, ref, instance):
     """Another writer replaces all rows after compaction has rewritten them, and before its commit."""
-    from lance_ops.maintenance.compact import commit_round as module
+    from lance_ops.maintenance.compact import commit as module
 
     original = module.commit_rewrites
 

@@ -13,10 +13,10 @@ import lance_ops as lo
 from lance_ops.errors import UnreadableIndexWarning
 from lance_ops.index.registry import KINDS, kind_by_name, kind_of
 from lance_ops.index.upkeep.build import build_segment
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.index_versions import INDEX_VERSIONS, RowNames
 from lance_ops.table.transaction.operations import CreateIndex
+from tests.support.table_actions import commit
 
 
 def entry(kind: str, version: int) -> IndexMetadata:

@@ -12,7 +12,6 @@ from lance_ops.maintenance.metadata.clone import CLONE_TAG, pin_clone
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.storage import Store
 from lance_ops.storage.memory import MemoryStore
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.pins import list_pins, list_removals
 from lance_ops.table.history.tags import create_tag, list_tags, update_tag
@@ -21,6 +20,7 @@ from lance_ops.table.manifest.listing import latest, list_versions, locate
 from lance_ops.table.transaction.operations import Restore
 from tests.support.faulty_store import FaultyStore, InjectedCrash
 from tests.support.interleaving import ALL, Snapshot, every_order, one_switch, run_schedule, two_switches
+from tests.support.table_actions import commit
 
 VERSIONS = 3
 

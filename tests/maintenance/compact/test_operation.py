@@ -22,7 +22,7 @@ from lance_ops.maintenance.compact.commit import commit_rewrites, reserve_ids
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.compact.plan import plan_compaction
 from lance_ops.maintenance.compact.rewrite import discard_rewrites, rewrite_group
-from lance_ops.maintenance.compact.round import rewrite_tasks
+from lance_ops.maintenance.compact.state import rewrite_tasks
 from lance_ops.maintenance.engine import CommitOptions
 from tests.support.interop import (
     data_files,
@@ -193,10 +193,10 @@ def test_fragments_without_live_rows_leave_nothing(uri):
     peer_dataset(uri, [4, 4])
     ds = lo.dataset(uri)
     # The peer removes emptied fragments itself; other writers keep them with all rows deleted.
-    from lance_ops.table.commit.loop import commit
     from lance_ops.table.manifest.deletion_file import write_deletion_file
     from lance_ops.table.manifest.deletion_vector import DeletionVector
     from lance_ops.table.transaction.operations import Delete
+    from tests.support.table_actions import commit
 
     file = write_deletion_file(
         ds.store, 0, ds.version, DeletionVector.from_offsets(range(4)), physical_rows=4

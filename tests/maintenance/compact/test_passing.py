@@ -10,8 +10,8 @@ import pytest
 import lance_ops as lo
 from lance_ops.index.watch import Noted, Watch
 from lance_ops.index.zones import kind as zones
-from lance_ops.maintenance.compact import passing, rewrite
-from lance_ops.maintenance.compact.passing import decode_notes, encode_notes
+from lance_ops.maintenance.compact import rewrite
+from lance_ops.maintenance.compact.rewrite import decode_notes, encode_notes
 from tests.maintenance.jobs.test_resume import crash_after
 from tests.support.elsewhere import Elsewhere
 
@@ -102,7 +102,7 @@ def test_what_was_noted_says_the_same_as_what_is_read(tmp_path, monkeypatch):
         uri = create(folder)
         lance.dataset(uri).delete("id % 9 = 4")
         if not notes:
-            monkeypatch.setattr(passing, "_CARRIED_BYTES", 0)
+            monkeypatch.setattr(rewrite, "_CARRIED_BYTES", 0)
         lo.compact(uri, method="rewrite", target_rows_per_fragment=ROWS)
         of_index = {index.name: index for index in lo.dataset(uri).indices}
         files.append(
@@ -193,7 +193,7 @@ def test_notes_outlive_a_crash_with_the_results_of_their_tasks(tmp_path, read_ag
 def test_a_long_index_is_left_to_look_at_the_rows(tmp_path, read_again, monkeypatch):
     """What waits on the driver is bounded."""
     uri = create(tmp_path)
-    monkeypatch.setattr(passing, "_CARRIED_BYTES", 0)
+    monkeypatch.setattr(rewrite, "_CARRIED_BYTES", 0)
     read_again.clear()
     lo.compact(uri, method="rewrite")
     assert {column for column, fragments in read_again if fragments} == set(KINDS)
@@ -213,7 +213,7 @@ def test_rows_are_looked_at_on_other_machines(tmp_path, read_again, monkeypatch,
     lance.dataset(uri).delete("id % 9 = 4")
     read_again.clear()
     if not noted:
-        monkeypatch.setattr(passing, "_CARRIED_BYTES", 0)
+        monkeypatch.setattr(rewrite, "_CARRIED_BYTES", 0)
     done = lo.compact(uri, method="rewrite", target_rows_per_fragment=250, runner=Elsewhere())
     assert done.groups > 1
     assert {column for column, fragments in read_again if fragments} == (set() if noted else set(KINDS))

@@ -11,10 +11,10 @@ import lance_ops as lo
 from lance_ops.maintenance.compact.plan import CompactionPlan
 from lance_ops.maintenance.index.plan import IndexPlan
 from lance_ops.maintenance.results import CompactResult
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.transaction.operations import CreateIndex
 from tests.support.commands import lance_ops, lance_ops_json
 from tests.support.interop import our_dataset, peer_dataset, rows
+from tests.support.table_actions import commit
 from tests.support.unknown_index import add_unknown_index
 
 

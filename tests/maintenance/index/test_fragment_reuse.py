@@ -26,7 +26,6 @@ from lance_ops.index.upkeep import row_check
 from lance_ops.maintenance.fsck.findings import Severity
 from lance_ops.maintenance.health.measure import measure_health
 from lance_ops.pb import table_pb2
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment_reuse import write as fragment_reuse_write
@@ -34,6 +33,7 @@ from lance_ops.table.manifest.fragment_reuse.read import with_moved_coverage
 from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX
 from lance_ops.table.transaction.operations import CreateIndex
 from tests.support.faulty_store import FaultyStore
+from tests.support.table_actions import commit
 from tests.support.unknown_index import forget_kind
 
 FILTERS = (

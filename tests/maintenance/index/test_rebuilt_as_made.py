@@ -22,11 +22,11 @@ from lance_ops.pb import table_pb2
 from lance_ops.spark.sql.indices import create_named_index, maintain_index
 from lance_ops.spark.sql.statements import CreateIndex as CreateNamed
 from lance_ops.spark.sql.statements import MaintainIndex
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.transaction.operations import CreateIndex
 from tests.support.commands import lance_ops
 from tests.support.geometries import values
+from tests.support.table_actions import commit
 
 pytestmark = pytest.mark.peer
 

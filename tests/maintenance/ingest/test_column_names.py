@@ -11,9 +11,9 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, SchemaMismatchError
 from lance_ops.file.schema import column_names
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.scan.row_columns import ROW_COLUMNS
 from lance_ops.table.transaction.operations import Merge, Overwrite, Project
+from tests.support.table_actions import commit
 
 ROWS = pa.table({"id": [1, 2], "x": [5, 6]})
 NAMES = [*ROW_COLUMNS, "", "a\0b", "a`b"]

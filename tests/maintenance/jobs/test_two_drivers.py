@@ -10,11 +10,11 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.jobs.folder import find_open_job
 from lance_ops.maintenance.jobs.results import newest_results, read_result
 from lance_ops.storage.memory import MemoryStore
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.transaction.operations import Append
 from tests.maintenance.jobs.test_resume import ONE, compact, fragments, records, unused, values
+from tests.support.table_actions import commit
 
 _names = count()
 

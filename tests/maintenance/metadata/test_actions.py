@@ -13,10 +13,9 @@ from lance_ops.maintenance.metadata.actions import (
     update_config,
 )
 from lance_ops.table.commit.committer import PutIfAbsentCommitter
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.operations import CreateIndex
-from tests.support.table_actions import reserve_fragments
+from tests.support.table_actions import commit, reserve_fragments
 from tests.support.table_values import index
 from tests.support.tables import append, create, rows, values
 

@@ -9,7 +9,6 @@ import pytest
 from lance_ops.errors import RetryableCommitConflictError
 from lance_ops.file.schema.model import Schema
 from lance_ops.storage.memory import MemoryStore
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.data_file import TOMBSTONE
 from lance_ops.table.transaction.operations import (
@@ -22,6 +21,7 @@ from lance_ops.table.transaction.operations import (
 )
 from lance_ops.table.transaction.operations.config import MapUpdate
 from tests.support.peer_operations import peer_operation
+from tests.support.table_actions import commit
 from tests.support.table_values import index
 from tests.support.tables import append_operation, create, rewrite_operation, rows, update_operation
 

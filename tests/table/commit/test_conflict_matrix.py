@@ -14,13 +14,12 @@ from lance_ops.errors import CommitConflictError
 from lance_ops.file.schema.model import Schema
 from lance_ops.table.commit.conflict_matrix import MATRIX, RULE_OF, judge
 from lance_ops.table.commit.conflict_rules import RULES, Outcome
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction import operations as ops
 from lance_ops.table.transaction.operations import ForeignOperation, MapUpdate, Operation
 from tests.support.peer_operations import peer_fragment, peer_operation
-from tests.support.table_actions import reserve_fragments
+from tests.support.table_actions import commit, reserve_fragments
 from tests.support.table_values import SCHEMA, data_file, fragment, index, transaction
 from tests.support.tables import (
     append_operation,

@@ -6,10 +6,10 @@ import pytest
 
 from lance_ops.storage import Store, open_store
 from lance_ops.table.commit.jobs.job_keys import find_job
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.operations import Operation, ReserveFragments, Restore
 from tests.support.faulty_store import FaultyStore, InjectedCrash
+from tests.support.table_actions import commit
 from tests.support.tables import (
     append,
     append_operation,

@@ -8,7 +8,6 @@ import pytest
 
 from lance_ops.errors import RetryableCommitConflictError
 from lance_ops.pb import transaction_pb2
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.file.write import encode_manifest
@@ -16,7 +15,7 @@ from lance_ops.table.manifest.listing import locate
 from lance_ops.table.transaction.operations import Operation
 from lance_ops.table.transaction.transaction import decode_transaction, encode_transaction
 from tests.support.peer_operations import peer_operation
-from tests.support.table_actions import reserve_fragments
+from tests.support.table_actions import commit, reserve_fragments
 from tests.support.tables import (
     append,
     append_operation,

@@ -9,7 +9,6 @@ from lance_ops.errors import CommitOutcomeUnknownError, DatasetExistsError, Retr
 from lance_ops.maintenance.metadata.actions import restore, update_config
 from lance_ops.storage import open_store
 from lance_ops.table.commit.committer import PutIfAbsentCommitter
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import locate
 from lance_ops.table.transaction.operations import (
@@ -23,7 +22,7 @@ from lance_ops.table.transaction.operations import (
     UpdateConfig,
 )
 from tests.support.faulty_store import FaultyStore, InjectedCrash
-from tests.support.table_actions import reserve_fragments
+from tests.support.table_actions import commit, reserve_fragments
 from tests.support.tables import (
     append,
     append_operation,

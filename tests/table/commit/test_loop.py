@@ -22,7 +22,6 @@ from lance_ops.maintenance.metadata.actions import update_config
 from lance_ops.storage import Store, open_store
 from lance_ops.table.commit.committer import PutIfAbsentCommitter
 from lance_ops.table.commit.jobs.job_keys import find_job
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.file.write import encode_manifest
@@ -40,6 +39,7 @@ from lance_ops.table.transaction.operations import (
 from lance_ops.table.transaction.transaction import decode_transaction, encode_transaction, job_uuid_prefix
 from tests.support.fake_s3 import FakeS3
 from tests.support.faulty_store import FaultyStore
+from tests.support.table_actions import commit
 from tests.support.tables import (
     append,
     append_operation,

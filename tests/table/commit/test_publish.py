@@ -20,10 +20,10 @@ from lance_ops.table.commit.committer import (
     PutIfAbsentCommitter,
     committer_for,
 )
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import ManifestLocation
 from tests.support.faulty_store import Call, FaultyStore
+from tests.support.table_actions import commit
 from tests.support.tables import append, append_operation, create, rows, values
 
 

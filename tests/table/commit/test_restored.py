@@ -9,13 +9,13 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import CommitOutcomeUnknownError, RetryableCommitConflictError
 from lance_ops.storage import BytesLike, Store, open_store
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.pins import list_pins
 from lance_ops.table.manifest.listing import latest, locate
 from lance_ops.table.transaction.operations import Restore
 from tests.support.faulty_store import Call, FaultyStore
 from tests.support.interop import xs
+from tests.support.table_actions import commit
 
 
 class InterruptedStore(FaultyStore):

@@ -12,12 +12,12 @@ from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.storage import open_store
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.scan.fragment_reader import FragmentReader
 from lance_ops.table.scan.run import Scan
 from lance_ops.table.transaction.operations import Overwrite
+from tests.support.table_actions import commit
 
 SMALL, LARGE = 50_000_000, 200_000_000
 VECTOR = 100

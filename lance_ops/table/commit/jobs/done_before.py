@@ -8,7 +8,7 @@ from lance_ops.errors import NotFoundError
 from lance_ops.storage import Store
 from lance_ops.table.commit.jobs.job_keys import CommittedJob, find_committed_job
 from lance_ops.table.commit.jobs.job_record import file_mark
-from lance_ops.table.commit.result import CommitResult
+from lance_ops.table.commit.request import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import ManifestLocation, locate
 from lance_ops.table.manifest.model import Manifest

@@ -21,10 +21,10 @@ from lance_ops.table.commit.jobs.job_keys import find_job
 from lance_ops.table.commit.jobs.job_record import SEAL
 from lance_ops.table.commit.jobs.stream_epochs import Epoch, is_due
 from lance_ops.table.commit.jobs.stream_notes import stream_key
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.operations import JOBS_ENTRY, MapUpdate, UpdateConfig
 from tests.support.faulty_store import FaultyStore, InjectedCrash
+from tests.support.table_actions import commit
 
 ARCHIVE = Path(__file__).parents[3] / "fixtures" / "job-record-0.1.0.zip"
 EPOCHS = [stream_key("q", number) for number in range(3)]

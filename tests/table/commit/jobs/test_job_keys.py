@@ -18,11 +18,11 @@ from lance_ops.table.commit.jobs import job_record
 from lance_ops.table.commit.jobs.earlier_record import is_of_job
 from lance_ops.table.commit.jobs.job_keys import find_job, find_transaction
 from lance_ops.table.commit.jobs.job_record import DONE
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.operations import JOBS_ENTRY, MapUpdate, UpdateConfig
 from lance_ops.table.transaction.transaction import job_uuid_prefix
 from tests.support.faulty_store import FaultyStore, InjectedCrash
+from tests.support.table_actions import commit
 
 ZERO = timedelta(0)
 

@@ -7,12 +7,11 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.errors import CommitConflictError, RetryableCommitConflictError
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.commit.rebase import moved_rows
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.operations import Rewrite, RewriteGroup
-from tests.support.table_actions import reserve_fragments
+from tests.support.table_actions import commit, reserve_fragments
 from tests.support.tables import append, delete, delete_operation, rows, update_operation, values
 
 pytestmark = pytest.mark.peer

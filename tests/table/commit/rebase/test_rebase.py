@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError
 from lance_ops.maintenance.metadata.actions import drop_columns, update_config
 from lance_ops.storage import Store, open_store
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.transaction.operations import CreateIndex, Rewrite, RewrittenIndex
-from tests.support.table_actions import drop_segments, reserve_fragments
+from tests.support.table_actions import commit, drop_segments, reserve_fragments
 from tests.support.table_values import index
 from tests.support.tables import (
     append,

@@ -8,13 +8,12 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.errors import RetryableCommitConflictError
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.row_lineage.read import read_sequences
 from lance_ops.table.row_lineage.write import store_sequences
 from lance_ops.table.transaction.operations import Restore, Rewrite
 from tests.support.faulty_store import Call, FaultyStore
-from tests.support.table_actions import reserve_fragments
+from tests.support.table_actions import commit, reserve_fragments
 from tests.support.tables import (
     append,
     delete,

@@ -4,7 +4,6 @@ import pytest
 
 from lance_ops.errors import RetryableCommitConflictError
 from lance_ops.pb import transaction_pb2
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.transaction.operations import (
     OPERATIONS,
     Append,
@@ -14,6 +13,7 @@ from lance_ops.table.transaction.operations import (
     present_files,
 )
 from lance_ops.table.transaction.operations.foreign import KEEP_DATA, WIRE_NAMES
+from tests.support.table_actions import commit
 from tests.support.table_values import SCHEMA, data_file, fragment, index, manifest
 from tests.support.tables import append, create, rows
 from tests.table.transaction.test_transaction import OPERATIONS as EXAMPLES
