@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from lance_ops import errors as errors
     from lance_ops import operations as operations
+    from lance_ops.cache import CacheStats, CacheUse, cache_stats, set_cache_budget
     from lance_ops.file.schema.model import Schema
     from lance_ops.index.search.index_search import IndexSearch
     from lance_ops.index.search.pruner import IndexPruner
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
     from lance_ops.table.transaction.transaction import Transaction
 
 _PUBLIC = {
+    "lance_ops.cache": ("CacheStats", "CacheUse", "cache_stats", "set_cache_budget"),
     "lance_ops.file.schema.model": ("Schema",),
     "lance_ops.index.search.recall": (
         "RecallSample",
@@ -244,6 +246,8 @@ __all__ = [
     "Alteration",
     "AppendResult",
     "BatchUDF",
+    "CacheStats",
+    "CacheUse",
     "CleanupPlan",
     "CleanupResult",
     "CommitPlan",
@@ -297,6 +301,7 @@ __all__ = [
     "alter_columns",
     "append",
     "batch_udf",
+    "cache_stats",
     "cancel_job",
     "cleanup",
     "commit",
@@ -333,6 +338,7 @@ __all__ = [
     "replace_where",
     "restore",
     "resume_job",
+    "set_cache_budget",
     "shallow_clone",
     "sql",
     "truncate",
