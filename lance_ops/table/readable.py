@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.cache import IdentityCache
 from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.extras import require_extra
 from lance_ops.file.schema.model import Schema
-from lance_ops.file.schema.prepared import SchemaCache, prepare_schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.filter import Expression
 from lance_ops.filter.kept_filters import KeptFilters
 from lance_ops.storage import Store
@@ -57,7 +58,7 @@ class _Filters:
         return found
 
 
-_filters_of = SchemaCache(_Filters, 16)
+_filters_of = IdentityCache("filtered schemas", _Filters, 16)
 """Of datasets of whatever version: those who ask the same thing again mostly ask another one."""
 
 

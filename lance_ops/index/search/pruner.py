@@ -7,10 +7,10 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
+from lance_ops.cache import IdentityCache
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.file.schema.logical_types import JSON_TYPE
-from lance_ops.file.schema.prepared import IdentityCache
 from lance_ops.filter.expression import Expression
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import IndexCoverage, coverage_by, effective_fragments
@@ -121,7 +121,7 @@ class _Known:
         self._manifest = manifest
         self._schema = manifest.schema
         self._on: dict[Path, tuple[_Index, ...]] = {}
-        self.plan = IdentityCache(self._plan, _MOST_PLANS)
+        self.plan = IdentityCache("index query plans", self._plan, _MOST_PLANS)
         """What of a filter to ask; see `plan_filter`."""
 
     def _plan(self, expression: Expression) -> FilterPlan | None:
@@ -163,7 +163,7 @@ class _Known:
 _of_datasets: WeakKeyDictionary[Snapshot, _Known] = WeakKeyDictionary()
 _lock = new_lock()
 _of_manifests: IdentityCache[[Manifest], _Known] = IdentityCache(
-    lambda manifest: _Known(manifest, manifest.indices), 8
+    "usable indices", lambda manifest: _Known(manifest, manifest.indices), 8
 )
 
 
