@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lance_ops.file.io.page_heads import SharedHeads
 from lance_ops.file.io.row_selection import Integers, join_lengths
 from lance_ops.file.joined_rows import JoinedRows
 from lance_ops.file.versions import is_legacy
@@ -63,7 +62,6 @@ class JoinedViews:
 
     def __init__(self) -> None:
         self._views: OrderedDict[Hashable, JoinedFragments | None] = OrderedDict()
-        self._heads = SharedHeads()
         self._lock = new_lock()
 
     def find(self, fragments: Sequence[Fragment]) -> JoinedFragments | None:
@@ -96,7 +94,7 @@ class JoinedViews:
             known = {fragment.id: fragment for fragment in view.fragments}
             if len(known | wanted) <= MOST_FRAGMENTS:
                 wanted = known | wanted
-        view = _join(bases, files, [wanted[number] for number in sorted(wanted)], self._heads)
+        view = _join(bases, files, [wanted[number] for number in sorted(wanted)])
         with self._lock:
             self._views[kind] = view
             while len(self._views) > _MOST_KINDS:
@@ -116,15 +114,13 @@ def _has(view: JoinedFragments, fragments: Sequence[Fragment]) -> bool:
     return True
 
 
-def _join(
-    bases: Bases, files: OpenFiles, fragments: Sequence[Fragment], heads: SharedHeads
-) -> JoinedFragments | None:
+def _join(bases: Bases, files: OpenFiles, fragments: Sequence[Fragment]) -> JoinedFragments | None:
     places = range(len(fragments[0].files))
     joined: list[JoinedRows] = []
     columns: list[dict[int, int]] = []
     for place in places:
         opened = [files.open(bases, one.files[place], one.physical_rows) for one in fragments]
-        found = JoinedRows.of([one.reader for one in opened], heads)
+        found = JoinedRows.of([one.reader for one in opened])
         known = opened[0].columns
         if found is None or known is None:
             return None

@@ -5,7 +5,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.io.page_heads import SharedHeads
 from lance_ops.file.reader import FileReader
 from lance_ops.storage.fork_safe import new_lock
 from lance_ops.table.manifest.base_paths import Bases
@@ -38,7 +37,6 @@ class OpenFiles:
 
     def __init__(self, max_files: int = _MAX_FILES) -> None:
         self._max_files = max_files
-        self._heads = SharedHeads()
         self._files: OrderedDict[Hashable, OpenFile] = OrderedDict()
         self._lock = new_lock()
 
@@ -65,7 +63,6 @@ class OpenFiles:
                 store,
                 path,
                 size=size,
-                heads=self._heads,
                 base_uris=bases.uris,
                 open_base=bases.store_for,
             )
