@@ -19,6 +19,7 @@ from lance_ops.storage.fork_safe import new_lock
 P = ParamSpec("P")
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+T = TypeVar("T")
 
 BUDGET_VARIABLE = "LANCE_OPS_CACHE_BYTES"
 DEFAULT_BUDGET = 1 << 30
@@ -104,20 +105,46 @@ _ended: "deque[list[int]]" = deque()
 """Numbers of the entries of caches that ended: a destructor may run while this thread holds the lock."""
 
 
+def size_of(value: object, depth: int = 0) -> int:
+    """Estimate the memory of a value in bytes: arrays, strings, collections and dataclasses of these.
+
+    Other objects count as themselves, without what they refer to.
+    """
+    size = getattr(value, "nbytes", None)
+    if isinstance(size, int):
+        return size + sys.getsizeof(object())
+    own = sys.getsizeof(value)
+    if depth == _DEEPEST:
+        return own
+    if type(value) in (list, tuple, set, frozenset):
+        items: Any = value
+    elif type(value) is dict:
+        items = value.items()
+    elif is_dataclass(value):
+        parts = (getattr(value, field.name, None) for field in fields(value))
+        return own + sum(size_of(part, depth + 1) for part in parts)
+    else:
+        return own
+    some = [size_of(item, depth + 1) for item in islice(items, _SAMPLE)]
+    return own + (sum(some) * len(items) // len(some) if some else 0)
+
+
 class Cache(Generic[K, V]):
     """Mapping whose entries are evicted when the process holds more than its budget; thread-safe.
 
     Args:
         kind: Name of the kind of entry in `cache_stats`, shared by all caches of this kind.
         most: Entries of this cache at most; no bound of its own when None, nothing is kept when 0.
+        largest: Bytes of an entry at most; that of the budget when None.
     """
 
-    __slots__ = ("__weakref__", "_counts", "_entries", "_most", "_ref")
+    __slots__ = ("__weakref__", "_counts", "_entries", "_largest", "_most", "_ref")
 
-    def __init__(self, kind: str, most: int | None = None) -> None:
+    def __init__(self, kind: str, most: int | None = None, largest: int | None = None) -> None:
         self._counts = _kinds.setdefault(kind, _Counts())
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._most = most
+        self._largest = largest
         self._ref = ref(self)
 
     def __del__(self, _ended: "deque[list[int]]" = _ended) -> None:
@@ -127,10 +154,10 @@ class Cache(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def values(self) -> list[V]:
-        """Return all values, the least recently used first."""
+    def items(self) -> list[tuple[K, V]]:
+        """Return all keys and values, the least recently used first; none is used by that."""
         with _lock:
-            return [value for value, _ in self._entries.values()]
+            return [(key, value) for key, (value, _) in self._entries.items()]
 
     def get(self, key: K) -> V | None:
         """Return the value of a key; None when it is not kept."""
@@ -153,13 +180,14 @@ class Cache(Generic[K, V]):
             size: Memory of it in bytes; estimated when None.
         """
         global _total
-        size = _ENTRY_BYTES + (size_of(value) if size is None else size)
+        own = size_of(value) if size is None else size
+        size = _ENTRY_BYTES + own
         # What is dropped here ends behind the lock: its destructor may be anybody's.
         dropped: list[object] = []
         with _lock:
             _forget_ended()
             self._drop(key, dropped)
-            if size > _budget or self._most == 0:
+            if size > _budget or self._most == 0 or (self._largest is not None and own > self._largest):
                 return
             number = _next_number()
             self._entries[key] = value, number
@@ -187,6 +215,23 @@ class Cache(Generic[K, V]):
         self.put(key, made, None if size is None else size(made))
         return made
 
+    def load_for(
+        self: "Cache[Any, Any]",
+        known: tuple[object, ...],
+        make: Callable[[], T],
+        size: Callable[[T], int] = size_of,
+    ) -> T:
+        """See `load`: the key is the identity of objects that never change, which are kept with the value."""
+        # An id is unique only among objects that live.
+        key = tuple(map(id, known))
+        found = self.get(key)
+        if found is not None:
+            value: T = found[1]
+            return value
+        made = make()
+        self.put(key, (known, made), size(made))
+        return made
+
     def _drop(self, key: K, dropped: list[object]) -> None:
         entry = self._entries.pop(key, None)
         if entry is not None:
@@ -205,19 +250,12 @@ class IdentityCache(Generic[P, V]):
 
     def __init__(self, kind: str, compute: Callable[P, V], most: int) -> None:
         self._compute = compute
-        self._cache: Cache[tuple[int, ...], tuple[object, V]] = Cache(kind, most)
+        self._cache: Cache[Any, Any] = Cache(kind, most)
 
     def __call__(self, *known: P.args, **named: P.kwargs) -> V:
         """Return the value of these objects, which are given by position."""
         assert not named
-        key = tuple(map(id, known))
-        found = self._cache.get(key)
-        if found is not None:
-            return found[1]
-        value = self._compute(*known, **named)
-        # With the objects: an id is unique only among objects that live.
-        self._cache.put(key, (known, value), size_of(value))
-        return value
+        return self._cache.load_for(known, lambda: self._compute(*known, **named))
 
 
 def set_cache_budget(size_bytes: int) -> None:
@@ -291,27 +329,3 @@ def _evict(dropped: list[object]) -> None:
             dropped.append(cache._entries.pop(place.key, None))  # noqa: SLF001 - of this module
             # The last reference may be this one.
             dropped.append(cache)
-
-
-def size_of(value: object, depth: int = 0) -> int:
-    """Estimate the memory of a value in bytes: arrays, strings, collections and dataclasses of these.
-
-    Other objects count as themselves, without what they refer to.
-    """
-    size = getattr(value, "nbytes", None)
-    if isinstance(size, int):
-        return size + sys.getsizeof(object())
-    own = sys.getsizeof(value)
-    if depth == _DEEPEST:
-        return own
-    if type(value) in (list, tuple, set, frozenset):
-        items: Any = value
-    elif type(value) is dict:
-        items = value.items()
-    elif is_dataclass(value):
-        parts = (getattr(value, field.name, None) for field in fields(value))
-        return own + sum(size_of(part, depth + 1) for part in parts)
-    else:
-        return own
-    some = [size_of(item, depth + 1) for item in islice(items, _SAMPLE)]
-    return own + (sum(some) * len(items) // len(some) if some else 0)

@@ -94,10 +94,14 @@ def test_a_cache_may_have_a_bound_of_its_own():
     assert cache.get("a") == 1
     cache.put("c", 3)
     assert held(cache, "abc") == [1, None, 3]
-    assert cache.values() == [1, 3]
+    assert cache.items() == [("a", 1), ("c", 3)]
     nothing = Cache[str, int]("test bounded", most=0)
     nothing.put("a", 1)
     assert (nothing.get("a"), len(nothing)) == (None, 0)
+    small = Cache[str, int]("test bounded", largest=10)
+    small.put("a", 1, 10)
+    small.put("b", 2, 11)
+    assert held(small, "ab") == [1, None]
 
 
 def test_a_lower_budget_evicts_at_once_and_zero_keeps_nothing():
@@ -105,10 +109,10 @@ def test_a_lower_budget_evicts_at_once_and_zero_keeps_nothing():
     for number in range(4):
         cache.put(number, number, 100)
     lo.set_cache_budget(2 * (ENTRY + 100))
-    assert cache.values() == [2, 3]
+    assert cache.items() == [(2, 2), (3, 3)]
     lo.set_cache_budget(0)
     cache.put(5, 5, 0)
-    assert (cache.values(), lo.cache_stats().size_bytes) == ([], 0)
+    assert (cache.items(), lo.cache_stats().size_bytes) == ([], 0)
 
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, "1", None, True])
@@ -209,6 +213,18 @@ def test_objects_are_known_again_by_identity_while_they_are_kept():
         # The id of a list that was freed is given to the next one.
         assert cache([0] * number, []) == number
     assert used("test identity").entries == 2
+
+
+def test_values_of_objects_are_made_once_and_keep_the_objects_alive():
+    cache: Cache[object, int] = Cache("test objects")
+    known = ([1], [2])
+    gone = weakref.ref(given := Value())
+    assert [cache.load_for(known, lambda: 5), cache.load_for(known, lambda: 6)] == [5, 5]
+    assert cache.load_for((*known, given), lambda: 7) == 7
+    del given
+    assert gone() is not None
+    del cache
+    assert gone() is None
 
 
 def test_threads_share_caches():
