@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from lance_ops import errors as errors
     from lance_ops import operations as operations
+    from lance_ops.cache import CacheStats, CacheUse, cache_stats, set_cache_budget
     from lance_ops.file.schema.model import Schema
     from lance_ops.index.inverted.query import (
         BooleanQuery,
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
     from lance_ops.table.transaction.transaction import Transaction
 
 _PUBLIC = {
+    "lance_ops.cache": ("CacheStats", "CacheUse", "cache_stats", "set_cache_budget"),
     "lance_ops.file.schema.model": ("Schema",),
     "lance_ops.index.inverted.query": (
         "BooleanQuery",
@@ -262,6 +264,8 @@ __all__ = [
     "BatchUDF",
     "BooleanQuery",
     "BoostQuery",
+    "CacheStats",
+    "CacheUse",
     "CleanupPlan",
     "CleanupResult",
     "CommitPlan",
@@ -319,6 +323,7 @@ __all__ = [
     "alter_columns",
     "append",
     "batch_udf",
+    "cache_stats",
     "cancel_job",
     "cleanup",
     "commit",
@@ -355,6 +360,7 @@ __all__ = [
     "replace_where",
     "restore",
     "resume_job",
+    "set_cache_budget",
     "shallow_clone",
     "sql",
     "truncate",

@@ -13,7 +13,7 @@ from lance_ops.errors import CorruptFileError
 from lance_ops.file.container.read import ALIGNMENT
 from lance_ops.file.field_tables import read_fields
 from lance_ops.file.io.fetch import Request
-from lance_ops.file.io.page_heads import PageHeads, SharedHeads
+from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.joined_source import JoinedSource
 from lance_ops.file.reader import FileReader
@@ -55,7 +55,7 @@ class _JoinedFiles(JoinedSource):
 
     def __init__(self, readers: Sequence[FileReader]) -> None:
         # Nothing is kept: every page is read once.
-        super().__init__(readers, PageHeads(SharedHeads(0)))
+        super().__init__(readers, PageHeads(most=0))
         self._num_rows = sum(reader.num_rows for reader in readers)
         self._moves: list[int] = []
         self._data = pa.py_buffer(b"".join(self._align()))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.field_tables import read_fields
 from lance_ops.file.io.fetch import Request
-from lance_ops.file.io.page_heads import PageHeads, SharedHeads
+from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import Integers, RowSelection
 from lance_ops.file.joined_source import JoinedSource
 from lance_ops.file.reader import FileReader
@@ -31,20 +31,19 @@ class JoinedRows(JoinedSource):
 
     Args:
         readers: The files, at least one, each with the same columns in the same places.
-        heads: Where to keep what the pages need for the next read.
     """
 
-    def __init__(self, readers: Sequence[FileReader], heads: SharedHeads) -> None:
-        super().__init__(readers, PageHeads(heads))
+    def __init__(self, readers: Sequence[FileReader]) -> None:
+        super().__init__(readers, PageHeads())
         self._mapped = [reader.map() for reader in readers]
         self._joinable: dict[tuple[Field, ...], bool] = {}
 
     @classmethod
-    def of(cls, readers: Sequence[FileReader], heads: SharedHeads) -> Self | None:
+    def of(cls, readers: Sequence[FileReader]) -> Self | None:
         """The files as one; None when they are not alike."""
         first = readers[0]
         alike = all(reader.version == first.version and reader.schema == first.schema for reader in readers)
-        return cls(readers, heads) if alike else None
+        return cls(readers) if alike else None
 
     def take(self, rows: Integers, schema: Schema, columns: Mapping[int, int]) -> pa.Table:
         """Read single rows.

@@ -16,7 +16,7 @@ from lance_ops.file.container.read import FOOTER_SIZE, MAGIC, Column, decode_ver
 from lance_ops.file.field_tables import read_fields
 from lance_ops.file.io.fetch import Request, fetch_all, run
 from lance_ops.file.io.file_ranges import FileRanges
-from lance_ops.file.io.page_heads import PageHeads, SharedHeads
+from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.io.row_windows import cut_batches, fitting_rows, plan_windows
 from lance_ops.file.layout import Layout
@@ -56,7 +56,7 @@ class FileReader:
         size: int,
         layout: Layout,
         contents: Contents,
-        heads: SharedHeads | None = None,
+        heads: PageHeads | None = None,
         base_uris: Mapping[int, str] | None = None,
     ) -> None:
         self._ranges = ranges
@@ -67,7 +67,7 @@ class FileReader:
         self._schema = contents.schema
         self._num_rows = contents.num_rows
         self._columns = ColumnDescriptions(ranges, path, size, layout, contents)
-        self._heads = PageHeads(heads)
+        self._heads = PageHeads() if heads is None else heads
         self._base_uris = base_uris or {}
         self._managed: dict[tuple[int, ...], int] = {}
         self._last: tuple[Schema, Mapping[int, int] | None, _Selection] | None = None
@@ -79,7 +79,7 @@ class FileReader:
         path: str,
         *,
         size: int | None = None,
-        heads: SharedHeads | None = None,
+        heads: PageHeads | None = None,
         base_uris: Mapping[int, str] | None = None,
         open_base: Callable[[int], Store] | None = None,
     ) -> "FileReader":
@@ -89,7 +89,7 @@ class FileReader:
             store: Where the file is.
             path: Relative to the store.
             size: Of the file in bytes, when it is known; it saves asking.
-            heads: Where to keep what the pages need for the next read.
+            heads: Where to keep what its pages need for the next read, if not in a cache of its own.
             base_uris: Of the other bases of the table, by their ids; blobs may be named relative to them.
             open_base: Gives the store of a base by its id, for blobs that are objects there.
 

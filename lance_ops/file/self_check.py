@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from lance_ops.cache import IdentityCache
 from lance_ops.file.container.read import ALIGNMENT, Page
 from lance_ops.file.io.page_errors import broken
 from lance_ops.file.schema.logical_types import LIST_TYPES
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.schema.packing import is_packed_2_0
-from lance_ops.file.schema.prepared import SchemaCache
 from lance_ops.file.v2_1.columns import is_leaf
 from lance_ops.pb import encodings20_pb2
 
@@ -70,7 +70,7 @@ def _all_spans(schema: Schema) -> tuple[tuple[Field, int], ...]:
     return tuple([found for top in schema.fields for found in _spans(top, 1)])
 
 
-_spans_of = SchemaCache(_all_spans, 8)
+_spans_of = IdentityCache("list spans", _all_spans, 8)
 
 
 def _spans(field: Field, span: int) -> Iterator[tuple[Field, int]]:

@@ -7,16 +7,16 @@ from typing import Self
 
 import pyarrow as pa
 
+from lance_ops.cache import IdentityCache
 from lance_ops.errors import InvalidArgumentError, UnsupportedTypeError
 from lance_ops.file.container.write import ContainerWriter
 from lance_ops.file.io.side_files import SideFiles
 from lance_ops.file.schema.blob_fields import has_blob_v2, show_descriptors
 from lance_ops.file.schema.conform import conform_batch
 from lance_ops.file.schema.model import Schema
-from lance_ops.file.schema.prepared import SchemaCache, prepare_schema
-from lance_ops.file.schema.sound_schemas import is_known, remember
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.file.self_check import check_columns
-from lance_ops.file.versions import DEFAULT_STORAGE_VERSION, storage_version
+from lance_ops.file.versions import DEFAULT_STORAGE_VERSION, StorageVersion, storage_version
 from lance_ops.storage import BytesLike, Durability, Store
 
 _PAGE_BYTES = 16 << 20
@@ -88,10 +88,14 @@ def check_schema_writable(schema: Schema, version: str) -> None:
         UnsupportedVersionError: See `check_writable`.
         InvalidArgumentError: See `check_writable`.
     """
-    name = storage_version(version).name
-    if not is_known(schema, name):
-        check_writable(prepare_schema(schema).arrow, version)
-        remember(schema, name)
+    _check_stored(schema, storage_version(version))
+
+
+def _check_uncached(schema: Schema, version: StorageVersion) -> None:
+    check_writable(prepare_schema(schema).arrow, version.name)
+
+
+_check_stored = IdentityCache("writable schemas", _check_uncached, 64)
 
 
 def _list_problems(version: str, problems: Sequence[str]) -> str:
@@ -104,7 +108,14 @@ def _show_descriptors(schema: Schema) -> Schema:
     return replace(schema, fields=tuple(map(show_descriptors, schema.fields)))
 
 
-_in_file = SchemaCache(_show_descriptors, 16)
+_in_file = IdentityCache("schemas of files", _show_descriptors, 16)
+
+
+def _find_problems(schema: Schema, version: StorageVersion) -> Sequence[str]:
+    return version.require_writable().find_problems(schema)
+
+
+_problems = IdentityCache("problems of schemas", _find_problems, 64)
 
 
 class FileWriter:
@@ -144,12 +155,9 @@ class FileWriter:
         self._version = storage_version(version)
         layout = self._version.require_writable()
         # Not what `check_schema_writable` keeps: that has looked at the fields as they come back from Arrow.
-        key = f"file of {self._version.name}"
-        if not is_known(schema, key):
-            problems = layout.find_problems(schema)
-            if problems:
-                raise UnsupportedTypeError(_list_problems(version, problems), path=path)
-            remember(schema, key)
+        problems = _problems(schema, self._version)
+        if problems:
+            raise UnsupportedTypeError(_list_problems(version, problems), path=path)
         self._path = path
         self._schema = schema if described is None else described
         prepared = prepare_schema(schema)

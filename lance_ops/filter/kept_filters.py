@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_ops.cache import Cache
 from lance_ops.errors import PredicateError
 from lance_ops.filter.expression import Column, Expression, Function, Literal
 from lance_ops.filter.literals import INTEGER_LIMITS
@@ -26,6 +27,8 @@ _MOST = 64
 _LONGEST = 4096
 """Characters above which a filter is not kept."""
 _MOST_CONSTANTS = 32
+_CHARACTER_BYTES = 32
+"""About what the tree of a filter takes for each of its characters."""
 _MOST_OF_SHAPE = 4
 """Templates of one shape: they differ in constants that have to stay, such as paths in documents."""
 
@@ -83,6 +86,18 @@ class _Template:
         return self.make(values)
 
 
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What is known of a shape.
+
+    Attributes:
+        templates: Those that were proved. None when it was seen once: it may be the only time, and a template
+            costs a second parsing. Empty when nothing can be done: the shape is not looked at again.
+    """
+
+    templates: tuple[_Template, ...] | None
+
+
 class KeptFilters:
     """Filters of one schema.
 
@@ -94,9 +109,8 @@ class KeptFilters:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self._parsed: dict[str, Expression] = {}
-        # None of a shape that was seen once: it may be the only time, and a template costs a second parsing.
-        self._templates: dict[str, tuple[_Template, ...] | None] = {}
+        self._parsed: Cache[str, Expression] = Cache("filters", _MOST)
+        self._shapes: Cache[str, _Shape] = Cache("filter shapes", _MOST)
 
     def parse(self, sql: str) -> Expression:
         """See `parse_filter`; the same text gives the same object for a while.
@@ -110,7 +124,7 @@ class KeptFilters:
         if len(sql) > _LONGEST or depends_on_day(sql):
             return parse_filter(sql, self.schema)
         found = self._parse(sql)
-        _keep(self._parsed, sql, found)
+        self._parsed.put(sql, found, _CHARACTER_BYTES * len(sql))
         return found
 
     def _parse(self, sql: str) -> Expression:
@@ -118,19 +132,19 @@ class KeptFilters:
         if plain is None:
             return parse_filter(sql, self.schema)
         shape, constants = plain
-        is_new = shape not in self._templates
-        templates = self._templates.get(shape)
+        known = self._shapes.get(shape)
+        templates = () if known is None else known.templates
         for template in templates or ():
             filled = template.fill(constants)
             if filled is not None:
                 return filled
         parsed = parse_filter(sql, self.schema)
-        if is_new:
-            _keep(self._templates, shape, None)
+        if known is None:
+            self._shapes.put(shape, _Shape(None), _CHARACTER_BYTES * len(shape))
         elif templates is None or 0 < len(templates) < _MOST_OF_SHAPE:
-            # An empty tuple says that nothing can be done: the shape is not looked at again.
             template_of = self._template(parsed, shape, constants)
-            _keep(self._templates, shape, () if template_of is None else (*(templates or ()), template_of))
+            found = () if template_of is None else (*(templates or ()), template_of)
+            self._shapes.put(shape, _Shape(found), _CHARACTER_BYTES * len(shape) * (1 + len(found)))
         return parsed
 
     def _template(self, parsed: Expression, shape: str, constants: Sequence[_Constant]) -> _Template | None:
@@ -158,12 +172,6 @@ class KeptFilters:
             return None
         same_tree = template.fill(constants) == parsed and template.fill(others) == proof
         return template if same_tree else None
-
-
-def _keep(kept: dict[str, Any], key: str, value: object) -> None:
-    if len(kept) >= _MOST and key not in kept:
-        kept.clear()
-    kept[key] = value
 
 
 def split_constants(sql: str) -> tuple[str, list[_Constant]] | None:

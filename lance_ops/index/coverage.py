@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lance_ops.file.schema.prepared import IdentityCache
+from lance_ops.cache import IdentityCache
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import ids_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -65,7 +65,7 @@ def coverage_by(manifest: Manifest, indices: Iterable[IndexMetadata]) -> tuple[I
 
 
 _coverage: IdentityCache[[Manifest, tuple[IndexMetadata, ...]], tuple[IndexCoverage, ...]] = IdentityCache(
-    coverage_by, 4
+    "index coverage", coverage_by, 4
 )
 
 
@@ -97,4 +97,4 @@ def _find_effective(manifest: Manifest, segment: IndexMetadata) -> frozenset[int
     return existing & (segment.fragment_ids or frozenset())
 
 
-_effective = IdentityCache(_find_effective, 16)
+_effective = IdentityCache("covered fragments", _find_effective, 16)

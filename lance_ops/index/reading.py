@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lance_ops.cache import IdentityCache
 from lance_ops.encoding.kernels.fronts.index.address_map import find_outside
 from lance_ops.errors import (
     CorruptFileError,
@@ -25,7 +26,6 @@ from lance_ops.errors import (
     UnreadableIndexWarning,
     UnsupportedError,
 )
-from lance_ops.file.schema.prepared import IdentityCache
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.row_set import RowSet
@@ -142,7 +142,7 @@ def _find_limits(manifest: Manifest) -> _Limits:
     return _Limits(highest, physical, by_id)
 
 
-_limits_of = IdentityCache(_find_limits, 4)
+_limits_of = IdentityCache("row limits", _find_limits, 4)
 
 
 def check_rows(manifest: Manifest, rows: RowSet, path: str) -> None:

@@ -4,19 +4,15 @@ Its bytes are read each time, and what is kept is found by them and nothing else
 damaged since has others. To compare them takes microseconds, to decode seven short columns milliseconds.
 """
 
-from collections import OrderedDict
-
 import pyarrow as pa
 
+from lance_ops.cache import Cache
 from lance_ops.file.reader import FileReader
-from lance_ops.storage.fork_safe import new_lock
 
-_MOST_BYTES = 4 << 20
-"""Of all files that are kept, and of their rows."""
+_LARGEST = 4 << 20
+"""Bytes of a file with its rows."""
 
-_lock = new_lock()
-_kept: OrderedDict[bytes, tuple[pa.Table, int]] = OrderedDict()
-_size = 0
+_kept: Cache[bytes, pa.Table] = Cache("small index files", largest=_LARGEST)
 
 
 def read_small(reader: FileReader) -> pa.Table:
@@ -25,22 +21,8 @@ def read_small(reader: FileReader) -> pa.Table:
     Raises:
         CorruptFileError: It is damaged; nothing is kept then.
     """
-    global _size
     whole = reader.whole
     if whole is None:
         return reader.read_table()
     key = whole.to_pybytes()
-    with _lock:
-        found = _kept.get(key)
-        if found is not None:
-            _kept.move_to_end(key)
-            return found[0]
-    rows = reader.read_table()
-    size = len(key) + rows.nbytes
-    with _lock:
-        if key not in _kept and size <= _MOST_BYTES:
-            _kept[key] = rows, size
-            _size += size
-            while _size > _MOST_BYTES:
-                _size -= _kept.popitem(last=False)[1][1]
-    return rows
+    return _kept.load(key, reader.read_table, lambda rows: len(key) + rows.nbytes)

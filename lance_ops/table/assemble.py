@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from lance_ops.cache import IdentityCache
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.schema.conform import conform_array, storage_type
-from lance_ops.file.schema.prepared import IdentityCache
 
 _types = pa.types
 
@@ -78,7 +78,9 @@ def _look_at(schema: pa.Schema) -> tuple[bool, tuple[int, ...]]:
 
 
 # Whether a schema is flat, and the numbers of its required columns.
-_flatness: IdentityCache[[pa.Schema], tuple[bool, tuple[int, ...]]] = IdentityCache(_look_at, 64)
+_flatness: IdentityCache[[pa.Schema], tuple[bool, tuple[int, ...]]] = IdentityCache(
+    "flat schemas", _look_at, 64
+)
 
 
 def as_it_is(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch | None:

@@ -1,16 +1,14 @@
 """Joined fragments: those whose files lie alike, open as if they were one, for the next few rows of them."""
 
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from lance_ops.file.io.page_heads import SharedHeads
+from lance_ops.cache import Cache
 from lance_ops.file.io.row_selection import Integers, join_lengths
 from lance_ops.file.joined_rows import JoinedRows
 from lance_ops.file.versions import is_legacy
-from lance_ops.storage.fork_safe import new_lock
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.open_files import OpenFiles
@@ -18,7 +16,7 @@ from lance_ops.table.open_files import OpenFiles
 MOST_FRAGMENTS = 64
 """Fragments that are read as one at most: all of their files are open."""
 
-_MOST_KINDS = 2
+_MOST_KINDS, _FRAGMENT_BYTES = 2, 1 << 10
 
 
 def file_kind(fragment: Fragment) -> Hashable:
@@ -62,15 +60,14 @@ class JoinedViews:
     """Fragments that stay joined: the next question is mostly about the same ones."""
 
     def __init__(self) -> None:
-        self._views: OrderedDict[Hashable, JoinedFragments | None] = OrderedDict()
-        self._heads = SharedHeads()
-        self._lock = new_lock()
+        self._views: Cache[int, JoinedFragments] = Cache("joined fragments", _MOST_KINDS)
 
     def find(self, fragments: Sequence[Fragment]) -> JoinedFragments | None:
         """What has some fragments, if they are joined already."""
-        with self._lock:
-            views = list(self._views.values())
-        return next((view for view in views if view is not None and _has(view, fragments)), None)
+        for kind, view in self._views.items():
+            if _has(view, fragments):
+                return self._views.get(kind)
+        return None
 
     def join(self, bases: Bases, files: OpenFiles, fragments: Sequence[Fragment]) -> JoinedFragments | None:
         """Some fragments as one, maybe with others.
@@ -86,9 +83,9 @@ class JoinedViews:
         Raises:
             CorruptFileError: A file is damaged or does not have the rows of its fragment.
         """
-        kind = file_kind(fragments[0])
-        with self._lock:
-            view = self._views.get(kind)
+        # A small key: it is looked up again and again.
+        kind = hash(file_kind(fragments[0]))
+        view = self._views.get(kind)
         wanted = {fragment.id: fragment for fragment in fragments}
         if view is not None:
             if _has(view, fragments):
@@ -96,11 +93,9 @@ class JoinedViews:
             known = {fragment.id: fragment for fragment in view.fragments}
             if len(known | wanted) <= MOST_FRAGMENTS:
                 wanted = known | wanted
-        view = _join(bases, files, [wanted[number] for number in sorted(wanted)], self._heads)
-        with self._lock:
-            self._views[kind] = view
-            while len(self._views) > _MOST_KINDS:
-                self._views.popitem(last=False)
+        view = _join(bases, files, [wanted[number] for number in sorted(wanted)])
+        if view is not None:
+            self._views.put(kind, view, _FRAGMENT_BYTES * len(wanted))
         return view
 
 
@@ -116,15 +111,13 @@ def _has(view: JoinedFragments, fragments: Sequence[Fragment]) -> bool:
     return True
 
 
-def _join(
-    bases: Bases, files: OpenFiles, fragments: Sequence[Fragment], heads: SharedHeads
-) -> JoinedFragments | None:
+def _join(bases: Bases, files: OpenFiles, fragments: Sequence[Fragment]) -> JoinedFragments | None:
     places = range(len(fragments[0].files))
     joined: list[JoinedRows] = []
     columns: list[dict[int, int]] = []
     for place in places:
         opened = [files.open(bases, one.files[place], one.physical_rows) for one in fragments]
-        found = JoinedRows.of([one.reader for one in opened], heads)
+        found = JoinedRows.of([one.reader for one in opened])
         known = opened[0].columns
         if found is None or known is None:
             return None

@@ -1,17 +1,17 @@
 """Open files: data files that stay open for the next read, which then needs no metadata of theirs."""
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from lance_ops.cache import Cache
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.io.page_heads import SharedHeads
 from lance_ops.file.reader import FileReader
-from lance_ops.storage.fork_safe import new_lock
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.data_file import TOMBSTONE, DataFile
 
 _MAX_FILES = 128
+_TAIL_BYTES, _COLUMN_BYTES = 64 << 10, 1 << 10
+"""About what an open file keeps in memory: its end, and what describes a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,7 @@ class OpenFiles:
     """
 
     def __init__(self, max_files: int = _MAX_FILES) -> None:
-        self._max_files = max_files
-        self._heads = SharedHeads()
-        self._files: OrderedDict[Hashable, OpenFile] = OrderedDict()
-        self._lock = new_lock()
+        self._files: Cache[Hashable, OpenFile] = Cache("open files", max_files)
 
     def open(self, bases: Bases, file: DataFile, physical_rows: int) -> OpenFile:
         """Open a file, or find it open.
@@ -54,10 +51,7 @@ class OpenFiles:
             CorruptFileError: The file is damaged or does not have these rows.
         """
         key = (file.base_id, file.path, file.fields, file.column_indices)
-        with self._lock:
-            found = self._files.get(key)
-            if found is not None:
-                self._files.move_to_end(key)
+        found = self._files.get(key)
         if found is None:
             store, path = bases.data_path(file)
             size = file.size_bytes or None
@@ -65,15 +59,13 @@ class OpenFiles:
                 store,
                 path,
                 size=size,
-                heads=self._heads,
                 base_uris=bases.uris,
                 open_base=bases.store_for,
             )
             found = OpenFile(reader, _columns_of(file))
-            with self._lock:
-                self._files[key] = found
-                while len(self._files) > self._max_files:
-                    self._files.popitem(last=False)
+            self._files.put(
+                key, found, min(reader.size_bytes, _TAIL_BYTES) + _COLUMN_BYTES * reader.num_columns
+            )
         check_rows(found.reader, bases, file, physical_rows)
         return found
 

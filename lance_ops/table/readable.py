@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.cache import IdentityCache
 from lance_ops.errors import InvalidArgumentError, check_type, public
 from lance_ops.extras import require_extra
 from lance_ops.file.schema.model import Schema
-from lance_ops.file.schema.prepared import SchemaCache, prepare_schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.filter import Expression
 from lance_ops.filter.kept_filters import KeptFilters
 from lance_ops.storage import Store
-from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import total_rows
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.scan.accelerators import default_pruners, default_search
 from lance_ops.table.scan.computed import ComputedColumns, ComputedScan
-from lance_ops.table.scan.kept_plans import KeptPlans
-from lance_ops.table.scan.kept_rows import KeptRows
 from lance_ops.table.scan.options import ScanOptions
-from lance_ops.table.scan.plan import plan_scan
+from lance_ops.table.scan.plan import ScanPlan, plan_scan
 from lance_ops.table.scan.projection import build_projection, build_take_projection
 from lance_ops.table.scan.pruner import Pruner, indexed_fragments
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_COLUMNS, ROW_ID, row_column_field
@@ -36,6 +34,13 @@ from lance_ops.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_LARGEST_PLAN = 1 << 19
+
+
+def _size_of_plan(plan: ScanPlan) -> int:
+    return 4 * plan.candidates + 512 * len(plan.fragments)
 
 
 class _Filters:
@@ -57,7 +62,7 @@ class _Filters:
         return found
 
 
-_filters_of = SchemaCache(_Filters, 16)
+_filters_of = IdentityCache("filtered schemas", _Filters, 16)
 """Of datasets of whatever version: those who ask the same thing again mostly ask another one."""
 
 
@@ -85,14 +90,6 @@ class Readable(Snapshot):
     def pruners(self) -> tuple[Pruner, ...]:
         """What narrows filtered scans when a call names none."""
         return default_pruners() if self._pruners is None else self._pruners
-
-    @cached_property
-    def _kept_plans(self) -> KeptPlans:
-        return KeptPlans()
-
-    @cached_property
-    def _kept_rows(self) -> KeptRows:
-        return KeptRows()
 
     def parse_filter(self, sql: str, score: str | None = None) -> Expression:
         """Parse a filter against this dataset's columns, row columns included.
@@ -200,7 +197,7 @@ class Readable(Snapshot):
                 batch_rows=batch_rows,
                 # As with the peer: a search for words stops there, one for vectors at its `k`.
                 found_limit=None if limit is None or nearest is not None else skip + limit,
-                kept=self._kept_rows if fragments is None and pruners is None else None,
+                kept=self.cache("rows of filters", 16) if fragments is None and pruners is None else None,
             )
             return scored if computed is None else ComputedScan(scored, computed)
         expression = self.parse_filter(filter) if isinstance(filter, str) else filter
@@ -230,7 +227,8 @@ class Readable(Snapshot):
         if chosen is not None or offset or limit is not None:
             plan = make()
         else:
-            plan = self._kept_plans.get((projection, expression, *prunings), make)
+            plans = self.cache("scan plans", 16, _LARGEST_PLAN)
+            plan = plans.load_for((projection, expression, *prunings), make, _size_of_plan)
         scan = Scan(self, plan, batch_rows=batch_rows, threads=THREADS if threads is None else threads)
         return scan if computed is None else ComputedScan(scan, computed)
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.cache import Cache
 from lance_ops.file.io.row_selection import join_lengths
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
@@ -168,8 +170,17 @@ class Snapshot:
         return JoinedViews()
 
     @cached_property
-    def _deletion_vectors(self) -> dict[int, DeletionVector | None]:
+    def _caches(self) -> dict[str, Cache[Any, Any]]:
         return {}
+
+    def cache(self, kind: str, most: int | None = None, largest: int | None = None) -> Cache[Any, Any]:
+        """What is kept of this version, for as long as this object is in use; see `Cache`.
+
+        A version never changes, so that what follows from its files stays right. No value may refer to
+        the snapshot, which would then not be freed at once.
+        """
+        found = self._caches.get(kind)
+        return self._caches.setdefault(kind, Cache(kind, most, largest)) if found is None else found
 
     def deletion_vector(self, fragment: Fragment) -> DeletionVector | None:
         """Deleted rows of a fragment; None when it has no deletion file.
@@ -182,6 +193,12 @@ class Snapshot:
             return None
         if self.fragments_by_id.get(fragment.id) is not fragment:
             return read_deletion_vector(self.bases, fragment)
-        if fragment.id not in self._deletion_vectors:
-            self._deletion_vectors[fragment.id] = read_deletion_vector(self.bases, fragment)
-        return self._deletion_vectors[fragment.id]
+        found: DeletionVector | None = self.cache("deletion vectors").load(
+            fragment.id, lambda: read_deletion_vector(self.bases, fragment), _size_of_vector
+        )
+        return found
+
+
+def _size_of_vector(vector: DeletionVector | None) -> int:
+    # A bitmap needs two bytes for a row at most, but for those that stand alone.
+    return 256 + 2 * len(vector or ())

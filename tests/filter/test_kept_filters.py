@@ -111,7 +111,7 @@ def test_what_is_kept_is_bounded() -> None:
     for number in range(200):
         filters.parse(f"i = {number} AND {' AND '.join(['i > 1'] * (number % 90 + 1))}")
     assert len(filters._parsed) <= 64
-    assert len(filters._templates) <= 64
+    assert len(filters._shapes) <= 64
 
 
 @pytest.mark.parametrize(

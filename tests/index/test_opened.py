@@ -7,9 +7,10 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
+from lance_ops.cache import cache_stats
 from lance_ops.errors import CorruptFileError
-from lance_ops.index import opened as module
 from lance_ops.index.opened import opened, opened_parts
+from tests.support.caches import budget
 
 
 @pytest.fixture
@@ -46,16 +47,21 @@ def test_what_cannot_be_opened_is_not_kept(dataset):
     assert opened(dataset, segment, lambda: 7) == 7
 
 
-def test_what_is_kept_goes_with_its_dataset_and_is_bounded(dataset, monkeypatch):
-    monkeypatch.setattr(module, "_MOST", 2)
+def test_what_is_kept_goes_with_its_dataset_and_is_bounded(dataset):
+    # The fixture keeps its own.
+    dataset = lo.dataset(dataset.uri)
     (segment,) = dataset.indices
-    before = len(module._kept)
-    for number in range(5):
-        opened(dataset, segment, lambda: 1, part=str(number))
-    assert [part for _, part in module._kept[dataset]] == ["3", "4"]
+    with budget(0):
+        pass
+    with budget(2_000):
+        for number in range(5):
+            opened(dataset, segment, lambda: 1, part=str(number), size_bytes=lambda _: 700)
+        kept = [part for (_, part), _ in dataset.cache("index segments").items()]
+    assert kept == ["3", "4"]
+    before = cache_stats().kinds["index segments"].entries
     del dataset
     gc.collect()
-    assert len(module._kept) <= before + 1
+    assert cache_stats().kinds["index segments"].entries == before - 2
 
 
 def test_searches_of_one_dataset_read_the_head_of_an_index_once(tmp_path: Path, monkeypatch):
@@ -71,8 +77,7 @@ def test_searches_of_one_dataset_read_the_head_of_an_index_once(tmp_path: Path, 
         assert lo.dataset(uri).to_table(filter="x = 9")["x"].to_pylist() == [9]
 
 
-def test_parts_are_read_together_once_and_those_not_asked_for_longest_go(dataset, monkeypatch):
-    monkeypatch.setattr(module, "_PART_BYTES", 30)
+def test_parts_are_read_together_once_and_those_not_asked_for_longest_go(dataset):
     (segment,) = dataset.indices
     read: list[list[int]] = []
 
@@ -81,12 +86,15 @@ def test_parts_are_read_together_once_and_those_not_asked_for_longest_go(dataset
         return [f"part {number}" for number in numbers]
 
     def ask(*numbers: int) -> list[str]:
-        return opened_parts(dataset, segment, numbers, read_them, lambda part: 10)
+        return opened_parts(dataset, segment, numbers, read_them, lambda part: 1000)
 
-    assert ask(1, 2) == ["part 1", "part 2"]
-    assert ask(3, 1) == ["part 3", "part 1"]
-    assert ask(4) == ["part 4"]
-    assert ask(3, 1, 4, 2) == ["part 3", "part 1", "part 4", "part 2"]
+    with budget(0):
+        pass
+    with budget(4_000):
+        assert ask(1, 2) == ["part 1", "part 2"]
+        assert ask(3, 1) == ["part 3", "part 1"]
+        assert ask(4) == ["part 4"]
+        assert ask(3, 1, 4, 2) == ["part 3", "part 1", "part 4", "part 2"]
     assert read == [[1, 2], [3], [4], [2]]
 
 

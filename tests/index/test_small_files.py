@@ -3,13 +3,14 @@
 import pyarrow as pa
 import pytest
 
+from lance_ops.cache import cache_stats
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
-from lance_ops.index import small_files
 from lance_ops.index.small_files import read_small
 from lance_ops.storage import Store, open_store
+from tests.support.caches import budget
 
 
 @pytest.fixture
@@ -49,15 +50,24 @@ def test_a_file_that_was_damaged_since_is_not_taken_for_what_it_was(store):
         assert found["x"].to_pylist() != ["a", "b", "c"] * 50
 
 
-def test_large_files_and_more_than_fits_are_not_kept(store, monkeypatch):
+def test_large_files_and_more_than_fits_are_not_kept(store):
     write(store, "large.lance", pa.table({"x": list(range(0, 1 << 40, 1 << 22))}))
     reader = FileReader.open(store, "large.lance")
     assert reader.whole is None
-    before = small_files._size
+    before = used()
     assert read_small(reader).num_rows == 1 << 18
-    assert small_files._size == before
-    monkeypatch.setattr(small_files, "_MOST_BYTES", 20_000)
-    for number in range(20):
-        write(store, f"{number}.lance", pa.table({"x": [number] * 300}))
-        read_small(FileReader.open(store, f"{number}.lance"))
-    assert small_files._size == sum(size for _, size in small_files._kept.values()) <= 20_000
+    assert used() == before
+    with budget(0):
+        assert used() == (0, 0)
+    with budget(20_000):
+        for number in range(20):
+            write(store, f"{number}.lance", pa.table({"x": [number] * 300}))
+            read_small(FileReader.open(store, f"{number}.lance"))
+        entries, size = used()
+        assert 0 < entries < 20
+        assert size <= 20_000
+
+
+def used() -> tuple[int, int]:
+    use = cache_stats().kinds["small index files"]
+    return use.entries, use.size_bytes

@@ -7,9 +7,9 @@ names, and then reads no column of the table.
 
 from collections.abc import Iterator
 
+from lance_ops.cache import IdentityCache
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
-from lance_ops.file.schema.prepared import SchemaCache
 
 RESERVED_NAMES = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
@@ -45,7 +45,9 @@ def _find(schema: Schema) -> Iterator[tuple[str, str]]:
 
 
 # Wide tables have thousands of fields, and each commit asks.
-_refused: SchemaCache[tuple[tuple[str, str], ...]] = SchemaCache(lambda schema: tuple(_find(schema)), 64)
+_refused: IdentityCache[[Schema], tuple[tuple[str, str], ...]] = IdentityCache(
+    "refused column names", lambda schema: tuple(_find(schema)), 64
+)
 
 
 def check_column_names(schema: Schema, known: Schema | None = None, *, path: str | None = None) -> None:

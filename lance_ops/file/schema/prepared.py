@@ -1,55 +1,15 @@
 """Prepared schemas: what every read needs to know, worked out once for a schema used again and again."""
 
-from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections import deque
 from dataclasses import dataclass
-from typing import Generic, ParamSpec, TypeVar
 
 import pyarrow as pa
 
+from lance_ops.cache import IdentityCache
 from lance_ops.file.schema.conform import storage_type
 from lance_ops.file.schema.model import Schema
 from lance_ops.pb import file_pb2
 from lance_ops.storage.fork_safe import new_lock
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class IdentityCache(Generic[P, T]):
-    """What follows from objects that never change, worked out once for these very objects.
-
-    Args:
-        work_out: Works it out, given one or more of them.
-        kept: For how many it is kept, those used last.
-    """
-
-    def __init__(self, work_out: Callable[P, T], kept: int) -> None:
-        self._work_out = work_out
-        self._most = kept
-        self._kept: OrderedDict[tuple[int, ...], tuple[object, T]] = OrderedDict()
-        self._lock = new_lock()
-
-    def __call__(self, *known: P.args, **named: P.kwargs) -> T:
-        """Work it out, or find it; objects are given by their places."""
-        assert not named
-        key = tuple(map(id, known))
-        with self._lock:
-            found = self._kept.get(key)
-            # An id is unique only among objects that live: what is kept keeps its object alive.
-            if found is not None:
-                self._kept.move_to_end(key)
-                return found[1]
-        result = self._work_out(*known, **named)
-        with self._lock:
-            self._kept[key] = known, result
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        return result
-
-
-class SchemaCache(IdentityCache[[Schema], T], Generic[T]):
-    """What follows from a schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +62,16 @@ def _width(kind: pa.DataType) -> int | None:
         return None
 
 
-prepare_schema = SchemaCache(_prepare, 64)
+prepare_schema = IdentityCache("prepared schemas", _prepare, 64)
 """What every read needs to know of a schema."""
 
-schema_protos: SchemaCache[tuple[file_pb2.Field, ...]] = SchemaCache(
-    # Messages are larger.
-    lambda schema: tuple(schema.to_protos()),
-    8,
-)
+
+def _to_protos(schema: Schema) -> tuple[file_pb2.Field, ...]:
+    return tuple(schema.to_protos())
+
+
+# Messages are larger.
+schema_protos = IdentityCache("schema messages", _to_protos, 8)
 """What `Schema.to_protos` gives: to be copied from, not to be changed."""
 
 _lock = new_lock()

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from google.protobuf.message import DecodeError
 
+from lance_ops.cache import IdentityCache
 from lance_ops.encoding.pages.levels import Layer
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.container.read import Column, Encoding
@@ -18,7 +19,6 @@ from lance_ops.file.layout import SPARSE
 from lance_ops.file.schema.blob_fields import is_blob_v2
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.schema.packing import is_packed
-from lance_ops.file.schema.prepared import SchemaCache
 from lance_ops.file.v2_1.planar import PLANAR_LAYOUT_URL, ParsedLayout, parse_planar
 from lance_ops.pb import encodings21_pb2 as pb
 from lance_ops.pb import encodings23_pb2 as pb23
@@ -333,7 +333,7 @@ def _assign(schema: Schema) -> dict[int, int]:
     return {node.id: column for column, node in enumerate(stored)}
 
 
-_assigned = SchemaCache(_assign, 16)
+_assigned = IdentityCache("column numbers", _assign, 16)
 
 
 def _parse_layout(encoding: Encoding, url: str, where: str, path: str) -> ParsedLayout:

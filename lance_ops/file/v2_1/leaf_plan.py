@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lance_ops.cache import IdentityCache
 from lance_ops.file.schema.blob_fields import DESCRIPTOR, is_blob_v2, is_old_blob
 from lance_ops.file.schema.json_values import has_json
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.packing import is_packed
-from lance_ops.file.schema.prepared import SchemaCache
 from lance_ops.file.v2_1.encode_page import LeafColumn
 from lance_ops.file.v2_1.leaves import LeafPath, leaf_paths
 from lance_ops.file.v2_1.options import FieldOptions
@@ -141,8 +141,8 @@ def _is_plain(leaves: list[LeafPlan]) -> bool:
     return not plan.path.steps and not plan.has_blobs and plan.leaf.options.structure is None
 
 
-def _cache(version: str) -> SchemaCache[FilePlan]:
-    return SchemaCache(lambda schema: _plan(schema, version), _KEPT)
+def _cache(version: str) -> IdentityCache[[Schema], FilePlan]:
+    return IdentityCache("file plans", lambda schema: _plan(schema, version), _KEPT)
 
 
 _plans = {version: _cache(version) for version in ("2.1", "2.2", "2.3")}

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.cache import Cache
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.io.page_heads import SharedHeads
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
@@ -30,7 +30,6 @@ INDEX_FILE_VERSION = "2.0"
 _STATS_KEY = "lance:index_stats"
 _READ_BYTES = 8 << 20
 _READ_KEYS = 1 << 16
-_KEPT_BYTES = 4 << 20
 _FEW_SETS = 64
 
 
@@ -51,7 +50,7 @@ class BitmapLookup:
 
     file: FileReader
     kept: pa.Array | None = None
-    sets: SharedHeads | None = None
+    sets: Cache[int, RowSet] | None = None
 
     @classmethod
     def open(cls, store: Store, directory: str) -> "BitmapLookup":
@@ -88,7 +87,7 @@ class BitmapLookup:
 
     def for_searches(self) -> "BitmapLookup":
         """The same with the keys read, unless they are many; sets will be kept."""
-        sets = SharedHeads(_KEPT_BYTES)
+        sets = Cache[int, RowSet]("bitmaps")
         if self.file.num_rows > _READ_KEYS:
             return replace(self, sets=sets)
         keys = pa.concat_arrays([pa.array([], self.key_type), *(part for _, part in self.keys())])
@@ -155,7 +154,9 @@ class BitmapLookup:
             return union(self._kept_sets(self.sets, places, bounds))
         return union([union_of_row_sets(part, bounds) for part in self.bitmaps(places)])
 
-    def _kept_sets(self, sets: SharedHeads, places: npt.NDArray[np.int64], bounds: RowBounds) -> list[RowSet]:
+    def _kept_sets(
+        self, sets: Cache[int, RowSet], places: npt.NDArray[np.int64], bounds: RowBounds
+    ) -> list[RowSet]:
         found: dict[int, RowSet | None] = {place: sets.get(place) for place in places.tolist()}
         missing = [place for place, rows in found.items() if rows is None]
         unread = iter(missing)

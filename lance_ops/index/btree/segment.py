@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_ops.cache import Cache
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.io.page_heads import SharedHeads
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter.functions.compare import compare
@@ -27,6 +27,7 @@ Places = npt.NDArray[np.int64] | range
 
 _READ_ROWS = 64 * PAGE_ROWS
 _KEPT_BYTES = 4 << 20
+"""Bytes of pages that are kept as they were read: longer runs are of conditions that few repeat."""
 _KEEPS_NO_NULLS = "0.1"
 _ADDRESS_NAMES = ("ids", "row_ids")
 _PAGES_AT_ONCE = 1 << 14
@@ -55,7 +56,9 @@ class BTreeSegment:
     data: FileReader
     lookup: pa.Table
     page_rows: int
-    kept: SharedHeads = field(default_factory=lambda: SharedHeads(_KEPT_BYTES), repr=False, compare=False)
+    kept: Cache[tuple[int, int], pa.Table] = field(
+        default_factory=lambda: Cache("btree pages"), repr=False, compare=False
+    )
 
     @classmethod
     def open(cls, store: Store, directory: str) -> "BTreeSegment":
@@ -200,10 +203,11 @@ class BTreeSegment:
 
     def _kept_pages(self, first: int, last: int) -> pa.Table:
         """See `_read_pages`: what is asked about once is often asked about again."""
-        found: pa.Table | None = self.kept.get((first, last))
+        found = self.kept.get((first, last))
         if found is None:
             found = self._read_pages(first, last)
-            self.kept.put((first, last), found, found.nbytes)
+            if found.nbytes <= _KEPT_BYTES:
+                self.kept.put((first, last), found, found.nbytes)
         return found
 
     def _read_pages(self, first: int, last: int) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -98,7 +99,8 @@ def _partitions(dataset: Snapshot, segment: IndexMetadata) -> tuple[SegmentLayou
     size = sum(file.size_bytes for file in segment.files)
     if not 0 < size <= _KEPT_BYTES:
         return open_partitions(*dataset.bases.index_directory(segment))
-    return opened(dataset, segment, lambda: open_partitions(*dataset.bases.index_directory(segment)))
+    open_it = partial(open_partitions, *dataset.bases.index_directory(segment))
+    return opened(dataset, segment, open_it, size_bytes=lambda _: size)
 
 
 def rows_with_words(dataset: Snapshot, segment: IndexMetadata, text: str) -> Addresses | None:

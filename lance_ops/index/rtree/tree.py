@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.cache import Cache
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.io.page_heads import SharedHeads
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
@@ -39,7 +39,6 @@ _SCHEMA = pa.schema(
 )
 _NULLS_SCHEMA = pa.schema([pa.field("nulls", pa.binary(), nullable=False)])
 _READ_ROWS = 1 << 18
-_KEPT_BYTES = 4 << 20
 _MOST_PAGE = 1 << 31
 
 
@@ -65,7 +64,9 @@ class TreeFile:
     reader: FileReader
     items: int
     page: int
-    kept: SharedHeads = field(default_factory=lambda: SharedHeads(_KEPT_BYTES), repr=False, compare=False)
+    kept: Cache[Hashable, Any] = field(
+        default_factory=lambda: Cache("rtree pages"), repr=False, compare=False
+    )
 
     @classmethod
     def open(cls, store: Store, path: str) -> "TreeFile":

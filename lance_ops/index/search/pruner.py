@@ -3,24 +3,21 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
+from lance_ops.cache import IdentityCache
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.file.schema.logical_types import JSON_TYPE
-from lance_ops.file.schema.prepared import IdentityCache
 from lance_ops.filter.expression import Expression
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import IndexCoverage, coverage_by, effective_fragments
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading, warn_unreadable
 from lance_ops.index.registry import KINDS, kind_of
-from lance_ops.index.search.answers import keep_answer, kept_answer
 from lance_ops.index.search.filter_plan import AllOf, Ask, FilterPlan, Path, plan_filter
 from lance_ops.index.search.locate import current_rows
-from lance_ops.storage.fork_safe import new_lock
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.row_set import RowSet
@@ -29,6 +26,9 @@ from lance_ops.table.scan.row_columns import ROW_COLUMNS
 from lance_ops.table.snapshot import Snapshot
 
 _MOST_PLANS = 64
+_MOST_ROWS, _ROW_BYTES = 1 << 18, 2
+"""Rows of an answer that is kept, and bytes of one where they are scattered."""
+_USABLE = "usable indices"
 _MOST_QUESTIONS = 64
 """Each question opens files, so that a filter of very many parts is better evaluated."""
 
@@ -46,16 +46,20 @@ class IndexPruner:
         known = _known_of(dataset)
         if not known.indices:
             return None
-        kept = kept_answer(dataset, expression)
+        answers = dataset.cache("index answers", 16)
+        kept: tuple[Expression, Pruning | None] | None = answers.get(id(expression))
         if kept is not None:
-            return kept.pruning
+            return kept[1]
         search = _Search(dataset, known)
         plan = known.plan(expression)
         found = None if plan is None else search.answer(plan)
         uses = tuple(search.uses)
         pruning = None if found is None else found.pruning(uses)
-        if search.all_readable:
-            keep_answer(dataset, expression, pruning)
+        size = 0 if pruning is None else len(pruning.rows)
+        # An index that could not be read is asked again.
+        if search.all_readable and size <= _MOST_ROWS:
+            # With the filter: an id is unique only among objects that live.
+            answers.put(id(expression), (expression, pruning), _ROW_BYTES * size)
         return pruning
 
 
@@ -121,7 +125,7 @@ class _Known:
         self._manifest = manifest
         self._schema = manifest.schema
         self._on: dict[Path, tuple[_Index, ...]] = {}
-        self.plan = IdentityCache(self._plan, _MOST_PLANS)
+        self.plan = IdentityCache("index query plans", self._plan, _MOST_PLANS)
         """What of a filter to ask; see `plan_filter`."""
 
     def _plan(self, expression: Expression) -> FilterPlan | None:
@@ -160,10 +164,8 @@ class _Known:
         return _Index(index.name, tuple(segments))
 
 
-_of_datasets: WeakKeyDictionary[Snapshot, _Known] = WeakKeyDictionary()
-_lock = new_lock()
 _of_manifests: IdentityCache[[Manifest], _Known] = IdentityCache(
-    lambda manifest: _Known(manifest, manifest.indices), 8
+    _USABLE, lambda manifest: _Known(manifest, manifest.indices), 8
 )
 
 
@@ -171,12 +173,7 @@ def _known_of(dataset: Snapshot) -> _Known:
     if dataset.fragment_reuse is None:
         # What is known follows from the manifest alone, which is one object for all who open this version.
         return _of_manifests(dataset.manifest)
-    with _lock:
-        found = _of_datasets.get(dataset)
-    if found is None:
-        found = _Known(dataset.manifest, dataset.indices)
-        with _lock:
-            _of_datasets[dataset] = found
+    found: _Known = dataset.cache(_USABLE).load("", lambda: _Known(dataset.manifest, dataset.indices))
     return found
 
 

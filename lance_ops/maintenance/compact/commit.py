@@ -22,8 +22,7 @@ from lance_ops.maintenance.compact.plan import followers_of, valid_groups
 from lance_ops.maintenance.compact.recorded import encode_result
 from lance_ops.maintenance.compact.rewrite import RewriteResult, discard_rewrites, notes_by_watch
 from lance_ops.maintenance.compact.state import Compaction, MeasuredGroup, Round, overtaken
-from lance_ops.maintenance.engine import CommitOptions, remove_orphans
-from lance_ops.maintenance.engine import Replans, with_replanning
+from lance_ops.maintenance.engine import CommitOptions, Replans, remove_orphans, with_replanning
 from lance_ops.maintenance.jobs.folder import JobFolder
 from lance_ops.maintenance.jobs.results import lost_files, put_intent
 from lance_ops.maintenance.results import FollowedSegment
@@ -343,7 +342,7 @@ class _Part:
                 with_replanning(
                     self._commit_valid,
                     max_replans=self.compaction.run.max_replans,
-                    on_conflict=lambda error, _: self.conflicts.append(error),
+                    on_conflict=self.conflicts.append,
                 )
             except RetryableCommitConflictError:
                 # To lose against runs of the job itself is to get on, however often it happens.

@@ -3,16 +3,19 @@
 Whether an operation fits a version is the operation's own look (`CommittedOperation.check`).
 """
 
+from lance_ops.cache import IdentityCache
 from lance_ops.errors import UnsupportedError
-from lance_ops.file.schema.prepared import SchemaCache
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import is_legacy
 from lance_ops.table.manifest.fragments.totals import file_numbers
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, staged_version
 
 # Wide tables have thousands of fields, and each commit asks.
-_coded: SchemaCache[tuple[str, ...]] = SchemaCache(
-    lambda schema: tuple([node.name for node in schema.walk() if node.logical_type.startswith("dict:")]), 64
+_coded: IdentityCache[[Schema], tuple[str, ...]] = IdentityCache(
+    "dictionary columns",
+    lambda schema: tuple([node.name for node in schema.walk() if node.logical_type.startswith("dict:")]),
+    64,
 )
 
 

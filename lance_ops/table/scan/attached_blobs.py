@@ -4,15 +4,12 @@ The manifest names its version, which is detached as a rule; rows of both have t
 written there. Source: table.proto of that age, `blob_dataset_version`.
 """
 
-from weakref import WeakKeyDictionary
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import CorruptManifestError, LanceOpsError
 from lance_ops.file.schema.model import Schema
-from lance_ops.storage.fork_safe import new_lock
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.listing import locate
 from lance_ops.table.row_lineage.read import read_sequence
@@ -20,9 +17,6 @@ from lance_ops.table.scan.fragment_reader import FragmentReader
 from lance_ops.table.snapshot import Snapshot
 
 FOLDER = "_blobs"
-
-_OPENED: "WeakKeyDictionary[Snapshot, AttachedBlobs]" = WeakKeyDictionary()
-_LOCK = new_lock()
 
 Ids = npt.NDArray[np.uint64]
 
@@ -64,6 +58,11 @@ class AttachedBlobs:
         self._ids = every[order]
         self._numbers = np.concatenate([none, *numbers])[order]
         self._offsets = np.concatenate([none, *offsets])[order]
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of what tells where rows are."""
+        return self._ids.nbytes + self._numbers.nbytes + self._offsets.nbytes
 
     def read(self, schema: Schema, ids: Ids) -> pa.Table:
         """Values of some rows, in the order asked for.
@@ -112,8 +111,6 @@ def attached_blobs(snapshot: Snapshot) -> AttachedBlobs:
         CorruptManifestError: See `AttachedBlobs`.
     """
     origin = snapshot.origin
-    with _LOCK:
-        found = _OPENED.get(origin)
-        if found is None:
-            found = _OPENED[origin] = AttachedBlobs(origin)
+    blobs = origin.cache("attached blobs")
+    found: AttachedBlobs = blobs.load("", lambda: AttachedBlobs(origin), lambda made: made.size_bytes)
     return found

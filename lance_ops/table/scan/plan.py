@@ -8,10 +8,10 @@ from numbers import Integral
 import numpy as np
 import numpy.typing as npt
 
+from lance_ops.cache import Cache, IdentityCache
 from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.file.schema.blob_fields import is_blob_v2
 from lance_ops.file.schema.model import Schema
-from lance_ops.file.schema.prepared import IdentityCache
 from lance_ops.filter import Expression
 from lance_ops.filter.expression import Column, format_path
 from lance_ops.filter.predicates import IsNull
@@ -182,23 +182,21 @@ def _find_columns(
         return _NOTHING, (), projection.schema, projection.schema
     stored, row_columns = _columns_of(schema, filter)
     known = _kept_columns(schema, projection)
-    found = known.get((stored, row_columns))
-    if found is None:
+
+    def project() -> _ToRead:
         filter_schema = schema.project(stored)
         rest = _not_yet_read(projection.schema, filter_schema)
-        found = filter_schema, row_columns, rest, Schema(filter_schema.fields + rest.fields)
-        if len(known) >= _MOST_COLUMNS:
-            known.clear()
-        known[stored, row_columns] = found
-    return found
+        return filter_schema, row_columns, rest, Schema(filter_schema.fields + rest.fields)
+
+    return known.load((stored, row_columns), project)
 
 
-def _no_columns(schema: Schema, projection: Projection) -> dict[tuple[_Names, _Names], _ToRead]:
+def _no_columns(schema: Schema, projection: Projection) -> Cache[tuple[_Names, _Names], _ToRead]:
     del schema, projection
-    return {}
+    return Cache("columns of filters", _MOST_COLUMNS)
 
 
-_kept_columns = IdentityCache(_no_columns, 64)
+_kept_columns = IdentityCache("filtered projections", _no_columns, 64)
 """The same objects for filters on the same columns: much is kept for a schema that is asked for again."""
 
 
@@ -251,7 +249,7 @@ def _count_before(manifest: Manifest) -> dict[int, int]:
     return before
 
 
-_rows_before = IdentityCache(_count_before, 4)
+_rows_before = IdentityCache("rows before fragments", _count_before, 4)
 """Live rows before each fragment, by its id."""
 
 

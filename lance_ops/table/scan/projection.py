@@ -1,15 +1,16 @@
 """Projection: columns by name or nested path, and row columns, the way the peer shapes them."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_ops.cache import Cache, IdentityCache
 from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.file.schema.model import Field, Schema
-from lance_ops.file.schema.prepared import SchemaCache, prepare_schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.table.scan.row_columns import (
     ROW_ADDRESS,
     ROW_COLUMNS,
@@ -138,14 +139,8 @@ def build_projection(
     names = tuple(columns)
     if len(names) > _FEW_COLUMNS or any(type(name) is not str for name in names):
         return _build(schema, names, with_row_id, with_row_address)
-    known, key = _projections(schema), (names, with_row_id, with_row_address)
-    found = known.get(key)
-    if found is None:
-        found = _build(schema, names, with_row_id, with_row_address)
-        if len(known) >= _MOST_PROJECTIONS:
-            known.clear()
-        known[key] = found
-    return found
+    key = names, with_row_id, with_row_address
+    return _projections(schema).load(key, lambda: _build(schema, names, with_row_id, with_row_address))
 
 
 def _build(
@@ -181,18 +176,18 @@ def _all_columns(schema: Schema) -> Projection:
     return Projection(tuple([OutputColumn(field, (field.name,)) for field in arrow]), schema, arrow)
 
 
-_project_everything = SchemaCache(_all_columns, 16)
+_project_everything = IdentityCache("whole projections", _all_columns, 16)
 
 
-def _no_projections(schema: Schema) -> dict[tuple[tuple[str, ...], bool, bool], Projection]:
+def _no_projections(schema: Schema) -> Cache[Hashable, Projection]:
     del schema
-    return {}
+    return Cache("projections", _MOST_PROJECTIONS)
 
 
-_projections = SchemaCache(_no_projections, 16)
+_projections = IdentityCache("projected schemas", _no_projections, 16)
 """What was asked of a schema: the same objects again, of which more is known than of new ones."""
 
-_take_projections: SchemaCache[dict[tuple[str, ...], Projection]] = SchemaCache(lambda _: {}, 16)
+_take_projections = IdentityCache("projected schemas", _no_projections, 16)
 """The same of single rows."""
 
 
@@ -226,14 +221,7 @@ def build_take_projection(
             names.append(name)
     if len(names) > _FEW_COLUMNS or any(type(name) is not str for name in names):
         return _build_take(schema, names)
-    known, key = _take_projections(schema), tuple(names)
-    found = known.get(key)
-    if found is None:
-        found = _build_take(schema, names)
-        if len(known) >= _MOST_PROJECTIONS:
-            known.clear()
-        known[key] = found
-    return found
+    return _take_projections(schema).load(tuple(names), lambda: _build_take(schema, names))
 
 
 def _build_take(schema: Schema, names: Sequence[str]) -> Projection:

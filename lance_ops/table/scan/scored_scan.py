@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lance_ops.cache import Cache
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, select
 from lance_ops.table.manifest.row_set import RowSet
-from lance_ops.table.scan.kept_rows import KeptRows
 from lance_ops.table.scan.plan import check_limits
 from lance_ops.table.scan.projection import Projection, build_projection, build_take_projection, check_columns
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID
@@ -19,6 +20,12 @@ from lance_ops.table.scan.take import RowKey, take_rows
 from lance_ops.table.snapshot import Snapshot
 
 QUERY_INDEX = "query_index"
+
+_ROW_BYTES, _FRAGMENT_BYTES = 2, 256
+
+
+def _size_of_rows(rows: RowSet) -> int:
+    return _ROW_BYTES * len(rows) + _FRAGMENT_BYTES * len(rows.fragment_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +121,7 @@ class ScoredScan(Scan):
         limit: int | None,
         batch_rows: int,
         found_limit: int | None = None,
-        kept: KeptRows | None = None,
+        kept: Cache[Any, Any] | None = None,
     ) -> None:
         check_limits(offset, limit)
         super().__init__(snapshot, rows.plan, batch_rows=batch_rows)
@@ -186,7 +193,7 @@ class ScoredScan(Scan):
         condition = self._rows.plan.filter
         if self._kept is None or condition is None:
             return self._find_wanted()
-        return self._kept.get(condition, self._find_wanted)
+        return self._kept.load_for((condition,), self._find_wanted, _size_of_rows)
 
     def _find_wanted(self) -> RowSet:
         rows = RowSet()

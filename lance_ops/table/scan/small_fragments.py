@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.values.fixed_size_list import filter_rows
-from lance_ops.file.io.page_heads import SharedHeads
+from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import join_lengths
 from lance_ops.file.joined_files import read_joined
 from lance_ops.file.reader import FileReader
@@ -64,7 +64,7 @@ class FragmentGroup:
         )
         self._readers: dict[int, list[FileReader]] = {}
         # Every page is read once.
-        self._heads = SharedHeads(0)
+        self._heads = PageHeads(most=0)
         self._base_uris = snapshot.bases.uris
         self._deletions = self._read_deletions(ahead)
         self.columns = GroupColumns(snapshot, fragments, self._deletions, rows_before, self._starts)

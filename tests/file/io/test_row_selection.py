@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lance_ops.cache import cache_stats
 from lance_ops.file.io.extents import fetch_bits, fetch_extents, fetch_fixed
 from lance_ops.file.io.fetch import Request, run
-from lance_ops.file.io.page_heads import PageHeads, SharedHeads
+from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import RowSelection, join_extents
 
 DATA = np.random.default_rng(0).integers(0, 256, 4096, dtype=np.uint8)
@@ -80,24 +81,24 @@ def test_extents_may_be_empty() -> None:
 
 
 def test_heads_that_were_not_used_for_long_are_dropped() -> None:
-    heads = PageHeads(SharedHeads(max_bytes=100))
+    heads = PageHeads(most=2)
     heads.put("a", 1, 40)
     heads.put("b", 2, 40)
     assert heads.get("a") == 1
     heads.put("c", 3, 40)
     assert [heads.get(key) for key in "abc"] == [1, None, 3]
-    heads.put("large", 4, 101)
+    heads.put("large", 4, cache_stats().budget_bytes)
     assert heads.get("large") is None
     heads.put("a", 5, 90)
-    assert [heads.get(key) for key in "ac"] == [5, None]
+    assert [heads.get(key) for key in "ac"] == [5, 3]
 
 
 def test_files_share_room_but_no_heads() -> None:
-    shared = SharedHeads(max_bytes=100)
-    one, other = PageHeads(shared), PageHeads(shared)
-    one.put("a", 1, 60)
+    one, other = PageHeads(), PageHeads()
+    size = cache_stats().budget_bytes * 3 // 5
+    one.put("a", 1, size)
     assert other.get("a") is None
-    other.put("a", 2, 60)
+    other.put("a", 2, size)
     assert (one.get("a"), other.get("a")) == (None, 2)
 
 

@@ -12,9 +12,8 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import UnreadableIndexWarning
 from lance_ops.index.btree.kind import BTreeKind
-from lance_ops.index.search.answers import keep_answer, kept_answer
-from lance_ops.table.manifest.row_set import RowSet
-from lance_ops.table.scan.pruner import Pruning
+from lance_ops.index.search import pruner as module
+from lance_ops.index.search.pruner import IndexPruner
 
 FILTER = "i BETWEEN 10 AND 19"
 
@@ -116,15 +115,18 @@ def test_what_is_kept_keeps_no_dataset_alive(uri):
     assert gone() is None
 
 
-def test_few_answers_are_kept_and_no_large_ones(uri):
+def test_few_answers_are_kept_and_no_large_ones(uri, monkeypatch):
     dataset = lo.dataset(uri)
+    pruner = IndexPruner()
     asked = [dataset.parse_filter(f"i = {number}") for number in range(40)]
     for expression in asked:
-        keep_answer(dataset, expression, None)
-    assert sum(kept_answer(dataset, expression) is not None for expression in asked) == 16
-    large = Pruning(frozenset({0}), RowSet.of_ranges([(0, 0, 1 << 20)]))
-    keep_answer(dataset, asked[0], large)
-    assert kept_answer(dataset, asked[0]) is None
+        pruner.prune(dataset, expression)
+    kept = dataset.cache("index answers")
+    assert [key for key, _ in kept.items()] == [id(expression) for expression in asked[-16:]]
+    monkeypatch.setattr(module, "_MOST_ROWS", 5)
+    large = dataset.parse_filter("i < 16")
+    assert len(pruner.prune(dataset, large).rows) == 16
+    assert kept.get(id(large)) is None
 
 
 def test_threads_that_ask_one_dataset_get_their_own_answers(uri):

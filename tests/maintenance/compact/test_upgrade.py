@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from lance_ops.maintenance.compact.state import ACCURACY_KEY, accuracy_text
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.compact.state import ACCURACY_KEY, accuracy_text
 
 STATE = Path(__file__).parents[2] / "fixtures" / "calibrated-0.1.0.zip"
 

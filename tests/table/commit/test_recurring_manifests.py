@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
+from lance_ops import cache
 from lance_ops.storage import open_store
 from lance_ops.table.manifest.file import read as manifest_file
 from lance_ops.table.manifest.file.read import decode_manifest
@@ -107,7 +108,7 @@ def test_a_fork_opens_a_dataset_while_a_thread_of_its_parent_looks_for_a_manifes
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     child = context.Process(target=lambda: answers.put(lo.dataset(uri).count_rows()), daemon=True)
-    with recurring._lock:
+    with cache._lock:
         child.start()
     try:
         assert answers.get(timeout=30) == 10

@@ -4,9 +4,7 @@ Who reads a dataset often opens the same version again and again, and who commit
 a moment ago. The file is read each time, for another one may lie there; only its bytes are not decoded again.
 """
 
-from collections import OrderedDict
-
-from lance_ops.storage.fork_safe import new_lock
+from lance_ops.cache import Cache
 from lance_ops.table.manifest.file.write import has_room_for
 from lance_ops.table.manifest.fragments.totals import fragments_with_overlays
 from lance_ops.table.manifest.model import Manifest
@@ -14,15 +12,15 @@ from lance_ops.table.manifest.model import Manifest
 SMALL_MANIFEST = 1 << 20
 """Bytes of a file up to which it is kept."""
 
-_MOST = 8
+_MOST, _DECODED = 8, 4
+"""Manifests that are kept, and about how much more memory one takes than its file."""
 
 
 class RecurringManifests:
     """The manifests that were read or written last; thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = new_lock()
-        self._kept: OrderedDict[str, tuple[bytes, Manifest]] = OrderedDict()
+        self._kept: Cache[str, tuple[bytes, Manifest]] = Cache("manifests", _MOST)
 
     def get(self, path: str, data: bytes) -> Manifest | None:
         """What a file says, if it is known and of these bytes.
@@ -31,12 +29,8 @@ class RecurringManifests:
             path: Names the file for all stores.
             data: What lies there now.
         """
-        with self._lock:
-            kept = self._kept.get(path)
-            if kept is None or kept[0] != data:
-                return None
-            self._kept.move_to_end(path)
-            return kept[1]
+        kept = self._kept.get(path)
+        return None if kept is None or kept[0] != data else kept[1]
 
     def keep(self, path: str, data: bytes, manifest: Manifest) -> None:
         """Keep what a file says.
@@ -46,13 +40,8 @@ class RecurringManifests:
             data: Its bytes.
             manifest: What decoding them gives.
         """
-        if len(data) > SMALL_MANIFEST:
-            return
-        with self._lock:
-            self._kept.pop(path, None)
-            self._kept[path] = (data, manifest)
-            if len(self._kept) > _MOST:
-                self._kept.popitem(last=False)
+        if len(data) <= SMALL_MANIFEST:
+            self._kept.put(path, (data, manifest), (1 + _DECODED) * len(data))
 
     def keep_successor(self, root: str, path: str, data: bytes, manifest: Manifest, head: Manifest) -> None:
         """Keep what a file says that was written just now.
