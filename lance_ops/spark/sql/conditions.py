@@ -184,7 +184,7 @@ def _is_plain(tokens: list[Token]) -> bool:
                 return False
         elif kind is NUMBER:
             # A suffix says another type.
-            if not token.text.isdigit() or (behind is WORD and after.start == token.end + 1):
+            if not token.text.rstrip(".").isdigit() or (behind is WORD and after.start == token.end + 1):
                 return False
         elif kind not in (QUOTED, STRING) and kind not in _SIGNS:
             starts = before.token_type in _BEFORE_VALUES or is_word(before, *_OPERATORS)
@@ -229,7 +229,8 @@ def _constants_of(tokens: list[Token]) -> Counter[Any] | None:
     before = Token(TokenType.L_PAREN, "(")
     for token in tokens:
         if token.token_type is NUMBER:
-            found["integer", (-1 if before.token_type is TokenType.DASH else 1) * int(token.text)] = 1
+            sign = -1 if before.token_type is TokenType.DASH else 1
+            found["integer", sign * int(token.text.rstrip("."))] = 1
         elif token.token_type is STRING:
             text: Any = token.text
             kind = before.text.upper() if is_word(before, "DATE", "TIMESTAMP") else "text"
