@@ -1,6 +1,5 @@
 """A table as an object, for whoever comes from Delta: rows changed, layout kept, history told."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -23,14 +22,14 @@ from lance_ops.spark.merge import merge_dataframe
 from lance_ops.spark.runner import SparkRunner
 from lance_ops.spark.scan import read_dataset
 from lance_ops.spark.sql.conditions import SparkSearch, refuse_local_values, refuse_other_meaning
+from lance_ops.spark.sql.expressions import Translated, translated
+from lance_ops.spark.sql.parse import merge_keys
 from lance_ops.spark.sql.tables import Tables
-from lance_ops.spark.sql.tokens import Translated, translated
 from lance_ops.spark.types import arrow_schema
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.resolve_version import VersionSpec
 
 _HISTORY = "version long, timestamp timestamp, operation string, description string, damage string"
-_KEY = re.compile(r"(\w+)\.(\w+)\s*={1,2}\s*(\w+)\.(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,9 @@ class LanceTable:
         Raises:
             UnsupportedError: The condition is none of equal columns of one name.
         """
-        return MergeBuilder(self, source, _keys(on))
+        if isinstance(on, str):
+            on = merge_keys(on) if "=" in on else (on,)
+        return MergeBuilder(self, source, tuple(on))
 
     def optimize(self, **options: Any) -> CompactResult:
         """Merge small fragments; see `lance_ops.compact` for the options."""
@@ -279,21 +280,3 @@ class MergeBuilder:
     whenMatchedUpdateAll, whenMatchedDelete = when_matched_update_all, when_matched_delete  # noqa: N815
     whenNotMatchedInsertAll = when_not_matched_insert_all  # noqa: N815
     whenNotMatchedBySourceDelete = when_not_matched_by_source_delete  # noqa: N815
-
-
-def _keys(on: str | Sequence[str]) -> tuple[str, ...]:
-    if not isinstance(on, str):
-        return tuple(on)
-    if "=" not in on:
-        return (on,)
-    keys = []
-    for part in re.split(r"\s+AND\s+", on.strip(), flags=re.IGNORECASE):
-        match = _KEY.fullmatch(part.strip())
-        if match is None or match[1] == match[3] or match[2] != match[4]:
-            raise UnsupportedError(
-                f"a merge joins by columns that are equal and have one name, not by {part!r}",
-                field="on",
-                hint="rename columns of the source",
-            )
-        keys.append(match[2])
-    return tuple(keys)

@@ -13,7 +13,7 @@ from lance_ops.errors import InvalidArgumentError, LanceOpsError, UnsupportedErr
 from lance_ops.filter import parse_filter, select
 from lance_ops.spark import LanceTable
 from lance_ops.spark.sql.conditions import means_the_same
-from lance_ops.spark.sql.tokens import translated
+from lance_ops.spark.sql.expressions import translated
 
 HOUR = 3_600_000_000
 NEGATIVE_NAN = np.array([0xFFF8 << 48], np.uint64).view(np.float64)[0]

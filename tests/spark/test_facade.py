@@ -6,16 +6,17 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, UnsupportedError
 from lance_ops.spark import LanceTable
-from lance_ops.spark.facade import MergeBuilder, _keys
+from lance_ops.spark.facade import MergeBuilder
 
 
 def test_keys_of_a_merge_are_columns_of_one_name():
-    assert _keys("id") == ("id",)
-    assert _keys(["a", "b"]) == ("a", "b")
-    assert _keys("t.id = s.id and s.day == t.day") == ("id", "day")
-    for wrong in ("t.a = s.b", "t.a > s.a AND t.b = s.b", "t.a = t.a", "a = 3"):
+    table = LanceTable(None, "t.lance")
+    assert table.merge(None, "id").on == ("id",)
+    assert table.merge(None, ["a", "b"]).on == ("a", "b")
+    assert table.merge(None, "t.id = s.id and s.day == t.day").on == ("id", "day")
+    for wrong in ("t.a = s.b", "t.a > s.a AND t.b = s.b", "t.a = t.a", "a = 3", "t.a = 'x"):
         with pytest.raises(UnsupportedError):
-            _keys(wrong)
+            table.merge(None, wrong)
 
 
 def test_a_second_clause_of_a_kind_does_not_replace_the_first():

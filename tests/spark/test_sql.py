@@ -20,8 +20,10 @@ from lance_ops.spark.sql.statements import (
     MaintainIndex,
     Merge,
     Optimize,
+    SetProperties,
     Source,
     Update,
+    Vacuum,
 )
 from lance_ops.spark.sql.tables import TableRef, Tables
 
@@ -126,7 +128,32 @@ def users(root: Path, version: int | None = None) -> lo.Dataset:
             NAMED_COLUMNS,
             Merge(("users",), ("news",), ("a", "b"), "update", None, True, None, ("a", "b", "c")),
         ),
+        # Words and names as they are written, whatever they mean elsewhere.
+        ("optimize `a``b`.date.End;;", Optimize(("a`b", "date", "End"))),
+        (
+            "VACUUM t WITH (a = -1, B = 1e5, c = 'it''s', d = \"x\"\"y\", e = word, f = -0.5,)",
+            Vacuum(("t",), {"a": -1, "b": 1e5, "c": "it's", "d": 'x"y', "e": "word", "f": -0.5}),
+        ),
+        (
+            "ALTER TABLE t CREATE BRANCH a/b/c AS OF BRANCH 'x y'/z VERSION 3",
+            CreateRef(("t",), "branch", "a/b/c", Source(3, "x y/z")),
+        ),
+        ("ALTER TABLE t SET TBLPROPERTIES (a.b = TRUE)", SetProperties(("t",), {"a.b": "true"})),
+        # Comments, and what looks like one; none of them nests.
+        ("DELETE /* a /* b */ FROM t -- c\r d\n WHERE a = '--' /**/", Delete(("t",), "a = '--'")),
+        (
+            "UPDATE t SET `ä b` = '日本;', date = DATE '2024-01-01', case = end-1e-5 WHERE a=-1 AND b<=>c",
+            Update(
+                ("t",),
+                {"ä b": "'日本;'", "date": "DATE '2024-01-01'", "case": "end-1e-5"},
+                "a=-1 AND b IS NOT DISTINCT FROM c",
+            ),
+        ),
+        ("DELETE FROM t WHERE a = r'it\\' AND b = 'C:\\\\'", Delete(("t",), "a = 'it\\' AND b = 'C:\\'")),
+        ("DELETE FROM t WHERE a = 'x''y'\"z\"", Delete(("t",), "a = 'x''y' 'z'")),
         ("SELECT 1", None),
+        ("SELECT 'not closed", None),
+        ("SELECT 1 /* not closed", None),
         ("SHOW TABLES", None),
         ("ALTER TABLE t RENAME TO u", None),
     ],
@@ -145,6 +172,17 @@ def test_a_statement_is_what_it_says(statement, expected):
         ("ALTER TABLE t CREATE TAG x AS OF VERSION 'a'", "number of a version"),
         ("UPDATE t SET a = ", "an expression"),
         ("DELETE FROM t WHERE regexp_like(a, '\\d')", "two backslashes"),
+        ("DELETE FROM t WHERE a = 1 AND b = 'x", 'closed quotes and comments at "\'x"'),
+        ("DELETE FROM t WHERE a = 1 /* AND b = 2", "closed quotes and comments at '/\\* AND b"),
+        ("DELETE FROM t {# WHERE a = 1", "closed quotes and comments at '{#"),
+        ("DELETE FROM t {# WHERE a = 1 #}", "closed quotes and comments at '{#"),
+        (f"DELETE FROM t WHERE {'trim(' * 3000}a{')' * 3000}", "nested less deeply"),
+        (
+            "MERGE INTO t USING s ON t.a = s.a WHEN NOT MATCHED THEN INSERT (a, b) VALUES (s.a)",
+            "',' at '\\)'",
+        ),
+        ("OPTIMIZE ``", "the name of a table at '``'"),
+        ("UPDATE t SET a == 1", "'=' at '== 1'"),
         ("MERGE INTO t USING s ON t.a = s.a", "needs a WHEN"),
         ("DELETE t WHERE a", None),
     ],

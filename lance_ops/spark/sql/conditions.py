@@ -20,10 +20,12 @@ from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.filter import parse_value
 from lance_ops.filter.expression import Column, Expression, Literal
+from lance_ops.filter.parse.syntax import Token, TokenType
 from lance_ops.filter.predicates import And, Comparison, InList, IsNull, IsTruth, Like, Not, Or
 from lance_ops.filter.types.coercion import is_text
 from lance_ops.spark.local_time import has_zone, is_utc, session_zone
-from lance_ops.spark.sql.tokens import Token, Translated, tokens_of
+from lance_ops.spark.sql.expressions import Translated
+from lance_ops.spark.sql.tokens import NUMBER, QUOTED, STRING, WORD, is_word, tokens_of
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan.pruner import Pruning
@@ -33,8 +35,12 @@ from lance_ops.table.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_COMPARISONS = frozenset({"=", "==", "<", ">", "<=", ">=", "<>", "!=", "<=>"})
-_SIGNS = _COMPARISONS | {"(", ")", ",", "."}
+_COMPARISONS = {
+    *(TokenType.EQ, TokenType.NEQ, TokenType.NULLSAFE_EQ),
+    *(TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE),
+}
+_SIGNS = _COMPARISONS | {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.COMMA, TokenType.DOT}
+_BEFORE_VALUES = _COMPARISONS | {TokenType.L_PAREN, TokenType.COMMA}
 _OPERATORS = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS", "DISTINCT", "FROM"})
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?Z?")
@@ -139,7 +145,7 @@ def refuse_local_values(values: Mapping[str, str], dataset: Dataset, spark: "Spa
 
 
 def _depends_on_zone(written: str, expression: Expression, wanted: pa.DataType | None) -> bool:
-    texts = [token.text for token in tokens_of(written) if token.kind == "text"]
+    texts = [token.text for token in tokens_of(written) if token.token_type is STRING]
     if isinstance(expression, Literal) and all(map(has_zone, texts)):
         return False
     kinds = [node.type for node in expression.walk()] + [wanted]
@@ -154,35 +160,36 @@ def means_the_same(condition: str, expression: Expression, zone: str) -> bool:
         expression: The same as a filter, in which constants have the types of their columns.
         zone: Of the session.
     """
+    if "\\" in condition:
+        return False
     tokens = tokens_of(condition)
-    if len(tokens) == 1 and tokens[0].is_word("TRUE", "FALSE"):
+    if len(tokens) == 1 and is_word(tokens[0], "TRUE", "FALSE"):
         return True
-    if "\\" in condition or not _is_plain(tokens) or not _has_known_types(expression, is_utc(zone)):
+    if not _is_plain(tokens) or not _has_known_types(expression, is_utc(zone)):
         return False
     return bool(expression.columns) and _constants_of(tokens) == _constants_in(expression)
 
 
 def _is_plain(tokens: list[Token]) -> bool:
     """Whether it consists of comparisons of names with constants, without calculations."""
-    before = Token("sign", "(", 0, 0)
-    for token, after in pairwise([*tokens, Token("sign", ")", 0, 0)]):
-        is_number = after.kind == "number"
-        if token.kind == "sign":
-            starts = before.is_sign("(", ",", *_COMPARISONS) or before.is_word(*_OPERATORS)
-            if token.text not in _SIGNS and not (token.text == "-" and is_number and starts):
+    before = Token(TokenType.L_PAREN, "(")
+    for token, after in pairwise([*tokens, Token(TokenType.R_PAREN, ")")]):
+        kind, behind = token.token_type, after.token_type
+        if kind is WORD:
+            is_literal = is_word(token, "DATE", "TIMESTAMP") and behind is STRING
+            is_call = behind is TokenType.L_PAREN and not is_word(token, "IN", "AND", "OR", "NOT")
+            if is_call or (behind is STRING and not is_literal and not is_word(token, *_OPERATORS)):
                 return False
-        elif token.kind == "word":
-            is_literal = token.is_word("DATE", "TIMESTAMP") and after.kind == "text"
-            is_call = after.is_sign("(") and not token.is_word("IN", "AND", "OR", "NOT")
-            if is_call or (after.kind == "text" and not is_literal and not token.is_word(*_OPERATORS)):
+            if is_word(token, "ESCAPE", "ANY", "ALL", "SOME"):
                 return False
-            if token.is_word("ESCAPE", "ANY", "ALL", "SOME"):
-                return False
-        elif token.kind == "number" and (
+        elif kind is NUMBER:
             # A suffix says another type.
-            not token.text.isdigit() or (after.kind == "word" and after.start == token.stop)
-        ):
-            return False
+            if not token.text.rstrip(".").isdigit() or (behind is WORD and after.start == token.end + 1):
+                return False
+        elif kind not in (QUOTED, STRING) and kind not in _SIGNS:
+            starts = before.token_type in _BEFORE_VALUES or is_word(before, *_OPERATORS)
+            if kind is not TokenType.DASH or behind is not NUMBER or not starts:
+                return False
         before = token
     return True
 
@@ -219,13 +226,14 @@ def _is_known(kind: pa.DataType, utc: bool) -> bool:
 def _constants_of(tokens: list[Token]) -> Counter[Any] | None:
     """Constants by type, as they are written; None where one is of a form that not both read alike."""
     found: Counter[Any] = Counter()
-    before = Token("sign", "(", 0, 0)
+    before = Token(TokenType.L_PAREN, "(")
     for token in tokens:
-        if token.kind == "number":
-            found["integer", (-1 if before.is_sign("-") else 1) * int(token.text)] = 1
-        elif token.kind == "text":
+        if token.token_type is NUMBER:
+            sign = -1 if before.token_type is TokenType.DASH else 1
+            found["integer", sign * int(token.text.rstrip("."))] = 1
+        elif token.token_type is STRING:
             text: Any = token.text
-            kind = before.text.upper() if before.is_word("DATE", "TIMESTAMP") else "text"
+            kind = before.text.upper() if is_word(before, "DATE", "TIMESTAMP") else "text"
             try:
                 if kind == "DATE":
                     text = (date.fromisoformat(text) - _EPOCH_DAY).days if _DAY.fullmatch(text) else None

@@ -1,4 +1,4 @@
-"""Functions of Spark's SQL in the SQL of filters, where the same name means something else.
+"""Functions and numbers of Spark's SQL in the SQL of filters, where the same text means something else.
 
 A call that would give other values than in Spark is written otherwise, or refused: rows must not be deleted,
 or changed, that Spark would have left. What is not named here gives the same in both.
@@ -6,30 +6,12 @@ or changed, that Spark would have left. What is not named here gives the same in
 
 import re
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 from lance_ops.errors import UnsupportedError
 
 _COUNT = re.compile(r"\d+")
 _SAME_PARTS = frozenset(("year", "quarter", "month", "week", "day", "doy", "hour", "minute"))
-
-
-def call(name: str, arguments: Sequence[str]) -> str | None:
-    """A call in the SQL of filters; None for one that means the same there.
-
-    Args:
-        name: Of the function, in small letters.
-        arguments: In the SQL of filters.
-
-    Raises:
-        UnsupportedError: There is no other way to write it.
-    """
-    rewrite = _REWRITES.get(name)
-    return None if rewrite is None else rewrite(name, arguments)
-
-
-def is_known(name: str) -> bool:
-    """Whether calls of this name, in small letters, are looked at."""
-    return name in _REWRITES
 
 
 def subscript(index: str) -> str:
@@ -41,6 +23,44 @@ def subscript(index: str) -> str:
     if not _COUNT.fullmatch(index):
         raise _refused(f"[{index}]", "write the position as a number")
     return str(int(index) + 1)
+
+
+def number_literal(digits: str, suffix: str) -> str | None:
+    """A number with a suffix that says its type; None where there is no such suffix."""
+    match suffix.upper():
+        case "Y" | "S" | "L" if digits.isdigit():
+            return digits
+        case "D":
+            return f"CAST({digits} AS DOUBLE)"
+        case "F":
+            return f"CAST({digits} AS FLOAT)"
+        case "BD":
+            _, places, exponent = Decimal(digits).as_tuple()
+            scale = max(0, -int(exponent))
+            return f"CAST('{digits}' AS DECIMAL({max(len(places), scale, 1)}, {scale}))"
+    return None
+
+
+def check_divisor(digits: str, suffix: str) -> None:
+    """Refuse a division that means something else in Spark.
+
+    Spark divides to fractions, and fails where the divisor is zero. Filters divide whole numbers to whole
+    ones, and fractions by zero to infinity. So all but a constant that is a fraction may select other rows.
+
+    Args:
+        digits: The number behind the sign; empty when something else stands there.
+        suffix: The word right behind that; empty for none.
+
+    Raises:
+        UnsupportedError: It may select other rows.
+    """
+    is_fraction = not digits.rstrip(".").isdigit() or suffix.upper() in {"D", "F", "BD"}
+    if not digits or not is_fraction or Decimal(digits) == 0:
+        raise _refused(
+            "a division",
+            "divide by a constant with a fraction, such as x / 2.0; or compute the values in a query, and"
+            " MERGE them",
+        )
 
 
 def _refused(what: str, hint: str = "compute the values in a query, and MERGE them") -> UnsupportedError:
@@ -152,7 +172,7 @@ def _renamed(other: str) -> Callable[[str, Sequence[str]], str]:
     return lambda _, arguments: _plain(other, arguments)
 
 
-_REWRITES: dict[str, Callable[[str, Sequence[str]], str]] = {
+REWRITES: dict[str, Callable[[str, Sequence[str]], str]] = {
     "concat": _concat,
     **dict.fromkeys(("ln", "log", "log2", "log10"), _logarithm),
     **dict.fromkeys(("substr", "substring"), _substring),

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.filter.parse.syntax import TokenType
 from lance_ops.spark.sql.statements import Delete, Merge, Replace, Statement, Update
-from lance_ops.spark.sql.tokens import tokens_of
+from lance_ops.spark.sql.tokens import QUOTED, WORD, is_word, tokens_of
 
 
 def own_names(known: Sequence[str], names: Iterable[str]) -> dict[str, str]:
@@ -47,15 +48,19 @@ def refuse_padded(statement: Statement, padded: frozenset[str]) -> None:
         UnsupportedError: A condition names one otherwise than trimmed, or to see whether it is null.
     """
     for condition in _conditions(statement) if padded else ():
-        tokens = tokens_of(condition)
+        # Conditions are in the SQL of filters, where a backslash is a character like others.
+        tokens = tokens_of(condition.replace("\\", "\\\\"))
         for place, token in enumerate(tokens):
-            if token.kind not in ("word", "quoted") or token.text.lower() not in padded:
+            if token.token_type not in (WORD, QUOTED) or token.text.lower() not in padded:
                 continue
-            start = place - 2 if place > 1 and tokens[place - 1].is_sign(".") else place
+            is_member = place > 1 and tokens[place - 1].token_type is TokenType.DOT
+            before = tokens[max(0, place - 4 if is_member else place - 2) : place]
             is_trimmed = (
-                start > 1 and tokens[start - 1].is_sign("(") and tokens[start - 2].is_word("RTRIM", "TRIM")
+                len(before) > 1
+                and is_word(before[0], "RTRIM", "TRIM")
+                and before[1].token_type is TokenType.L_PAREN
             )
-            if not is_trimmed and not any(after.is_word("IS") for after in tokens[place + 1 : place + 2]):
+            if not is_trimmed and not any(is_word(after, "IS") for after in tokens[place + 1 : place + 2]):
                 raise UnsupportedError(
                     f"column {token.text!r} is of CHAR, whose values are padded",
                     field="statement",

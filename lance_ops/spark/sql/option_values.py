@@ -46,6 +46,6 @@ def typed(name: str, value: Any, kind: type) -> Any:
     return value
 
 
-def epoch_seconds(moment: datetime | None) -> int | None:
-    """A moment in whole seconds since 1970, as procedures return it."""
-    return None if moment is None else int(moment.timestamp())
+def plain(value: Any) -> Any:
+    """A value as procedures return it: timestamps in whole seconds since 1970."""
+    return int(value.timestamp()) if isinstance(value, datetime) else value

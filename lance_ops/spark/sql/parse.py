@@ -1,11 +1,13 @@
 """Parses statements of maintenance; see `statements`."""
 
-from typing import Literal
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
-from lance_ops.spark.sql.parse_merge import parse_merge
+from lance_ops.spark.sql.expressions import Reader
 from lance_ops.spark.sql.schema_changes import column_type
 from lance_ops.spark.sql.statements import (
     AddColumnsFrom,
@@ -18,6 +20,7 @@ from lance_ops.spark.sql.statements import (
     DropNotNull,
     DropRef,
     MaintainIndex,
+    Merge,
     Name,
     Optimize,
     RenameColumn,
@@ -30,113 +33,54 @@ from lance_ops.spark.sql.statements import (
     Update,
     Vacuum,
 )
-from lance_ops.spark.sql.tokens import Reader
-
-_SHOWN: dict[str, Literal["indexes", "tags", "branches"]] = {
-    "INDEXES": "indexes",
-    "INDEX": "indexes",
-    "TAGS": "tags",
-    "TAG": "tags",
-    "BRANCHES": "branches",
-    "BRANCH": "branches",
-}
 
 
 def parse_statement(sql: str) -> Statement | None:
-    """What a statement says, or None for one that is none of ours, such as a query.
+    """Parse a statement; None for one that is none of ours, such as a query.
 
     Raises:
         InvalidArgumentError: It begins like one of ours and goes on otherwise.
         UnsupportedError: It is right, but no operation does it.
     """
-    reader = Reader(sql)
-    statement = _parse(reader)
-    if statement is not None:
-        reader.expect_end()
-    return statement
-
-
-def _parse(reader: Reader) -> Statement | None:
-    if reader.takes("OPTIMIZE"):
-        return Optimize(reader.name(), reader.options())
-    if reader.takes("VACUUM"):
-        return Vacuum(reader.name(), reader.options())
-    if reader.takes("DELETE", "FROM"):
-        return _delete(reader)
-    if reader.takes("UPDATE"):
-        return _update(reader)
-    if reader.takes("REPLACE"):
-        # Not CREATE OR REPLACE, and not REPLACE TABLE, which are Spark's own.
-        return None if reader.sees("TABLE") else _replace(reader)
-    if reader.takes("MERGE", "INTO"):
-        return parse_merge(reader)
-    if reader.sees("SHOW"):
-        for word, what in _SHOWN.items():
-            if reader.takes("SHOW", word):
-                if not reader.takes("IN"):
-                    reader.expect("FROM")
-                return Show(what, reader.name())
+    try:
+        reader = Reader(sql)
+    except InvalidArgumentError:
+        if any(sql.upper().split()[:1] == form.split()[:1] for form, _ in _FORMS):
+            raise
+        # Spark may know quotes that statements do not have.
         return None
-    return _alter(reader) if reader.takes("ALTER", "TABLE") else None
-
-
-def _alter(reader: Reader) -> Statement | None:
-    table = reader.name()
-    if reader.takes("CREATE", "INDEX"):
-        return _create_index(reader, table)
-    if reader.takes("REFRESH", "INDEX"):
-        return MaintainIndex(table, reader.identifier(), "refresh", reader.options())
-    if reader.takes("OPTIMIZE", "INDEX"):
-        return MaintainIndex(table, reader.identifier(), "optimize", reader.options())
-    if reader.takes("DROP", "INDEX"):
-        return DropIndex(table, reader.identifier())
-    for kind in ("tag", "branch"):
-        ref: Literal["tag", "branch"] = "tag" if kind == "tag" else "branch"
-        if reader.takes("CREATE", kind.upper()):
-            is_lenient = reader.takes("IF", "NOT", "EXISTS")
-            return CreateRef(table, ref, _ref(reader), _source(reader), is_lenient)
-        if reader.takes("DROP", kind.upper()):
-            is_lenient = reader.takes("IF", "EXISTS")
-            return DropRef(table, ref, _ref(reader), is_lenient)
-    if reader.takes("ADD", "COLUMNS") or reader.takes("ADD", "COLUMN"):
-        return _add_columns(reader, table)
-    if reader.takes("DROP", "COLUMNS") or reader.takes("DROP", "COLUMN"):
-        is_lenient = reader.takes("IF", "EXISTS")
-        return DropColumns(table, tuple(reader.names()), is_lenient)
-    if reader.takes("RENAME", "COLUMN"):
-        column = reader.name("a column")
-        reader.expect("TO")
-        return RenameColumn(table, column, reader.identifier())
-    if reader.takes("SET", "UNENFORCED", "PRIMARY", "KEY"):
-        return SetPrimaryKey(table, tuple(reader.names()))
-    if reader.takes("ALTER", "COLUMN"):
-        column = reader.name("a column")
-        return DropNotNull(table, column) if reader.takes("DROP", "NOT", "NULL") else None
-    if reader.takes("UPDATE", "COLUMNS"):
-        raise UnsupportedError(
-            "columns are not updated by the addresses of rows here",
-            field="statement",
-            hint="MERGE INTO by a key, with UPDATE SET of these columns",
-        )
-    if reader.takes("SET", "TBLPROPERTIES"):
-        return SetProperties(table, dict(_properties(reader, with_values=True)))
-    if reader.takes("UNSET", "TBLPROPERTIES"):
-        reader.takes("IF", "EXISTS")
-        return SetProperties(table, dict(_properties(reader, with_values=False)))
+    for form, make in _FORMS:
+        fields = _fields(reader, form)
+        if fields is not None:
+            statement: Statement | None = make(**fields)
+            if statement is not None:
+                reader.expect_end()
+            return statement
     return None
 
 
-def _create_index(reader: Reader, table: Name) -> CreateIndex:
-    index = reader.identifier()
-    reader.expect("USING")
-    method = reader.identifier("the method of an index").lower()
-    return CreateIndex(table, index, method, tuple(reader.names()), reader.options())
+def _fields(reader: Reader, form: str) -> dict[str, Any] | None:
+    """What a statement has in the places of a form; None when the form is of another statement."""
+    reader.restart()
+    fields: dict[str, Any] = {}
+    is_of_this_form = False
+    for part in form.split():
+        if part == "...":
+            is_of_this_form = True
+        elif not part.isupper():
+            field, _, reads = part.partition(":")
+            fields[field] = _READERS[reads or field](reader)
+        elif not any(map(reader.takes, part.split("|"))):
+            if not is_of_this_form:
+                return None
+            reader.raise_error(part.replace("|", " or "))
+    return fields
 
 
 def _ref(reader: Reader) -> str:
     """Names of branches have parts between slashes."""
     name = reader.identifier()
-    while reader.takes_sign("/"):
+    while reader.takes("/"):
         name = f"{name}/{reader.identifier()}"
     return name
 
@@ -160,33 +104,25 @@ def _version(reader: Reader) -> int:
     return value
 
 
-def _add_columns(reader: Reader, table: Name) -> AddColumnsFrom | AddNullColumns:
-    in_brackets = reader.takes_sign("(")
-    names = [reader.identifier("a column")]
-    if not in_brackets:
-        while reader.takes_sign(","):
-            names.append(reader.identifier("a column"))
-        if reader.takes("FROM"):
-            return AddColumnsFrom(table, tuple(names), reader.name())
+# Columns and properties
+
+
+def _add_columns(table: Name, reader: Reader) -> AddColumnsFrom | AddNullColumns:
+    if reader.sees("("):
+        return AddNullColumns(
+            table, dict(reader.in_parentheses(lambda: (reader.identifier("a column"), _type(reader))))
+        )
+    names = reader.separated(lambda: reader.identifier("a column"))
+    if reader.takes("FROM"):
+        return AddColumnsFrom(table, tuple(names), reader.name())
     if len(names) > 1:
-        reader.fail("FROM, or brackets around columns with types")
-    typed = {names[0]: _type(reader)}
-    while in_brackets and reader.takes_sign(","):
-        name = reader.identifier("a column")
-        typed[name] = _type(reader)
-    if in_brackets:
-        reader.expect_sign(")")
-    return AddNullColumns(table, typed)
+        reader.raise_error("FROM, or parentheses around columns with types")
+    return AddNullColumns(table, {names[0]: _type(reader)})
 
 
 def _type(reader: Reader) -> pa.DataType:
     name = reader.identifier("a type")
-    arguments: list[int] = []
-    if reader.takes_sign("("):
-        arguments.append(_version(reader))
-        while reader.takes_sign(","):
-            arguments.append(_version(reader))
-        reader.expect_sign(")")
+    arguments = reader.in_parentheses(partial(_version, reader)) if reader.sees("(") else []
     for word in ("FIRST", "AFTER", "DEFAULT", "NOT", "COMMENT"):
         if reader.sees(word):
             raise UnsupportedError(
@@ -197,59 +133,242 @@ def _type(reader: Reader) -> pa.DataType:
     return column_type(name, arguments)
 
 
-def _properties(reader: Reader, *, with_values: bool) -> list[tuple[str, str | None]]:
-    reader.expect_sign("(")
-    found: list[tuple[str, str | None]] = []
-    while True:
+def _update_columns(table: Name) -> None:  # noqa: ARG001 - as the form has it
+    raise UnsupportedError(
+        "columns are not updated by the addresses of rows here",
+        field="statement",
+        hint="MERGE INTO by a key, with UPDATE SET of these columns",
+    )
+
+
+def _properties(reader: Reader) -> dict[str, str]:
+    def pair() -> tuple[str, str]:
         key = ".".join(reader.name("a key"))
-        if with_values:
-            reader.expect_sign("=")
-        found.append((key, _text(reader.value()) if with_values else None))
-        if not reader.takes_sign(","):
-            reader.expect_sign(")")
-            return found
+        reader.expect("=")
+        value = reader.value()
+        return key, str(value).lower() if isinstance(value, bool) else str(value)
+
+    return dict(reader.in_parentheses(pair))
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _keys(reader: Reader) -> dict[str, None]:
+    reader.takes("IF", "EXISTS")
+    return dict.fromkeys(map(".".join, reader.in_parentheses(lambda: reader.name("a key"))))
 
 
-# Changes of rows
+# Rows
 
 
 def _prefixes(table: Name, alias: str | None) -> dict[str, str]:
     return {(alias or table[-1]).lower(): ""}
 
 
-def _delete(reader: Reader) -> Delete:
-    table = reader.name()
-    alias = reader.alias("WHERE")
-    condition = reader.translated(prefixes=_prefixes(table, alias)) if reader.takes("WHERE") else None
-    return Delete(table, condition)
+def _delete(table: Name, reader: Reader) -> Delete:
+    prefixes = _prefixes(table, reader.alias("WHERE"))
+    return Delete(table, reader.translate(prefixes=prefixes) if reader.takes("WHERE") else None)
 
 
-def _update(reader: Reader) -> Update:
-    table = reader.name()
+def _update(table: Name, reader: Reader) -> Update:
     prefixes = _prefixes(table, reader.alias("SET"))
     reader.expect("SET")
     columns: dict[str, str] = {}
-    while True:
+    while not columns or reader.takes(","):
         name = reader.name("a column")
-        path = name[1:] if len(name) > 1 and name[0].lower() in prefixes else name
-        reader.expect_sign("=")
-        if ".".join(path).lower() in (known.lower() for known in columns):
-            raise InvalidArgumentError(f"column {'.'.join(path)!r} gets two values", field="statement")
-        columns[".".join(path)] = reader.translated(("WHERE",), comma=True, prefixes=prefixes)
-        if not reader.takes_sign(","):
-            break
-    condition = reader.translated(prefixes=prefixes) if reader.takes("WHERE") else None
+        column = ".".join(name[1:] if len(name) > 1 and name[0].lower() in prefixes else name)
+        reader.expect("=")
+        if column.lower() in map(str.lower, columns):
+            raise InvalidArgumentError(f"column {column!r} gets two values", field="statement")
+        columns[column] = reader.translate("WHERE", ",", prefixes=prefixes)
+    condition = reader.translate(prefixes=prefixes) if reader.takes("WHERE") else None
     return Update(table, columns, condition)
 
 
-def _replace(reader: Reader) -> Replace:
-    table = reader.name()
+def _replace(table: Name, reader: Reader) -> Replace:
     prefixes = _prefixes(table, reader.alias("WHERE"))
     reader.expect("WHERE")
-    condition = reader.translated(("AS",), prefixes=prefixes)
+    condition = reader.translate("AS", prefixes=prefixes)
     reader.expect("AS")
     return Replace(table, condition, reader.rest())
+
+
+def _merge(table: Name, reader: Reader) -> Merge:
+    target = (reader.alias("USING") or table[-1]).lower()
+    reader.expect("USING")
+    source = reader.parenthesized() if reader.sees("(") else reader.name()
+    alias = reader.alias("ON") or (source[-1] if isinstance(source, tuple) else "source")
+    sides = {target: "target", alias.lower(): "source"}
+    reader.expect("ON")
+    on = merge_keys(reader.translate("WHEN", prefixes=sides), {"source", "target"})
+    clauses: dict[str, dict[str, Any]] = {}
+    while reader.takes("WHEN"):
+        name, fields = _merge_clause(reader, sides)
+        if name in clauses:
+            raise _unknown_to_merge(f"a second {name}", "merge twice")
+        clauses[name] = fields
+    if not clauses:
+        raise InvalidArgumentError("MERGE INTO needs a WHEN clause", field="statement")
+    written = [fields.pop("columns") for fields in clauses.values() if "columns" in fields]
+    columns = None
+    if any(written):
+        if len({None if names is None else frozenset((*names, *on)) for names in written}) > 1:
+            raise _unknown_to_merge("clauses that write different columns", "name the same columns in both")
+        columns = tuple(dict.fromkeys((*on, *(name for names in written for name in names))))
+    every = {name: value for fields in clauses.values() for name, value in fields.items()}
+    return Merge(table, source, on, columns=columns, **every)
+
+
+def merge_keys(condition: str, sides: Collection[str] = ()) -> tuple[str, ...]:
+    """Columns of the key, from `t.a = s.a AND s.b = t.b`.
+
+    Args:
+        condition: Joins the rows.
+        sides: Names of the two tables; empty for any two.
+
+    Raises:
+        UnsupportedError: It is another condition.
+    """
+
+    def key() -> str:
+        left = reader.name("a column")
+        if not reader.takes("=="):
+            reader.expect("=")
+        right = reader.name("a column")
+        tables = {left[0], right[0]}
+        same = [part.lower() for part in left[1:]] == [part.lower() for part in right[1:]]
+        if len(left) != 2 or not same or tables != set(sides or tables) or len(tables) != 2:
+            reader.raise_error("one column of both sides")
+        return left[1]
+
+    try:
+        reader = Reader(condition)
+        in_parentheses = reader.takes("(")
+        keys = [key()]
+        while reader.takes("AND"):
+            keys.append(key())
+        if in_parentheses:
+            reader.expect(")")
+        reader.expect_end()
+    except InvalidArgumentError as error:
+        raise UnsupportedError(
+            f"MERGE joins by columns that are equal and have one name, not by {condition!r}",
+            field="ON",
+            hint="rename columns in the source: USING (SELECT x AS id, ... FROM ...) AS s ON t.id = s.id",
+        ) from error
+    return tuple(keys)
+
+
+def _merge_clause(reader: Reader, sides: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    """The name of a clause, and fields of `Merge`; columns are those that it writes, None for all."""
+
+    def condition(prefixes: dict[str, str]) -> str | None:
+        return reader.translate("THEN", prefixes=prefixes) if reader.takes("AND") else None
+
+    def assigned() -> str:
+        name = reader.name("a column")[-1]
+        reader.expect("=")
+        _check_same(name, reader.translate("WHEN", ",", prefixes=sides))
+        return name
+
+    if reader.takes("NOT", "MATCHED", "BY", "SOURCE"):
+        found = condition({name: "" for name, side in sides.items() if side == "target"})
+        reader.expect("THEN", "DELETE")
+        return "WHEN NOT MATCHED BY SOURCE", {"not_matched_by_source": found or "true"}
+    if reader.takes("NOT", "MATCHED"):
+        reader.takes("BY", "TARGET")
+        if reader.sees("AND"):
+            raise _unknown_to_merge("a condition of WHEN NOT MATCHED", "put it into the query after USING")
+        reader.expect("THEN", "INSERT")
+        return "WHEN NOT MATCHED", {
+            "not_matched": True,
+            "columns": None if reader.takes("*") else _inserted(reader, sides),
+        }
+    reader.expect("MATCHED")
+    found = condition(sides)
+    reader.expect("THEN")
+    if not reader.takes("DELETE"):
+        reader.expect("UPDATE", "SET")
+        columns = None if reader.takes("*") else reader.separated(assigned)
+        return "WHEN MATCHED", {"matched": "update", "condition": found, "columns": columns}
+    if found is not None:
+        raise _unknown_to_merge("DELETE of some of the matched rows", "delete them by their own statement")
+    return "WHEN MATCHED", {"matched": "delete"}
+
+
+def _inserted(reader: Reader, sides: dict[str, str]) -> list[str]:
+    names = [name[-1] for name in reader.columns()]
+    reader.expect("VALUES")
+    for position, name in enumerate(names):
+        reader.expect("," if position else "(")
+        _check_same(name, reader.translate(",", prefixes=sides))
+    reader.expect(")")
+    return names
+
+
+def _check_same(column: str, value: str) -> None:
+    """See that a value is the column of the source that has the name of the one that it is for."""
+    try:
+        reader = Reader(value)
+        found = reader.name()
+        reader.expect_end()
+    except InvalidArgumentError:
+        found = ()
+    if [part.lower() for part in found] != ["source", column.lower()]:
+        raise _unknown_to_merge(
+            f"{column} = {value}", "compute it in the query after USING, under the name of the column"
+        )
+
+
+def _unknown_to_merge(what: str, hint: str) -> UnsupportedError:
+    return UnsupportedError(f"MERGE INTO does not know {what}", field="statement", hint=hint)
+
+
+_FORMS: tuple[tuple[str, Callable[..., Statement | None]], ...] = (
+    ("OPTIMIZE ... table options", Optimize),
+    ("VACUUM ... table options", Vacuum),
+    ("DELETE FROM ... table reader", _delete),
+    ("UPDATE ... table reader", _update),
+    # Not CREATE OR REPLACE, and not REPLACE TABLE, which are Spark's own.
+    ("REPLACE TABLE ...", lambda: None),
+    ("REPLACE ... table reader", _replace),
+    ("MERGE INTO ... table reader", _merge),
+    ("SHOW INDEXES|INDEX ... FROM|IN table", partial(Show, what="indexes")),
+    ("SHOW TAGS|TAG ... FROM|IN table", partial(Show, what="tags")),
+    ("SHOW BRANCHES|BRANCH ... FROM|IN table", partial(Show, what="branches")),
+    ("ALTER TABLE table CREATE INDEX ... index:name USING method columns options", CreateIndex),
+    ("ALTER TABLE table REFRESH INDEX ... index:name options", partial(MaintainIndex, verb="refresh")),
+    ("ALTER TABLE table OPTIMIZE INDEX ... index:name options", partial(MaintainIndex, verb="optimize")),
+    ("ALTER TABLE table DROP INDEX ... index:name", DropIndex),
+    ("ALTER TABLE table CREATE TAG ... if_not_exists ref source", partial(CreateRef, kind="tag")),
+    ("ALTER TABLE table CREATE BRANCH ... if_not_exists ref source", partial(CreateRef, kind="branch")),
+    ("ALTER TABLE table DROP TAG ... if_exists ref", partial(DropRef, kind="tag")),
+    ("ALTER TABLE table DROP BRANCH ... if_exists ref", partial(DropRef, kind="branch")),
+    ("ALTER TABLE table ADD COLUMNS|COLUMN ... reader", _add_columns),
+    ("ALTER TABLE table DROP COLUMNS|COLUMN ... if_exists columns", DropColumns),
+    ("ALTER TABLE table RENAME COLUMN ... column TO to:name", RenameColumn),
+    ("ALTER TABLE table ALTER COLUMN column DROP NOT NULL ...", DropNotNull),
+    ("ALTER TABLE table SET UNENFORCED PRIMARY KEY ... columns", SetPrimaryKey),
+    ("ALTER TABLE table UPDATE COLUMNS ...", _update_columns),
+    ("ALTER TABLE table SET TBLPROPERTIES ... properties", SetProperties),
+    ("ALTER TABLE table UNSET TBLPROPERTIES ... properties:keys", SetProperties),
+)
+"""Statements, by the words and fields that they consist of, and what is made of the fields.
+
+A field is read by the entry of its name, or of the one behind its colon, in `_READERS`. A statement with the
+words before the dots is of this form, and what does not follow it is an error.
+"""
+
+_READERS: dict[str, Callable[[Reader], Any]] = {
+    "reader": lambda reader: reader,
+    "table": Reader.name,
+    "name": Reader.identifier,
+    "options": Reader.options,
+    "method": lambda reader: reader.identifier("the method of an index").lower(),
+    "column": lambda reader: reader.name("a column"),
+    "columns": Reader.columns,
+    "ref": _ref,
+    "source": _source,
+    "if_exists": lambda reader: reader.takes("IF", "EXISTS"),
+    "if_not_exists": lambda reader: reader.takes("IF", "NOT", "EXISTS"),
+    "properties": _properties,
+    "keys": _keys,
+}

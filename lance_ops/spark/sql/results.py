@@ -5,61 +5,32 @@ from typing import Any
 
 import pyarrow as pa
 
-LONG, TEXT, INT = pa.int64(), pa.string(), pa.int32()
+_TYPES = {"": pa.int64(), "int": pa.int32(), "string": pa.string(), "strings": pa.list_(pa.string())}
 
-OPTIMIZE = pa.schema(
-    [("fragments_removed", LONG), ("fragments_added", LONG), ("files_removed", LONG), ("files_added", LONG)]
+
+def _schema(columns: str) -> pa.Schema:
+    """The schema of names of columns, each with its type behind a colon where that is not 64 bits."""
+    pairs = (column.partition(":")[::2] for column in columns.split())
+    return pa.schema([(name, _TYPES[kind]) for name, kind in pairs])
+
+
+OPTIMIZE = _schema("fragments_removed fragments_added files_removed files_added")
+VACUUM = _schema("bytes_removed old_versions")
+CREATE_INDEX = _schema("fragments_indexed index_name:string")
+REFRESH_INDEX = _schema("fragments_indexed segments_added index_name:string")
+OPTIMIZE_INDEX = _schema("index_name:string fragments_indexed segments_before segments_after")
+DROP_INDEX = _schema("index_name:string status:string")
+SHOW_INDEXES = _schema(
+    "name:string fields:strings index_type:string num_indexed_fragments num_indexed_rows"
+    " num_unindexed_fragments num_unindexed_rows num_segments"
 )
-VACUUM = pa.schema([("bytes_removed", LONG), ("old_versions", LONG)])
-CREATE_INDEX = pa.schema([("fragments_indexed", LONG), ("index_name", TEXT)])
-REFRESH_INDEX = pa.schema([("fragments_indexed", LONG), ("segments_added", LONG), ("index_name", TEXT)])
-OPTIMIZE_INDEX = pa.schema(
-    [("index_name", TEXT), ("fragments_indexed", LONG), ("segments_before", LONG), ("segments_after", LONG)]
-)
-DROP_INDEX = pa.schema([("index_name", TEXT), ("status", TEXT)])
-SHOW_INDEXES = pa.schema(
-    [
-        ("name", TEXT),
-        ("fields", pa.list_(TEXT)),
-        ("index_type", TEXT),
-        ("num_indexed_fragments", LONG),
-        ("num_indexed_rows", LONG),
-        ("num_unindexed_fragments", LONG),
-        ("num_unindexed_rows", LONG),
-        ("num_segments", LONG),
-    ]
-)
-SHOW_TAGS = pa.schema(
-    [
-        ("name", TEXT),
-        ("branch", TEXT),
-        ("version", LONG),
-        ("created_at", LONG),
-        ("updated_at", LONG),
-        ("manifest_size", INT),
-    ]
-)
-SHOW_BRANCHES = pa.schema(
-    [
-        ("name", TEXT),
-        ("parent_branch", TEXT),
-        ("parent_version", LONG),
-        ("created_at", LONG),
-        ("manifest_size", INT),
-    ]
-)
-NAME = pa.schema([("name", TEXT)])
-PRIMARY_KEY = pa.schema([("status", TEXT), ("primary_key_columns", TEXT)])
-NOTHING = pa.schema([])
-AFFECTED = pa.schema([("num_affected_rows", LONG)])
-MERGED = pa.schema(
-    [
-        ("num_affected_rows", LONG),
-        ("num_updated_rows", LONG),
-        ("num_deleted_rows", LONG),
-        ("num_inserted_rows", LONG),
-    ]
-)
+SHOW_TAGS = _schema("name:string branch:string version created_at updated_at manifest_size:int")
+SHOW_BRANCHES = _schema("name:string parent_branch:string parent_version created_at manifest_size:int")
+NAME = _schema("name:string")
+PRIMARY_KEY = _schema("status:string primary_key_columns:string")
+NOTHING = _schema("")
+AFFECTED = _schema("num_affected_rows")
+MERGED = _schema("num_affected_rows num_updated_rows num_deleted_rows num_inserted_rows")
 
 
 def one_row(schema: pa.Schema, *values: Any) -> pa.Table:

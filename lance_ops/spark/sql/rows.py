@@ -10,11 +10,11 @@ from lance_ops.filter import Expression, parse_filter
 from lance_ops.maintenance.merge_insert.clauses import merge_condition
 from lance_ops.maintenance.merge_insert.operation import merge_insert
 from lance_ops.spark.sql import results
+from lance_ops.spark.sql.expressions import Translated
 from lance_ops.spark.sql.names import own_names
 from lance_ops.spark.sql.sources import source_frame, source_rows
 from lance_ops.spark.sql.statements import Merge, Replace
 from lance_ops.spark.sql.tables import Tables
-from lance_ops.spark.sql.tokens import Translated
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.scan.pruner import Pruner
 

@@ -29,7 +29,7 @@ from lance_ops.maintenance.update.operation import update
 from lance_ops.spark.sql import results, statements
 from lance_ops.spark.sql.indices import create_named_index, maintain_index, show_indexes
 from lance_ops.spark.sql.names import check_new, own_names, refuse_padded
-from lance_ops.spark.sql.option_values import COMPACTION, NOT_OURS, check_names, epoch_seconds, typed
+from lance_ops.spark.sql.option_values import COMPACTION, NOT_OURS, check_names, plain, typed
 from lance_ops.spark.sql.parse import parse_statement
 from lance_ops.spark.sql.rows import check_values, merge_rows, replace_rows, searches
 from lance_ops.spark.sql.schema_changes import declare_primary_key
@@ -273,30 +273,10 @@ class _Run:
         dataset = self._open()
         if what == "indexes":
             return show_indexes(dataset)
-        if what == "tags":
-            values = [
-                {
-                    "name": tag.name,
-                    "branch": tag.branch,
-                    "version": tag.version,
-                    "created_at": epoch_seconds(tag.created_at),
-                    "updated_at": epoch_seconds(tag.updated_at),
-                    "manifest_size": tag.manifest_size,
-                }
-                for tag in dataset.tags.values()
-            ]
-            return results.rows(results.SHOW_TAGS, values)
-        values = [
-            {
-                "name": branch.name,
-                "parent_branch": branch.parent_branch,
-                "parent_version": branch.parent_version,
-                "created_at": epoch_seconds(branch.created_at),
-                "manifest_size": branch.manifest_size,
-            }
-            for branch in dataset.branches.values()
-        ]
-        return results.rows(results.SHOW_BRANCHES, values)
+        schema = results.SHOW_TAGS if what == "tags" else results.SHOW_BRANCHES
+        items = dataset.tags.values() if what == "tags" else dataset.branches.values()
+        values = [{name: plain(getattr(item, name)) for name in schema.names} for item in items]
+        return results.rows(schema, values)
 
     def _create_ref(self, create: statements.CreateRef) -> pa.Table:
         at = self._at(create.source)

@@ -7,29 +7,13 @@ import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.file.schema.field_protos import PRIMARY_KEY_KEY, PRIMARY_KEY_POSITION_KEY
+from lance_ops.filter.types.sql_names import arrow_type
 from lance_ops.maintenance.merge_insert.inserted_keys import primary_key
 from lance_ops.maintenance.metadata.actions import update_config
 from lance_ops.table.dataset import Dataset
 
-_TYPES = {
-    "BOOLEAN": pa.bool_(),
-    "TINYINT": pa.int8(),
-    "BYTE": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "SHORT": pa.int16(),
-    "INT": pa.int32(),
-    "INTEGER": pa.int32(),
-    "BIGINT": pa.int64(),
-    "LONG": pa.int64(),
-    "FLOAT": pa.float32(),
-    "REAL": pa.float32(),
-    "DOUBLE": pa.float64(),
-    "STRING": pa.string(),
-    "BINARY": pa.binary(),
-    "DATE": pa.date32(),
-    "TIMESTAMP": pa.timestamp("us", "UTC"),
-    "TIMESTAMP_NTZ": pa.timestamp("us"),
-}
+_FILTER_NAMES = {"BYTE": "TINYINT", "SHORT": "SMALLINT", "INTEGER": "INT", "LONG": "BIGINT", "REAL": "FLOAT"}
+_TIMESTAMPS = {"TIMESTAMP": pa.timestamp("us", "UTC"), "TIMESTAMP_NTZ": pa.timestamp("us")}
 
 
 def column_type(name: str, arguments: Sequence[int]) -> pa.DataType:
@@ -42,11 +26,12 @@ def column_type(name: str, arguments: Sequence[int]) -> pa.DataType:
     Raises:
         UnsupportedError: It is none of these.
     """
-    if name.upper() in ("DECIMAL", "DEC", "NUMERIC") and len(arguments) <= 2:
+    upper = name.upper()
+    if upper in ("DECIMAL", "DEC", "NUMERIC") and len(arguments) <= 2:
         precision, scale = (*arguments, *(10, 0)[len(arguments) :])
         return pa.decimal128(precision, scale)
-    found = _TYPES.get(name.upper())
-    if found is None or arguments:
+    found = _TIMESTAMPS.get(upper) or arrow_type(_FILTER_NAMES.get(upper, upper), ())
+    if found is None or arguments or not upper.isidentifier():
         raise UnsupportedError(
             f"columns of type {name} are not added by SQL here",
             field="statement",

@@ -23,26 +23,30 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Optimize:
+class Statement:
+    """A statement on a table."""
+
+    table: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Optimize(Statement):
     """`OPTIMIZE t [WITH (...)]`: compaction."""
 
-    table: Name
     options: Options = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Vacuum:
+class Vacuum(Statement):
     """`VACUUM t [WITH (...)]`: cleanup."""
 
-    table: Name
     options: Options = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class CreateIndex:
+class CreateIndex(Statement):
     """`ALTER TABLE t CREATE INDEX i USING kind (columns) [WITH (...)]`."""
 
-    table: Name
     index: str
     method: str
     columns: tuple[Name, ...]
@@ -50,36 +54,32 @@ class CreateIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class MaintainIndex:
+class MaintainIndex(Statement):
     """`ALTER TABLE t REFRESH INDEX i` or `OPTIMIZE INDEX i`."""
 
-    table: Name
     index: str
     verb: Literal["refresh", "optimize"]
     options: Options = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class DropIndex:
+class DropIndex(Statement):
     """`ALTER TABLE t DROP INDEX i`."""
 
-    table: Name
     index: str
 
 
 @dataclass(frozen=True, slots=True)
-class Show:
+class Show(Statement):
     """`SHOW INDEXES | TAGS | BRANCHES FROM t`."""
 
     what: Literal["indexes", "tags", "branches"]
-    table: Name
 
 
 @dataclass(frozen=True, slots=True)
-class CreateRef:
+class CreateRef(Statement):
     """`ALTER TABLE t CREATE TAG | BRANCH [IF NOT EXISTS] r [AS OF ...]`."""
 
-    table: Name
     kind: Literal["tag", "branch"]
     ref: str
     source: Source = field(default_factory=Source)
@@ -87,102 +87,91 @@ class CreateRef:
 
 
 @dataclass(frozen=True, slots=True)
-class DropRef:
+class DropRef(Statement):
     """`ALTER TABLE t DROP TAG | BRANCH [IF EXISTS] r`."""
 
-    table: Name
     kind: Literal["tag", "branch"]
     ref: str
     if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class AddColumnsFrom:
+class AddColumnsFrom(Statement):
     """`ALTER TABLE t ADD COLUMNS a, b FROM view`."""
 
-    table: Name
     columns: tuple[str, ...]
     source: Name
 
 
 @dataclass(frozen=True, slots=True)
-class AddNullColumns:
+class AddNullColumns(Statement):
     """`ALTER TABLE t ADD COLUMNS (a INT, b STRING)`; with Arrow types."""
 
-    table: Name
     columns: Mapping[str, pa.DataType]
 
 
 @dataclass(frozen=True, slots=True)
-class DropNotNull:
+class DropNotNull(Statement):
     """`ALTER TABLE t ALTER COLUMN a DROP NOT NULL`."""
 
-    table: Name
     column: Name
 
 
 @dataclass(frozen=True, slots=True)
-class SetPrimaryKey:
+class SetPrimaryKey(Statement):
     """`ALTER TABLE t SET UNENFORCED PRIMARY KEY (a, b)`."""
 
-    table: Name
     columns: tuple[Name, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class DropColumns:
+class DropColumns(Statement):
     """`ALTER TABLE t DROP COLUMN [IF EXISTS] a`."""
 
-    table: Name
     columns: tuple[Name, ...]
     if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class RenameColumn:
+class RenameColumn(Statement):
     """`ALTER TABLE t RENAME COLUMN a TO b`."""
 
-    table: Name
     column: Name
     to: str
 
 
 @dataclass(frozen=True, slots=True)
-class SetProperties:
+class SetProperties(Statement):
     """`ALTER TABLE t SET | UNSET TBLPROPERTIES (...)`; None for a key that goes."""
 
-    table: Name
     properties: Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Statement):
     """`DELETE FROM t [WHERE condition]`."""
 
-    table: Name
     condition: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class Update(Statement):
     """`UPDATE t SET a = expression, ... [WHERE condition]`."""
 
-    table: Name
     columns: Mapping[str, str]
     condition: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(Statement):
     """`REPLACE t WHERE condition AS query`."""
 
-    table: Name
     condition: str
     query: str
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(Statement):
     """`MERGE INTO t USING source ON keys WHEN ...`.
 
     Attributes:
@@ -196,7 +185,6 @@ class Merge:
         columns: Columns that are written, where the clauses name them; None for all.
     """
 
-    table: Name
     source: Name | str
     on: tuple[str, ...]
     matched: Literal["update", "delete"] | None = None
@@ -204,26 +192,3 @@ class Merge:
     not_matched: bool = False
     not_matched_by_source: str | None = None
     columns: tuple[str, ...] | None = None
-
-
-Statement: TypeAlias = (
-    Optimize
-    | Vacuum
-    | CreateIndex
-    | MaintainIndex
-    | DropIndex
-    | Show
-    | CreateRef
-    | DropRef
-    | AddColumnsFrom
-    | AddNullColumns
-    | DropNotNull
-    | SetPrimaryKey
-    | DropColumns
-    | RenameColumn
-    | SetProperties
-    | Delete
-    | Update
-    | Replace
-    | Merge
-)
