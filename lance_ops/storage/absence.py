@@ -1,8 +1,8 @@
-"""Absence: an object is gone only when a read does not find it and a fresh listing does not name it.
+"""Absence: an object counts as removed only if a read does not find it and a new listing does not have it.
 
 A single "not found" proves nothing: gateways and CDNs keep negative answers for a while, a replica lags
-behind, NFS and SMB answer ENOENT once. Every decision that takes a missing object for a removed one asks
-here, because such a decision ends in deleting what the object protects.
+behind, NFS and SMB answer ENOENT once. Every decision based on a removed object uses this module, because
+such a decision may delete data that the object protects.
 """
 
 import time
@@ -39,9 +39,9 @@ def is_there(store: Store, path: str) -> bool:
 
 
 def unless_gone(store: Store, path: str, read: Callable[[], T]) -> T | None:
-    """Return what `read` returns, or None when the object is gone.
+    """Return what `read` returns, or None when the object was removed.
 
-    An object that `read` does not find is looked up in a fresh listing. While the listing names it, `read` is
+    An object that `read` does not find is looked up in a new listing. While the listing has it, `read` is
     called again after each of `PAUSES`.
 
     Args:
@@ -50,7 +50,7 @@ def unless_gone(store: Store, path: str, read: Callable[[], T]) -> T | None:
         read: Raises `FileMissingError` or `VersionNotFoundError` when it does not find the object.
 
     Raises:
-        InconsistentStoreError: The listing still names the object after the last read.
+        InconsistentStoreError: The listing still has the object after the last read.
     """
     for pause in (None, *PAUSES):
         if pause is not None:

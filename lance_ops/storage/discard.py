@@ -12,14 +12,14 @@ _ATTEMPTS = 3
 
 
 def discard(store: Store, path: str) -> None:
-    """Delete an object whose removal nothing depends on; what stays is ignored, and a cleanup removes it.
+    """Delete an object that nothing depends on; if that fails, it is ignored and removed by a cleanup.
 
     Args:
         store: The store.
         path: The object.
     """
     if not hasattr(store, "server"):
-        # A store of this machine answers at once.
+        # Local stores answer immediately.
         _delete(store, path)
         return
     thread = threading.Thread(target=_delete, args=(store, path), name="lance-discard", daemon=True)

@@ -43,10 +43,10 @@ _PIECE = 4 << 20
 _CONCURRENCY = 64
 _DELETES = 16
 _LIST_PAGE = 1000
-# A request may name so many, which servers delete one after the other: several requests of fewer are faster.
+# Maximum keys per delete request. Servers delete them in sequence: several smaller requests are faster.
 _LEAST_DELETED, _MOST_DELETED = 50, 1000
 
-# How often an answer that broke off is asked for again, and how long to wait before (seconds, doubled).
+# Number of retries of truncated responses, and the initial delay (seconds, doubled).
 _ATTEMPTS = 5
 _FIRST_WAIT = 0.1
 
@@ -55,8 +55,8 @@ class ObjectStore:
     """A prefix of a bucket.
 
     Args:
-        uri: `s3://bucket/prefix` and the like; percent escapes in it are decoded, as the peer does.
-        options: Storage options with the names that the peer takes (`aws_access_key_id`, `aws_region`,
+        uri: `s3://bucket/prefix` and the like; percent escapes in it are decoded, as pylance does.
+        options: Storage options with the names that pylance takes (`aws_access_key_id`, `aws_region`,
             `aws_endpoint`, `allow_http`, `client_max_retries`, `timeout`, ...). `aws_conditional_put` =
             "disabled" says that the server ignores conditional writes.
         native: An obstore store of the whole bucket, instead of a new connection; not picklable then.
@@ -84,7 +84,7 @@ class ObjectStore:
 
     @property
     def supports_put_if_absent(self) -> bool:
-        """True unless the options say that the server lacks conditional writes."""
+        """True unless the options disable conditional writes."""
         return not conditional_put_disabled(self._options)
 
     @property
@@ -117,7 +117,7 @@ class ObjectStore:
             raise translate(error, self._where(path), self._options) from None
 
     def _again(self, path: str, request: Callable[[], _T]) -> _T:
-        """Send a request that may safely be sent twice, once more when its answer breaks off."""
+        """Send an idempotent request, and retry it once if its response is truncated."""
         for attempt in range(_ATTEMPTS - 1):
             try:
                 with self._translated(path):
@@ -173,7 +173,7 @@ class ObjectStore:
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
         """See `Store.read_ranges`."""
-        # Not obstore.get_ranges: it panics on ranges beyond the end, which damaged metadata ask for.
+        # Not obstore.get_ranges: it panics on ranges beyond the end, which damaged metadata may contain.
         for offset, length in ranges:
             check_possible(self._where(path), offset, length)
         results = [pa.py_buffer(b"")] * len(ranges)
@@ -293,7 +293,7 @@ class ObjectStore:
         return iter(obstore.list(self._store, lead or None, offset=after, chunk_size=_LIST_PAGE))
 
     def _infos(self, lead: str, after: str | None) -> Iterator[ObjectInfo]:
-        """List in the order of the keys; a listing that breaks off goes on after the last key it showed."""
+        """List in key order; a truncated listing continues after its last key."""
         path = lead[len(self._lead) :]
         pages: Iterator[Any] | None = None
         attempt = 0
@@ -355,10 +355,10 @@ class ObjectStore:
 
 
 def _ordered(found: Iterator[ObjectInfo], cut: int) -> Iterator[ObjectInfo]:
-    """Put a listing in the order of the paths that may be in the order of a walk through folders.
+    """Sort a listing that may be in folder order by path.
 
-    There "a/b" comes before "a-b", as "a" does. Objects that come before the first in a folder are in their
-    place in both orders, so that flat listings, which may be long and be left early, are passed on at once.
+    In folder order "a/b" comes before "a-b". Objects before the first folder have the same position in both
+    orders, so flat listings, which may be long and partly consumed, are streamed.
     """
     for info in found:
         if "/" in info.path[cut:]:
