@@ -64,7 +64,7 @@ class CompressedStrings:
         owners: Integers,
         width: int,
     ) -> "CompressedStrings":
-        """Those that lie in one buffer."""
+        """Return those that lie in one buffer."""
         addresses = chunks.starts.astype(np.uint64) + np.uint64(chunks.data.ctypes.data)
         sizes = np.ascontiguousarray(chunks.sizes)
         return cls((chunks.data,), addresses, sizes, counts, tables, owners, width)
@@ -262,7 +262,7 @@ def _entries(
 def _arrange(
     words: npt.NDArray[np.uint64], lengths: Integers, chosen: npt.NDArray[np.bool_]
 ) -> tuple[SymbolTable, Integers]:
-    """The table of the symbols that were chosen, and which these are in its order."""
+    """Return the table of the symbols that were chosen, and which these are in its order."""
     order = np.flatnonzero(chosen)
     rank = np.where(lengths[order] == 1, SYMBOL_BYTES + 1, lengths[order])
     order = order[np.lexsort((words[order], rank))]

@@ -46,7 +46,7 @@ def follow(
 
 
 def find_outside(*, addresses: Words64, limits: Integers) -> int:
-    """The first address that no row can have; see the front."""
+    """Return the first address that no row can have; see the front."""
     owners = addresses >> _OFFSET_BITS
     known = owners < np.uint64(len(limits))
     rows = np.zeros(len(addresses), np.int64)

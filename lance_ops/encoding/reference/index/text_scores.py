@@ -35,7 +35,7 @@ def merge(
     all_documents: Integers,
     all_scores: Floats,
 ) -> int:
-    """Documents of two lists that ascend, each once, with the sum of their scores."""
+    """Return documents of two lists that ascend, each once, with the sum of their scores."""
     found = np.union1d(documents, others)
     sums = np.zeros(len(found), np.float32)
     sums[np.searchsorted(found, documents)] = scores

@@ -61,7 +61,7 @@ def count_and_pick(
 
 
 def pick_visible_codes(*, definition: Levels, below: int, codes: Bytes, found: Bytes) -> int:
-    """A code for each slot of the innermost layers; how many they are."""
+    """Return a code for each slot of the innermost layers; how many they are."""
     picked = codes[definition[definition < below]]
     found[: len(picked)] = picked
     return len(picked)
@@ -70,7 +70,7 @@ def pick_visible_codes(*, definition: Levels, below: int, codes: Bytes, found: B
 def pick_codes(
     *, rep: Levels, definition: Levels, lowest: int, below: int, codes: Bytes, found: Bytes
 ) -> int:
-    """A code for each slot of a layer; how many they are."""
+    """Return a code for each slot of a layer; how many they are."""
     picked = codes[definition[(rep >= lowest) & (definition < below)]]
     found[: len(picked)] = picked
     return len(picked)

@@ -1,4 +1,4 @@
-"""FSST encoding. There is no reference: nothing but compiled loops would be fast enough."""
+"""FSST encoding. There is no reference: only compiled loops would be fast enough."""
 
 from lance_ops.encoding.arrays import Bytes, Integers, Levels, Offsets, Words64
 from lance_ops.encoding.kernels import load
@@ -13,7 +13,7 @@ _Codes = Levels
 
 
 def available() -> bool:
-    """Whether the other functions can be called."""
+    """Return whether the other functions can be called."""
     return load("fsst.encode") is not None
 
 

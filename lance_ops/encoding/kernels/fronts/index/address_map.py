@@ -75,7 +75,7 @@ def follow(
 
 
 def find_outside(*, addresses: Words64, limits: Integers) -> int:
-    """The first address that no row can have.
+    """Return the first address that no row can have.
 
     Args:
         addresses: In any order.

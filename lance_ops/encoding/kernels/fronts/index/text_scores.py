@@ -56,7 +56,7 @@ def merge(
     all_documents: Integers,
     all_scores: Floats,
 ) -> int:
-    """Documents of two lists, each once, with the sum of their scores.
+    """Return documents of two lists, each once, with the sum of their scores.
 
     Args:
         documents: Shape (documents,), ascending.

@@ -117,7 +117,7 @@ def count_and_pick(
 
 
 def pick_visible_codes(*, definition: Levels, below: int, codes: Bytes, found: Bytes) -> int:
-    """A code for each slot of the innermost layers.
+    """Return a code for each slot of the innermost layers.
 
     Args:
         definition: Definition levels, each below the number of codes.
@@ -137,7 +137,7 @@ def pick_visible_codes(*, definition: Levels, below: int, codes: Bytes, found: B
 def pick_codes(
     *, rep: Levels, definition: Levels, lowest: int, below: int, codes: Bytes, found: Bytes
 ) -> int:
-    """A code for each slot of a layer.
+    """Return a code for each slot of a layer.
 
     Args:
         rep: Repetition levels.

@@ -27,7 +27,7 @@ def mark_nulls(*, states: Levels, valid: Bytes, level: int) -> int:
 
 
 def count_entries(*, states: Levels, offsets: Offsets) -> tuple[int, int]:
-    """Number of entries below lists, and of those that are items.
+    """Return the number of entries below lists, and of those that are items.
 
     Args:
         states: Shape (entries,): of each.

@@ -8,7 +8,7 @@ MALFORMED = reference.MALFORMED
 
 
 def measure(*, offsets: Offsets, validity: Bytes, bit: int) -> int:
-    """Bytes of all rows that are not null.
+    """Return bytes of all rows that are not null.
 
     Args:
         offsets: Shape (rows + 1,).

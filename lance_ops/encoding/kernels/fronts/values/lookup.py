@@ -1,4 +1,4 @@
-"""Looking up values of variable width: entries of a dictionary by position, one after the other."""
+"""Looking up values of variable width: entries of a dictionary by position, in sequence."""
 
 from lance_ops.encoding.arrays import Bytes, Integers, Offsets, Words
 from lance_ops.encoding.kernels import load
