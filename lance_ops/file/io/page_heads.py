@@ -1,4 +1,4 @@
-"""Page heads: what pages need for every read, such as where their chunks are, fetched and parsed once."""
+"""Page heads: data that every read of a page needs, such as chunk positions, fetched and parsed once."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -10,7 +10,7 @@ _DEFAULT_BYTES = 32 << 20
 
 
 class SharedHeads:
-    """Heads of the pages of any number of files, those used last; of bounded size.
+    """Cache of page heads of any number of files, of bounded size.
 
     Args:
         max_bytes: Of all heads together.
@@ -24,7 +24,7 @@ class SharedHeads:
         self._lock = new_lock()
 
     def get(self, key: Hashable) -> Any | None:
-        """What was put under a key, None when it is not there any more."""
+        """Return the head of a key, None if it is not cached."""
         with self._lock:
             found = self._heads.get(key)
             if found is None:
@@ -33,12 +33,12 @@ class SharedHeads:
             return found[0]
 
     def put(self, key: Hashable, head: object, size: int) -> None:
-        """Keep a head.
+        """Cache a head.
 
         Args:
-            key: What to find it by.
-            head: Anything that nobody changes.
-            size: About the bytes that it takes.
+            key: Its key.
+            head: An immutable value.
+            size: Approximate size in bytes.
         """
         if size > self._max_bytes:
             return
@@ -52,15 +52,15 @@ class SharedHeads:
 
 
 class PageHeads:
-    """Heads of the pages of one open file.
+    """Page heads of one open file.
 
     Args:
-        shared: Where they are kept, with those of other files; a place of its own when None.
+        shared: Cache shared with other files; a separate one when None.
     """
 
     def __init__(self, shared: SharedHeads | None = None) -> None:
         self._shared = SharedHeads() if shared is None else shared
-        # Two files may have pages of one name.
+        # Pages of two files may have the same name.
         self._file = object()
 
     def get(self, key: Hashable) -> Any | None:

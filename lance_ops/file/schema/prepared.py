@@ -1,4 +1,4 @@
-"""Prepared schemas: what every read needs to know, worked out once for a schema used again and again."""
+"""Prepared schemas: values derived from a schema, computed once for repeated reads."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 
 class IdentityCache(Generic[P, T]):
-    """What follows from objects that never change, worked out once for these very objects.
+    """Cache of values derived from immutable objects, by their identity.
 
     Args:
-        work_out: Works it out, given one or more of them.
-        kept: For how many it is kept, those used last.
+        work_out: Computes the value of one or more objects.
+        kept: Maximum number of entries.
     """
 
     def __init__(self, work_out: Callable[P, T], kept: int) -> None:
@@ -31,12 +31,12 @@ class IdentityCache(Generic[P, T]):
         self._lock = new_lock()
 
     def __call__(self, *known: P.args, **named: P.kwargs) -> T:
-        """Work it out, or find it; objects are given by their places."""
+        """Return the value for objects, given by position."""
         assert not named
         key = tuple(map(id, known))
         with self._lock:
             found = self._kept.get(key)
-            # An id is unique only among objects that live: what is kept keeps its object alive.
+            # An id is unique only among live objects, so the entry keeps its objects alive.
             if found is not None:
                 self._kept.move_to_end(key)
                 return found[1]
@@ -49,20 +49,20 @@ class IdentityCache(Generic[P, T]):
 
 
 class SchemaCache(IdentityCache[[Schema], T], Generic[T]):
-    """What follows from a schema."""
+    """Cache of values derived from a schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedSchema:
-    """A schema and what follows from it.
+    """A schema and derived values.
 
     Attributes:
         schema: The schema.
-        arrow: The same for Arrow.
+        arrow: As Arrow schema.
         ids: Of all fields, depth first.
         leaves: Ids of the fields without children.
-        row_bytes: What a row takes in memory; None when a type has no fixed width.
-        is_stored: Whether no column has an extension type, at any depth.
+        row_bytes: Bytes of a row in memory; None if a type has no fixed width.
+        is_stored: True if no column has an extension type, at any depth.
     """
 
     schema: Schema
@@ -103,23 +103,23 @@ def _width(kind: pa.DataType) -> int | None:
 
 
 prepare_schema = SchemaCache(_prepare, 64)
-"""What every read needs to know of a schema."""
+"""Cache of prepared schemas."""
 
 schema_protos: SchemaCache[tuple[file_pb2.Field, ...]] = SchemaCache(
     # Messages are larger.
     lambda schema: tuple(schema.to_protos()),
     8,
 )
-"""What `Schema.to_protos` gives: to be copied from, not to be changed."""
+"""Cache of `Schema.to_protos`: to be copied, not changed."""
 
 _lock = new_lock()
 _of_arrow: deque[tuple[pa.Schema, Schema]] = deque(maxlen=8)
 
 
 def schema_of_arrow(arrow: pa.Schema) -> Schema:
-    """What `Schema.from_arrow` gives, the same object for an equal schema: it need not be worked out again.
+    """Return the result of `Schema.from_arrow`, the same object for equal schemas.
 
-    Whoever writes many datasets writes few kinds of them.
+    Writers of many datasets use few schemas.
     """
     with _lock:
         for known, schema in _of_arrow:

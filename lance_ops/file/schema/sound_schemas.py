@@ -1,4 +1,4 @@
-"""Sound schemas: those a storage version was found to hold, as tables are appended to again and again."""
+"""Cache of validated schemas by storage version, for repeated appends."""
 
 from collections import OrderedDict
 
@@ -12,20 +12,20 @@ _lock = new_lock()
 
 
 def remember(schema: Schema, version: str) -> None:
-    """Keep that a storage version can hold a schema.
+    """Record that a storage version can hold a schema.
 
     Args:
-        schema: This very object.
-        version: Name of the storage version, or of a check of its.
+        schema: Cached by identity.
+        version: Name of the storage version, or of one of its checks.
     """
     with _lock:
-        # An id is unique only among objects that live: what is kept keeps its schema alive.
+        # An id is unique only among live objects, so the entry keeps its schema alive.
         _kept[id(schema), version] = schema
         while len(_kept) > _KEPT:
             _kept.popitem(last=False)
 
 
 def is_known(schema: Schema, version: str) -> bool:
-    """Whether `remember` was told of a schema and a storage version, and not of too many others since."""
+    """Return whether a schema is recorded for a storage version, unless evicted since."""
     with _lock:
         return (id(schema), version) in _kept
