@@ -1,8 +1,7 @@
-"""Segments that a dataset has opened for its searches: kept as long as it is, so that the next one is warm.
+"""Segment cache: open segments of a dataset, cached for the next search.
 
-The files of a segment never change under its UUID, but whoever opens the dataset anew looks at them anew.
-What is built, moved or checked does not rely on what a search has found: it reads the files themselves, but
-not for each of its steps anew.
+The files of a segment never change, but each open dataset reads them again. Builds, remaps and checks do not
+use the cache of searches: they read the files themselves, once each.
 """
 
 from collections import OrderedDict
@@ -20,10 +19,10 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 _MOST = 64
-"""Segments of one dataset that are kept; the one that was not asked for longest goes."""
+"""Maximum cached segments of one dataset; the least recently used is evicted."""
 
 _PART_BYTES = 256 << 20
-"""Parts of segments of one dataset that are kept together; those that were not asked for longest go."""
+"""Maximum bytes of cached parts of segments of one dataset; the least recently used are evicted."""
 
 
 @dataclass(slots=True)
@@ -40,16 +39,16 @@ _lock = new_lock()
 
 
 def opened(dataset: Snapshot, segment: IndexMetadata, open_it: Callable[[], T], *, part: str = "") -> T:
-    """What a kind keeps of a segment between searches.
+    """Return the object that a kind caches for a segment.
 
     Args:
-        dataset: Who searches.
+        dataset: The searched version.
         segment: One of its `indices`.
-        open_it: Opens it, if it is not kept.
-        part: Which of several things that are kept of one segment.
+        open_it: Opens it, if it is not cached.
+        part: Name of one of several cached objects of a segment.
 
     Raises:
-        LanceOpsError: What `open_it` raises; nothing is kept then.
+        LanceOpsError: Raised by `open_it`; nothing is cached then.
     """
     key = (segment.uuid, part)
     with _lock:
@@ -64,7 +63,7 @@ def opened(dataset: Snapshot, segment: IndexMetadata, open_it: Callable[[], T], 
 
 
 def keep(dataset: Snapshot, segment: IndexMetadata, made: object, *, part: str = "") -> None:
-    """Keep what was just opened, instead of what may be kept; see `opened`."""
+    """Replace the cached object by one that was just opened; see `opened`."""
     with _lock:
         kept = _kept.setdefault(dataset.origin, OrderedDict())
         kept[segment.uuid, part] = made
@@ -79,17 +78,17 @@ def opened_parts(
     read: Callable[[list[K]], Sequence[T]],
     size_bytes: Callable[[T], int],
 ) -> list[T]:
-    """Parts of a segment, such as partitions; up to 256 MB of them are kept between searches of a dataset.
+    """Return parts of a segment, such as partitions; up to 256 MB are cached between searches of a dataset.
 
     Args:
-        dataset: Who searches.
+        dataset: The searched version.
         segment: One of its `indices`.
-        numbers: Which parts, by numbers or other names that are theirs alone, none twice.
-        read: Reads those that are not kept, all of them at once, in the order of the numbers it is given.
-        size_bytes: What a part takes in memory.
+        numbers: Distinct numbers or other unique names of the parts.
+        read: Reads those that are not cached, all at once, in the given order.
+        size_bytes: Bytes of a part in memory.
 
     Raises:
-        LanceOpsError: What `read` raises; nothing is kept then.
+        LanceOpsError: Raised by `read`; nothing is cached then.
     """
     with _lock:
         parts = _parts.setdefault(dataset.origin, _Parts())

@@ -12,7 +12,7 @@ from lance_ops.file.reader import FileReader
 from lance_ops.storage.fork_safe import new_lock
 
 _MOST_BYTES = 4 << 20
-"""Of all files that are kept, and of their rows."""
+"""Maximum bytes of cached files, and of their rows."""
 
 _lock = new_lock()
 _kept: OrderedDict[bytes, tuple[pa.Table, int]] = OrderedDict()
@@ -20,10 +20,10 @@ _size = 0
 
 
 def read_small(reader: FileReader) -> pa.Table:
-    """All rows of a file; those of a small one are kept for the next who opens one of the same bytes.
+    """Return all rows of a file; those of small files are cached by their bytes.
 
     Raises:
-        CorruptFileError: It is damaged; nothing is kept then.
+        CorruptFileError: It is damaged; nothing is cached then.
     """
     global _size
     whole = reader.whole

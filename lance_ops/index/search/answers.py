@@ -1,7 +1,7 @@
-"""Answers of indices to the filters that a dataset was asked last, for who asks the same again.
+"""Cache of index answers to recent filters of a dataset, for repeated queries.
 
-A dataset is one version, whose files never change: what its indices said of a condition stays right as long
-as it is open. Whoever opens it anew, at the same version or another, asks anew.
+A dataset is one immutable version, so the answers stay valid while it is open. Another open dataset has its
+own cache.
 """
 
 from collections import OrderedDict
@@ -14,7 +14,7 @@ from lance_ops.table.scan.pruner import Pruning
 from lance_ops.table.snapshot import Snapshot
 
 _MOST = 16
-"""Answers of one dataset that are kept; the one that was not asked for longest goes."""
+"""Maximum cached answers of one dataset; the least recently used is evicted."""
 
 _MOST_ROWS = 1 << 18
 """Rows of an answer that is kept: half a megabyte where they are scattered."""
@@ -22,11 +22,11 @@ _MOST_ROWS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the indices said of a filter.
+    """Answer of the indices to a filter.
 
     Attributes:
-        expression: The filter: kept, so that no other one gets its identity.
-        pruning: None when they know nothing that helps.
+        expression: The filter: kept, because its identity is the key.
+        pruning: None if no index helps.
     """
 
     expression: Expression
@@ -43,7 +43,7 @@ _lock = new_lock()
 
 
 def kept_answer(dataset: Snapshot, expression: Expression) -> Answer | None:
-    """What was said of this very expression; None when it was not asked, or the answer was not kept."""
+    """Return the cached answer to this expression; None without one."""
     with _lock:
         answers = _of_datasets.get(dataset)
         found = None if answers is None else answers.by_identity.get(id(expression))
@@ -53,7 +53,7 @@ def kept_answer(dataset: Snapshot, expression: Expression) -> Answer | None:
 
 
 def keep_answer(dataset: Snapshot, expression: Expression, pruning: Pruning | None) -> None:
-    """Keep an answer that every readable index had its say in: who could not be read is asked again."""
+    """Cache an answer if every index was readable; others are tried again."""
     if pruning is not None and len(pruning.rows) > _MOST_ROWS:
         return
     with _lock:

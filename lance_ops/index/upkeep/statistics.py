@@ -1,4 +1,4 @@
-"""The indices of a version: a line for each, and statistics of one as the peer tells them."""
+"""Index statistics of a version: a summary of each index, and the statistics of pylance."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class IndexDescription:
 
     Attributes:
         name: Of the index.
-        index_type: Its kind, as the peer writes it; what the type URL says where lance_ops does not know it.
+        index_type: Its kind, as pylance writes it; from the type URL if unknown to lance_ops.
         type_url: As recorded; None for the oldest writers.
         fields: Ids of the indexed fields.
         field_names: Their paths; None for one that the schema does not have.
@@ -40,7 +40,7 @@ class IndexDescription:
         num_fragments_indexed: Fragments that they cover.
         num_fragments_unindexed: The other fragments.
         total_size_bytes: Recorded size of the files; None when a writer did not record it.
-        readable: Whether lance_ops knows the layout, and uses it or moves it along at least.
+        readable: True if lance_ops supports the layout, at least for remaps.
     """
 
     name: str
@@ -64,13 +64,13 @@ class IndexDescription:
 
 
 def describe_indices(dataset: Dataset) -> tuple[IndexDescription, ...]:
-    """All ordinary indices of a version, by name; reads no index file but what tells vector kinds apart."""
+    """Return all ordinary indices of a version by name; reads index files of vector kinds only."""
     check_type(dataset, Dataset, "a dataset, such as lance_ops.dataset(uri),", field="dataset")
     return tuple(_describe(dataset, item) for item in coverage(dataset))
 
 
 def index_statistics(dataset: Dataset, name: str) -> dict[str, Any]:
-    """Statistics of an index by the names that the peer gives them; segments that cannot be read say why.
+    """Statistics of an index by the names that pylance gives them; unreadable segments have a reason.
 
     Args:
         dataset: The version.
