@@ -86,9 +86,9 @@ from lance_ops.table.transaction.transaction import (
 )
 
 CREDIBLE_LEAD = timedelta(minutes=10)
-"""How far clocks of machines and stores may be apart."""
+"""Maximum clock difference between machines and stores."""
 
-# Seconds between two attempts: the limit doubles with each.
+# Upper limit of the delay between two attempts, in seconds: doubles with each.
 _LONGEST_PAUSE = 0.5
 _SHORTEST_PAUSE = 0.01
 
@@ -116,52 +116,54 @@ def commit(
     """Commit an operation as the next version.
 
     Args:
-        target: The snapshot that the operation was worked out on. A URI or store creates a dataset when the
-            operation is an Overwrite without read version; else it stands for its newest version.
+        target: The snapshot that the operation was planned on. A URI or store creates a dataset when the
+            operation is an Overwrite without read version; otherwise it means the newest version.
         operation: What to commit. Its files must be in the store.
-        read_version: Version that the operation was worked out on, if it is not that of `target`.
-        properties: Notes to store with the transaction.
+        read_version: Read version, if it is not that of `target`.
+        properties: Properties stored with the transaction.
         job_key: Key of the job. If a commit in the lineage of the newest version carries it, whether its
             version still exists or not, that one is returned and nothing is committed; see `job_keys`.
-        max_attempts: How often to try while other writers are faster.
-        committer: Who decides races; the store itself when None.
+        max_attempts: Maximum attempts while other writers are faster.
+        committer: Decides races between writers; the store itself when None.
         affected_rows: Row offsets that a Delete or Update deletes, by fragment id; read from its deletion
-            files when they are needed and not given.
+            files when needed and not given.
         storage_options: For opening a URI.
         data_storage_version: Version of data files to come, when an Overwrite brings none.
         stable_row_ids: Create the dataset with stable row ids.
-        job_is_new: The caller looked for the job in the lineage of the read version and did not find it:
-            only later versions are asked.
-        head: What the caller committed on top of the read version a moment ago: while no version follows
-            it, it is not looked for again. Its `settle` is called here.
-        seen: A version after the read version in which the caller found all that the operation builds on, but
-            for rows that were deleted: the commits up to it are not judged. For a Rewrite.
+        job_is_new: The caller did not find the job in the lineage of the read version: only later versions
+            are checked.
+        head: The caller's own commit on top of the read version, made just now: while no version follows it,
+            the head is not read again. Its `settle` is called here.
+        seen: A version after the read version in which the caller found all that the operation builds on,
+            except deleted rows: the commits up to it are not checked. For a Rewrite.
         guard: Called in each attempt, after the newest version was read and before the next one is stored;
-            raises what ends the commit.
-        also_judge: Looks at each commit since the read version that the matrix lets pass, once; a reason is
-            a conflict that planning afresh may solve.
-        settle_later: The caller commits on top of the version at once: where requests take long, the result
-            has a `settle` that proves whether it stands, and that is called in any case.
+            an exception ends the commit.
+        also_judge: Checks each commit since the read version that the matrix allows, once; a returned reason
+            is a retryable conflict.
+        settle_later: The caller commits on top of the version immediately: if requests are slow, the result
+            has a `settle` that verifies the version and must be called.
 
     Returns:
         The committed version.
 
     Raises:
-        RetryableCommitConflictError: Another writer's commit is in the way, or a version since the read
-            version is not there to be judged; planning afresh from the head may succeed. Nothing changed.
+        RetryableCommitConflictError: Another writer's commit conflicts, or a version since the read version
+            is missing; planning again from the head may succeed. Nothing changed.
         IncompatibleCommitConflictError: Another writer's commit contradicts the operation. Nothing changed.
-        CommitOutcomeUnknownError: Nobody knows whether the version is there. Delete nothing.
-        DatasetExistsError: A dataset was to be created where one is.
+        CommitOutcomeUnknownError: It is unknown whether the version exists. Delete nothing.
+        DatasetExistsError: The dataset to create already exists.
         UnsupportedFeatureError: The dataset uses features that are not implemented. Nothing was written.
         InvalidArgumentError: The operation does not fit the dataset. Nothing changed.
-        JobUnprovenError: Whether the job is done cannot be told any more; see `job_keys.find_job`.
+        JobUnprovenError: It is unknown whether the job is done; see `job_keys.find_job`.
     """
     if not isinstance(operation, CommittedOperation):
         raise InvalidArgumentError(
             f"{operation.kind} can be read in history, not committed", field="operation"
         )
     if max_attempts < 1:
-        raise InvalidArgumentError("at least one attempt is needed", field="max_attempts")
+        raise InvalidArgumentError(
+            f"max_attempts must be at least 1, got {max_attempts}", field="max_attempts"
+        )
     if job_key is not None:
         check_job_key(job_key)
     notes = {**(properties or {}), **({} if job_key is None else {JOB_KEY: job_key})}
@@ -196,7 +198,7 @@ def commit(
         with work.held:
             result = work.create() if base is None else work.onto(base, max_attempts)
     except CommitOutcomeUnknownError:
-        # What the commit wrote may be part of the version: it stays, all of it.
+        # Files of the commit may be part of the version: all of them stay.
         raise
     except LanceOpsError as error:
         work.files.discard()
@@ -210,7 +212,7 @@ def commit(
 
 @dataclass(slots=True)
 class _Commit:
-    """One call of `commit`: what it was given, and what it found and wrote so far."""
+    """One call of `commit`: its arguments, and its state so far."""
 
     store: Store
     base: Dataset | None
@@ -235,7 +237,7 @@ class _Commit:
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def create(self) -> CommitResult:
-        # Listed before it is certain that there is no dataset: what comes later belongs to the next one.
+        # Listed before it is certain that there is no dataset: later files belong to the next one.
         left = set(list_job_files(self.store)) if self.ours.job_key is not None else set()
         try:
             head = latest(self.store)
@@ -250,7 +252,7 @@ class _Commit:
         )
         manifest = build_manifest(None, self.ours, options)
         self.files.write_transaction(self.ours, manifest.transaction)
-        # No key of a dataset that lay here before counts.
+        # Keys of a dataset that was at this location before do not count.
         self.files.remove(left)
         manifest = with_job(self.store, None, None, manifest, self.ours, self.files.brought)
         path = manifest_path(1, NamingScheme.V2)
@@ -260,7 +262,7 @@ class _Commit:
         try:
             settle(self.store, location, manifest, self.ours)
         except RetryableCommitConflictError:
-            # A clone of a later version was made here.
+            # A clone of a later version was made at this location.
             return self._existing(latest(self.store))
         return self._done(manifest, location, self.ours, 1)
 
@@ -269,22 +271,22 @@ class _Commit:
         if done is not None:
             return done
         raise DatasetExistsError(
-            "a dataset is here already",
+            "dataset already exists",
             path=self.store.uri,
-            hint="append to it, or overwrite it with mode 'overwrite'",
+            hint="append to it, or replace it with mode 'overwrite'",
         )
 
     def onto(self, base: Dataset, max_attempts: int) -> CommitResult:
         check_head(self.store, base.manifest, base.location)
         if self.stable_row_ids and not base.manifest.uses_stable_row_ids:
             raise InvalidArgumentError(
-                "stable row ids are given from the first row on: they cannot be switched on later",
+                "stable row ids must be enabled when the dataset is created: they cannot be enabled later",
                 path=self.store.uri,
                 field="stable_row_ids",
             )
         known = self._look(base)
         head, manifest = known or find_head(self.store, base, self.ours, check_base=True)
-        # First of all: what a run before this one committed need not fit any more.
+        # First of all: an earlier commit of this run need not be compatible any more.
         done = None if self.job_is_new else self.before.find(head, manifest)
         if done is not None:
             return done
@@ -302,7 +304,7 @@ class _Commit:
         for attempt in range(1, max_attempts + 1):
             if attempt > 1:
                 _pause(attempt)
-                # Once others were judged, the read version is known to be below them.
+                # Once other commits were checked, the read version is known to be below them.
                 head, manifest = find_head(self.store, base, self.ours, check_base=not self.theirs)
             done_at = self.theirs.judge_since(self.ours, judged, head, manifest)
             if done_at is not None:
@@ -311,13 +313,13 @@ class _Commit:
             final, next_manifest = self._build(base.manifest, head, manifest)
             self.files.write_transaction(final, next_manifest.transaction)
             if self.restored is not None:
-                # A cleanup that knows no pins may have removed the version that ours brings back.
+                # A cleanup that ignores pins may have removed the version that ours restores.
                 locate(self.store, self.restored.version)
             self.theirs.check_left_over(self.ours)
             if self.guard is not None:
                 self.guard()
             path = manifest_path(manifest.version + 1, head.scheme)
-            # Once it is known to stand, no version was above it when it was stored.
+            # Once it is verified, no version was above it when it was stored.
             location = ManifestLocation(
                 manifest.version + 1, path, scheme=head.scheme, newest_at=time.monotonic()
             )
@@ -339,7 +341,7 @@ class _Commit:
         raise base_conflict(self.ours, f"other writers were faster {max_attempts} times in a row", judged + 1)
 
     def _look(self, base: Dataset) -> tuple[ManifestLocation, Manifest] | None:
-        """The newest version where it is at hand; where that takes long, the transaction is put meanwhile."""
+        """Return the newest version if known; with slow stores, the transaction is put at the same time."""
         known = self.ahead or base
         is_sure = self.ours.job_key is None or self.job_is_new
         ahead = has_latency(self.store) and is_sure and not isinstance(self.ours.operation, Restore)
@@ -351,7 +353,7 @@ class _Commit:
         look = partial(known_head, self.store, known, self.ours, is_own=own, settle=self.settle_head)
         if not ahead:
             return look()
-        # A look that fails ends the commit, which removes what was put.
+        # A failed lookup ends the commit, which removes the files it put.
         found, _ = side_by_side(self.store, look, partial(self.files.write_transaction, self.ours))
         return found
 
@@ -393,14 +395,14 @@ class _Commit:
         return final, with_job(self.store, at, head, built, self.ours, brought, self.restored, given)
 
     def _note_data_transaction(self, source: Manifest) -> None:
-        """Note which transaction made the rows, so that it is known when that version is cleaned away."""
+        """Record which transaction made the rows, so that it is known after that version is cleaned up."""
         self.noted_for = source.version
         self.ours = with_data_transaction(self.store, self.ours, source)
 
     def _done(
         self, manifest: Manifest, location: ManifestLocation, final: Transaction, attempts: int
     ) -> CommitResult:
-        # From here on nothing may fail: the version is there.
+        # No error may be raised from here on: the version exists.
         if not self.settle_later:
             write_hint(self.store, manifest.version)
         self.files.remove_superseded(final.operation)
@@ -420,16 +422,16 @@ class _Commit:
 
 
 def _pause(attempt: int) -> None:
-    """Wait before the next attempt, for a random time, so that writers spread."""
+    """Wait a random time before the next attempt, so that writers spread."""
     limit = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**attempt)
     time.sleep(random.uniform(0.0, limit))  # noqa: S311 - no secret
 
 
 def latest_credible(store: Store, head: Manifest, now: datetime) -> datetime:
-    """The latest time that the newest version can claim to be of.
+    """Return the latest plausible timestamp of the newest version.
 
-    Ours may be the clock that is wrong. So a time that is far ahead is compared with the time at which the
-    store says it got the manifest, which costs a listing; nothing is asked in the ordinary case.
+    Our own clock may be wrong. So a timestamp far ahead is compared with the time at which the store received
+    the manifest, which costs a listing; there is no request in the ordinary case.
 
     Args:
         store: Root of the dataset.
@@ -449,13 +451,13 @@ def latest_credible(store: Store, head: Manifest, now: datetime) -> datetime:
 def highest_field_id(
     store: Store, operation: Operation, head: Manifest, restored: Manifest | None
 ) -> int | None:
-    """The highest field id that was ever given out; None where an operation leaves all field ids in use.
+    """Return the highest field id ever allocated; None where an operation leaves all field ids in use.
 
     Args:
         store: Root of the dataset.
-        operation: What is to be committed.
-        head: On top of which version.
-        restored: The version that a Restore goes back to.
+        operation: The operation to commit.
+        head: The version to commit on.
+        restored: The version that a Restore restores.
     """
     schema = operation.schema if isinstance(operation, Merge | Overwrite | Project) else None
     schema = schema if restored is None else restored.schema

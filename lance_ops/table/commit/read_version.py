@@ -1,4 +1,4 @@
-"""Read version: the snapshot that an operation was worked out on."""
+"""Read version: the snapshot from which an operation was planned."""
 
 from collections.abc import Mapping
 
@@ -15,10 +15,10 @@ def read_version_of(
     read_version: int | None,
     options: Mapping[str, str] | None,
 ) -> Dataset | None:
-    """The snapshot that an operation was worked out on; None when it creates the dataset.
+    """Return the snapshot from which an operation was planned; None when it creates the dataset.
 
     Raises:
-        RetryableCommitConflictError: That version is gone.
+        RetryableCommitConflictError: That version was removed.
         InvalidArgumentError: It is detached, and has no successors.
     """
     if isinstance(target, Dataset):
@@ -32,11 +32,11 @@ def read_version_of(
             base = base.checkout_version(read_version)
         except VersionNotFoundError as error:
             raise RetryableCommitConflictError(
-                f"the read version {read_version} is gone",
+                f"the read version {read_version} was removed",
                 ours=operation.name,
                 theirs=f"version {read_version}: unknown",
                 version=read_version,
-                hint="plan the operation afresh from the head",
+                hint="plan the operation again from the newest version",
             ) from error
     if is_detached(base.version):
         raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""Commit result: a version that stands, and what came of the call that asked for it."""
+"""Commit result: a committed version and the outcome of the call."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,19 +9,19 @@ from lance_ops.table.transaction.transaction import Transaction
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """A commit that stands.
+    """A committed version.
 
     Attributes:
-        dataset: The version that it made.
+        dataset: The version.
         version: Its number.
-        transaction: What was committed, after rebasing.
-        attempts: Manifests that were put together for it.
-        conflicts: One line for each transaction of another writer that it was carried over.
+        transaction: The committed transaction, after rebasing.
+        attempts: Number of manifests built for it.
+        conflicts: One line for each transaction of another writer that it was rebased over.
         already_committed: An earlier or concurrent run of the same job, or an earlier call with the same
             files, had made `version`. This call changed nothing.
         orphans: Files, relative to the root of the dataset, that were written for this call and that the
             version does not refer to; only when it was already committed.
-        settle: What proves that it stands, where that was left to the caller; see `commit`.
+        settle: Verifies that the version is in the history, where that was left to the caller; see `commit`.
     """
 
     dataset: Dataset

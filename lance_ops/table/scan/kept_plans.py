@@ -1,4 +1,4 @@
-"""Plans of the scans of a dataset that were asked for last, for who asks the same again."""
+"""Plan cache: plans of the most recent scans of a dataset, for repeated queries."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -8,24 +8,24 @@ from lance_ops.table.scan.plan import ScanPlan
 
 _MOST = 16
 _MOST_ROWS = 1 << 16
-"""Candidates of a plan that is kept, of four bytes each."""
+"""Maximum candidates of a cached plan, of four bytes each."""
 _MOST_FRAGMENTS = 1 << 10
-"""Fragments of one, each of some hundred bytes."""
+"""Maximum fragments of a cached plan, each of some hundred bytes."""
 
 
 class KeptPlans:
-    """What follows from one version and from these very objects: columns, a filter, answers of indices."""
+    """Cache of plans of one version, by identity of their inputs: columns, a filter, answers of indices."""
 
     def __init__(self) -> None:
         self._plans: OrderedDict[tuple[int, ...], tuple[tuple[object, ...], ScanPlan]] = OrderedDict()
         self._lock = new_lock()
 
     def get(self, asked: tuple[object, ...], make: Callable[[], ScanPlan]) -> ScanPlan:
-        """The plan of a question, made if it is not kept.
+        """Return the plan of a query, computed if it is not cached.
 
         Args:
-            asked: All that the plan follows from, besides the version; none of it ever changes.
-            make: Makes the plan.
+            asked: All inputs of the plan besides the version; immutable.
+            make: Computes the plan.
         """
         key = tuple(map(id, asked))
         with self._lock:
@@ -36,7 +36,7 @@ class KeptPlans:
         plan = make()
         if len(plan.fragments) <= _MOST_FRAGMENTS and plan.candidates <= _MOST_ROWS:
             with self._lock:
-                # With what was asked: an identity is that of one object only while it lives.
+                # The inputs are cached too, because an identity is unique only while its object lives.
                 self._plans[key] = asked, plan
                 while len(self._plans) > _MOST:
                     self._plans.popitem(last=False)

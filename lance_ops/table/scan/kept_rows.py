@@ -1,7 +1,6 @@
-"""Rows that the filters of the searches of a dataset kept, for who searches among the same ones again.
+"""Row cache: rows that match the filters of searches of a dataset, for repeated searches.
 
-A dataset is one version, whose files never change: which rows meet a condition stays right as long as it is
-open.
+A dataset is one immutable version, so the rows that match a condition stay valid while it is open.
 """
 
 from collections import OrderedDict
@@ -13,13 +12,13 @@ from lance_ops.table.manifest.row_set import RowSet
 
 _MOST = 16
 _MOST_BYTES = 8 << 20
-"""Of all rows that are kept; those that were not asked for longest go."""
+"""Maximum total rows; the least recently used are evicted."""
 
 _ROW_BYTES, _FRAGMENT_BYTES = 2, 256
 
 
 class KeptRows:
-    """The rows of one version that meet the conditions that were asked for last."""
+    """Cache of rows of one version, by the condition that they match."""
 
     def __init__(self) -> None:
         self._rows: OrderedDict[int, tuple[Expression, RowSet, int]] = OrderedDict()
@@ -27,11 +26,11 @@ class KeptRows:
         self._lock = new_lock()
 
     def get(self, expression: Expression, find: Callable[[], RowSet]) -> RowSet:
-        """The rows that meet a condition.
+        """Return the rows that match a condition.
 
         Args:
-            expression: The condition; only this very object is known again.
-            find: Finds them, if they are not kept.
+            expression: The condition; cached by identity.
+            find: Computes the rows, if they are not cached.
         """
         with self._lock:
             found = self._rows.get(id(expression))
@@ -42,7 +41,7 @@ class KeptRows:
         size = _ROW_BYTES * len(rows) + _FRAGMENT_BYTES * len(rows.fragment_ids)
         if size <= _MOST_BYTES:
             with self._lock:
-                # With the condition: an identity is that of one object only while it lives.
+                # The condition is cached too, because an identity is unique only while its object lives.
                 if id(expression) not in self._rows:
                     self._rows[id(expression)] = expression, rows, size
                     self._size += size

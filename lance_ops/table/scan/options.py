@@ -1,4 +1,4 @@
-"""Scan options: what every way to read rows is told besides columns, filter, limit and offset."""
+"""Scan options: arguments of all read methods besides columns, filter, limit and offset."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
@@ -8,29 +8,27 @@ from lance_ops.table.scan.pruner import Pruner
 
 
 class ScanOptions(TypedDict, total=False):
-    """How rows are read; keyword arguments of `scanner`, `to_table`, `to_batches`, `to_pandas` and `head`.
+    """Options of a read; keyword arguments of `scanner`, `to_table`, `to_batches`, `to_pandas` and `head`.
 
     Attributes:
         with_row_id: Add the column `_rowid`.
         with_row_address: Add the column `_rowaddr`.
-        fragments: Only these, by id or as they are, in this order.
-        batch_size: Rows of a batch at most.
+        fragments: Fragments to read, by id or as objects, in this order.
+        batch_size: Maximum rows of a batch.
         nearest: Search for the vectors nearest to one: `column` and `q`, and as far as wanted `k` (10),
             `metric`, `nprobes` (or `minimum_nprobes`, `maximum_nprobes`), `refine_factor`, `ef`,
-            `distance_range` (least included, greatest excluded) and `use_index`. Rows come with `_distance`,
-            least first; several vectors as `q` are searched one after the other, with `query_index` as the
-            first column. `ef` is taken and changes nothing: partitions with graphs are read whole and each
-            row is compared with `q`, which finds no less than a walk along a graph with any `ef`.
-        full_text_query: Search for words: a text, a mapping, or a query of `lance_ops.index.inverted.query`.
-            Rows come with `_score`, greatest first.
-        prefilter: Let a search find rows that meet the filter only, instead of leaving those out afterwards
-            that do not.
-        fast_search: Find indexed rows only: by a search, and by the indices that serve the filter.
-        use_scalar_index: Let indices narrow the scan of the filter.
-        pruners: What narrows the scan; those of the dataset, its indices as a rule, when None.
-        threads: Threads that read ahead, each holding some 32 MB of files and what is unpacked of them;
-            1 reads when rows are asked for. As many as cores, four at most, when None. A search takes no
-            notice.
+            `distance_range` (least included, greatest excluded) and `use_index`. Rows are returned with
+            `_distance`, least first; several vectors as `q` are searched in sequence, with `query_index` as
+            the first column. `ef` is accepted and ignored: partitions with graphs are read completely and
+            each row is compared with `q`, which finds at least as much as a graph search with any `ef`.
+        full_text_query: Search for words: a string, a mapping, or a query of
+            `lance_ops.index.inverted.query`. Rows are returned with `_score`, greatest first.
+        prefilter: Apply the filter before a search instead of to its result.
+        fast_search: Return only indexed rows, of a search and of filters with an index.
+        use_scalar_index: Use scalar indices for the filter.
+        pruners: Prune the scan; those of the dataset, usually its indices, when None.
+        threads: Threads that read ahead, each with about 32 MB of files and their decoded values; with 1,
+            rows are read on demand. When None, the number of cores, at most four. Ignored by searches.
     """
 
     with_row_id: bool
