@@ -17,7 +17,7 @@ from lance_ops.errors import CorruptFileError, LanceOpsError
 
 _ALIGNMENT = 8
 CHUNK_ROOM = 8
-"""What the header of a chunk takes that has one value buffer and no levels."""
+"""Bytes of the header of a chunk with one value buffer and no levels."""
 
 _WORDS = (1, 2, 4, 8)
 # More buffers than any combination of compressions needs: their number is not read from the chunks.
@@ -58,7 +58,7 @@ class ChunkBuffer:
 
     @classmethod
     def from_parts(cls, parts: Sequence[Bytes]) -> "ChunkBuffer":
-        """Put separate buffers together."""
+        """Concatenate separate buffers."""
         sizes = np.fromiter((len(part) for part in parts), dtype=np.int64, count=len(parts))
         # Where compiled loops can read words.
         padded = (sizes + (_ALIGNMENT - 1)) & -_ALIGNMENT
@@ -116,7 +116,7 @@ class ChunkBuffer:
 
 @dataclass(frozen=True, slots=True)
 class ChunkTable:
-    """Where the chunks of pages that follow each other are, and how many values they hold.
+    """Positions and value counts of the chunks of consecutive pages.
 
     Attributes:
         numbers: Chunks of each page.

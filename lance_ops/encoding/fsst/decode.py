@@ -288,7 +288,7 @@ def _move_down(data: Bytes, start: int, target: int, size: int) -> None:
 
 
 def _estimate(parts: ChunkBuffer, lengths: Integers, tables: Integers | None) -> int:
-    """About how many bytes codes stand for, rather too many: the longest symbol at each would be far more."""
+    """Estimate the decoded bytes of codes from above; the longest symbol for each would be far more."""
     filled = np.flatnonzero(parts.sizes)
     chosen = filled[np.linspace(0, len(filled) - 1, min(len(filled), _SAMPLED_PARTS), dtype=np.int64)]
     inner = parts.sizes[chosen, np.newaxis] * np.arange(_SAMPLED_CODES) // _SAMPLED_CODES

@@ -26,7 +26,7 @@ _PROBLEMS = {
 
 @dataclass(frozen=True, slots=True)
 class EntryFormat:
-    """How an entry looks.
+    """Format of an entry.
 
     Attributes:
         control_bytes: Of the levels in front of a value.

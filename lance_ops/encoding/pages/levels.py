@@ -32,7 +32,7 @@ _CODE_BITS = 8
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one layer of a page can hold.
+    """Properties of one layer of a page.
 
     Attributes:
         is_list: True if it is a list; otherwise a struct, a fixed-size list, or the value.
@@ -82,7 +82,7 @@ def count_rows(rep: Levels, layers: Sequence[Layer]) -> int:
 
 
 def find_first_row(rep: Levels, definition: Levels | None, layers: Sequence[Layer]) -> tuple[int, int]:
-    """Where the first row begins in levels that may begin within a row.
+    """Find the first row in levels that may begin within a row.
 
     Args:
         rep: Repetition levels.
@@ -270,7 +270,7 @@ def _unravel_lists(
 def _find_items(
     rep: Levels, definition: Levels | None, segment: _Segment, length: int, codes: Codes | None
 ) -> tuple[Offsets, Codes | None]:
-    """Where the items of each list start, with the end of the last; and the code of each list, if wanted."""
+    """Return item offsets of lists, with the end of the last; and the code of each list, if wanted."""
     if len(rep) >= 2**31:
         picked = None
         if codes is not None and definition is not None:
@@ -302,7 +302,7 @@ def _find_items(
 
 
 def _find_many_items(rep: Levels, definition: Levels | None, segment: _Segment) -> Offsets:
-    """Where items start among so many entries that 32 bits may not count them."""
+    """Return item offsets among entries that may exceed 32 bits."""
     lists = rep >= segment.lowest
     items = rep >= segment.lowest - 1
     if definition is not None:

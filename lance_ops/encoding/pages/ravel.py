@@ -116,7 +116,7 @@ class _Entries:
     rep: Levels | None = None
 
     def mark_nulls(self, valid: Mask, number: int) -> bool:
-        """Give the entries that are null at the current layer its number; whether there are any."""
+        """Set the state of entries that are null at the current layer; return whether there are any."""
         if self.states is None:
             if bool(valid.all()):
                 return False

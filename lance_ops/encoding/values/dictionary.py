@@ -25,7 +25,7 @@ _KEPT_ENTRIES = 1024
 
 
 def decode_string_dictionary(numbers: pa.Array, items: pa.Array) -> pa.Array:
-    """Look up plain strings by numbers from 1.
+    """Decode dictionary indices from 1 to strings.
 
     Args:
         numbers: uint8 without nulls, 0 for a null row.

@@ -26,7 +26,7 @@ _Offsets = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Extents:
-    """Where the bytes (or items) of consecutive rows lie, as Arrow keeps it.
+    """Extents of the bytes (or items) of consecutive rows, as in Arrow.
 
     Attributes:
         offsets: Shape (n + 1,), of 32 or 64 bits.

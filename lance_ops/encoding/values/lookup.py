@@ -1,4 +1,4 @@
-"""Looking up: entries of a dictionary by position, or one again and again, become plain values."""
+"""Lookup of dictionary entries by position, or of one repeatedly."""
 
 from typing import Any
 

@@ -185,7 +185,7 @@ def _fixed_to_arrow(values: Fixed, data_type: pa.DataType) -> pa.Array:
 
 
 def add_validity(array: pa.Array, valid: npt.NDArray[np.bool_] | None) -> pa.Array:
-    """Give an array without nulls of its own and without offset the nulls of a mask."""
+    """Apply a null mask to an array without nulls and offset."""
     if valid is None:
         return array
     if pa.types.is_struct(array.type):

@@ -19,7 +19,7 @@ def weigh(
     b: np.float32,
     scores: Floats,
 ) -> None:
-    """What a word adds to the scores of the documents that hold it."""
+    """Compute the score of a token for the documents that contain it."""
     with np.errstate(divide="ignore", invalid="ignore"):
         norms = k1 * (_ONE - b + b * sizes[documents].astype(np.float32) / average)
         frequency = counts.astype(np.float32)

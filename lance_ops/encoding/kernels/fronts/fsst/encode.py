@@ -86,7 +86,7 @@ def encode(
 
 
 def find_ends(*, offsets: Offsets, ends: Integers) -> int:
-    """Where the strings end that are not empty, counted from the first offset.
+    """Return the ends of the non-empty strings, counted from the first offset.
 
     Args:
         offsets: Shape (strings + 1,), not decreasing.
@@ -101,7 +101,7 @@ def find_ends(*, offsets: Offsets, ends: Integers) -> int:
 
 
 def fill_offsets(*, offsets: Offsets, ends: Integers, out_offsets: Integers) -> None:
-    """Give the empty strings their offsets, too.
+    """Fill in the offsets of empty strings.
 
     Args:
         offsets: As `find_ends` was given them.

@@ -22,7 +22,7 @@ def follow(
     mapped: Words64,
     kept: npt.NDArray[np.bool_],
 ) -> int:
-    """Where the rows of rewritten fragments are.
+    """Map row addresses of rewritten fragments.
 
     Args:
         addresses: Before the rewrite, in any order.

@@ -11,7 +11,7 @@ _NARROW = 1 << 16
 
 
 def fill_tables(*, words: Floats, vectors: Floats, squared: bool, tables: Floats) -> None:
-    """What each word of a codebook counts for (product quantization), value after value of a part.
+    """Compute the distance table of a codebook (product quantization).
 
     Args:
         words: Shape (parts, dimension of a part, words).

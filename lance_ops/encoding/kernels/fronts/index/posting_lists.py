@@ -97,7 +97,7 @@ def arrange(
     documents_out: npt.NDArray[np.uint32],
     extra_out: npt.NDArray[np.uint32],
 ) -> None:
-    """Put entries to those of the same word, behind those that are there, in their order.
+    """Append entries to those of the same token, in order.
 
     Args:
         words: Word of each entry, below the length of `places`.

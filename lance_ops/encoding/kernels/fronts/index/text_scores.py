@@ -19,7 +19,7 @@ def weigh(
     b: np.float32,
     scores: Floats,
 ) -> None:
-    """What a word adds to the scores of the documents that hold it, all in single precision.
+    """Compute the score of a token for the documents that contain it, in single precision.
 
     Args:
         documents: Shape (documents,): their numbers, each with a size.

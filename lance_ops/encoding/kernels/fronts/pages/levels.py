@@ -29,7 +29,7 @@ def find_starts(*, rep: Levels, lowest: int, offsets: npt.NDArray[np.int32]) -> 
 
 
 def count_starts(*, rep: Levels, lowest: int, offsets: npt.NDArray[np.int32]) -> int:
-    """Where the items of lists begin where nothing is null or empty.
+    """Compute list offsets if nothing is null or empty.
 
     Args:
         rep: Repetition levels.
@@ -54,7 +54,7 @@ def count_items(
     hidden: int,
     offsets: npt.NDArray[np.int32],
 ) -> int:
-    """Where the items of lists begin.
+    """Compute list offsets.
 
     Args:
         rep: Repetition levels.
@@ -86,7 +86,7 @@ def count_and_pick(
     offsets: npt.NDArray[np.int32],
     found: Bytes,
 ) -> int:
-    """Where the items of lists begin, and a code for each list; see `count_items` and `pick_codes`.
+    """Compute list offsets, and a code for each list; see `count_items` and `pick_codes`.
 
     Args:
         rep: Repetition levels.

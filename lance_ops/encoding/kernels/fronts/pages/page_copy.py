@@ -8,7 +8,7 @@ MALFORMED, TOO_LARGE = reference.MALFORMED, reference.TOO_LARGE
 
 
 def gather_ranges(*, data: Bytes, starts: Integers, stops: Integers, out: Bytes) -> int:
-    """Put the bytes of ranges in sequence.
+    """Concatenate the bytes of ranges.
 
     Args:
         data: Any bytes; positions in it are checked.

@@ -131,7 +131,7 @@ def pick_flat(*, data: Bytes, found: _Table, part: int, width: int, values: Byte
 def pick_extents(
     *, data: Bytes, found: _Table, part: int, width: int, starts: Integers, offsets: Integers
 ) -> int:
-    """Where values of variable width lie in the data, and their offsets once they are joined.
+    """Return positions of variable-width values in the data, and their offsets once they are joined.
 
     Args:
         data: Bytes that hold the chunks.
