@@ -17,7 +17,7 @@ from lance_ops.errors import CorruptFileError, LanceOpsError
 
 _ALIGNMENT = 8
 CHUNK_ROOM = 8
-"""What the header of a chunk takes that has one value buffer and no levels."""
+"""Bytes of the header of a chunk with one value buffer and no levels."""
 
 _WORDS = (1, 2, 4, 8)
 # More buffers than any combination of compressions needs: their number is not read from the chunks.
@@ -58,7 +58,7 @@ class ChunkBuffer:
 
     @classmethod
     def from_parts(cls, parts: Sequence[Bytes]) -> "ChunkBuffer":
-        """Put separate buffers together."""
+        """Concatenate separate buffers."""
         sizes = np.fromiter((len(part) for part in parts), dtype=np.int64, count=len(parts))
         # Where compiled loops can read words.
         padded = (sizes + (_ALIGNMENT - 1)) & -_ALIGNMENT
@@ -69,7 +69,7 @@ class ChunkBuffer:
         return cls(data, starts, sizes)
 
     def parts(self) -> list[Bytes]:
-        """The bytes of each chunk."""
+        """Return the bytes of each chunk."""
         return [
             self.data[start : start + size]
             for start, size in zip(self.starts.tolist(), self.sizes.tolist(), strict=True)
@@ -85,7 +85,7 @@ class ChunkBuffer:
             raise CorruptFileError("a chunk is too short for its values")
 
     def words(self, offset: int, width: int) -> npt.NDArray[np.uint64]:
-        """A little-endian integer of each chunk.
+        """Return a little-endian integer of each chunk.
 
         Args:
             offset: From the start of the chunk's buffer.
@@ -95,7 +95,7 @@ class ChunkBuffer:
         return read_words(self.data, self.starts + offset, width)
 
     def join_prefixes(self, sizes: Integers) -> Bytes:
-        """The first bytes of all chunks, one after the other.
+        """Return the first bytes of all chunks, in sequence.
 
         Args:
             sizes: Bytes of each.
@@ -116,7 +116,7 @@ class ChunkBuffer:
 
 @dataclass(frozen=True, slots=True)
 class ChunkTable:
-    """Where the chunks of pages that follow each other are, and how many values they hold.
+    """Positions and value counts of the chunks of consecutive pages.
 
     Attributes:
         numbers: Chunks of each page.
@@ -174,7 +174,7 @@ def decode_chunk_tables(
     """Parse the words that describe the chunks of some pages.
 
     Args:
-        tables: Those of all pages, one after the other.
+        tables: Those of all pages, in sequence.
         table_sizes: Bytes of each, at least one page.
         word_bytes: Bytes of a word, 2 (2.1) or 4 (2.2).
         num_values: Of each page; its last chunk has what the others leave.
@@ -223,8 +223,8 @@ def split_chunks(
 
     Args:
         whole: The chunks.
-        has_rep: Whether there are repetition levels.
-        has_def: Whether there are definition levels.
+        has_rep: True if there are repetition levels.
+        has_def: True if there are definition levels.
         num_buffers: Value buffers of each.
         size_bytes: Width of the sizes of value buffers: 2 (2.1) or 4 (2.2).
 
@@ -262,7 +262,7 @@ def measure_values(addresses: npt.NDArray[np.uint64], sizes: Integers, *, size_b
     Needs kernels.
 
     Args:
-        addresses: Of the first byte of each chunk; whoever calls keeps what lies there.
+        addresses: Of the first byte of each chunk; the caller keeps what lies there.
         sizes: Bytes of each chunk.
         size_bytes: Width of the sizes of value buffers: 2 (2.1) or 4 (2.2).
 

@@ -9,7 +9,7 @@ N = TypeVar("N", bound=np.integer)
 
 
 def distinct(values: npt.NDArray[N]) -> npt.NDArray[N]:
-    """What `np.unique` gives for whole numbers, up to twenty times as fast where most of them differ.
+    """Result of `np.unique` for integers, up to twenty times as fast where most of them differ.
 
     NumPy hashes them since release 2.3; to sort them is quicker, and they have to be sorted anyway.
     """

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 
 def empty(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array of anything, from Arrow's memory pool.
+    """Return an array of anything, from Arrow's memory pool.
 
     Args:
         count: Number of elements.

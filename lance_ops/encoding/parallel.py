@@ -15,7 +15,7 @@ _this_thread = threading.local()
 
 
 def available_threads() -> int:
-    """How many threads this process may use at a time."""
+    """Return how many threads this process may use at a time."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -43,7 +43,7 @@ def run_side_by_side(tasks: Sequence[Callable[[], _T]]) -> list[_T]:
 
     Args:
         tasks: Loops that give the interpreter's lock away, at least one. Where one of another thread calls
-            this, too, its tasks run one after the other, for the threads would wait for each other.
+            this, too, its tasks run in sequence, for the threads would wait for each other.
 
     Returns:
         The result of each.

@@ -74,7 +74,7 @@ class RowBlocks:
         return cls(bits, first, np.cumsum(starts, out=starts), words, deleted)
 
     def addresses(self, ids: Words64) -> Words64:
-        """Addresses of all deleted rows, in the order of the fragments; takes 8 bytes for each.
+        """Return addresses of all deleted rows, in the order of the fragments; takes 8 bytes for each.
 
         Args:
             ids: Shape (fragments,): of the fragments.

@@ -1,4 +1,4 @@
-"""Blob extents: the bytes beside and within a data file that the descriptors of its blobs name."""
+"""Blob extents: byte ranges in and beside a data file that its blob descriptors refer to."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,12 +28,12 @@ _ROWS_AT_ONCE = 1 << 18
 
 @dataclass(slots=True)
 class BlobExtents:
-    """What the blobs of a data file need.
+    """Extents of the blobs of a data file.
 
     Attributes:
-        beside: Bytes that each side file must have, by its name.
-        within: Bytes that the data file itself must have.
-        objects: Bytes that each object of managed blobs must have, by its base and path.
+        beside: Required bytes of each side file, by name.
+        within: Required bytes of the data file itself.
+        objects: Required bytes of each object of managed blobs, by base and path.
         external_bases: Bases that blobs outside of the dataset are named relative to.
     """
 
@@ -54,12 +54,12 @@ def blob_extents(
     Args:
         reader: The open file.
         fields: Fields of the table; those without blobs are not read.
-        column_indices: Physical column of each field id, as the manifest says.
-        deleted: Offsets of deleted rows, for which no object need be there. Side files hold all rows.
+        column_indices: Physical column of each field id, from the manifest.
+        deleted: Offsets of deleted rows, whose objects need not exist. Side files hold all rows.
 
     Raises:
-        CorruptFileError: The descriptors cannot be read or contradict themselves.
-        UnsupportedError: Blobs of a kind that is not known.
+        CorruptFileError: The descriptors cannot be read or are inconsistent.
+        UnsupportedError: Blobs of an unknown kind.
     """
     shown = only_descriptors(Schema(tuple(fields)))
     found = BlobExtents()
@@ -89,12 +89,12 @@ def _add(found: BlobExtents, descriptors: pa.Array, path: str) -> None:
     parsed = parse_descriptors(descriptors)
     ends = parsed.position + parsed.size
     if bool((ends < 0).any()):
-        raise CorruptFileError("a blob has a position that cannot be", path=path)
+        raise CorruptFileError("a blob has an invalid position", path=path)
     inline = ends[(parsed.kind == INLINE) & (parsed.size > 0)]
     found.within = max(found.within, int(inline.max(initial=0)))
     for kind in (PACKED, DEDICATED):
         chosen = parsed.valid & (parsed.kind == kind)
-        # A file of one value begins with it.
+        # A file with a single value starts with it.
         needed = (ends if kind == PACKED else parsed.size)[chosen]
         numbers, places = np.unique(parsed.number[chosen], return_inverse=True)
         highest = np.zeros(len(numbers), np.int64)

@@ -1,4 +1,4 @@
-"""Descriptions of the physical columns of an open file: read when they are first needed, parsed as often."""
+"""Descriptions of the physical columns of an open file: read on demand, parsed once."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -11,19 +11,19 @@ from lance_ops.file.io.fetch import fetch_all, run
 from lance_ops.file.io.file_ranges import FileRanges
 from lance_ops.file.layout import Layout
 
-# Bounds what is kept of columns: those of more pages are parsed each time.
+# Bounds the memory for columns: those with more pages are parsed each time.
 _SMALL_COLUMN = 1024
 
 
 class ColumnDescriptions:
-    """Messages that describe columns, and what the storage version makes of them.
+    """Messages that describe columns, and their parsed form.
 
     Args:
         ranges: The bytes of the file.
         path: Of the file.
         size: Of the file in bytes.
         layout: Of its storage version.
-        contents: Where the messages are.
+        contents: Locations of the messages.
     """
 
     def __init__(self, ranges: FileRanges, path: str, size: int, layout: Layout, contents: Contents) -> None:
@@ -36,15 +36,15 @@ class ColumnDescriptions:
         self._columns: dict[int, object] = {}
 
     def metadata(self, index: int) -> Column:
-        """Pages and encodings of a column; see `FileReader.column_metadata`."""
+        """Return pages and encodings of a column; see `FileReader.column_metadata`."""
         return self._contents.parse(self._message(index), index)
 
     def unparsed(self, index: int) -> bytes | None:
-        """The message of a column that nobody has parsed yet; None for any other."""
+        """Return the message of a column that is not parsed yet; None for any other."""
         return None if index in self._columns else self._message(index)
 
     def column(self, index: int) -> object:
-        """What the storage version makes of a column; see `Layout.parse_column`."""
+        """Return a parsed column; see `Layout.parse_column`."""
         found = self._columns.get(index)
         if found is None:
             parse, data = self._contents.parse, self._message(index)
@@ -57,11 +57,11 @@ class ColumnDescriptions:
         return found
 
     def parse(self, index: int) -> Any:
-        """Like `column`, for who needs it only once."""
+        """Return a parsed column like `column`, without caching it."""
         return self._layout.parse_column(self.metadata(index), index, self._path, self._size)
 
     def load(self, indices: Iterable[int]) -> None:
-        """Read what is missing of some columns, in one go.
+        """Read missing descriptions of columns, with one request.
 
         Raises:
             CorruptFileError: There is no such column.
@@ -70,7 +70,8 @@ class ColumnDescriptions:
         for index in missing:
             if not 0 <= index < len(self._contents.columns):
                 raise CorruptFileError(
-                    f"there is no column {index}, the file has {len(self._contents.columns)}", path=self._path
+                    f"column {index} does not exist, the file has {len(self._contents.columns)}",
+                    path=self._path,
                 )
         data = run(fetch_all([self._contents.columns[index] for index in missing]), self._ranges.read)
         for index, message in zip(missing, data, strict=True):
@@ -84,7 +85,7 @@ class ColumnDescriptions:
         if whole is None or not 0 <= index < len(self._contents.columns):
             self.load([index])
             return self._messages[index]
-        # Small files come in great numbers.
+        # Datasets can have very many small files.
         offset, length = self._contents.columns[index]
         message: bytes = whole.slice(offset, length).to_pybytes()
         self._messages[index] = message
@@ -93,5 +94,5 @@ class ColumnDescriptions:
 
 @lru_cache(maxsize=1024)
 def _recurring_column(layout: Any, parse: ColumnParser, data: bytes, index: int) -> object:
-    # Who opens a dataset anew for each read mostly finds the same files, described by the same bytes.
+    # Datasets opened for each read mostly find the same files, with equal descriptions.
     return layout.parse_column(parse(data, index), index, parse.path, parse.size)

@@ -1,4 +1,4 @@
-"""Tables of fields: rows of several fields of a file."""
+"""Tables of fields: read rows of several fields of a file."""
 
 from collections.abc import Callable, Mapping
 
@@ -26,7 +26,7 @@ def read_fields(
         layout: Of the storage version.
         prepared: The fields.
         columns: Physical column of each field id; fields without one are null.
-        rows: Which rows.
+        rows: The rows.
         read_ranges: Fetches bytes of the file.
 
     Raises:
@@ -44,7 +44,7 @@ def read_fields(
         column = pa.chunked_array(chunks, type=arrow.field(number).type)
         if len(column) != rows.count:
             raise CorruptFileError(
-                f"{rows.count} rows are expected, but there are {len(column)}",
+                f"row count does not match (expected {rows.count}, got {len(column)})",
                 path=source.path,
                 field=field.name,
             )

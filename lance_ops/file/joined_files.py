@@ -1,6 +1,7 @@
-"""Joined files: small ones of one schema, read as if they were one whose pages follow each other.
+"""Joined files: small files of one schema, read as one whose pages follow each other.
 
-What opening and reading a small file costs is hardly its bytes: of many, most of that is done once.
+The cost of opening and reading a small file hardly depends on its bytes: for many files most of it is paid
+once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +83,7 @@ class _JoinedFiles(JoinedSource):
 
     def _can_join(self, field: Field, columns: Mapping[int, int]) -> bool:
         below = [columns[node.id] for node in field.walk() if node.id in columns]
-        # The values of a blob may lie anywhere.
+        # The values of a blob may be anywhere.
         return not any(map(is_blob_v2, field.walk())) and all(
             self._join(index) is not None for index in below
         )
@@ -92,14 +93,14 @@ class _JoinedFiles(JoinedSource):
             columns = list(self._parse(index))
             paths = [reader.path for reader in self._readers]
             self._columns[index] = self._layout.join_columns(columns, paths, self._moves)
-            # Below fixed-size lists of structs, pages count structs. A column with another number of rows
-            # than its file has must not lend some to its neighbour.
+            # Below fixed-size lists of structs, pages count structs. A column with a wrong row count must not
+            # shift its neighbour.
             if self._columns[index] is not None and not self._have_same_span(columns):
                 self._columns[index] = None
         return self._columns[index]
 
     def _parse(self, index: int) -> Iterator[Any]:
-        """The column of each file. Small ones are often built alike, and described by the same bytes."""
+        """Parse the column of each file. Small ones often have the same bytes and description."""
         found: dict[tuple[bytes, int], Any] = {}
         for reader in self._readers:
             message = reader.description(index)
@@ -130,5 +131,5 @@ class _JoinedFiles(JoinedSource):
 
     def _read(self, requests: list[Request]) -> list[pa.Buffer]:
         if any(offset + length > self._data.size for offset, length in requests):
-            raise CorruptFileError("a page lies outside of its file", path=self.path)
+            raise CorruptFileError("a page is outside of its file", path=self.path)
         return [self._data.slice(offset, length) for offset, length in requests]

@@ -1,6 +1,6 @@
-"""Joined rows: single rows of several files of one schema, picked as if these were one file.
+"""Joined rows: single rows of several files of one schema, read as if these were one file.
 
-What a few rows of a file cost is hardly their bytes: of many files, most of that is done once.
+The cost of a few rows of a file hardly depends on their bytes: for many files most of it is paid once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,9 @@ from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.schema.prepared import prepare_schema
 
 _SPACING = 1 << 44
-"""Distance of the files in the addresses of the whole: more than any has bytes."""
+"""Distance of the files in the joined address space: more than the size of any file."""
 _GAP_BYTES = 256
-"""What lies between two values is copied, so that little of it is worth a range of its own."""
+"""Gaps between two values are copied, so only small ones are read."""
 
 
 class JoinedRows(JoinedSource):
@@ -49,7 +49,7 @@ class JoinedRows(JoinedSource):
         """Read single rows.
 
         Args:
-            rows: Their numbers through all files, ascending, without repetition, all of them there.
+            rows: Their numbers through all files, ascending, distinct, existing.
             schema: The fields to read.
             columns: Physical column of each field id, the same in all files.
 
@@ -58,7 +58,7 @@ class JoinedRows(JoinedSource):
             UnsupportedError: A column has to be read file by file, or has an unknown encoding.
         """
         if not self._can_join(schema.fields, columns):
-            raise UnsupportedError("its columns cannot be read as those of one file", path=self.path)
+            raise UnsupportedError("the columns of these files cannot be read as one", path=self.path)
         selection = RowSelection.some(rows, _GAP_BYTES)
         return read_fields(self, self._layout, prepare_schema(schema), columns, selection, self._read)
 
@@ -67,7 +67,7 @@ class JoinedRows(JoinedSource):
         if found is None:
             nodes = [node for field in fields for node in field.walk()]
             below = [columns[node.id] for node in nodes if node.id in columns]
-            # The values of a blob may lie anywhere.
+            # The values of a blob may be anywhere.
             found = not any(map(is_blob_v2, nodes)) and all(self._join(index) is not None for index in below)
             self._joinable[fields] = found
         return found
@@ -75,7 +75,7 @@ class JoinedRows(JoinedSource):
     def _join(self, index: int) -> object | None:
         if index not in self._columns:
             columns: list[Any] = [reader.column(index) for reader in self._readers]
-            # A column with another number of rows than its file has must not lend some to its neighbour.
+            # A column with a wrong row count must not shift its neighbour.
             same = all(
                 column.length == reader.num_rows
                 for column, reader in zip(columns, self._readers, strict=True)
@@ -84,7 +84,7 @@ class JoinedRows(JoinedSource):
             paths = [reader.path for reader in self._readers]
             joined: Any = self._layout.join_columns(columns, paths, moves) if same else None
             if joined is not None:
-                # What is kept of a page is found by its place, which pages of all files share.
+                # Page heads are cached by location, which all files share.
                 pages = [replace(page, where=f"{page.where}, {page.path}") for page in joined.pages]
                 joined = replace(joined, pages=tuple(pages))
             self._columns[index] = joined
@@ -97,7 +97,7 @@ class JoinedRows(JoinedSource):
             data = self._mapped[number]
             size = self._readers[number].size_bytes if data is None else data.size
             if place + length > size:
-                raise CorruptFileError("a page lies outside of its file", path=self._readers[number].path)
+                raise CorruptFileError("a page is outside of its file", path=self._readers[number].path)
             if data is None:
                 found += self._readers[number].read_bytes([(place, length)])
             else:

@@ -10,11 +10,11 @@ from lance_ops.file.schema.model import Schema
 
 
 class JoinedSource(ABC):
-    """What reading single rows and reading all rows of joined files share.
+    """Common part of reading single rows and all rows of joined files.
 
     Args:
-        readers: The files, at least one, each with the same columns in the same places.
-        heads: What pages keep for the next read.
+        readers: The files, at least one, each with the same columns at the same positions.
+        heads: Cached page heads.
     """
 
     def __init__(self, readers: Sequence[FileReader], heads: PageHeads) -> None:
@@ -25,7 +25,7 @@ class JoinedSource(ABC):
 
     @property
     def path(self) -> str:
-        """All of them, for errors that are not about a page."""
+        """Paths of all files, for errors without a page."""
         return f"{self._readers[0].path} to {self._readers[-1].path}"
 
     @property
@@ -35,24 +35,24 @@ class JoinedSource(ABC):
 
     @property
     def base_uris(self) -> Mapping[int, str]:
-        """None: there are no blobs."""
+        """Return None: there are no blobs."""
         return {}
 
     @property
     def heads(self) -> PageHeads:
-        """What pages keep for the next read."""
+        """Cached page heads."""
         return self._heads
 
     def description(self, index: int) -> None:
-        """None: each file has one of its own."""
+        """Return None: each file has its own description."""
         del index
 
     def column(self, index: int) -> object:
-        """A physical column of all files; see `Layout.join_columns`."""
+        """Return a physical column of all files; see `Layout.join_columns`."""
         column = self._join(index)
         assert column is not None
         return column
 
     @abstractmethod
     def _join(self, index: int) -> object | None:
-        """The column, worked out once; None where it has to be read file by file."""
+        """Join the column, once; None if it has to be read file by file."""

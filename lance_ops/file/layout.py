@@ -1,4 +1,4 @@
-"""Layout of a storage version: all that reader and writer need not know of any of them."""
+"""Layout of a storage version: the interface between it and the reader and writer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -13,11 +13,11 @@ from lance_ops.file.io.side_files import SideFiles
 from lance_ops.file.schema.model import Field, Schema
 
 SPARSE = 16
-"""Reading a whole range beats picking rows until only one in this many is wanted, where nothing is known."""
+"""Default selectivity: reading a whole range is faster unless only one in this many rows is wanted."""
 
 
 class ColumnSource(Protocol):
-    """The columns of an open file, as a layout sees them."""
+    """Columns of an open file, as seen by a layout."""
 
     @property
     def path(self) -> str:
@@ -33,21 +33,21 @@ class ColumnSource(Protocol):
 
     @property
     def heads(self) -> PageHeads:
-        """Keeps what pages need for every read."""
+        """Cache of page heads."""
 
     def description(self, index: int) -> bytes | None:
-        """The metadata message of a physical column that nobody has parsed yet; None for any other."""
+        """Return the metadata message of a physical column that is not parsed yet; None for any other."""
 
     def column(self, index: int) -> Any:
-        """What the layout's `parse_column` made of a physical column."""
+        """Return a physical column as parsed by `parse_column` of the layout."""
 
 
 class PageSink(Protocol):
-    """Where a layout's writer puts its pages."""
+    """Destination of the pages of a layout's writer."""
 
     @property
     def side_files(self) -> SideFiles:
-        """Files beside this one, for large values."""
+        """Side files of the file, for large values."""
 
     def write_buffer(self, data: pa.Buffer) -> tuple[int, int]:
         """Append an aligned buffer and return its position and size."""
@@ -55,21 +55,21 @@ class PageSink(Protocol):
     def add_page(
         self, column: int, buffers: Sequence[tuple[int, int]], length: int, priority: int, encoding: Encoding
     ) -> None:
-        """Describe the next page of a physical column."""
+        """Add the description of the next page of a physical column."""
 
 
 class FieldsWriter(Protocol):
-    """Turns batches into pages."""
+    """Writer of batches into pages."""
 
     def write(self, batch: pa.RecordBatch, first_row: int) -> None:
-        """Take rows, whose schema is exactly the writer's; pages go to the sink when they are full."""
+        """Write rows with exactly the schema of the writer; full pages go to the sink."""
 
     def finish(self, num_rows: int) -> None:
-        """Write what is left."""
+        """Write the remaining rows."""
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes taken that are not in a page yet."""
+        """Bytes of rows that are not in a page yet."""
 
     @property
     def column_encodings(self) -> Sequence[Encoding]:
@@ -84,7 +84,7 @@ class Layout(Protocol):
         """Such as "2.0"."""
 
     def find_problems(self, schema: Schema) -> list[str]:
-        """Say what of a schema this version cannot hold, one line a field."""
+        """Return problems of a schema with this version, one line a field."""
 
     def assign_columns(self, schema: Schema) -> dict[int, int]:
         """Number the physical columns of a new file.
@@ -99,39 +99,39 @@ class Layout(Protocol):
     def join_columns(
         self, columns: Sequence[Any], paths: Sequence[str], moves: Sequence[int]
     ) -> object | None:
-        """The columns of several files as one, whose pages follow each other.
+        """Join the columns of several files into one, whose pages follow each other.
 
         Args:
-            columns: As `parse_column` made them, at least one; files as large as each other that describe
-                theirs by the same bytes may share one.
+            columns: Results of `parse_column`, at least one; files of equal size and description may share
+                one.
             paths: Of the files.
-            moves: How much further back the bytes of each file lie where all files are one.
+            moves: Offset of each file in the joined address space.
 
         Returns:
-            The column; None of those that have to be read file by file.
+            The column; None if they have to be read file by file.
         """
 
     def column_bytes(self, column: Any) -> int:
-        """Estimate what reading a whole column takes in memory.
+        """Estimate the memory of a whole column.
 
         Args:
-            column: As `parse_column` made it.
+            column: Result of `parse_column`.
         """
 
     def sparse_from(self, column: Any) -> int:
-        """Say where picking rows begins to pay.
+        """Return the selectivity below which reading single rows is faster.
 
         Args:
-            column: As `parse_column` made it.
+            column: Result of `parse_column`.
 
         Returns:
-            Reading a whole range of rows takes less until only one in this many is wanted; 1: never.
+            N if reading a whole range is faster until only one in N rows is wanted; 1: never.
         """
 
     def read_told(
         self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
     ) -> pa.Array | None:
-        """Rows of a field of which the file's metadata tell every value; None where pages must be read.
+        """Return rows of a field whose values are all in the metadata; None if pages must be read.
 
         Args:
             source: See `read_field`.
@@ -147,22 +147,22 @@ class Layout(Protocol):
 
         Args:
             source: The columns.
-            field: What to read, possibly with fewer children than the file has.
-            columns: Physical column of each field id; fields without are null in this file.
-            rows: Which rows of the file.
+            field: Field to read, possibly with fewer children than in the file.
+            columns: Physical column of each field id; fields without one are null in this file.
+            rows: Rows of the file.
 
         Returns:
-            Arrays that follow each other.
+            Consecutive arrays.
         """
 
     def open_writer(
         self, schema: Schema, columns: Mapping[int, int], sink: PageSink, page_bytes: int
     ) -> FieldsWriter:
-        """Start to write.
+        """Return a writer.
 
         Args:
             schema: Of the file.
-            columns: As `assign_columns` gave them.
-            sink: Takes the pages.
+            columns: Result of `assign_columns`.
+            sink: Destination of the pages.
             page_bytes: Size at which a column's page is full.
         """

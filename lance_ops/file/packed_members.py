@@ -1,4 +1,4 @@
-"""Packed members: those of packed structs, which are read together whichever of them are wanted."""
+"""Packed members: members of packed structs, which are always read together."""
 
 import pyarrow as pa
 
@@ -11,21 +11,21 @@ from lance_ops.file.schema.model import Field
 
 
 def whole_struct(source: ColumnSource, field: Field) -> Field:
-    """The struct with all members that it has in a file.
+    """Return the struct with all members in a file.
 
     Args:
         source: The file, whose own schema says which members share a row.
-        field: The struct as it is wanted.
+        field: The wanted struct.
     """
     stored = source.schema.by_id(field.id)
     return field if stored is None or stored.logical_type != "struct" else stored
 
 
 def pick_members(structs: pa.Array, whole: Field, wanted: Field) -> pa.Array:
-    """The wanted members of packed structs.
+    """Select members of packed structs.
 
     Args:
-        structs: All members as they are in files, of `whole.file_type`.
+        structs: All members in the file, of `whole.file_type`.
         whole: The struct in the file.
         wanted: The struct to build; members that the file does not have are null.
     """

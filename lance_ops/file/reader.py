@@ -32,7 +32,7 @@ _TAIL_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """What to read: fields, and where their columns are."""
+    """Fields to read, and their columns."""
 
     prepared: PreparedSchema
     columns: Mapping[int, int]
@@ -45,8 +45,8 @@ class _Selection:
 class FileReader:
     """An open data file.
 
-    Opening reads the end of the file: the footer, the file's own schema, and where the columns are described.
-    The descriptions of columns are read when they are first needed.
+    Opening reads the end of the file: the footer, the file's own schema, and the locations of the column
+    descriptions. These are read on demand.
     """
 
     def __init__(
@@ -86,17 +86,17 @@ class FileReader:
         """Open a data file.
 
         Args:
-            store: Where the file is.
+            store: Store of the file.
             path: Relative to the store.
             size: Of the file in bytes, when it is known; it saves asking.
             heads: Where to keep what its pages need for the next read, if not in a cache of its own.
             base_uris: Of the other bases of the table, by their ids; blobs may be named relative to them.
-            open_base: Gives the store of a base by its id, for blobs that are objects there.
+            open_base: Returns the store of a base by its id, for blobs that are objects there.
 
         Raises:
             FileMissingError: There is no such file.
             CorruptFileError: The file is truncated or damaged.
-            UnsupportedVersionError: A storage version that cannot be read, which is named.
+            UnsupportedVersionError: The storage version cannot be read.
         """
         if size is None:
             tail, size = store.read_tail(path, _TAIL_BYTES)
@@ -104,7 +104,7 @@ class FileReader:
             length = min(size, _TAIL_BYTES)
             tail = store.read(path, size - length, length)
             if bytes(memoryview(tail)[-len(MAGIC) :]) != MAGIC:
-                # Some releases of the peer record less for files of 0.1 than those have; else it is damage.
+                # Some releases of pylance record too few bytes for files of 0.1; otherwise it is damage.
                 found, actual = store.read_tail(path, _TAIL_BYTES)
                 if is_legacy(*decode_version(found.to_pybytes(), path)):
                     tail, size = found, actual
@@ -143,7 +143,7 @@ class FileReader:
 
     @property
     def whole(self) -> pa.Buffer | None:
-        """All bytes of the file; None unless it is so small that opening it has read them."""
+        """All bytes of the file if it is small enough to be read when opened, else None."""
         return self._ranges.whole
 
     @property
@@ -153,7 +153,7 @@ class FileReader:
 
     @property
     def heads(self) -> PageHeads:
-        """What pages keep for the next read."""
+        """Cached page heads."""
         return self._heads
 
     @property
@@ -173,27 +173,27 @@ class FileReader:
 
     @property
     def num_global_buffers(self) -> int:
-        """Number of global buffers, the file descriptor being the first."""
+        """Number of global buffers, including the file descriptor."""
         return len(self._contents.global_buffers)
 
     def global_buffer(self, number: int) -> pa.Buffer:
-        """Read a buffer that belongs to the file as a whole.
+        """Read a global buffer.
 
         Args:
-            number: As `FileWriter.add_global_buffer` returned it; 0 is the file descriptor.
+            number: Result of `FileWriter.add_global_buffer`; 0 is the file descriptor.
 
         Raises:
             InvalidArgumentError: There is no such buffer.
         """
         if not 0 <= number < len(self._contents.global_buffers):
             raise InvalidArgumentError(
-                f"there is no global buffer {number}, the file has {len(self._contents.global_buffers)}",
+                f"global buffer {number} does not exist, the file has {len(self._contents.global_buffers)}",
                 path=self._path,
             )
         return run(fetch_all([self._contents.global_buffers[number]]), self._ranges.read)[0]
 
     def column_metadata(self, index: int) -> Column:
-        """Pages and encodings of a physical column.
+        """Return pages and encodings of a physical column.
 
         Args:
             index: Of the column.
@@ -204,25 +204,25 @@ class FileReader:
         return self._columns.metadata(index)
 
     def description(self, index: int) -> bytes | None:
-        """The metadata message of a physical column that nobody has parsed yet; None for any other."""
+        """Return the metadata message of a physical column that is not parsed yet; None for any other."""
         return self._columns.unparsed(index)
 
     def column(self, index: int) -> object:
-        """What the storage version makes of a physical column; see `Layout.parse_column`."""
+        """Return a parsed physical column; see `Layout.parse_column`."""
         return self._columns.column(index)
 
     def parse_column(self, index: int) -> Any:
-        """Like `column`, for who needs it only once."""
+        """Return a parsed column like `column`, without caching it."""
         return self._columns.parse(index)
 
     def page_bounds(self, field_ids: Sequence[int]) -> dict[int, PageBounds]:
-        """What the file knows of the values of some fields, page by page.
+        """Return value bounds of some fields, page by page.
 
         Args:
             field_ids: The fields.
 
         Returns:
-            Bounds by field id; most storage versions know none.
+            Bounds by field id; most storage versions have none.
 
         Raises:
             CorruptFileError: The statistics are damaged.
@@ -244,8 +244,8 @@ class FileReader:
         Args:
             schema: The fields to read; those of the file when None. Fields without a column in this file are
                 null.
-            column_indices: Physical column of each field id, as the table's metadata say; when None, the
-                file's own schema says it.
+            column_indices: Physical column of each field id, from the table's metadata; from the file's own
+                schema when None.
             start: First row.
             stop: End of the rows; all when None.
 
@@ -255,7 +255,7 @@ class FileReader:
         Raises:
             CorruptFileError: The file is damaged.
             UnsupportedError: A column uses an encoding that is not implemented.
-            InvalidArgumentError: The rows are not in the file.
+            InvalidArgumentError: The rows are out of range.
         """
         selection = self._select(schema, column_indices)
         first, last = self._check_rows(start, stop)
@@ -275,12 +275,12 @@ class FileReader:
         Args:
             schema: See `read_table`.
             column_indices: See `read_table`.
-            batch_rows: Most rows of a batch; wide rows make smaller ones.
+            batch_rows: Maximum rows of a batch; fewer for wide rows.
             start: First row.
             stop: End of the rows; all when None.
         """
         if batch_rows < 1:
-            raise InvalidArgumentError("batch_rows must be at least 1")
+            raise InvalidArgumentError(f"batch_rows must be at least 1, got {batch_rows}")
         selection = self._select(schema, column_indices)
         first, last = self._check_rows(start, stop)
         for window in plan_windows(first, last, batch_rows, fitting_rows(self._row_bytes(selection))):
@@ -289,7 +289,7 @@ class FileReader:
     def window_rows(
         self, schema: Schema | None = None, column_indices: Mapping[int, int] | None = None
     ) -> int:
-        """Rows of some fields that take about 32 MB in memory, at least one.
+        """Return the number of rows of some fields that take about 32 MB in memory, at least one.
 
         Args:
             schema: See `read_table`.
@@ -300,14 +300,14 @@ class FileReader:
     def sparse_from(
         self, schema: Schema | None = None, column_indices: Mapping[int, int] | None = None
     ) -> dict[int, int]:
-        """Where picking rows begins to pay; see `Layout.sparse_from`.
+        """Return the selectivity below which reading single rows is faster; see `Layout.sparse_from`.
 
         Args:
             schema: See `read_table`.
             column_indices: See `read_table`.
 
         Returns:
-            For each top-level field, by its id: what the most demanding of its columns says.
+            For each top-level field, by its id: the maximum over its columns.
         """
         selection = self._select(schema, column_indices)
         found = {}
@@ -326,30 +326,31 @@ class FileReader:
         """Read single rows.
 
         Args:
-            rows: Row numbers, ascending, without repetition.
+            rows: Row numbers, ascending, distinct.
             schema: See `read_table`.
             column_indices: See `read_table`.
 
         Raises:
-            InvalidArgumentError: The rows are not ascending, or not in the file.
+            InvalidArgumentError: The rows are not ascending, or out of range.
         """
         wanted = np.asarray(rows, dtype=np.int64)
         if len(wanted) and (bool((np.diff(wanted) <= 0).any()) or int(wanted[0]) < 0):
-            raise InvalidArgumentError("rows must be ascending and not repeat", path=self._path)
+            raise InvalidArgumentError("rows must be ascending and distinct", path=self._path)
         if len(wanted) and int(wanted[-1]) >= self._num_rows:
             raise InvalidArgumentError(
-                f"row {int(wanted[-1])} is not in the file of {self._num_rows}", path=self._path
+                f"row {int(wanted[-1])} is out of range for the file of {self._num_rows} rows",
+                path=self._path,
             )
         selection = self._select(schema, column_indices)
         return self._read(selection, RowSelection.some(wanted, self._ranges.prepare_for_single_rows()))
 
     def map(self) -> pa.Buffer | None:
-        """All bytes of the file, read when they are looked at; None where that cannot be done."""
+        """Map all bytes of the file into memory; None if that is not possible."""
         self._ranges.prepare_for_single_rows()
         return self._ranges.mapped
 
     def read_bytes(self, ranges: list[Request]) -> list[pa.Buffer]:
-        """Ranges of the file's bytes, none of them empty."""
+        """Read ranges of the file, all non-empty."""
         return self._ranges.read(ranges)
 
     def _select(self, schema: Schema | None, column_indices: Mapping[int, int] | None) -> _Selection:
@@ -358,7 +359,7 @@ class FileReader:
         if last is not None and last[0] is schema and last[1] is column_indices:
             return last[2]
         columns = self._layout.assign_columns(self._schema) if column_indices is None else column_indices
-        # -1 stands for fields without a column of their own.
+        # -1 means no column.
         columns = {field_id: column for field_id, column in columns.items() if column >= 0}
         selection = _Selection(prepare_schema(schema), columns)
         self._columns.load(selection.physical_columns)
@@ -369,7 +370,8 @@ class FileReader:
         last = self._num_rows if stop is None else stop
         if not 0 <= start <= last <= self._num_rows:
             raise InvalidArgumentError(
-                f"rows {start} to {last} are not in the file of {self._num_rows}", path=self._path
+                f"rows {start} to {last} are out of range for the file of {self._num_rows} rows",
+                path=self._path,
             )
         return start, last
 
@@ -380,7 +382,7 @@ class FileReader:
         return max(total / max(self._num_rows, 1), 1 / 8)
 
     def _managed_bytes(self, selection: _Selection) -> int:
-        """Bytes of blobs that are objects in a base; only a table with bases has any."""
+        """Read bytes of blobs that are objects in a base; only a table with bases has any."""
         if not self._base_uris:
             return 0
         key = tuple(selection.physical_columns)

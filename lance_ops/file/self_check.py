@@ -1,4 +1,4 @@
-"""Self-check of a file of ours before anybody can see it: what makes other readers fail must not leave us."""
+"""Self-check of a written file before it is visible: refuse files that other readers cannot read."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -22,14 +22,14 @@ def check_columns(
     data_end: int,
     version: str,
 ) -> None:
-    """Check that the pages of a file fit together.
+    """Check that the pages of a file are consistent.
 
     Args:
         schema: Of the file.
         columns: Physical column of each field id.
         pages: Of each physical column.
         num_rows: Of the file.
-        data_end: Position behind the last buffer.
+        data_end: End of the last buffer.
         version: Storage version.
 
     Raises:
@@ -41,21 +41,24 @@ def check_columns(
         for page in column:
             for position, size in page.buffers:
                 if position % ALIGNMENT or size < 0 or position + size > data_end:
-                    raise broken(f"a buffer of {size} bytes at {position}, data end at {data_end}", "page")
+                    raise broken(
+                        f"a buffer of {size} bytes at {position} exceeds the data, which end at {data_end}",
+                        "page",
+                    )
     expected = _lengths_2_0 if version == "2.0" else _lengths_2_1
     for field, length in expected(schema, columns, pages, num_rows):
         column = pages[columns[field.id]]
         if len(column) == 1 and column[0].length == length and column[0].priority == 0 and num_rows:
-            # All is well with most columns of wide tables.
+            # Most columns of wide tables pass this check.
             continue
         found = sum(page.length for page in column)
         if found != length:
-            raise broken(f"{found} rows in pages instead of {length}", field.name)
+            raise broken(f"row count of pages does not match (expected {length}, got {found})", field.name)
         starts = [page.priority for page in column]
-        # In 2.0 the items of lists have pages of their own, which begin with the first list that has any.
+        # In 2.0 the items of lists have separate pages, which begin with the first non-empty list.
         late = starts[:1] != [0] and (version != "2.0" or field.parent_id < 0)
         if starts and (late or starts != sorted(starts) or starts[-1] > max(num_rows - 1, 0)):
-            raise broken("pages that do not follow each other", field.name)
+            raise broken("the pages of a column are not consecutive", field.name)
 
 
 def _lengths_2_1(
@@ -98,7 +101,7 @@ def _tree_2_0(
         return
     column = pages[columns[field.id]]
     if field.logical_type == "struct" and len(column) != 1:
-        raise broken(f"{len(column)} pages of a struct, which readers expect to be one", field.name)
+        raise broken(f"a struct column has {len(column)} pages, readers expect one", field.name)
     if field.logical_type in LIST_TYPES:
         length = sum(_num_items(page) for page in column)
     for child in field.children:

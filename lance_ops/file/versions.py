@@ -1,6 +1,6 @@
 """Storage versions by name, by the numbers in a file's footer, and by those in a manifest.
 
-How each is read and written is imported when it is first needed: few processes meet more than one version.
+How each is read and written is imported on demand: few processes meet more than one version.
 """
 
 from collections.abc import Callable
@@ -65,7 +65,7 @@ class StorageVersion:
         manifest: Major and minor number in the manifest's entry for the file.
         load: Imports how to read and write it.
         read_contents: Opens a file, given its last bytes, its size and its path.
-        is_written: Whether new files can have it.
+        is_written: True if new files can have it.
     """
 
     name: str
@@ -95,10 +95,10 @@ class StorageVersion:
 
 
 DEFAULT_STORAGE_VERSION = "2.2"
-"""Of new datasets: what the peer calls stable."""
+"""Of new datasets: what pylance calls stable."""
 
 ALIASES = {"legacy": "0.1", "stable": DEFAULT_STORAGE_VERSION, "next": "2.3"}
-"""Names that the peer has for versions; "next" moves with its releases and is not for data to keep."""
+"""Names that pylance has for versions; "next" moves with its releases and is not for data to keep."""
 
 VERSIONS = (
     StorageVersion("0.1", (0, 2), (0, 2), _layout_0_1, _read_contents_0_1, is_written=False),
@@ -110,7 +110,7 @@ VERSIONS = (
 
 
 def version_of_footer(major: int, minor: int, path: str) -> StorageVersion:
-    """The storage version of a file with these numbers in its footer.
+    """Return the storage version of a file with these numbers in its footer.
 
     Raises:
         UnsupportedVersionError: This version of lance_ops does not know it.
@@ -122,7 +122,7 @@ def version_of_footer(major: int, minor: int, path: str) -> StorageVersion:
 
 
 def storage_version(name: str) -> StorageVersion:
-    """The storage version of that name or alias.
+    """Return the storage version of that name or alias.
 
     Raises:
         UnsupportedVersionError: There is none that this version of lance_ops knows.
@@ -136,7 +136,7 @@ def storage_version(name: str) -> StorageVersion:
 
 @cache
 def version_name(major: int, minor: int) -> str:
-    """Name of the storage version that a manifest records with these numbers."""
+    """Return the name of the storage version that a manifest records with these numbers."""
     version = _find(major, minor)
     return f"{major}.{minor}" if version is None else version.name
 
@@ -151,7 +151,7 @@ def _find(major: int, minor: int) -> StorageVersion | None:
 
 
 def is_legacy(major: int, minor: int) -> bool:
-    """Whether the numbers stand for 0.1: legacy tables do not record any, and 2.0 files are 0.3."""
+    """Return whether the numbers stand for 0.1: legacy tables do not record any, and 2.0 files are 0.3."""
     return major == 0 and minor <= 2
 
 

@@ -131,7 +131,7 @@ class FileWriter:
         version: Storage version.
         page_bytes: Size at which a column's page is full; None for a size that suits the number of columns.
         base_uris: Of the bases of the table, by their ids, that blobs are named relative to.
-        durable: When the file has to outlive a power cut; see `Store.put`.
+        durable: When the file has to outlive a power failure; see `Store.put`.
         described: What the file says of its columns, where the rows come by another schema of the same fields
             (see `stored_documents`).
 
@@ -202,7 +202,7 @@ class FileWriter:
             self._num_rows += batch.num_rows
 
     def tell(self) -> int:
-        """Bytes written so far and bytes that wait for their page."""
+        """Return bytes written so far and bytes that wait for their page."""
         return self._container.tell() + self._fields.pending_bytes
 
     def add_global_buffer(self, data: BytesLike) -> int:

@@ -4,7 +4,7 @@ A filter is one SQL condition. It is parsed once against a schema into a tree of
 (`parse_filter`), which the scan evaluates (`evaluate`, `select`), from which the indices take the conditions
 that they can answer, and which a transaction records (`Expression.to_sql`).
 
-What a filter may contain, and where its meaning differs from the peer's, is in `docs/filters.md`.
+What a filter may contain, and where its meaning differs from pylance's, is in `docs/filters.md`.
 """
 
 from lance_ops.filter.computed import computed_field

@@ -1,4 +1,4 @@
-"""Computed columns: type and nullability of what an expression gives, as the peer declares them.
+"""Computed columns: type and nullability of what an expression gives, as pylance declares them.
 
 A table to which one library adds a column and the other appends rows needs the same schema from both.
 """
@@ -11,7 +11,7 @@ from lance_ops.filter.predicates import InList, IsNull
 
 
 def computed_field(name: str, expression: Expression, schema: pa.Schema) -> pa.Field:
-    """The column that holds the values of an expression.
+    """Return the column that holds the values of an expression.
 
     Args:
         name: Of the column.
@@ -26,7 +26,7 @@ def computed_field(name: str, expression: Expression, schema: pa.Schema) -> pa.F
 
 
 def is_nullable(expression: Expression, schema: pa.Schema) -> bool:
-    """Whether the peer declares that an expression may be null; functions of columns always may."""
+    """Return whether pylance declares that an expression may be null; functions of columns always may."""
     match expression:
         case Literal(value):
             return value is None
@@ -49,7 +49,7 @@ def is_nullable(expression: Expression, schema: pa.Schema) -> bool:
 
 
 def _fields(column: Column, schema: pa.Schema) -> list[pa.Field]:
-    """The fields on the way to a column, outermost first."""
+    """Return the fields on the way to a column, outermost first."""
     fields = [schema.field(column.path[0])]
     for part in column.path[1:]:
         data_type = fields[-1].type

@@ -1,10 +1,9 @@
 """Expressions: the tree of a filter, of frozen, typed, hashable nodes.
 
-Parsing settles everything that depends on the schema (which column a name means, which type a literal takes,
-where a value is converted), so that a tree says by itself what it selects. It keeps a canonical form:
-negation stands only where there is no opposite operator, BETWEEN is two comparisons, nested AND and OR are
-flat, and what needs no column is a literal. Two filters that differ only in spelling therefore compare equal,
-and `to_sql` reads back as the same tree.
+Parsing resolves everything that depends on the schema (columns of names, types of literals, conversions), so
+a tree is self-contained. It has a canonical form: negation occurs only without an opposite operator, BETWEEN
+is two comparisons, nested AND and OR are flattened, and constant expressions are literals. Two filters that
+differ only in spelling therefore compare equal, and the result of `to_sql` parses to the same tree.
 """
 
 from abc import abstractmethod
@@ -23,7 +22,7 @@ _BACKTICKED_FUNCTIONS = frozenset({"ceil", "floor", "substr"})
 class Expression:
     """A node of the tree; only its kinds have instances.
 
-    It is no ABC: each look at what kind a node is would cost several times as much, and a filter takes many.
+    It is not an ABC: `isinstance` checks would cost several times as much, and a filter needs many.
     """
 
     __slots__ = ()
@@ -32,11 +31,11 @@ class Expression:
     """The Arrow type of the value (`pyarrow.DataType`)."""
 
     def children(self) -> "tuple[Expression, ...]":
-        """The operands, in the order in which they are written."""
+        """Return the operands, in the order in which they are written."""
         return ()
 
     def walk(self) -> "Iterator[Expression]":
-        """This node and everything below it, depth first."""
+        """Yield this node and all nodes below it, depth first."""
         pending: list[Expression] = [self]
         while pending:
             node = pending.pop()
@@ -54,12 +53,12 @@ class Expression:
         return frozenset(node.path[0] for node in self.walk() if isinstance(node, Column))
 
     def to_sql(self) -> str:
-        """Canonical SQL: it parses back to an equal tree on the same schema, and the peer reads it too.
+        """Canonical SQL: it parses back to an equal tree on the same schema, and pylance reads it too.
 
-        Only constants beside numbers of types that SQL has no name for (half floats, 256-bit decimals) may
-        come back in an equivalent form instead of an equal one. For the peer, whose parser knows a few
-        constructs only inside a function call, CASE and INTERVAL stand in a `coalesce` of one argument, and
-        some function names stand in backticks.
+        Only constants compared with types that SQL has no name for (half floats, 256-bit decimals) may be
+        parsed to an equivalent instead of an equal form. For pylance, whose parser knows a few constructs
+        only inside a function call, CASE and INTERVAL stand in a `coalesce` of one argument, and some
+        function names stand in backticks.
         """
         return self._sql()
 
@@ -72,7 +71,7 @@ class Expression:
 
 
 def format_path(path: tuple[str, ...]) -> str:
-    """Join a column path the way the peer writes it: backticks around a part that has a dot."""
+    """Join a column path the way pylance writes it: backticks around a part that has a dot."""
     quoted = (f"`{part.replace('`', '``')}`" if "." in part or "`" in part else part for part in path)
     return ".".join(quoted)
 
@@ -111,7 +110,7 @@ class Coerce(Expression):
     type: Any
 
     def children(self) -> tuple[Expression, ...]:
-        """The operand."""
+        """Return the operand."""
         return (self.operand,)
 
     def _sql(self) -> str:
@@ -127,7 +126,7 @@ class Cast(Expression):
     lenient: bool = False
 
     def children(self) -> tuple[Expression, ...]:
-        """The operand."""
+        """Return the operand."""
         return (self.operand,)
 
     def _sql(self) -> str:
@@ -145,7 +144,7 @@ class Negative(Expression):
     type: Any
 
     def children(self) -> tuple[Expression, ...]:
-        """The operand."""
+        """Return the operand."""
         return (self.operand,)
 
     def _sql(self) -> str:
@@ -177,7 +176,7 @@ class Coalesce(Expression):
     type: Any
 
     def children(self) -> tuple[Expression, ...]:
-        """The operands."""
+        """Return the operands."""
         return self.operands
 
     def _sql(self) -> str:
@@ -193,7 +192,7 @@ class Case(Expression):
     type: Any
 
     def children(self) -> tuple[Expression, ...]:
-        """Conditions and values in turn, then the last resort."""
+        """Conditions and values alternately, then the default."""
         return (*(part for branch in self.branches for part in branch), self.otherwise)
 
     def _sql(self) -> str:
@@ -210,7 +209,7 @@ class Function(Expression):
     type: Any
 
     def children(self) -> tuple[Expression, ...]:
-        """The arguments."""
+        """Return the arguments."""
         return self.arguments
 
     def _sql(self) -> str:
@@ -235,7 +234,7 @@ class Predicate(Expression):
 
 
 def operand_sql(expression: Expression) -> str:
-    """An operand of an operator, in parentheses unless it is one word or one call."""
+    """Return an operand of an operator, in parentheses unless it is a single token or call."""
     inner = without_coercion(expression)
     text = inner.to_sql()
     whole = isinstance(inner, (Column, Literal, Function, Cast, Coalesce, Case))
@@ -243,7 +242,7 @@ def operand_sql(expression: Expression) -> str:
 
 
 def without_coercion(expression: Expression) -> Expression:
-    """What a conversion that is not written is applied to."""
+    """Return the operand of an implicit conversion."""
     while isinstance(expression, Coerce):
         expression = expression.operand
     return expression

@@ -7,11 +7,11 @@ from lance_ops.filter.predicates import OPPOSITES, And, Comparison, InList, Not,
 from lance_ops.filter.types.coercion import BOOL
 
 SHORTEST_LIST = 16
-"""Equalities from which on a list stands for them; what people write themselves stays as they wrote it."""
+"""Number of equalities that become an IN list; fewer remain as written by the user."""
 
 
 def all_of(operands: tuple[Expression, ...]) -> Expression:
-    """The conjunction of `operands`, flat; the only operand itself if there is one."""
+    """Return the conjunction of `operands`, flat; the only operand itself if there is one."""
     flat = tuple(
         part
         for operand in operands
@@ -22,7 +22,7 @@ def all_of(operands: tuple[Expression, ...]) -> Expression:
 
 
 def any_of(operands: tuple[Expression, ...]) -> Expression:
-    """The disjunction of `operands`, flat; the only operand itself if there is one."""
+    """Return the disjunction of `operands`, flat; the only operand itself if there is one."""
     flat = tuple(
         part for operand in operands for part in (operand.operands if isinstance(operand, Or) else (operand,))
     )
@@ -31,7 +31,7 @@ def any_of(operands: tuple[Expression, ...]) -> Expression:
 
 
 def _with_lists(operands: tuple[Expression, ...], op: str) -> tuple[Expression, ...]:
-    """Make a list of the many equalities of one column: one look-up instead of one comparison for each."""
+    """Replace many equalities of one column by an IN list: one lookup instead of a comparison for each."""
     if len(operands) < SHORTEST_LIST:
         return operands
     columns = [_compared_column(operand, op) for operand in operands]
@@ -64,7 +64,7 @@ def _compared_column(expression: Expression, op: str) -> tuple[Column, Any] | No
 
 
 def negated(expression: Expression) -> Expression:
-    """The canonical negation in three-valued logic."""
+    """Return the canonical negation in three-valued logic."""
     match expression:
         case Not(operand):
             return operand
@@ -81,5 +81,5 @@ def negated(expression: Expression) -> Expression:
 
 
 def conjuncts(expression: Expression) -> tuple[Expression, ...]:
-    """The operands of the outermost AND; the expression itself if there is none."""
+    """Return the operands of the outermost AND; the expression itself if there is none."""
     return expression.operands if isinstance(expression, And) else (expression,)

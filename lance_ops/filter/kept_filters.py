@@ -1,10 +1,10 @@
-"""Kept filters: those that were parsed last, and their shapes, for texts that differ in constants alone.
+"""Filter cache: recently parsed filters, and templates for strings that differ in constants only.
 
-Programs ask the same question of other values again and again. What of a text are its constants is told
-without a parser, where it is plain; the rest is its shape. Of a shape that was parsed it is known where in
-the tree its constants stand, as far as their values change nothing but themselves: whole numbers and texts
-that a column or a call of their very type is compared with, and those that a few functions look for. The
-tree of another text of the shape is then made by putting its constants there.
+Programs repeat the same query with other values. Constants of simple filters are found without a parser; the
+rest of the string is its shape. For a parsed shape, the positions of its constants in the tree are recorded
+if the structure does not depend on their values: integers and strings compared with a column or call of the
+same type, and search values of a few functions. The tree of another string of the same shape is made by
+replacing its constants.
 """
 
 import re
@@ -30,14 +30,14 @@ _MOST_CONSTANTS = 32
 _CHARACTER_BYTES = 32
 """About what the tree of a filter takes for each of its characters."""
 _MOST_OF_SHAPE = 4
-"""Templates of one shape: they differ in constants that have to stay, such as paths in documents."""
+"""Maximum templates of one shape: they differ in fixed constants, such as paths in documents."""
 
 _PLAIN_TEXT = re.compile(r"[\w\s.,()<>=!\[\]+*%-]*", re.ASCII)
-"""What may stand around constants: no other quotes, no comments, no signs of templates."""
+"""Characters allowed around constants: no other quotes, no comments, no template characters."""
 _NUMBER = re.compile(r"(?<![\w.])\d{1,18}(?![\w.])", re.ASCII)
 _HOLE = "\0"
 _LOOKING = {"contains", "starts_with", "ends_with", "array_has", "array_has_any", "array_has_all"}
-"""Functions whose last argument is a value to look for, whatever it is."""
+"""Functions whose last argument is an arbitrary search value."""
 
 _Constant = int | str
 _Values = Sequence[Any]
@@ -76,7 +76,7 @@ class _Template:
     fixed: tuple[tuple[int, _Constant], ...]
 
     def fill(self, constants: Sequence[_Constant]) -> Expression | None:
-        """The tree of a text of this shape; None when another constant would change more than itself."""
+        """Return the tree of a filter of this shape; None if another constant would change its structure."""
         if any(constants[number] != value for number, value in self.fixed):
             return None
         values = [constants[place] for place in self.places]
@@ -148,7 +148,7 @@ class KeptFilters:
         return parsed
 
     def _template(self, parsed: Expression, shape: str, constants: Sequence[_Constant]) -> _Template | None:
-        """The template of a shape; None when it is of no use, or a second text shows it to be wrong."""
+        """Return the template of a shape; None if there is none, or a second filter proves it wrong."""
         slots: list[_Slot] = []
         make = _maker(parsed, slots)
         places: list[int] = []
@@ -175,7 +175,7 @@ class KeptFilters:
 
 
 def split_constants(sql: str) -> tuple[str, list[_Constant]] | None:
-    """The shape of a filter, and its whole numbers and texts in order; None where that takes a parser."""
+    """Return the shape of a filter, and its integers and strings in order; None where that takes a parser."""
     if _HOLE in sql:
         return None
     parts = sql.split("'")
@@ -186,7 +186,7 @@ def split_constants(sql: str) -> tuple[str, list[_Constant]] | None:
     for number in range(0, len(parts), 2):
         text = parts[number]
         last = number + 1 == len(parts)
-        # A quote behind a letter has another meaning, and two quotes are one inside of a text.
+        # A quote after a letter has another meaning, and two quotes are one inside of a string.
         if not _PLAIN_TEXT.fullmatch(text) or "--" in text or (not last and _ends_in_word(text, number)):
             return None
         constants += map(int, _NUMBER.findall(text))
@@ -203,7 +203,7 @@ def _ends_in_word(text: str, number: int) -> bool:
 
 
 def join_constants(shape: str, constants: Sequence[_Constant]) -> str:
-    """The text of a shape with some constants; numbers without a sign, texts without quotes."""
+    """Return the text of a shape with some constants; numbers without a sign, strings without quotes."""
     remaining = iter(constants)
     written = [
         re.sub(_HOLE, lambda _: str(next(remaining)), part) if number == 0 else part
@@ -220,14 +220,14 @@ def _is_same(one: _Constant, other: _Constant) -> bool:
 
 
 def _others(constants: Sequence[_Constant], places: Sequence[int]) -> Iterator[_Constant]:
-    """For each of some constants another one of its kind, none twice: numbers that every type has."""
+    """Return for each constant a different one of the same kind, all distinct, valid for every type."""
     numbers = (number for number in range(1, 127) if number not in constants)
     texts = (text for text in (f"t{number}" for number in range(1 << 10)) if text not in constants)
     return (next(numbers) if isinstance(constants[place], int) else next(texts) for place in places)
 
 
 def _maker(node: Expression, slots: list[_Slot]) -> _Maker:
-    """What makes a tree like this one of the constants of its slots, which are added in their order."""
+    """Return a function that builds this tree from the constants of its slots, which are added in order."""
     before = len(slots)
     make: _Maker | None = None
     if type(node) is And or type(node) is Or:
@@ -256,7 +256,7 @@ def _maker_of_comparison(node: Comparison, constant: Literal, slots: list[_Slot]
     if kind == UTF8 and type(value) is str:
         slot = _Slot(value)
     elif type(value) is int and kind in INTEGER_LIMITS and (type(operand) is Column or kind == INT64):
-        # Beside anything but a column, a number is of 64 bits, and what is beside it converted if need be.
+        # Except next to a column, numbers have 64 bits, and the other operand is converted if needed.
         slot = _Slot(value, *INTEGER_LIMITS[kind])
     else:
         return None

@@ -37,14 +37,14 @@ _SECONDS_PER_DAY = 86_400
 
 
 def to_scalar(value: Any, data_type: pa.DataType) -> pa.Scalar:
-    """The Arrow scalar of a literal, in the physical type."""
+    """Return the Arrow scalar of a literal, in the physical type."""
     return pa.scalar(
         list(value) if is_list(data_type) and value is not None else value, physical_type(data_type)
     )
 
 
 def from_scalar(scalar: pa.Scalar) -> Any:
-    """The value of `Literal` for an Arrow scalar."""
+    """Return the value of `Literal` for an Arrow scalar."""
     if not scalar.is_valid:
         return None
     if pat.is_floating(scalar.type) and math.isnan(scalar.as_py()):
@@ -61,7 +61,7 @@ def from_scalar(scalar: pa.Scalar) -> Any:
 
 
 def number_literal(text: str) -> Literal:
-    """A number as it stands: 64-bit signed if it fits, else unsigned, else a double, as in the peer."""
+    """Return a number literal: 64-bit signed if it fits, else unsigned, else a double, as in pylance."""
     if _INTEGER.fullmatch(text):
         value = int(text)
         for candidate in (INT64, UINT64):
@@ -105,7 +105,7 @@ def nearest_float(value: float, target: pa.DataType) -> float:
 
 
 def narrowed(literal: Literal, target: pa.DataType) -> Literal | None:
-    """A constant of another type in the type of the value beside it, if that changes no comparison."""
+    """Return a constant of another type in the type of the other operand, if that changes no comparison."""
     value = literal.value
     if value is None or literal.type == target:
         return None
@@ -125,7 +125,7 @@ def narrowed(literal: Literal, target: pa.DataType) -> Literal | None:
 
 
 def _as_timestamp(literal: Literal, target: pa.DataType) -> Literal | None:
-    """A date or a timestamp, if the unit holds it; a date is midnight in UTC in any zone, as in the peer."""
+    """A date or a timestamp, if the unit holds it; a date is midnight in UTC in any zone, as in pylance."""
     per_second = _TICKS_PER_SECOND[target.unit]
     if pat.is_date(literal.type):
         seconds = literal.value * _SECONDS_PER_DAY if pat.is_date32(literal.type) else literal.value // 1000
@@ -138,7 +138,7 @@ def _as_timestamp(literal: Literal, target: pa.DataType) -> Literal | None:
 
 
 def exact_decimal(text: str) -> Literal | None:
-    """A number as the decimal that its digits say; None if 38 digits do not hold it."""
+    """Return a number as the decimal with the same digits; None if it needs more than 38."""
     with decimal.localcontext(_EXACT):
         value = decimal.Decimal(text)
         if not value.is_finite() or abs(value.adjusted()) > 38:

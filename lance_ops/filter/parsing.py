@@ -39,12 +39,12 @@ def parse_value(
     """Parse an expression of any type and resolve it against a schema.
 
     Args:
-        sql: What a filter may contain, also where its value is no condition. A plain text that is the name of
-            a column, such as `0` or `unit price`, means that column, as in pylance.
-        schema: The columns that it may name.
-        hint: The type that is wanted, for numbers and texts without a type of their own.
-        narrow: Where the whole expression is a column and a number, compute in the type of the column, as the
-            peer does: `i + 1` of an int32 column is an int32. Else numbers have 64 bits.
+        sql: The expression, of any type. A string that is exactly the name of a column, such as `0` or `unit
+            price`, means that column, as in pylance.
+        schema: The columns.
+        hint: Type of untyped numbers and strings.
+        narrow: Where the whole expression is a column and a number, compute in the type of the column, as
+             pylance does: `i + 1` of an int32 column is an int32. Else numbers have 64 bits.
 
     Raises:
         PredicateError: See `parse_filter`.
@@ -59,7 +59,7 @@ def parse_value(
 
 
 def _column_named(name: str, schema: pa.Schema) -> Expression | None:
-    """The only column of a name, in another case where none has this one."""
+    """Return the only column of a name, in another case where none has this one."""
     if "`" in name:
         return None
     found = [one for one in schema.names if one == name] or [
@@ -69,7 +69,7 @@ def _column_named(name: str, schema: pa.Schema) -> Expression | None:
 
 
 def settled(sql: str, schema: pa.Schema) -> str:
-    """The filter as it can be recorded: as it stands, unless it means another day when it is read again.
+    """Return the filter in a form that can be recorded: relative dates are replaced by fixed ones.
 
     Raises:
         PredicateError: See `parse_filter`.
@@ -79,7 +79,7 @@ def settled(sql: str, schema: pa.Schema) -> str:
 
 
 def depends_on_day(sql: str) -> bool:
-    """Whether a filter may mean something else when it is parsed on another day."""
+    """Return whether a filter may mean something else when it is parsed on another day."""
     return _DAY.search(sql) is not None
 
 

@@ -48,7 +48,7 @@ class InList(Predicate):
     has_null: bool = False
 
     def children(self) -> tuple[Expression, ...]:
-        """The operand; the values are no nodes, since there may be very many."""
+        """Return the operand; the values are not nodes, because there may be very many."""
         return (self.operand,)
 
     def _sql(self) -> str:
@@ -74,7 +74,7 @@ class Like(Predicate):
     ignore_case: bool = False
 
     def children(self) -> tuple[Expression, ...]:
-        """The text and the pattern."""
+        """Return the text and the pattern."""
         return (self.operand, self.pattern)
 
     def _sql(self) -> str:
@@ -96,7 +96,7 @@ class IsNull(Predicate):
     operand: Expression
 
     def children(self) -> tuple[Expression, ...]:
-        """The operand."""
+        """Return the operand."""
         return (self.operand,)
 
     def _sql(self) -> str:
@@ -115,7 +115,7 @@ class IsTruth(Predicate):
     value: bool
 
     def children(self) -> tuple[Expression, ...]:
-        """The operand."""
+        """Return the operand."""
         return (self.operand,)
 
     def _sql(self) -> str:
@@ -131,12 +131,12 @@ class IsTruth(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Not(Predicate):
-    """The negation of what has no opposite of its own."""
+    """Negation of a node without an opposite."""
 
     operand: Expression
 
     def children(self) -> tuple[Expression, ...]:
-        """The operand."""
+        """Return the operand."""
         return (self.operand,)
 
     def _sql(self) -> str:
@@ -146,12 +146,12 @@ class Not(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class And(Predicate):
-    """At least two operands, none of them an And."""
+    """Conjunction of at least two operands, none of them an And."""
 
     operands: tuple[Expression, ...]
 
     def children(self) -> tuple[Expression, ...]:
-        """The operands."""
+        """Return the operands."""
         return self.operands
 
     def _sql(self) -> str:
@@ -160,12 +160,12 @@ class And(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Or(Predicate):
-    """At least two operands, none of them an Or."""
+    """Disjunction of at least two operands, none of them an Or."""
 
     operands: tuple[Expression, ...]
 
     def children(self) -> tuple[Expression, ...]:
-        """The operands."""
+        """Return the operands."""
         return self.operands
 
     def _sql(self) -> str:
@@ -180,7 +180,7 @@ def _beside(neighbour: Expression, value: Any, data_type: Any) -> str:
     typed = text.startswith(("CAST", "DATE", "TIMESTAMP", "NULL", "coalesce", "arrow_cast"))
     if not isinstance(without_coercion(neighbour), Column) or typed or sql_type(data_type) is None:
         return text
-    # A bare constant would take the type of the column, or be refused by the peer.
+    # A bare constant would take the type of the column, or be refused by pylance.
     return f"CAST({text} AS {sql_type(data_type)})"
 
 
@@ -195,6 +195,6 @@ def _junction(operands: tuple[Expression, ...], word: str) -> str:
 
 
 def _is_open(part: Expression) -> bool:
-    """Whether an operand of AND or OR needs parentheses."""
-    # The peer reads everything behind IS DISTINCT FROM as its right side.
+    """Return whether an operand of AND or OR needs parentheses."""
+    # Pylance reads everything behind IS DISTINCT FROM as its right side.
     return isinstance(part, (And, Or)) or (isinstance(part, Comparison) and part.op.startswith("IS"))

@@ -61,7 +61,7 @@ def render_bare(value: Any, data_type: pa.DataType) -> str:
     if is_bytes(data_type):
         return f"X'{value.hex()}'"
     if pat.is_integer(data_type):
-        # The peer reads the digits of the lowest integer without their sign, for which they are too many.
+        # Pylance reads the digits of the lowest integer without their sign, for which they are too many.
         return str(value) if value != _LOWEST else f"CAST('{value}' AS BIGINT)"
     if is_list(data_type):
         return f"[{', '.join(render_literal(item, data_type.value_type) for item in value)}]"
@@ -69,12 +69,12 @@ def render_bare(value: Any, data_type: pa.DataType) -> str:
 
 
 def quote(text: str) -> str:
-    """A string literal."""
+    """Return a string literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def _float_sql(value: float, data_type: pa.DataType) -> str:
-    """All digits of the double: a float32 literal then means the same where the peer does not narrow it."""
+    """All digits of the double: a float32 literal then means the same where pylance does not narrow it."""
     text = repr(value)
     if text in ("nan", "inf", "-inf"):
         return f"CAST('{text}' AS {sql_type(data_type) or 'DOUBLE'})"
@@ -85,7 +85,7 @@ def _decimal_sql(value: decimal.Decimal, data_type: pa.DataType) -> str:
     text = format_decimal(value)
     name = sql_type(data_type)
     if name is None and len(value.as_tuple().digits) <= MAX_DECIMAL_PRECISION:
-        # Types that SQL cannot name; what is beside them gives the type back.
+        # Types without an SQL name; they are restored from the other operand.
         name = f"DECIMAL({MAX_DECIMAL_PRECISION}, {max(data_type.scale, 0)})"
     return quote(text) if name is None else f"CAST('{text}' AS {name})"
 
@@ -101,7 +101,7 @@ def _time_sql(value: Any, data_type: pa.DataType) -> str:
     if pat.is_timestamp(data_type):
         return _timestamp_sql(value, data_type, per_second)
     if pat.is_duration(data_type):
-        # The peer compares no interval with a duration.
+        # Pylance compares no interval with a duration.
         return f"arrow_cast({value}, '{name_of_type(data_type)}')"
     seconds, ticks = divmod(value, per_second)
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
@@ -111,7 +111,7 @@ def _time_sql(value: Any, data_type: pa.DataType) -> str:
 def _interval_sql(months: int, days: int, nanos: int) -> str:
     counts = ((months, "months"), (days, "days"), (nanos, "nanoseconds"))
     parts = [f"{count} {unit}" for count, unit in counts if count] or ["0 days"]
-    # The peer reads INTERVAL only inside a function call.
+    # Pylance reads INTERVAL only inside a function call.
     return f"coalesce(INTERVAL '{' '.join(parts)}')"
 
 
@@ -134,14 +134,14 @@ def _timestamp_sql(value: int, data_type: pa.DataType, per_second: int) -> str:
     local = instant.astimezone(zone)
     text = local.replace(tzinfo=None).isoformat(" ") + _fraction(ticks, data_type.unit)
     if data_type.tz is not None and local.replace(tzinfo=None).replace(tzinfo=zone, fold=0) != instant:
-        # The wall clock shows this time twice; only text with an offset says which one is meant.
+        # This wall clock time occurs twice; only a string with an offset is unambiguous.
         return quote(text + local.strftime("%z"))
     digits = _FRACTION_DIGITS[data_type.unit]
     return f"TIMESTAMP{'' if digits == 6 else f'({digits})'} '{text}'"
 
 
 def render_column(path: tuple[str, ...]) -> str:
-    """A column reference, in backticks where the name is not a plain word."""
+    """Return a column reference, in backticks where the name is not a plain word."""
     return ".".join(_name(part) for part in path)
 
 
@@ -153,7 +153,7 @@ def _name(part: str) -> str:
 
 @cache
 def _keywords() -> frozenset[str]:
-    # Where no filter is written down, nobody needs the parser.
+    # Filters that are not serialised do not need the parser.
     from sqlglot.tokens import Tokenizer
 
     words = {word for word in Tokenizer.KEYWORDS if word.isalpha()}

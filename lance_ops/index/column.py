@@ -15,17 +15,17 @@ from lance_ops.table.scan.options import ScanOptions
 from lance_ops.table.snapshot import Snapshot
 
 _ROWS_AT_ONCE = 8192
-"""Where nothing is read ahead: units of a scan end with whole batches."""
+"""Batch size without read-ahead: units of a scan end with complete batches."""
 
 
 def value_type(field: Field) -> pa.DataType:
-    """Arrow type of the values in an index: that of files, with dictionaries taken apart."""
+    """Return the Arrow type of the values in an index: that of files, with dictionaries decoded."""
     arrow_type = field.file_type
     return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
 
 
 def leaf_values(values: pa.Array | pa.ChunkedArray, names: Sequence[str]) -> pa.Array | pa.ChunkedArray:
-    """The values at a path: null wherever a struct around them is null.
+    """Return the values at a path: null wherever a struct around them is null.
 
     Args:
         values: Of the top-level column.
@@ -54,7 +54,7 @@ def check_values(dataset: Snapshot, segment: IndexMetadata, held: pa.DataType, p
 
 
 def item_type(arrow_type: pa.DataType) -> pa.DataType:
-    """The type of the items of lists, with dictionaries taken apart; any other type as it is."""
+    """Return the type of the items of lists, with dictionaries decoded; any other type unchanged."""
     if not (pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type)):
         return arrow_type
     item = arrow_type.value_type

@@ -1,4 +1,4 @@
-"""Column query: what a filter says about one column, as indices are asked it."""
+"""Column query: the part of a filter on one column, as passed to indices."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,14 @@ from lance_ops.index.sargable import Range, value_range
 
 @dataclass(frozen=True, slots=True)
 class ColumnQuery:
-    """A condition that is on one column alone.
+    """A condition on one column.
 
     Attributes:
         path: Path of the column.
-        condition: What a row has to meet; part of the filter's conjunction.
-        ranges: Where the values lie that meet it, one for each part of the condition; a value that meets it
-            lies in all of them. None when the condition does not say it in this way.
-        conjuncts: How many operands of the filter's outermost AND it stands for.
+        condition: Condition on a row; part of the filter's conjunction.
+        ranges: Value ranges, one for each part of the condition; matching values are in all of them. None for
+            other conditions.
+        conjuncts: Number of operands of the filter's outermost AND that it covers.
     """
 
     path: tuple[str, ...]
@@ -28,7 +28,7 @@ class ColumnQuery:
     conjuncts: int = 1
 
     def matches(self, values: pa.ChunkedArray) -> pa.BooleanArray:
-        """Which of `values`, values of the column, meet the condition; null counts as no."""
+        """Return which of `values`, values of the column, meet the condition; null counts as no."""
         column = values.combine_chunks()
         for name in reversed(self.path[1:]):
             column = pa.StructArray.from_arrays([column], [name])
@@ -36,16 +36,16 @@ class ColumnQuery:
 
 
 def column_query(condition: Expression) -> ColumnQuery:
-    """The query of a condition that is on one column alone."""
+    """Return the query of a condition that is on one column alone."""
     (path,) = {node.path for node in condition.walk() if isinstance(node, Column)}
     place = value_range(condition)
     return ColumnQuery(path, condition, None if place is None else (place[1],))
 
 
 def column_queries(expression: Expression) -> tuple[ColumnQuery, ...]:
-    """What the conjuncts of a filter say about single columns, in the order of their first mention.
+    """Return the conjuncts of a filter on single columns, in the order of their first occurrence.
 
-    Those that say where the values lie are put together by column, each of the others stands alone.
+    Conjuncts with value ranges are merged by column, others are separate.
     """
     ranged: dict[tuple[str, ...], list[tuple[Expression, Range]]] = {}
     found: list[ColumnQuery | tuple[str, ...]] = []

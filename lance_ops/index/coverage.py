@@ -1,4 +1,4 @@
-"""Which fragments an index covers, and which rows it leaves to a scan."""
+"""Coverage: the fragments that an index covers, and the rows left to a scan."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class IndexCoverage:
 
     @property
     def ratio(self) -> float:
-        """Share of live rows that the index covers; 1 for an empty dataset."""
+        """Return the share of live rows that the index covers; 1 for an empty dataset."""
         return 1.0 if self.rows == 0 else 1.0 - self.unindexed_rows / self.rows
 
 
@@ -85,7 +85,7 @@ def _coverage_of(manifest: Manifest, segments: Sequence[IndexMetadata]) -> Index
 
 
 def effective_fragments(manifest: Manifest, segment: IndexMetadata) -> frozenset[int]:
-    """Ids of the fragments that a segment of `Dataset.indices` covers and that still exist.
+    """Return ids of the fragments that a segment of `Dataset.indices` covers and that still exist.
 
     A segment without a bitmap (very old writers) covers nothing that one could rely on.
     """

@@ -11,7 +11,7 @@ from lance_ops.table.snapshot import Snapshot
 
 
 def indexed_field(dataset: Snapshot, column: str) -> Field:
-    """The field at a path that a user gives, whose names may be in another case, as in pylance.
+    """Return the field at a path that a user gives, whose names may be in another case, as in pylance.
 
     Raises:
         InvalidArgumentError: There is no such field.

@@ -1,4 +1,4 @@
-"""The storage version of index files: that of the table, so that whoever reads its rows reads its indices."""
+"""Storage version of index files: that of the table, so that its readers can read the indices."""
 
 from lance_ops.table.snapshot import Snapshot
 

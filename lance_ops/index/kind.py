@@ -1,4 +1,4 @@
-"""What every kind of index can do. `registry` lists the kinds there are."""
+"""Index kind: the interface of all index kinds. `registry` lists them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,11 +29,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Parameters = Mapping[str, Any]
-"""How an index is made (a metric, a tokenizer, rows of a zone): plain values by name, checked by its kind."""
+"""Build parameters (a metric, a tokenizer, rows of a zone): plain values by name, checked by the kind."""
 
 
 class TaskMap(Protocol):
-    """Runs tasks side by side, on whatever machines there are; see `maintenance.tasks.run_tasks`."""
+    """Function that runs tasks in parallel, possibly on other machines; see `maintenance.tasks.run_tasks`."""
 
     def __call__(self, function: Callable[[T], R], tasks: Sequence[T], message: str, /) -> list[R]:
         """Results in the order of the tasks; `function` is a module's own, and all are picklable."""
@@ -42,16 +42,16 @@ class TaskMap(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BuildTask:
-    """One share of an index build: some fragments of one version, read and prepared by whoever runs it.
+    """One share of an index build: fragments of one version, read by one task.
 
     Attributes:
         dataset: The version the index is built from.
         column: Path of the indexed column.
         fragment_ids: Fragments to read.
-        row_ids: Whether the segment holds stable row ids and not addresses.
-        directory: Directory of the new segment, which takes the share.
-        parameters: How the index is made.
-        prepared: What `IndexKind.prepare` told all tasks.
+        row_ids: True if the segment has stable row ids instead of addresses.
+        directory: Directory of the new segment.
+        parameters: Build parameters.
+        prepared: Result of `IndexKind.prepare`.
     """
 
     dataset: Dataset
@@ -65,11 +65,11 @@ class BuildTask:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one task of a build did.
+    """Result of one build task.
 
     Attributes:
-        temporary: Files that are removed once the segment is made.
-        detail: What the kind wants to know of them; picklable.
+        temporary: Files to remove once the segment is built.
+        detail: Data for the kind; picklable.
     """
 
     temporary: tuple[str, ...]
@@ -78,21 +78,21 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class SegmentBuild:
-    """One segment that is made, from fresh rows, from existing segments, or from both.
+    """Build of one segment, from rows, from existing segments, or both.
 
     Attributes:
-        dataset: The version that everything is read from.
+        dataset: The version that is read.
         field: The indexed column.
         column: Its path.
-        segments: Existing segments that go in.
+        segments: Existing segments to merge.
         fragment_ids: Fragments that are read.
         directory: Directory of the new segment.
-        row_ids: Whether it holds stable row ids and not addresses.
-        parameters: How the index is made.
+        row_ids: True if it has stable row ids instead of addresses.
+        parameters: Build parameters.
         run: Runs tasks.
-        prepared: What `IndexKind.prepare` returned.
-        shares: What the tasks of the build did.
-        beside: Other segments of the index, which stay as they are.
+        prepared: Result of `IndexKind.prepare`.
+        shares: Results of the build tasks.
+        beside: Other segments of the index, which are unchanged.
     """
 
     dataset: Dataset
@@ -132,12 +132,12 @@ class SegmentMove:
 
 @dataclass(frozen=True, slots=True)
 class BuiltSegment:
-    """What was written of a segment.
+    """A written segment.
 
     Attributes:
         files: Its files, below its directory.
         details: The message of its entry in the manifest.
-        index_version: To record, where that is another one than `IndexKind.index_version` says.
+        index_version: Version to record, if it differs from `IndexKind.index_version`.
     """
 
     files: tuple[IndexFile, ...]
@@ -147,11 +147,11 @@ class BuiltSegment:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a segment found for a condition.
+    """Result of a segment for a condition.
 
     Attributes:
-        rows: Rows that can meet it, as they are named in the files: by address or by stable row id.
-        exact: Whether all of them do.
+        rows: Rows that can match, as stored in the files: by address or by stable row id.
+        exact: True if all of them do.
     """
 
     rows: RowSet
@@ -160,15 +160,15 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class ModelFit:
-    """How well what an index has learned fits the rows that the dataset has now.
+    """Fit of the model of an index to the current rows of the dataset.
 
     Attributes:
-        rows: Live rows, those that it does not cover yet included.
-        newer_rows: Those of them that came since it learned.
+        rows: Live rows, including uncovered ones.
+        newer_rows: Rows added since the training.
         imbalance: Rows that a search of one partition reads, over those of even partitions; 1 is the best.
-        imbalance_trained: The same when it learned; None when nobody wrote that down.
+        imbalance_trained: The same at the training; None if not recorded.
         drift: Mean distance of newer rows from their centroids, over that of the rows it learned from; None
-            where there is nothing to compare.
+            without comparable rows.
     """
 
     rows: int
@@ -179,44 +179,44 @@ class ModelFit:
 
 
 class IndexKind(ABC):
-    """What every kind of index can do.
+    """Interface of an index kind.
 
-    A segment holds row addresses, or the row ids of a table with stable ones; its index version tells. All
-    segments of an index hold the same, or the peer refuses every filter on the column.
+    A segment has row addresses, or the row ids of a table with stable ones, according to its index version.
+    All segments of an index must agree, or pylance refuses every filter on the column.
     """
 
     name: ClassVar[str]
     type_url: ClassVar[str]
     names_every_row: ClassVar[bool] = True
-    """Whether `addresses` names each live row of the covered fragments, so that a missing one is damage."""
+    """Whether `addresses` returns each live row of the covered fragments, so that a missing one is damage."""
     can_build: ClassVar[bool] = True
-    """Whether segments can be built and merged; else those of others are kept, and moved along."""
+    """Whether segments can be built and merged; otherwise those of others are kept, and remapped."""
     looks_at_rows: ClassVar[bool] = False
-    """Whether `remap` looks at the new rows, since what the files hold cannot be moved."""
+    """Whether `remap` reads the new rows, because the files cannot be remapped."""
 
     one_segment_after_updates: ClassVar[bool] = False
-    """Whether segments are written anew after updates: release 14.0.2 of the peer finds old values there."""
+    """Whether segments are rewritten after updates: release 14.0.2 of pylance finds old values there."""
 
     keeps_gone_rows: ClassVar[bool] = False
-    """Whether a remap, by lance_ops or the peer, may leave names of rows that it removed in their places."""
+    """Whether a remap, by lance_ops or pylance, may leave references to rows that it removed."""
 
     file_of_layout: ClassVar[str | None] = None
-    """A file that segments of early releases of the peer lack: their layout is read by nothing here."""
+    """A file that segments of early releases of pylance lack: their layout is read by nothing here."""
 
     counts_gone_row_ids: ClassVar[bool] = False
-    """Whether the peer finds row ids that no fragment has, as after a compaction of deleted rows.
+    """Whether pylance returns row ids that no fragment has, as after a compaction of deleted rows.
 
-    Release 14.0.2 returns that many rows fewer than asked for then.
+    Release 14.0.2 then returns fewer rows than requested.
     """
 
     reads_documents: ClassVar[bool] = False
-    """Whether it answers conditions on JSON columns, whose bytes neither compare nor sort like their text."""
+    """Whether it answers conditions on JSON columns, whose bytes do not compare like their text."""
 
     def parameters(self, field: Field, given: Parameters) -> Parameters:
-        """Check what a user asks for, and fill in what he leaves open.
+        """Check the parameters of a user, and add defaults.
 
         Raises:
-            InvalidArgumentError: names the parameter, and what the kind knows.
+            InvalidArgumentError: a parameter is unknown or invalid.
         """
         del field
         if given:
@@ -226,7 +226,7 @@ class IndexKind(ABC):
         return {}
 
     def parameters_of(self, dataset: Snapshot, segment: IndexMetadata) -> Parameters:
-        """How an existing segment was made, so that what is added to its index is made alike.
+        """Return the parameters of an existing segment, for new segments of its index.
 
         Raises:
             UnreadableIndexError: the segment cannot be read.
@@ -235,24 +235,23 @@ class IndexKind(ABC):
         return {}
 
     def recorded_parameters(self, segment: IndexMetadata) -> Parameters:
-        """What the manifest alone says of how a segment was made, for one whose files cannot be read.
+        """Return the parameters of a segment recorded in the manifest, for one whose files cannot be read.
 
-        It may leave parameters open: enough for advice, too little for a rebuild that nobody looks at.
+        It may be incomplete: enough for advice, too little for an automatic rebuild.
 
         Raises:
-            DecodeError: The details are no message.
-            UnsupportedError: They ask for what cannot be built here.
+            DecodeError: The details cannot be parsed. UnsupportedError: They have unsupported parameters.
         """
         del segment
         return {}
 
     def check_details(self, segment: IndexMetadata) -> None:
-        """Refuse an entry whose details are damaged or say more than is known here.
+        """Refuse an entry whose details are damaged or have unknown fields.
 
-        A segment built in its place would lack what these fields ask for.
+        A segment built in its place would ignore these fields.
 
         Raises:
-            DecodeError: The details are no message.
+            DecodeError: The details cannot be parsed.
             UnsupportedError: They have fields of a later release.
         """
         package, name = self.type_url.removeprefix("/").rsplit(".", 1)
@@ -277,15 +276,15 @@ class IndexKind(ABC):
         """
 
     def check_new(self, field: Field) -> None:
-        """As `check_field`, for a new index: refuses also what is only kept up where it is there."""
+        """Check a field for a new index; types only supported in existing indices are refused."""
         self.check_field(field)
 
     def can_read(self, segment: IndexMetadata) -> bool:
-        """Whether the segment's index version is one that this kind knows."""
+        """Return whether the kind supports the index version of a segment."""
         return row_names(segment) is not None
 
     def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
-        """Whether the files hold row addresses (which a rewrite changes) and not stable row ids."""
+        """Return whether the files hold row addresses (which a rewrite changes) and not stable row ids."""
         return not (stable_row_ids and holds_stable_row_ids(segment))
 
     def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
@@ -296,7 +295,7 @@ class IndexKind(ABC):
         return known.to_write(RowNames.IDS if row_ids else RowNames.ADDRESSES)
 
     def prepare(self, build: SegmentBuild) -> bytes:
-        """Find out on the driver, before the tasks start, what all of them need (a trained model)."""
+        """Prepare on the driver, before the tasks start, the data that all of them need (a trained model)."""
         del build
         return b""
 
@@ -323,11 +322,11 @@ class IndexKind(ABC):
 
     @abstractmethod
     def remap(self, move: SegmentMove) -> BuiltSegment:
-        """Write a segment that has moved along with a rewrite: addresses moved, or rows looked at anew.
+        """Write a segment remapped after a rewrite: addresses are mapped, or rows are read again.
 
-        What the fragment reuse index of the dataset says is followed first, and may be all: `moves` is empty
-        when a segment catches up with deferred rewrites. What is written answers for the fragments that the
-        segment covers in `dataset` (`effective_fragments`), moved by `moves`.
+        The fragment reuse index of the dataset is applied first; `moves` is empty when a segment only catches
+        up with deferred rewrites. The new segment covers the fragments of the old one in `dataset`
+        (`effective_fragments`), mapped by `moves`.
 
         Raises:
             UnreadableIndexError: the segment cannot be read.
@@ -343,14 +342,14 @@ class IndexKind(ABC):
 
     @abstractmethod
     def search(self, dataset: Snapshot, segment: IndexMetadata, query: ColumnQuery) -> Match | None:
-        """Rows that meet a condition on the column, as they are in the files.
+        """Return rows that match a condition on the column, as stored in the files.
 
-        None when the kind cannot tell, or when a scan is the better choice. Whatever it raises is taken to be
-        the fault of the segment (`index.reading`).
+        None if the kind does not support it, or if a scan is cheaper. Any exception counts as damage of the
+        segment (`index.reading`).
         """
 
     def may_wait(self, dataset: Snapshot, segment: IndexMetadata) -> bool:
-        """Whether every reader can use a segment whose rows were moved and that was not.
+        """Return whether every reader can use a segment whose rows were moved and that was not.
 
         They follow the fragment reuse index then (`compact(defer_index_remap=True)`).
         """
@@ -368,7 +367,7 @@ class IndexKind(ABC):
         return sample_of(self.addresses(dataset, segment), limit)
 
     def fit(self, dataset: Dataset, segments: Sequence[IndexMetadata]) -> ModelFit | None:
-        """How well the model of an index fits; None for a kind that learns none. Samples rows.
+        """Measure the fit of the model of an index from a sample of rows; None for a kind without model.
 
         Raises:
             UnreadableIndexError: a segment cannot be read.
@@ -377,7 +376,7 @@ class IndexKind(ABC):
         return None
 
     def merges_with_new(self, dataset: Snapshot, segment: IndexMetadata, parameters: Parameters) -> bool:
-        """Whether the peer can merge a segment with one that is written here now with some parameters.
+        """Return whether pylance can merge a segment with one that is written here now with some parameters.
 
         Raises:
             UnreadableIndexError: The segment is damaged.
@@ -386,9 +385,9 @@ class IndexKind(ABC):
         return True
 
     def stale(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
-        """Whether the files of a segment are from different times, and how that shows; None if they are not.
+        """Return how the files of a segment are inconsistent in time; None if they are consistent.
 
-        Reads little, and nothing of segments whose writers cannot have done that.
+        Reads little, and nothing of segments of writers without this error.
 
         Raises:
             UnreadableIndexError: the segment cannot be read.
@@ -401,11 +400,11 @@ class IndexKind(ABC):
         """Open a segment and read its first rows, or all of them if `deep`.
 
         Raises:
-            UnreadableIndexError: it cannot be read, or contradicts itself, the column or the fragments.
+            UnreadableIndexError: it cannot be read, or is inconsistent, the column or the fragments.
         """
 
     def statistics(self, dataset: Snapshot, segment: IndexMetadata) -> Mapping[str, Any]:
-        """Numbers of a segment by the names that the peer gives them, as JSON values.
+        """Return numbers of a segment by the names that pylance gives them, as JSON values.
 
         Raises:
             UnreadableIndexError: the segment cannot be read.
@@ -419,7 +418,7 @@ class WatchingKind(IndexKind):
 
     @abstractmethod
     def watch(self, dataset: Snapshot, segment: IndexMetadata) -> Watch:
-        """What `remap` could do with of the rows that a rewrite reads anyway.
+        """Return what `remap` can use of the rows that a rewrite reads anyway.
 
         Raises:
             UnreadableIndexError: the segment cannot be read.
@@ -427,4 +426,4 @@ class WatchingKind(IndexKind):
 
     @abstractmethod
     def observer(self, watch: Watch, values: pa.DataType) -> Observer:
-        """What notes that of a new fragment, of values of a type."""
+        """Return an observer of the values of a new fragment."""

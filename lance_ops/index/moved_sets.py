@@ -1,4 +1,4 @@
-"""Columns of Roaring bitmaps of rows, moved many at once by compiled loops where there are any."""
+"""Remap of columns of Roaring bitmaps, many at once by compiled loops if available."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -11,16 +11,16 @@ from lance_ops.encoding.kernels.fronts.index import roaring
 from lance_ops.table.manifest.row_set import Addresses
 
 Move = Callable[[Addresses], tuple[Addresses, npt.NDArray[np.bool_]]]
-"""Where rows are now, and which of them are still there."""
+"""Function from row addresses to current addresses and a mask of existing rows."""
 
 _AT_ONCE = 1 << 20
-"""Rows that are counted out at once."""
+"""Maximum rows expanded at once."""
 
 
 def move_sets(
     column: pa.BinaryArray, move: Move, *, framed: bool
 ) -> Iterator[tuple[slice, tuple[npt.NDArray[np.bool_], pa.BinaryArray] | None]]:
-    """Sets with their rows where they are now, in parts of about a million rows.
+    """Yield sets with mapped rows, in parts of about a million rows.
 
     Args:
         column: Sets, none of them null.

@@ -1,4 +1,4 @@
-"""Segments that a dataset has opened for its searches: kept as long as it is, so that the next one is warm.
+"""Segment cache: open segments of a dataset, cached for the next search.
 
 The files of a segment never change under its UUID, but a dataset that is opened again looks at them again.
 What is built, moved or checked does not rely on what a search has found: it reads the files themselves, once
@@ -28,14 +28,14 @@ def opened(
     """What a kind keeps of a segment between searches.
 
     Args:
-        dataset: Who searches.
+        dataset: The searched version.
         segment: One of its `indices`.
         open_it: Opens it, if it is not kept.
         part: Which of several things that are kept of one segment.
         size_bytes: What it takes in memory, where that cannot be seen.
 
     Raises:
-        LanceOpsError: What `open_it` raises; nothing is kept then.
+        LanceOpsError: Raised by `open_it`; nothing is cached then.
     """
     found: T = dataset.origin.cache(_SEGMENTS).load((segment.uuid, part), open_it, size_bytes)
     return found
@@ -56,14 +56,14 @@ def opened_parts(
     """Parts of a segment, such as partitions, which are kept between searches of a dataset.
 
     Args:
-        dataset: Who searches.
+        dataset: The searched version.
         segment: One of its `indices`.
-        numbers: Which parts, by numbers or other names that are theirs alone, none twice.
-        read: Reads those that are not kept, all of them at once, in the order of the numbers it is given.
-        size_bytes: What a part takes in memory.
+        numbers: Distinct numbers or other unique names of the parts.
+        read: Reads those that are not cached, all at once, in the given order.
+        size_bytes: Bytes of a part in memory.
 
     Raises:
-        LanceOpsError: What `read` raises; nothing is kept then.
+        LanceOpsError: Raised by `read`; nothing is cached then.
     """
     parts = dataset.origin.cache(_PARTS)
     kept: dict[K, Any] = {number: parts.get((segment.uuid, number)) for number in numbers}

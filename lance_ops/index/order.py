@@ -1,6 +1,6 @@
 """The order of an ordered index: nulls first, then ascending, floats by the IEEE total order (NaN last).
 
-Arrow's own sort puts NaN beside the nulls; a search of the peer in pages so ordered would lose rows.
+Arrow's own sort puts NaN beside the nulls; a search of pylance in pages so ordered would lose rows.
 """
 
 import numpy as np
@@ -16,11 +16,11 @@ _SIGNED = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
 def sort_order(values: pa.Array, *, in_runs: bool = False) -> npt.NDArray[np.int64]:
-    """Positions of `values` in index order, int64, as many as values. Equal values come in any order.
+    """Return positions of `values` in index order, int64, as many as values. Equal values are in any order.
 
     Args:
         values: Any type Arrow can sort, and floats.
-        in_runs: Whether they are a few runs in order, one behind the other.
+        in_runs: True if they are a few runs in order, in sequence.
     """
     if _sorts_as_number(values.type):
         keys = _keys(values.drop_null())
@@ -36,7 +36,7 @@ def sort_order(values: pa.Array, *, in_runs: bool = False) -> npt.NDArray[np.int
 
 
 def _argsort(keys: npt.NDArray[np.generic], *, in_runs: bool) -> npt.NDArray[np.int64]:
-    """What `np.argsort` gives, in the way that is quickest for what is known of the keys."""
+    """Return the result of `np.argsort` by the fastest method for these keys."""
     if in_runs:
         # It finds them.
         return np.argsort(keys, kind="stable")
@@ -67,7 +67,7 @@ def _sorts_as_number(arrow_type: pa.DataType) -> bool:
 
 
 def _repeats(values: pa.Array) -> bool:
-    """Whether a sample has so few distinct values that sorting those alone pays."""
+    """Return whether a sample has so few distinct values that sorting those alone pays."""
     if not (pa.types.is_large_string(values.type) or pa.types.is_string(values.type)):
         return False
     step = max(1, len(values) // _SAMPLE)
@@ -76,7 +76,7 @@ def _repeats(values: pa.Array) -> bool:
 
 
 def _ranks(values: pa.Array) -> npt.NDArray[np.generic]:
-    """The position of each value among the distinct ones."""
+    """Return the position of each value among the distinct ones."""
     encoded = values.dictionary_encode()
     ranks = pc.rank(encoded.dictionary, tiebreaker="first").to_numpy().astype(np.uint32)
     keys: npt.NDArray[np.generic] = ranks[encoded.indices.to_numpy(zero_copy_only=False)]
@@ -84,7 +84,7 @@ def _ranks(values: pa.Array) -> npt.NDArray[np.generic]:
 
 
 def _keys(values: pa.Array) -> npt.NDArray[np.generic]:
-    """Numbers that compare as the values do."""
+    """Return numbers that compare as the values do."""
     width = values.type.bit_width // 8
     if pa.types.is_floating(values.type):
         bits = np.asarray(values.to_numpy(zero_copy_only=False)).view(_SIGNED[width])

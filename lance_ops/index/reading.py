@@ -1,9 +1,8 @@
-"""Reading the files of an index: whatever goes wrong there has one name, and one way out.
+"""Error handling for index files: all errors have one type and one remedy.
 
-An index only repeats what the rows say, so nothing that is wrong with one may change an answer or stop an
-operation: a query scans instead (`warn_unreadable`), a compaction takes the fragments that it rewrites out of
-the coverage, and the upkeep of indices goes on with the others. Whoever reads a segment does so inside
-`reading`.
+An index is redundant, so damage must not change a result or stop an operation: a query scans instead
+(`warn_unreadable`), a compaction removes the rewritten fragments from the coverage, and maintenance continues
+with other indices. Segments are always read inside `reading`.
 """
 
 import warnings
@@ -33,28 +32,28 @@ from lance_ops.table.scan.pruner import OFFSET_BITS
 from lance_ops.table.snapshot import Snapshot
 
 NOWHERE = 0xFFFF_FFFF << OFFSET_BITS
-"""Address of rows that are gone and whose place in a file has to stay: no fragment ever gets this id."""
+"""Address of a removed row whose position in a file has to stay: no fragment ever gets this id."""
 _ANY_OFFSET = 1 << OFFSET_BITS
 _FEW_IDS = 1 << 16
 REPAIR = (
-    "build it anew: create_index(uri, column, kind, replace=True, parameters={...}), or lance-ops index URI "
+    "rebuild it: create_index(uri, column, kind, replace=True, parameters={...}), or lance-ops index URI "
     "COLUMN --replace --kind KIND --param NAME=VALUE (fsck prints the whole command)"
 )
 _NOT_DAMAGED = "pylance can read and refresh it"
-"""What to do about an index that is sound and beyond what is known here: a rebuild would change it."""
+"""Hint for an index that is valid but not supported: a rebuild would change it."""
 
 
 @contextmanager
 def reading(segment: IndexMetadata) -> Iterator[None]:
-    """Give everything that fails inside one name.
+    """Convert errors inside of the block to one type.
 
-    Damage shows in many ways, by far not all of them typed: a column of another name is a KeyError, values of
-    another type are an error of Arrow. What says nothing about the index passes as it is: a lack of memory,
-    and a store that fails (other than by refusing access, which lasts).
+    Damage causes many errors, often untyped: a missing column is a KeyError, values of another type are an
+    error of Arrow. Errors unrelated to the index are not converted: out of memory, and a store that fails
+    (other than by refusing access, which is permanent).
 
     Raises:
-        UnreadableIndexError: what was read is missing, damaged or of an unknown layout; the cause says more.
-        StorageError: the store failed, so that nobody knows.
+        UnreadableIndexError: the index is missing, damaged or of an unknown layout; see the cause.
+        StorageError: the store failed, so the state is unknown.
     """
     try:
         yield
@@ -74,9 +73,9 @@ def reading(segment: IndexMetadata) -> Iterator[None]:
 
 
 def warn_unreadable(error: LanceOpsError) -> None:
-    """Tell whoever listens to warnings that rows are scanned because an index is of no use."""
+    """Warn that rows are scanned because an index cannot be used."""
     if isinstance(error.__cause__, PredicateError):
-        # What the caller got wrong, if anything, is what the scan will say.
+        # Errors of the caller are reported by the scan.
         return
     warnings.warn(f"{error}; its rows are scanned instead", UnreadableIndexWarning, stacklevel=2)
 
@@ -84,16 +83,16 @@ def warn_unreadable(error: LanceOpsError) -> None:
 def current_addresses(
     dataset: Snapshot, segment: IndexMetadata, addresses: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-    """Where rows that a segment names are now, by the fragment reuse index; see `FragmentReuse.map`.
+    """Map addresses of a segment by the fragment reuse index; see `FragmentReuse.map`.
 
     Args:
         dataset: The version that the segment belongs to.
         segment: One of its `indices`, which holds row addresses.
-        addresses: Some of its addresses, as they are in its files.
+        addresses: Some of its addresses, as stored.
 
     Raises:
-        CorruptFileError: the segment was written before a compaction that left the indices as they were, and
-            claims fragments that were written after it: whoever moved its coverage did not move its rows.
+        CorruptFileError: the segment was written before a compaction with deferred remap, and covers
+            fragments written after it: its coverage was mapped without its rows.
     """
     reuse = dataset.fragment_reuse
     if reuse is None or not len(addresses):
@@ -118,13 +117,13 @@ def current_addresses(
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """Which addresses rows of a version, and of those before it, can have.
+    """Valid row addresses of a version and of earlier ones.
 
     Attributes:
         highest: Greatest id that a fragment has or had.
         physical_rows: Of each fragment, by its id.
-        by_id: The same as int64 of (highest + 1,), with any offset for fragments that are gone; None where
-            that would take much.
+        by_id: The same as int64 of (highest + 1,), with any offset for removed fragments; None if it would be
+            large.
     """
 
     highest: int
@@ -156,23 +155,23 @@ def check_rows(manifest: Manifest, rows: RowSet, path: str) -> None:
 
 
 def check_addresses(manifest: Manifest, addresses: npt.NDArray[np.uint64], path: str) -> None:
-    """Refuse addresses that no row can have: a file whose numbers are garbage would lose rows in silence.
+    """Refuse impossible addresses: a file with garbage would silently lose rows.
 
-    Fragments that are gone may be named, for an index keeps the rows that it was built from, and `NOWHERE`.
+    Removed fragments are allowed, because an index keeps the rows that it was built from, and `NOWHERE`.
 
     Args:
         manifest: Of the version that the index belongs to.
         addresses: Row addresses, in any order.
-        path: The file they come from, for the message.
+        path: The file, for errors.
 
     Raises:
-        CorruptFileError: an address is in a fragment that was never there, or behind the last of its rows.
+        CorruptFileError: an address is in a fragment that never existed, or beyond its last row.
     """
     if not len(addresses):
         return
     limits = _limits_of(manifest)
     known = limits.highest
-    # A look into a table is a tenth of a search.
+    # A table lookup takes a tenth of the time of a search.
     if (
         limits.by_id is not None
         and find_outside(addresses=np.ascontiguousarray(addresses), limits=limits.by_id) < 0

@@ -1,7 +1,7 @@
-"""The kinds of index that lance_ops can use, or move along at least.
+"""Registry of the index kinds that lance_ops can use, or at least remap.
 
-A kind is looked up by the type URL of an index entry. Indices of other kinds are listed and kept, and never
-used (architecture, invariant 7). Of several indices on a column, a filter asks them in this order.
+A kind is looked up by the type URL of an index entry. Indices of other kinds are listed and preserved, never
+used (architecture, invariant 7). A filter uses several indices on a column in this order.
 """
 
 from collections.abc import Sequence
@@ -46,9 +46,9 @@ for _kind in KINDS:
 
 
 def kind_of(segment: IndexMetadata) -> IndexKind | None:
-    """The kind of an index entry, or None when it is not one of ours or of a version we do not know.
+    """Return the kind of an index entry, or None for an unknown kind or version.
 
-    Nor is a segment that carries columns beside its keys: what is written in its place would lack them.
+    Also None for a segment with covering columns: a rewritten one would lack them.
     """
     if segment.covering_fields:
         return None
@@ -56,15 +56,15 @@ def kind_of(segment: IndexMetadata) -> IndexKind | None:
 
 
 def why_not_indexed_here(dataset: Snapshot, segment: IndexMetadata) -> str | None:
-    """Why a segment of a known kind is of no use here although it is sound: pylance indexes more columns.
+    """Return why a valid segment of a known kind cannot be used: pylance supports more columns.
 
     Args:
         dataset: The version that it belongs to.
         segment: One of its segments.
 
     Returns:
-        What the column has that the kind does not take here, such as a type of its values, or that the entry
-        has fields which are not known here; None otherwise.
+        The unsupported property of the column, such as a type, or unknown fields of the entry; None
+        otherwise.
     """
     kind = kind_of(segment)
     field = dataset.lance_schema.by_id(segment.fields[0]) if len(segment.fields) == 1 else None
@@ -81,17 +81,17 @@ def why_not_indexed_here(dataset: Snapshot, segment: IndexMetadata) -> str | Non
 
 
 def parameters_as_made(dataset: Snapshot, segments: Sequence[IndexMetadata]) -> Parameters:
-    """Return how an index is made, for segments that are built like those it has.
+    """Return the parameters of an index, for new segments of it.
 
-    There is no default in the place of what is not known: a rebuild would make another index of it.
+    Unknown parameters have no defaults: a rebuild would change the index.
 
     Args:
         dataset: The version that it belongs to.
-        segments: Its segments, oldest first. The newest that can be read tells.
+        segments: Its segments, oldest first. The newest readable one is used.
 
     Raises:
-        UnreadableIndexError: No segment can be read, or one asks for what nothing here can do; then the cause
-            is an `UnsupportedError`.
+        UnreadableIndexError: No segment can be read, or one is not supported; then the cause is an
+            `UnsupportedError`.
     """
     problem: UnreadableIndexError | None = None
     found: Parameters | None = None
@@ -115,10 +115,10 @@ def parameters_as_made(dataset: Snapshot, segments: Sequence[IndexMetadata]) -> 
 
 
 def kind_by_name(name: str) -> IndexKind:
-    """The kind a user asks for, ignoring case.
+    """Return the kind of a name, ignoring case.
 
     Raises:
-        InvalidArgumentError: there is none of this name.
+        InvalidArgumentError: the kind is unknown.
     """
     check_type(name, str, "the name of a kind of index", field="kind")
     for kind in KINDS:

@@ -1,4 +1,4 @@
-"""Row bounds: how many rows there can be, so that a damaged bitmap neither lies nor fills the memory."""
+"""Row bounds: limits of the rows of a segment, so that a damaged bitmap cannot exhaust the memory."""
 
 from dataclasses import dataclass
 
@@ -16,13 +16,13 @@ _OWNER_BITS, _OFFSETS = np.uint64(32), np.uint64(0xFFFF_FFFF)
 
 @dataclass(frozen=True)
 class RowBounds:
-    """What the rows of a segment can be.
+    """Valid rows of a segment.
 
-    A few bytes of a bitmap stand for billions of rows, so this comes before they are counted out.
+    A few bytes of a bitmap can stand for billions of rows, so they are checked before they are expanded.
 
     Attributes:
         dataset: The version that the segment belongs to.
-        has_addresses: Whether it names rows by address and not by stable row id.
+        has_addresses: True if it names rows by address and not by stable row id.
         path: Its file, for errors.
     """
 
@@ -31,10 +31,10 @@ class RowBounds:
     path: str
 
     def rows_of(self, owner: int) -> int:
-        """Rows of a fragment by its id (of a block of 2**32 row ids); 0 if it is gone.
+        """Return rows of a fragment by its id (of a block of 2**32 row ids); 0 if it was removed.
 
         Raises:
-            CorruptFileError: There never was one.
+            CorruptFileError: It never existed.
         """
         if self.has_addresses:
             if owner > self._highest:
@@ -50,10 +50,10 @@ class RowBounds:
         return min(rows, _OWNER_ROWS)
 
     def read(self, data: bytes) -> RowSet:
-        """A row address tree map without the rows of fragments that are gone; see `RowSet.deserialize`.
+        """Read a row address tree map without rows of removed fragments; see `RowSet.deserialize`.
 
         Raises:
-            CorruptFileError: It cannot be read, or names rows that cannot be.
+            CorruptFileError: It cannot be read, or has impossible rows.
         """
         found = RowSet.deserialize(data, path=self.path, rows_of=self.rows_of)
         known = self._fragment_rows if self.has_addresses else {}
@@ -67,13 +67,13 @@ class RowBounds:
         return found.restrict(self._fragment_rows) if gone else found
 
     def there(self, rows: Addresses) -> npt.NDArray[np.bool_]:
-        """Which rows of sets are not of fragments that are gone.
+        """Return a mask of rows that are not of removed fragments.
 
         Args:
             rows: Of several sets, those of each in turn, ascending.
 
         Raises:
-            CorruptFileError: They name rows that cannot be.
+            CorruptFileError: They have impossible rows.
         """
         owners = rows >> _OWNER_BITS
         # Where rows ascend within a fragment, the last one is behind all others.
@@ -96,7 +96,7 @@ class RowBounds:
 
     @cached_property
     def _fragment_rows(self) -> dict[int, int]:
-        """Of those that are there, and of those that a fragment reuse index leads on from."""
+        """Return rows of existing fragments, and of those mapped by a fragment reuse index."""
         reuse = self.dataset.fragment_reuse
         rows = {
             fragment.id: fragment.physical_rows

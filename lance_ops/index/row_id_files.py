@@ -23,11 +23,11 @@ from lance_ops.table.manifest.index_metadata import IndexFile
 from lance_ops.table.manifest.row_set import Addresses
 
 ROW_ID = "_rowid"
-"""The column, in all kinds of the peer that have it."""
+"""The column, in all kinds of pylance that have it."""
 
 _BATCH_ROWS = 1 << 16
 GONE_FRAGMENT = NOWHERE >> 32
-"""The fragment that no row has, in the addresses of those that are gone."""
+"""Fragment id in the addresses of removed rows."""
 _OFFSET_BITS = np.uint64(32)
 _OFFSET_MASK = np.uint64(0xFFFF_FFFF)
 
@@ -35,12 +35,12 @@ Follow = Callable[[Addresses], Addresses]
 
 
 def follow_keeping_dead(move: SegmentMove) -> Follow:
-    """Where the rows of a segment are after a rewrite; those that are gone get an address that no row has.
+    """Map the rows of a segment after a rewrite; removed rows get an address that no row has.
 
-    So do those that the segment does not cover any more, for they have other values.
+    So do rows that the segment no longer covers, because their values changed.
 
-    Not their old one: a fragment reuse index that tells of their fragments would have readers drop them, and
-    with them the positions of all others.
+    Not their old one: with a fragment reuse index for their fragments, readers would drop them, which shifts
+    the positions of all others.
     """
     reuse = move.dataset.fragment_reuse
     covered = np.array(sorted(effective_fragments(move.dataset.manifest, move.segment)), np.uint64)
@@ -61,7 +61,7 @@ def follow_keeping_dead(move: SegmentMove) -> Follow:
 
 
 def is_gone(addresses: Addresses) -> npt.NDArray[np.bool_]:
-    """Which of the addresses that `follow_keeping_dead` gives are of rows that are gone."""
+    """Return a mask of removed rows in the result of `follow_keeping_dead`."""
     gone: npt.NDArray[np.bool_] = addresses >> _OFFSET_BITS == np.uint64(GONE_FRAGMENT)
     return gone
 
@@ -88,7 +88,7 @@ def move_row_ids(move: SegmentMove, files: Sequence[IndexFile]) -> tuple[IndexFi
 
 
 def read_row_ids(reader: FileReader) -> Sequence[Addresses]:
-    """The `_rowid` column of a file, a part at a time.
+    """Return the `_rowid` column of a file, a part at a time.
 
     Raises:
         CorruptFileError: It has nulls or another type.

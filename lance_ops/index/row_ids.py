@@ -21,25 +21,25 @@ Addresses = npt.NDArray[np.uint64]
 def locate_row_ids(
     dataset: Snapshot, segment: IndexMetadata, fragment_ids: Collection[int], ids: Addresses
 ) -> tuple[Addresses, npt.NDArray[np.bool_]]:
-    """Where the rows with some ids lie.
+    """Return addresses of the rows with some ids.
 
     An update moves a row to another fragment and keeps its id; the deleted row that it leaves behind still
-    has it. Only live rows count, and only those of the fragments that the index answers for.
+    has it. Only live rows count, and only those of covered fragments.
 
     Args:
         dataset: A version with stable row ids.
-        segment: Whose files name the ids.
-        fragment_ids: Fragments to look in.
+        segment: Its files have the ids.
+        fragment_ids: Fragments to search.
         ids: Row ids in any order.
 
     Returns:
-        (addresses, found), as many as `ids`. Where `found` is false the address means nothing.
+        (addresses, found), as many as `ids`. Where `found` is false the address is undefined.
 
     Raises:
-        UnreadableIndexError: An id was never given to a row: such are row addresses in truth.
+        UnreadableIndexError: An id was never allocated: it is probably a row address.
         CorruptManifestError: The row ids of a fragment cannot be read.
         CorruptFileError: Its deletion file, or the file that holds its row ids, is damaged.
-        FileMissingError: One of them is gone.
+        FileMissingError: One of them does not exist.
     """
     with reading(segment):
         _check_given(dataset, ids)
@@ -59,13 +59,13 @@ def locate_row_ids(
 
 
 def _check_given(dataset: Snapshot, ids: Addresses) -> None:
-    """Refuse what can be no row id: the version of an index says ids where its files hold addresses."""
+    """Refuse numbers that cannot be row ids, as of files with addresses and a wrong index version."""
     given = dataset.manifest.next_row_id
     wrong = (ids >= np.uint64(given)) & (ids < np.uint64(NOWHERE)) if given else np.zeros(0, np.bool_)
     if wrong.any():
         raise CorruptFileError(
-            f"it names row id {int(ids[np.argmax(wrong)]):,}, and the table has given {given:,}: "
-            f"its index version says that it holds row ids, and this is none",
+            f"row id {int(ids[np.argmax(wrong)]):,} exceeds the {given:,} allocated ids: the index "
+            "version says row ids, but the files have addresses",
             path=dataset.uri,
             field="index_version",
         )
@@ -81,7 +81,7 @@ def _offsets(dataset: Snapshot, fragment: Fragment, ids: Addresses) -> npt.NDArr
 
 
 def present_row_ids(dataset: Snapshot) -> RowSet:
-    """The ids of all rows of a version; deleted rows count until a compaction removes them.
+    """Return the ids of all rows of a version; deleted rows count until a compaction removes them.
 
     Those of one fragment are in memory at a time, and of all only bitmaps.
 
@@ -96,7 +96,7 @@ def present_row_ids(dataset: Snapshot) -> RowSet:
 
 
 def absent_row_ids(dataset: Snapshot, ids: Addresses) -> npt.NDArray[np.bool_]:
-    """Which ids no row of a version has, deleted ones included, for a compaction has removed the rows.
+    """Return which ids no row of a version has, deleted ones included, for a compaction has removed the rows.
 
     Args:
         dataset: A version with stable row ids.
@@ -118,7 +118,7 @@ def absent_row_ids(dataset: Snapshot, ids: Addresses) -> npt.NDArray[np.bool_]:
 
 
 def live_row_ids(dataset: Snapshot, fragment_ids: Collection[int]) -> RowSet:
-    """The ids of the live rows of some fragments, as `present_row_ids` holds them.
+    """Return the ids of the live rows of some fragments, as `present_row_ids` holds them.
 
     Args:
         dataset: A version with stable row ids.

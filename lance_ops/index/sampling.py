@@ -1,4 +1,4 @@
-"""Samples of what an index names: of a stream that nobody knows the length of, or of windows of a file."""
+"""Samples of rows in an index: from a stream of unknown length, or from windows of a file."""
 
 from collections.abc import Callable, Iterable
 
@@ -10,9 +10,9 @@ _WINDOWS = 64
 
 
 def sample_of(parts: Iterable[Addresses], limit: int) -> tuple[Addresses, int]:
-    """Every so-many-th name of a stream, so that there are from `limit` to twice as many, and their number.
+    """Return every n-th element of a stream, from `limit` to twice as many, and the total number.
 
-    All of them when there are not as many.
+    All of them if there are fewer.
     """
     kept = np.zeros(0, np.uint64)
     step, total = 1, 0

@@ -32,11 +32,11 @@ class Range:
 
 
 _SOME_VALUE = Range((Interval(),))
-"""What is not so of a value: beside other conditions on the column it is looked at where those lead."""
+"""Negated conditions: only used together with other conditions on the column."""
 
 
 def value_range(expression: Expression) -> tuple[tuple[str, ...], Range] | None:
-    """The column that a condition is on and where its values lie; None when it is not of that kind."""
+    """Return the column of a condition and the range of its values; None for other conditions."""
     match expression:
         case Comparison(op, Column(path), Literal(value, data_type)) if op in _FLIPPED and value is not None:
             return path, _comparison(op, to_scalar(value, data_type))
@@ -95,7 +95,7 @@ def _prefixed(
 
 
 def _following_text(prefix: str) -> str | None:
-    """A text above all texts with the prefix, None when there is none; UTF-8 orders as code points do."""
+    """Return a string above all strings with the prefix, None if there is none; in code point order."""
     for position in range(len(prefix) - 1, -1, -1):
         code = ord(prefix[position]) + 1
         if 0xD800 <= code <= 0xDFFF:
@@ -106,7 +106,7 @@ def _following_text(prefix: str) -> str | None:
 
 
 def _like_prefix(pattern: str) -> str:
-    """The text that all matches of a LIKE pattern begin with."""
+    """Return the text that all matches of a LIKE pattern begin with."""
     prefix: list[str] = []
     characters = iter(pattern)
     for character in characters:
@@ -126,7 +126,7 @@ def _union(operands: Iterable[Expression]) -> tuple[tuple[str, ...], Range] | No
 
 
 def _first(operands: Iterable[Expression]) -> tuple[tuple[str, ...], Range] | None:
-    """A conjunction inside a disjunction: any operand alone bounds it, if all are on one column."""
+    """Return a conjunction inside a disjunction: any operand alone bounds it, if all are on one column."""
     found = [value_range(operand) for operand in operands]
     paths = {part[0] for part in found if part is not None}
     if None in found or len(paths) != 1:

@@ -12,9 +12,10 @@ from lance_ops.table.scan.search import Scored
 __all__ = ["Locate", "NearestQuery", "Scored"]
 
 Locate = Callable[[Addresses], tuple[Addresses, npt.NDArray[np.bool_]]]
-"""For rows as a segment names them (by address or stable row id), in any order: where they lie now, and which
-of them count: rows that are deleted, that the segment does not cover any more or that a filter leaves out do
-not, and their addresses mean nothing."""
+"""Function from row references of a segment to current addresses and a mask of rows that count.
+
+References are addresses or stable row ids, in any order. Deleted, uncovered and filtered rows do not count.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +26,13 @@ class NearestQuery:
         column: Path of the column of vectors.
         vector: The vector: one dimension, of the column's values (float32 for float16); of a column with
             several vectors a row all vectors of the query, shape (vectors, dimension).
-        k: Rows to find at most.
-        metric: "l2" (squared, as the peer says it), "cosine", "dot" or "hamming"; None for that of the index,
+        k: Maximum rows to find.
+        metric: "l2" (squared, as pylance says it), "cosine", "dot" or "hamming"; None for that of the index,
             or "l2" without one.
-        minimum_nprobes: Partitions to look into at least; see `index.vector.probes` for how many these are.
-        maximum_nprobes: At most, when those hold fewer than k rows that count; None for all.
-        refine_factor: Look for k times as many rows and order them by their true distances; None not to.
-        ef: Candidates that a search in a graph keeps; None for the default of the kind.
+        minimum_nprobes: Minimum partitions to search; see `index.vector.probes` for the default.
+        maximum_nprobes: Maximum, if those have fewer than k rows that count; None for all.
+        refine_factor: Search for k times as many rows and sort them by exact distances; None to disable.
+        ef: Candidates of a graph search; None for the default of the kind.
         distance_range: Least (included) and greatest (excluded) distance; None for no bound.
     """
 

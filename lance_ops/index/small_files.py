@@ -16,10 +16,10 @@ _kept: Cache[bytes, pa.Table] = Cache("small index files", largest=_LARGEST)
 
 
 def read_small(reader: FileReader) -> pa.Table:
-    """All rows of a file; those of a small one are kept for the next who opens one of the same bytes.
+    """Return all rows of a file; those of small files are cached by their bytes.
 
     Raises:
-        CorruptFileError: It is damaged; nothing is kept then.
+        CorruptFileError: It is damaged; nothing is cached then.
     """
     whole = reader.whole
     if whole is None:

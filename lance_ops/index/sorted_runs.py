@@ -11,7 +11,7 @@ from lance_ops.index.order import sort_order
 def merge_runs(runs: Sequence[Iterable[pa.Table]], schema: pa.Schema) -> Iterator[pa.Table]:
     """Merge streams of tables, each in index order of its first column, into one stream in that order.
 
-    What is at hand of all runs is sorted together; rows up to the smallest of the runs' last rows cannot be
+    What is available of all runs is sorted together; rows up to the smallest of the runs' last rows cannot be
     preceded by anything unread, so they may leave.
 
     Args:
@@ -56,6 +56,6 @@ def _take_safe_rows(held: Sequence[tuple[int, pa.Table]], waiting: list[pa.Table
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
+    """Return a column in one piece."""
     combined = column.combine_chunks()
     return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

@@ -1,4 +1,4 @@
-"""Value bounds: the least and the greatest value of each page or zone, compared with what is asked for."""
+"""Value bounds: minimum and maximum of each page or zone, compared with a query."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,10 @@ Numbers = npt.NDArray[np.integer]
 
 @dataclass(frozen=True)
 class ValueBounds:
-    """What parts of an index say of their values; kept with them, it is taken apart once.
+    """Value bounds of the parts of an index, cached and parsed once.
 
     Attributes:
-        low: The least value of each part; null where nobody knows.
+        low: The least value of each part; null if unknown.
         high: The greatest, of the same type.
     """
 
@@ -27,7 +27,7 @@ class ValueBounds:
     high: pa.Array
 
     def reach(self, interval: Interval) -> Mask:
-        """Which parts may have a value in an interval, as far as their bounds tell: one boolean a part."""
+        """Return a mask of parts that may have a value in an interval, according to their bounds."""
         numbers = self.numbers
         inside = np.ones(len(self.low), np.bool_)
         if interval.low is not None:
@@ -51,7 +51,7 @@ class ValueBounds:
 
     @cached_property
     def numbers(self) -> tuple[Numbers, Numbers] | None:
-        """Both as integers that stand in the same order, where they are such and all of them are known."""
+        """Convert both to integers of the same order, if possible and none is null."""
         low, high = as_numbers(self.low), as_numbers(self.high)
         return None if low is None or high is None else (low, high)
 
@@ -61,7 +61,7 @@ def _as(end: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
 
 
 def as_numbers(values: pa.Array) -> Numbers | None:
-    """Values as integers that stand in the same order; None where they are no such, or one is null."""
+    """Convert values to integers of the same order; None if that is not possible, or one is null."""
     kind = values.type
     if values.null_count or not counts(kind):
         return None
@@ -71,7 +71,7 @@ def as_numbers(values: pa.Array) -> Numbers | None:
 
 
 def counts(kind: pa.DataType) -> bool:
-    """Whether values of a type are integers, or moments and spans that are stored as such."""
+    """Return whether values of a type are integers, or timestamps and durations stored as such."""
     return bool(pa.types.is_integer(kind) or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind)))
 
 

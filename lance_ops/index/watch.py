@@ -1,4 +1,4 @@
-"""Watches: what indices note of rows that a rewrite reads anyway, so that nobody reads them a second time."""
+"""Watches: observations of rows that a rewrite reads anyway, so that indices do not read them again."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -8,12 +8,12 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What is to be noted of the rows of new fragments; travels to executors.
+    """Observation of the rows of new fragments; picklable for executors.
 
     Attributes:
-        kind: Name of the kind of index that notes it.
+        kind: Name of the index kind.
         field_id: Of the column.
-        parameters: How the segment is made: notes made with others are of no use to it.
+        parameters: Build parameters of the segment; notes with other ones are useless.
     """
 
     kind: str
@@ -23,12 +23,12 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What a watch noted.
+    """Result of a watch.
 
     Attributes:
         watch: The watch.
-        notes: Of each new fragment, in their order, what the kind makes its segment from; None where it has
-            to look at the rows itself.
+        notes: For each new fragment, in order, the input of the kind for its segment; None if it has to read
+            the rows.
     """
 
     watch: Watch
@@ -39,9 +39,9 @@ class Observer(Protocol):
     """Takes the values of one new fragment as they pass."""
 
     def add(self, values: pa.Array) -> None:
-        """The values of the next rows, of the type that `index.column.value_type` says."""
+        """Add the values of the next rows, of the type `index.column.value_type`."""
         ...
 
     def finish(self) -> bytes:
-        """What was noted, for `SegmentMove.noted`."""
+        """Return the notes for `SegmentMove.noted`."""
         ...

@@ -1,6 +1,6 @@
 """Bytes at a URI: ranged reads, put, put-if-absent, list, copy and delete, the same for every kind of store.
 
-`open_store` picks the store; everything above this floor only knows the `Store` protocol.
+`open_store` selects the store; packages above use the `Store` protocol only.
 """
 
 from lance_ops.storage.conditional_put import require_put_if_absent

@@ -1,7 +1,7 @@
-"""Finds out, before anything depends on it, whether a server honours put-if-absent.
+"""Check whether a server supports put-if-absent, before anything depends on it.
 
-Some servers and gateways take the condition (`If-None-Match: *`) and overwrite all the same. Of two writers
-that commit one version both are then told that they succeeded, and the rows of one are gone.
+Some servers and gateways accept the condition (`If-None-Match: *`) and overwrite anyway. Two writers that
+commit the same version then both succeed, and the rows of one are lost.
 """
 
 import contextlib
@@ -22,15 +22,15 @@ _GUARD = threading.Lock()
 
 
 class TrustsServer(Store, Protocol):
-    """A store whose put-if-absent is decided by a server that may not know it."""
+    """Store whose put-if-absent is decided by a server, which may not support it."""
 
     @property
     def server(self) -> Hashable:
-        """What is asked once: equal for stores of one bucket at one endpoint."""
+        """Key of the server check: equal for stores of one bucket at one endpoint."""
 
 
 def trusts_server(store: Store) -> TypeGuard[TrustsServer]:
-    """Whether a store is a `TrustsServer`; `isinstance` takes too long for every commit."""
+    """Return whether a store is a `TrustsServer`; `isinstance` takes too long for every commit."""
     return hasattr(store, "server")
 
 
@@ -54,7 +54,7 @@ def require_put_if_absent(store: Store, folder: str) -> None:
     server = store.server
     with _GUARD:
         lock = _LOCKS.setdefault(server, threading.Lock())
-    # Threads that come at the same time wait for one answer.
+    # Concurrent threads wait for one answer.
     with lock:
         if server not in _PROVEN:
             _ask(store, f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
@@ -78,7 +78,8 @@ def _ask(store: Store, path: str) -> None:
             'commit with a LockCommitter, and set aws_conditional_put to "disabled"',
         )
     finally:
-        # Whoever may write but not delete leaves a few bytes, which readers ignore and a cleanup removes.
+        # A writer without permission to delete leaves a few bytes, which readers ignore and a cleanup
+        # removes.
         discard(store, path)
 
 

@@ -25,7 +25,7 @@ def missing(where: str) -> FileMissingError:
 
 
 def missing_bucket(where: str, reason: str) -> BucketMissingError:
-    """Build the error for an address without a store: absent, but a typing error is no empty dataset."""
+    """Return the error for an address without a store, which may be a typing error."""
     return BucketMissingError(
         f"the bucket or container does not exist: {reason}",
         path=where,
@@ -60,7 +60,7 @@ def translate_os_error(
     Args:
         error: As raised by Python or by a filesystem library; `errno` may be missing.
         where: The path or URI it is about.
-        reading: Whether a missing file or folder means that the object is not there. While writing, it means
+        reading: True if a missing file or folder means that the object is not there. While writing, it means
             that something in the way is a file instead of a folder, or the other way round.
         reason: The text to show instead of that of the error, which may hold secrets.
     """
@@ -83,10 +83,10 @@ def translate_os_error(
 
 
 def is_clearly_missing(error: OSError) -> bool:
-    """Say whether an error means that nothing is there, rather than that nobody could find out.
+    """Return whether an error proves that an object does not exist.
 
-    Filesystem libraries turn failures of all kinds into `FileNotFoundError`; what they come from gives them
-    away. Whoever takes a store that is down for an empty one may create over a dataset, or clean it away.
+    Filesystem libraries turn failures of all kinds into `FileNotFoundError`; their cause distinguishes them.
+    Treating a store that is down as empty may overwrite or remove a dataset.
     """
     if not _says_missing(error):
         return False
@@ -104,7 +104,7 @@ def _says_missing(error: BaseException) -> bool:
 
 
 def _allows_absence(cause: BaseException) -> bool:
-    """Say whether what lies behind a `FileNotFoundError` is a look-up without a result."""
+    """Return whether the cause of a `FileNotFoundError` is a lookup without a result."""
     status = _http_status(cause)
     if status is not None:
         return status in _GONE

@@ -1,6 +1,6 @@
-"""Fetched objects: a store some of whose objects are at hand, so that reading them takes no request.
+"""Fetched objects: a store some of whose objects are available, so that reading them takes no request.
 
-For who reads many small objects whole, one after the other: they are fetched side by side before.
+For who reads many small objects whole, in sequence: they are fetched concurrently before.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ def fetch_objects(store: Store, objects: Iterable[tuple[str, int]], max_bytes: i
         max_bytes: Of all that are fetched; those that are beyond it are left out.
 
     Returns:
-        The store, which has them at hand. What could not be fetched is asked for as before, and fails then.
+        The store, which has them available. What could not be fetched is asked for as before, and fails then.
     """
     wanted, total = [], 0
     for path, size in objects:
@@ -44,11 +44,11 @@ def _fetch(store: Store, path: str) -> pa.Buffer | None:
 
 
 class FetchedStore:
-    """A store with objects at hand; all else is the store's own doing.
+    """A store with objects available; other operations use the store.
 
     Args:
         inner: The store.
-        objects: Whole objects that nobody changes, by their paths.
+        objects: Complete immutable objects, by path.
     """
 
     def __init__(self, inner: Store, objects: Mapping[str, pa.Buffer]) -> None:
@@ -57,12 +57,12 @@ class FetchedStore:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
-            # Of an object that is being made: there is nothing to ask yet.
+            # A new object need not be looked up.
             raise AttributeError(name)
         return getattr(self._inner, name)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Whoever gets it elsewhere asks the store.
+        # Other processes look it up in the store.
         return (FetchedStore, (self._inner, {}))
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:

@@ -1,4 +1,4 @@
-"""Translates the peer's storage options into the keyword arguments of fsspec filesystems."""
+"""Translates pylance's storage options into the keyword arguments of fsspec filesystems."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -47,7 +47,7 @@ def keyword_arguments(scheme: str, options: Mapping[str, str]) -> dict[str, Any]
 
     Args:
         scheme: Of the URI.
-        options: The peer's names are translated for S3, Azure and Google; the rest is passed on as it is.
+        options: Pylance's names are translated for S3, Azure and Google; the rest is passed on as it is.
     """
     known: Mapping[str, str] = {}
     if scheme in {"s3", "s3a"}:
@@ -75,7 +75,7 @@ def keyword_arguments(scheme: str, options: Mapping[str, str]) -> dict[str, Any]
 
 
 def install_hint(scheme: str, error: Exception) -> str:
-    """What to do about a URI that fsspec does not open."""
+    """Return a hint for a URI that fsspec cannot open."""
     for extra, schemes in _EXTRAS.items():
         if isinstance(error, ImportError) and scheme in schemes:
             return f"pip install 'lance-ops[{extra}]'"

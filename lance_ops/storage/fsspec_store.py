@@ -1,4 +1,4 @@
-"""Any filesystem that fsspec knows: for what obstore does not reach, or where it is not installed."""
+"""fsspec store: filesystems that obstore does not support, or for environments without obstore."""
 
 import contextlib
 import errno
@@ -43,7 +43,7 @@ _THREADS = 16
 
 # Where an upload of a whole object is atomic and folders do not exist; elsewhere a write needs a rename.
 _FLAT = BUCKET_SCHEMES | {"oss", "obs", "cos", "tos", "memory"}
-# Where listing recursively is one request, and was seen to pass on what goes wrong.
+# Filesystems whose recursive listing is one request, and which propagate errors.
 _SOUND_FIND = frozenset({"s3", "s3a"})
 # Where mode="create" was seen to decide races for exactly one writer.
 _CONDITIONAL = frozenset({"s3", "s3a", "az", "abfs", "abfss"})
@@ -55,8 +55,8 @@ class FsspecStore:
     """A folder of an fsspec filesystem.
 
     Args:
-        uri: A URL that fsspec knows; percent escapes are decoded for object stores only, as the peer does.
-        options: Keyword arguments of the filesystem. For S3, Google and Azure the names of the peer's storage
+        uri: A URL that fsspec knows; percent escapes are decoded for object stores only, as pylance does.
+        options: Keyword arguments of the filesystem. For S3, Google and Azure the names of pylance's storage
             options work too.
     """
 
@@ -74,7 +74,7 @@ class FsspecStore:
                 hint=install_hint(self._scheme, error),
             ) from None
         except OSError as error:
-            # Some connect at once, or look for a library of the system.
+            # Some connect immediately, or look up a system library.
             reason = redact(error.strerror or str(error), self._options)
             raise StorageError(
                 f"the filesystem of this URI cannot be reached: {reason}",
@@ -103,7 +103,7 @@ class FsspecStore:
         if self._scheme not in _CONDITIONAL or conditional_put_disabled(self._options):
             return False
         upload = getattr(self._fs, "_pipe_file", self._fs.pipe_file)
-        # Releases that do not know the argument would overwrite.
+        # Releases without this argument would overwrite.
         return "mode" in inspect.signature(upload).parameters
 
     @property
@@ -139,7 +139,7 @@ class FsspecStore:
     def _info(self, path: str) -> dict[str, Any]:
         full = self._full(path)
         with self._translated(path, reading=True):
-            # A cached listing knows nothing of what other writers did since.
+            # A cached listing misses writes of others.
             self._fs.invalidate_cache()
             info: dict[str, Any] = self._fs.info(full)
         if info.get("type") == "directory":
@@ -267,7 +267,7 @@ class FsspecStore:
 
     @contextlib.contextmanager
     def _target(self, path: str) -> Iterator[str]:
-        """Say where to write so that the object appears at once: a temporary name, renamed afterwards."""
+        """Return a temporary path to write to, renamed afterwards so that the object appears atomically."""
         full = self._full(path)
         if self._scheme in _FLAT:
             yield full
@@ -317,7 +317,7 @@ class FsspecStore:
         return f"{self._root}/{folder}" if folder else self._root
 
     def _find(self, full: str, prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield what a filesystem lists recursively by itself."""
+        """Yield the recursive listing of a filesystem."""
         try:
             with self._translated(prefix, reading=True):
                 found = self._fs.find(full, detail=True)
@@ -348,7 +348,7 @@ class FsspecStore:
             return
         for info in entries:
             name = str(info["name"]).rstrip("/")
-            # Some filesystems know a root of their own with a slash, and list files without it.
+            # Some filesystems have a root with a slash, and list files without it.
             if self._root.startswith("/") and not name.startswith("/"):
                 name = "/" + name
             elif name.startswith("/") and not self._root.startswith("/"):
@@ -396,5 +396,5 @@ def _modified(info: Mapping[str, Any]) -> datetime:
             return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
         if isinstance(value, int | float):
             return datetime.fromtimestamp(value, UTC)
-    # Unknown counts as new: cleanup must never take a file for old that it knows nothing of.
+    # Unknown counts as new: cleanup must never treat such a file as old.
     return datetime.now(UTC)

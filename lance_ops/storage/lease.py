@@ -1,12 +1,11 @@
-"""Lease of a place: one process at a time maintains a dataset, or makes a clone or a branch.
+"""Lease of a folder: one process at a time maintains a dataset, or makes a clone or a branch.
 
-A lease is a file below the place, put if absent under the next number, renewed while the work goes on, and
-removed at its end; one that is not renewed any more is passed over. Ages are told by the clock of the store.
-Whoever has put one lists them again: of two that were put at the same time at least one is seen by the other,
-which steps back. As a rule nobody is there: the first number is put without a look, so that a lease is a put,
-a listing and a removal. The lease saves work. That nothing is lost or done twice where one is overrun, by a
-process that was stopped for minutes, is up to the commits: who comes second finds the fragments gone, and
-plans anew.
+A lease is a file below the folder, put if absent under the next number, renewed during the work, and removed
+at its end; an expired one is ignored. Ages are measured by the clock of the store. After its put, a process
+lists all leases: of two put at the same time at least one sees the other and withdraws. Usually there is no
+other lease: the first number is put without a listing before, so a lease costs a put, a listing and a
+removal. The lease only saves work. If a lease expires in a process that was stopped for minutes, commits
+still prevent lost or repeated work: the second process finds the fragments replaced, and plans again.
 """
 
 import contextlib
@@ -23,7 +22,7 @@ from lance_ops.errors import AlreadyExistsError, FileMissingError, LanceOpsError
 from lance_ops.storage.store import ObjectInfo, Store
 
 FOLDER = "_lance_ops/fleet"
-"""Folder of the leases of those who maintain a dataset."""
+"""Folder of the leases of maintenance runs."""
 LEASE = timedelta(minutes=2)
 """How long a lease holds that is not renewed."""
 BEAT_SECONDS = 15.0
@@ -60,16 +59,16 @@ class Heartbeat:
 
 @dataclass(slots=True)
 class Lease:
-    """The lease of one place, held while a `with` block lasts.
+    """Lease of one folder, held during a `with` block.
 
     Attributes:
         store: Root of the dataset.
-        run: Who holds it.
-        folder: Where the files of the lease lie, relative to `store`: one folder for each kind of work.
-        work: What the holder does, for errors.
+        run: Holder of the lease.
+        folder: Folder of the lease files, relative to `store`: one folder for each kind of work.
+        work: Work of the holder, for errors.
 
     Raises:
-        LeaseHeldError: Somebody else holds it.
+        LeaseHeldError: Another process holds it.
     """
 
     store: Store
@@ -111,10 +110,10 @@ class Lease:
                 self.store.delete(self._path)
 
     def check(self) -> None:
-        """See that it still holds; the store is asked when it was not renewed lately.
+        """Check that it is still held; the store is read if it was not renewed recently.
 
         Raises:
-            LeaseHeldError: Somebody else has taken over.
+            LeaseHeldError: Another process holds it now.
         """
         if self._may_be_old:
             self._step_back_if_not_alone()
@@ -132,7 +131,7 @@ class Lease:
         return json.dumps({"run": self.run, "id": self.id}).encode()
 
     def _is_first(self) -> bool:
-        """Take the first number if it is free, which only a store that decides a race can tell."""
+        """Take the first number if it is free; only on stores with put-if-absent."""
         if not self.store.supports_put_if_absent:
             return False
         self._number = 1
@@ -146,7 +145,7 @@ class Lease:
         """Put the file of the number.
 
         Raises:
-            LeaseHeldError: Somebody else has put it.
+            LeaseHeldError: Another process has put it.
         """
         self._renewed = time.monotonic()
         try:
@@ -165,7 +164,7 @@ class Lease:
             raise
 
     def _check_stale(self, leases: dict[int, ObjectInfo]) -> None:
-        """Of leases that are there, see that all are old, by the clock of the store."""
+        """Check that all existing leases have expired, by the clock of the store."""
         claim = f"{self.folder}/{_CLAIM}{self.id}"
         self.store.put(claim, b"", durable="never")
         try:
@@ -180,10 +179,10 @@ class Lease:
                 raise self._held(found.path)
 
     def _step_back_if_not_alone(self, *, by_content: bool = True) -> None:
-        """See that nobody else has a lease, and that the file of the number is still this one's.
+        """Check that no other process has a lease, and that the file of the number is still ours.
 
         Args:
-            by_content: Read it; the file that was put a moment ago where there was none is this one's.
+            by_content: Read it; a file that was put just now is ours.
         """
         leases = _list(self.store, self.folder)
         mine = leases.get(self._number)
@@ -209,14 +208,14 @@ class Lease:
         return LeaseHeldError(
             f"{who} {self.work} at the moment",
             path=self.store.uri,
-            hint=f"a run that died lets go of it after {LEASE.total_seconds():.0f} s",
+            hint=f"the lease of a killed run expires after {LEASE.total_seconds():.0f} s",
         )
 
 
 def is_held(store: Store) -> bool:
-    """Whether somebody seems to be at work on a dataset.
+    """Return whether another process seems to maintain a dataset.
 
-    A lease that is too old counts as none; its age is told without writing, by this machine's clock.
+    Expired leases do not count; ages are measured without a write, by the clock of this machine.
     """
     now = datetime.now(UTC)
     return any(is_alive(info, now) for info in _list(store, FOLDER).values())

@@ -93,7 +93,7 @@ class MemoryStore:
     ) -> None:
         """See `Store.put`."""
         del durable  # nothing in memory is
-        # The caller may go on to change its buffer; `bytes` objects are the only ones that cannot change.
+        # Copied, because the caller may change its buffer; only `bytes` objects are immutable.
         self._store(path, data if isinstance(data, bytes) else bytes(memoryview(data)), if_absent=if_absent)
 
     def _store(self, path: str, data: bytes, *, if_absent: bool) -> None:
@@ -145,7 +145,7 @@ class MemoryStore:
         """See `Store.delete_many`."""
         for path in paths:
             full = self._full(path)
-            # Nobody lists objects while one of them goes.
+            # No listing runs while an object is removed.
             with _LOCK:
                 _OBJECTS.pop(full, None)
 

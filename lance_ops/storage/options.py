@@ -24,14 +24,14 @@ _HARMLESS_NAMES = """
 """
 _HARMLESS = frozenset(_HARMLESS_NAMES.split())
 """Options that hold no secret, without their prefixes; all others may."""
-# Words in the names of options that say who asks, and not which store is meant.
+# Words in option names for credentials, which do not identify the store.
 _WHO = re.compile(
     "key|secret|token|pass|credential|sas|signature|auth|ticket|user|login|cookie|header|connection_string"
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 # Documents may have several lines: service accounts in JSON, keys in PEM.
 _DOCUMENTS = ("{", "-----BEGIN")
-# Shorter ones would blank out half of any text, and are no secrets.
+# Shorter values would match parts of any text, and are not secrets.
 _LEAST_SECRET = 4
 # Parts of a secret that a library may quote alone, such as the key of a connection string.
 _LEAST_PART = 8
@@ -41,13 +41,13 @@ _LONGEST = 600
 
 
 def clean_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Tidy storage options as they come from environments, secrets that were mounted as files, and code.
+    """Normalise storage options from environment variables, mounted secrets and code.
 
-    An option that is None is not set. White space around a value is dropped: files end with a newline, and no
-    option of any store starts or ends with a space.
+    Options with value None are removed. White space around values is stripped: files end with a newline, and
+    no valid option starts or ends with a space.
 
     Raises:
-        InvalidArgumentError: A value holds a control character, which no protocol could carry.
+        InvalidArgumentError: A value holds a control character, which no protocol allows.
     """
     if options is not None:
         check_type(options, Mapping, "a mapping of names to values", field="storage_options")
@@ -59,7 +59,7 @@ def clean_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
                 raise InvalidArgumentError(
                     "the value of the storage option holds a line break or another control character",
                     field=str(name),
-                    hint="look for a newline or a NUL in what the value was read from",
+                    hint="check the source of the value for a newline or a NUL character",
                 )
             cleaned[str(name)] = text
         elif value is not None:
@@ -90,7 +90,7 @@ def boolean_option(options: Mapping[str, str], name: str, *, default: bool) -> b
 
 
 def conditional_put_disabled(options: Mapping[str, str]) -> bool:
-    """Say whether the options declare that the server ignores conditional writes (`aws_conditional_put`)."""
+    """Return whether the options disable conditional writes (`aws_conditional_put`)."""
     return any(
         key.lower().removeprefix("aws_") == "conditional_put" and str(value).lower() == "disabled"
         for key, value in options.items()
@@ -98,10 +98,10 @@ def conditional_put_disabled(options: Mapping[str, str]) -> bool:
 
 
 def plain_options(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return what the options say about the store, without who asks.
+    """Return the options that identify the store, without credentials.
 
     Equal for two sets of options that name the same store. Values that may be secret are digests; those of
-    credentials are left out, since they change while the store does not.
+    credentials are left out, because they change for the same store.
     """
     return tuple(
         sorted(
@@ -115,8 +115,8 @@ def plain_options(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 def is_secret(name: str, value: object) -> bool:
     """Return whether an option must not be shown.
 
-    All are secret that are not known to be harmless, and texts with a user, a query, a fragment or parameters
-    in them; what holds further options is looked into by `redact`, and secret as a whole.
+    All are secret that are not known to be harmless, and strings with a user, a query, a fragment or
+    parameters in them; what holds further options is looked into by `redact`, and secret as a whole.
     """
     if isinstance(value, Mapping | list | tuple):
         return True
@@ -137,13 +137,13 @@ def redact(text: str, options: Mapping[str, Any]) -> str:
 
 
 def _secrets(options: Mapping[str, Any]) -> Iterator[str]:
-    """Texts that must not be shown: secret values, those nested in them, and their longer parts."""
+    """Strings that must not be shown: secret values, those nested in them, and their longer parts."""
     for name, value in options.items():
         for key, text in _texts(name, value):
             if not is_secret(key, text) or not _is_hidden(text):
                 continue
             if _is_harmless(key) and "://" in text:
-                # The host may be told, and helps.
+                # The host is not secret, and useful.
                 text = secret_parts(text)
             else:
                 yield from spellings(text)
@@ -166,7 +166,7 @@ def _texts(name: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _is_hidden(text: str) -> bool:
-    """Whether to blank a text out: not words and numbers that stand in any message."""
+    """Return whether to redact a string: not words and numbers that occur in any message."""
     if len(text) < _LEAST_SECRET or text.lower() in _TRUE | _FALSE:
         return False
     return _NUMBER.fullmatch(text) is None

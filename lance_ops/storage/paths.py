@@ -15,7 +15,7 @@ from lance_ops.errors import (
 from lance_ops.uri_secrets import hide_credentials, hide_users
 
 TEMPORARY_PREFIX = ".tmp_"
-"""Names of unfinished writes start so; the peer's cleanup looks for `.tmp*`."""
+"""Prefix of unfinished writes; pylance's cleanup recognises `.tmp*`."""
 
 # As much as UUIDs take from their job (`table.transaction`), or more.
 _NAME_KEPT = 24
@@ -52,7 +52,7 @@ _BLOB_HOST, _LAKE_HOST = ".blob.core.windows.net", ".dfs.core.windows.net"
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A root URI, taken apart.
+    """A parsed root URI.
 
     Args:
         scheme: In lower case; "file" for local paths.
@@ -64,7 +64,7 @@ class Location:
 
     @property
     def is_local(self) -> bool:
-        """Whether `uri` is a path of this machine."""
+        """Return whether `uri` is a path of this machine."""
         return self.scheme == "file"
 
 
@@ -98,7 +98,7 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
     """Normalise what a person types as the address of a dataset.
 
     Plain paths are taken literally (a "%20" in them is three characters), `~` is the home folder, and
-    relative paths start at the working directory. In `file://` URIs percent escapes are decoded, as the peer
+    relative paths start at the working directory. In `file://` URIs percent escapes are decoded, as pylance
     does; `file:/x` is `file:///x`. Symbolic links are kept as typed. Other names of object stores become the
     ones that pylance knows (`canonical_scheme`). Every other `scheme:/` with one slash is refused: it is what
     `pathlib` makes of a URI, and as a path it would be a folder below the working directory. A folder that
@@ -154,7 +154,7 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
                 field="uri",
                 hint=f"write {scheme}://bucket/path, with two slashes",
             )
-        # The peer drops query and fragment, too.
+        # Pylance drops query and fragment, too.
         rest = _QUERY.split(rest, maxsplit=1)[0]
         _refuse_credentials(scheme, rest)
     stripped = rest.rstrip("/")
@@ -164,7 +164,7 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
 
 
 def _with_two_slashes(text: str) -> str:
-    """Return a local address as `file://`, other texts unchanged; refuse misspelt addresses."""
+    """Return a local address as `file://`, other strings unchanged; refuse misspelt addresses."""
     match = _ADDRESS.match(text)
     if match is None or _SCHEME.match(text) or _CHAINED.match(text):
         return text
@@ -175,7 +175,7 @@ def _with_two_slashes(text: str) -> str:
         if os.name == "nt":
             return text
         wrong = f"the path starts with the drive letter {scheme}:"
-        hint = "paths with a drive letter work on Windows only"
+        hint = "paths with a drive letter are only valid on Windows"
     else:
         meant = _QUERY.split(rest)[0].lstrip(" /\\")
         wrong = f"the address starts with {scheme}: and not with {scheme}://"
@@ -192,7 +192,7 @@ def _with_two_slashes(text: str) -> str:
 
 def _refuse_credentials(scheme: str, rest: str) -> None:
     bucket = rest.partition("/")[0]
-    # A key may hold a slash, so that what looks like the bucket ends in the middle of it.
+    # A key may contain a slash, so the apparent bucket name may be a part of it.
     if ":" in bucket or ("@" in bucket and scheme not in _CONTAINER_SCHEMES):
         raise _credentials_in_uri(scheme)
 
@@ -268,7 +268,7 @@ def join_bucket(uri: str, relative: str) -> str:
 
 
 def validate_relative_path(path: str) -> str:
-    """Check that a path, which may come from metadata that somebody else wrote, stays below its root.
+    """Check that a path from untrusted metadata is below its root.
 
     Args:
         path: Relative, "/"-separated.
@@ -309,7 +309,7 @@ def just_before(path: str) -> str:
 
 
 def validate_folder(path: str) -> str:
-    """Like `validate_relative_path` for a folder to list: "" is the root, and one trailing "/" is dropped.
+    """Check a folder to list like `validate_relative_path`: "" is the root, one trailing "/" is removed.
 
     Raises:
         PathEscapeError: As `validate_relative_path`.
@@ -320,10 +320,10 @@ def validate_folder(path: str) -> str:
 
 
 def temporary_name(path: str) -> str:
-    """Name to write an object under that is to appear whole; its beginning tells what it will be."""
+    """Return a temporary name for an object that must appear complete; its prefix marks it as temporary."""
     return f"{TEMPORARY_PREFIX}{path.rpartition('/')[2][:_NAME_KEPT]}_{os.urandom(16).hex()}"
 
 
 def is_temporary(path: str) -> bool:
-    """Say whether a path is an unfinished write of ours or the peer's (which names them `.tmp` + letters)."""
+    """Return whether a path is an unfinished write of ours or of pylance (`.tmp` + letters)."""
     return path.rpartition("/")[2].startswith(".tmp")

@@ -1,4 +1,4 @@
-"""Prefetching: tasks run ahead of whoever consumes their results, which come in order."""
+"""Prefetching: tasks run ahead of the consumer of their results, which keep their order."""
 
 import threading
 import time
@@ -21,12 +21,12 @@ _REMOTE_REQUESTS = 64
 
 
 def has_latency(store: Store) -> bool:
-    """Whether requests take so long that it pays to overlap even small ones."""
+    """Return whether requests take so long that it pays to overlap even small ones."""
     return "://" in store.uri and not store.uri.startswith("memory://")
 
 
 def requests_at_once(store: Store) -> int:
-    """How many small requests a store is sent side by side: that follows the store, not the cores."""
+    """Return how many small requests a store is sent concurrently: that follows the store, not the cores."""
     return _REMOTE_REQUESTS if has_latency(store) else 1
 
 
@@ -36,9 +36,9 @@ def prefetch(
     """Run tasks and yield their results in order, `threads` of them ahead of the consumer.
 
     Args:
-        tasks: Taken as they are needed, in the consumer's thread.
-        threads: 1 runs each task when its result is asked for, and so does a task that is the only one.
-        prepare: What each thread that is started does first.
+        tasks: Consumed on demand, in the consumer's thread.
+        threads: With 1, each task runs when its result is requested; so does a single task.
+        prepare: Initializer of each thread.
     """
     return _run_ahead(tasks, threads, prepare) if threads > 1 else map(call, tasks)
 
@@ -129,15 +129,15 @@ def look_at_many(
 
 
 def side_by_side(store: Store, *tasks: Callable[[], _T]) -> Iterator[_T]:
-    """Run a few tasks, all at once where requests take long; elsewhere each when its result is asked for."""
+    """Run a few tasks, concurrently if requests are slow; otherwise each when its result is requested."""
     return prefetch(iter(tasks), len(tasks) if has_latency(store) else 1)
 
 
 def read_small(store: Store, reads: Iterator[Callable[[], _T]]) -> Iterator[_T]:
-    """Run reads of a few kilobytes each, side by side where requests take long.
+    """Run reads of a few kilobytes each, concurrently if requests are slow.
 
     Args:
-        store: What they read from, or where most of it lies.
-        reads: Taken as they are needed.
+        store: Store that they read from mostly.
+        reads: Consumed on demand.
     """
     return prefetch(reads, requests_at_once(store))

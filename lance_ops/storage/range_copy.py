@@ -22,7 +22,7 @@ from lance_ops.storage.store import Store, StoreWriter
 _BATCH = 64 << 20
 _PIECE = 16 << 20
 COPY_BUFFER = 256 << 10
-"""What stays in the processor's cache."""
+"""Size of a buffer that fits into the CPU cache."""
 
 _KERNEL_COPY = 1 << 30
 
@@ -54,7 +54,7 @@ class HasLocalFiles(ABC):
     def local_path(self, path: str) -> str:
         """Absolute path of an object's file."""
 
-    # A protocol that can be asked for at run time would take longer to answer than a small copy takes.
+    # A runtime-checkable protocol would take longer than a small copy.
     @classmethod
     def __subclasshook__(cls, other: type) -> bool:
         return hasattr(other, "local_path")
@@ -95,17 +95,17 @@ def copy_between_files(
 
     Args:
         source: Absolute path.
-        target: Descriptor of the other file, at the position where the bytes go.
+        target: Descriptor of the other file, at the position to write to.
         where: Path of the other file, for errors.
         ranges: Offset and length of each.
         make_room: Called with the number of bytes, if they are written and not shared.
-        buffer: What bytes may pass through, of `COPY_BUFFER` bytes.
+        buffer: Buffer of `COPY_BUFFER` bytes.
 
     Returns:
         Number of bytes.
 
     Raises:
-        FileMissingError: There is no source.
+        FileMissingError: The source does not exist.
         CorruptFileError: A range ends beyond it.
         StorageFullError: The target's disk is full.
     """
@@ -132,7 +132,7 @@ def copy_between_files(
 
 
 def _copy_by_kernel(descriptor: int, target: int, offset: int, length: int) -> int:
-    """Copy until the end or until the kernel cannot; says how many bytes were copied."""
+    """Copy until the end or until the kernel cannot; return the number of bytes copied."""
     done = 0
     while done < length:
         try:
@@ -166,7 +166,7 @@ def _copy_by_buffer(
 
 @functools.lru_cache(maxsize=64)
 def _system_copies(device: int) -> bool:
-    """Whether the file system of a device gains by copying itself."""
+    """Return whether the file system of a device gains by copying itself."""
     name = f"{os.major(device)}:{os.minor(device)}"
     try:
         with Path(_MOUNTS).open(encoding="utf-8", errors="replace") as mounts:

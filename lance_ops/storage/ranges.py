@@ -26,11 +26,11 @@ class MergedRead:
 
 
 def plan_merged_reads(ranges: Sequence[tuple[int, int]], *, gap: int, max_length: int) -> list[MergedRead]:
-    """Merge ranges that lie close together, so that no byte is fetched twice.
+    """Merge adjacent ranges, so that no byte is fetched twice.
 
     Args:
         ranges: `(offset, length)` in bytes, in any order, overlaps allowed. Empty ranges need no request.
-        gap: Bytes that may be fetched in vain between two neighbours.
+        gap: Maximum unused bytes fetched between two ranges.
         max_length: Ranges that do not overlap are merged up to this length; overlapping ones always are.
 
     Returns:
@@ -73,9 +73,9 @@ def resolve_range(where: str, offset: int, length: int | None, size: int) -> int
     end = max(offset, size) if length is None else offset + length
     if end > size or offset > size:
         raise CorruptFileError(
-            f"bytes {offset} to {end} were asked for, but the file has {size}",
+            f"bytes {offset} to {end} were requested, but the file has {size}",
             path=where,
-            hint="the file is truncated, or whatever recorded its layout is damaged",
+            hint="the file is truncated, or the metadata with its layout are damaged",
         )
     return end - offset
 
@@ -120,7 +120,7 @@ def check_possible(where: str, offset: int, length: int | None) -> None:
     check_not_negative(where, offset, length)
     if offset + (length or 0) > LARGEST_OFFSET:
         raise CorruptFileError(
-            f"bytes from {offset} on were asked for, which no file can have",
+            f"bytes from {offset} on were requested, which is out of range",
             path=where,
-            hint="whatever recorded the size or the layout of the file is damaged",
+            hint="the metadata with the size or the layout of the file are damaged",
         )

@@ -22,7 +22,7 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
         uri: A path, `file://`, `memory://` (shared within the process), an object store (`s3://`, `gs://`,
             `az://`, `abfss://`, or an alias: `s3a://`, `s3n://`, `gcs://`, `wasbs://`; through obstore where
             it is installed), or any URL that fsspec knows.
-        storage_options: As for the peer; for local files see `LocalStore`, for object stores `ObjectStore`;
+        storage_options: As for pylance; for local files see `LocalStore`, for object stores `ObjectStore`;
             for other URLs they are the keyword arguments of the fsspec filesystem.
 
     Raises:
@@ -47,7 +47,7 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
 
 
 def _refuse_dynamodb(uri: str, options: Mapping[str, str]) -> None:
-    """Refuse options that say that the versions of the table are kept in DynamoDB."""
+    """Refuse options of external manifest stores in DynamoDB."""
     for name, value in options.items():
         if value and name.lower().replace("_", "") in _OF_DYNAMODB:
             raise UnsupportedError(DYNAMODB_REFUSED, path=uri, field=name, hint=DYNAMODB_HINT)

@@ -1,7 +1,7 @@
-"""What every store can do: the small interface between the table and the bytes at a URI.
+"""Store interface: operations on the bytes at a URI.
 
 Paths are relative to the root that the store is bound to and "/"-separated on every platform. Files of a
-Lance dataset are immutable once they are visible, which is what makes memory maps and lock-free readers safe.
+Lance dataset are immutable once they are visible, which makes memory maps and lock-free readers safe.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ class ObjectInfo:
         path: Relative to the root of the store, "/"-separated.
         size: In bytes.
         modified: When the object became visible, an aware UTC time.
-        mark: Another one when other bytes lie under the name, as far as the store tells; "" if it does not.
+        mark: Changes with the content of the object, if the store has such a mark; "" otherwise.
     """
 
     path: str
@@ -33,8 +33,7 @@ class ObjectInfo:
 
 
 Durability = Literal["now", "later", "never"]
-"""When an object outlives a power cut: as soon as it is visible, before the next object that does so becomes
-visible, or perhaps never, because nobody is harmed when it is lost or torn, not even while it is written."""
+"""Durability of an object: when visible, before the next durable object is visible, or never."""
 
 
 @runtime_checkable
@@ -61,10 +60,10 @@ class StoreWriter(Protocol):
         """
 
     def tell(self) -> int:
-        """Say how many bytes were written."""
+        """Return the number of bytes written."""
 
     def close(self) -> None:
-        """Make the object visible, and durable as agreed; later calls do nothing."""
+        """Make the object visible, and durable as requested; further calls do nothing."""
 
     def abort(self) -> None:
         """Leave nothing behind; does nothing after `close`."""
@@ -93,7 +92,7 @@ class Store(Protocol):
 
     @property
     def supports_put_if_absent(self) -> bool:
-        """Whether `if_absent=True` decides a race of several writers for exactly one of them."""
+        """Return whether `if_absent=True` decides a race of several writers for exactly one of them."""
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         """Read one range of an object.
@@ -105,7 +104,7 @@ class Store(Protocol):
 
         Raises:
             FileMissingError: There is no such object.
-            CorruptFileError: The range ends beyond the object: whoever asked was told a wrong size.
+            CorruptFileError: The range ends beyond the object: the caller has a wrong size.
         """
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
@@ -125,28 +124,28 @@ class Store(Protocol):
         """
 
     def read_tail(self, path: str, length: int) -> tuple[pa.Buffer, int]:
-        """Read the last `length` bytes (all of them if the object is shorter) and say its whole size."""
+        """Read the last `length` bytes (all of them if the object is shorter), and return the total size."""
 
     def size(self, path: str) -> int:
-        """Say the size of an object in bytes; raises `FileMissingError`."""
+        """Return the size of an object in bytes; raises `FileMissingError`."""
 
     def exists(self, path: str) -> bool:
-        """Say whether there is an object (not merely a folder) at the path."""
+        """Return whether there is an object (not merely a folder) at the path."""
 
     def put(
         self, path: str, data: BytesLike, *, if_absent: bool = False, durable: Durability = "now"
     ) -> None:
-        """Write a whole object: a reader sees what was there before or all of `data`.
+        """Write an object atomically: a reader sees the previous content or all of `data`.
 
         Args:
             path: The object.
             data: Its bytes.
             if_absent: Fail rather than replace; among racing writers exactly one succeeds.
-            durable: When it has to outlive a power cut, for stores that flush.
+            durable: When it must survive a power failure, for stores that flush.
 
         Raises:
-            AlreadyExistsError: `if_absent` and an object is there. Over a network it may be ours: a client
-                that lost the answer to its first attempt meets its own object at the second.
+            AlreadyExistsError: `if_absent` and the object exists. Over a network it may be ours: a client
+                that lost the response to its first attempt finds its own object at the second.
             UnsupportedError: `if_absent` and the store cannot promise it (see `supports_put_if_absent`).
         """
 
@@ -159,7 +158,7 @@ class Store(Protocol):
         """
 
     def list_dirs(self, prefix: str) -> list[str]:
-        """Name the folders directly below a folder that hold objects at any depth: names, sorted."""
+        """List names of folders directly below a folder that have objects at any depth, sorted."""
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """List all objects below a folder, recursively, ordered by path (code points).
@@ -170,10 +169,10 @@ class Store(Protocol):
         """
 
     def delete(self, path: str) -> None:
-        """Delete an object; a missing one is no error."""
+        """Delete an object; a missing one is not an error."""
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        """Delete objects; missing ones are no error. On an error some may be gone already."""
+        """Delete objects; missing ones are not an error. After an error some may be deleted already."""
 
     def copy(self, src: str, dst: str, *, if_absent: bool = False) -> None:
         """Copy an object within the store, with the promises of `put` for the destination."""
@@ -186,7 +185,7 @@ class MapsFiles(Store, Protocol):
     """A store that can show a whole file without reading it first."""
 
     def map_file(self, path: str) -> pa.Buffer | None:
-        """A file as one buffer whose bytes are read when they are touched; None where that is not wanted.
+        """Map a file into memory as one buffer; None if the store does not support it.
 
         Raises:
             FileMissingError: There is no such file.
@@ -194,22 +193,22 @@ class MapsFiles(Store, Protocol):
 
 
 class ListsNames(Store, Protocol):
-    """A store that names what lies in one folder much faster than it lists it."""
+    """Store that lists the names in one folder much faster than `list`."""
 
     def list_names(self, folder: str) -> list[str]:
-        """Names directly below a folder, of files and folders, in any order; none when there is no folder."""
+        """List names of files and folders directly below a folder, in any order; empty without a folder."""
 
     def info(self, path: str) -> ObjectInfo | None:
-        """What a listing says of one file; None when it is not there."""
+        """Return the listing entry of one file; None if it does not exist."""
 
 
-# Asked for each dataset and file that is opened, where `isinstance` with a protocol takes too long.
+# Called for each dataset and file that is opened, where `isinstance` with a protocol takes too long.
 
 _store_types: set[type] = set()
 
 
 def is_store(value: object) -> TypeGuard[Store]:
-    """Whether something is a `Store`; a class is looked at but once."""
+    """Return whether something is a `Store`; cached by class."""
     kind = type(value)
     if kind in _store_types:
         return True
@@ -220,12 +219,12 @@ def is_store(value: object) -> TypeGuard[Store]:
 
 
 def maps_files(store: Store) -> TypeGuard[MapsFiles]:
-    """Whether a store is a `MapsFiles`."""
+    """Return whether a store is a `MapsFiles`."""
     return hasattr(store, "map_file")
 
 
 def leads_out(store: Store, folder: str) -> bool:
-    """Return whether a folder lies behind a symbolic link that leads out of the root; local stores have such.
+    """Return whether a folder is behind a symbolic link that leads out of the root of a local store.
 
     Args:
         store: The store.
@@ -236,5 +235,5 @@ def leads_out(store: Store, folder: str) -> bool:
 
 
 def lists_names(store: Store) -> TypeGuard[ListsNames]:
-    """Whether a store is a `ListsNames`."""
+    """Return whether a store is a `ListsNames`."""
     return hasattr(store, "list_names")

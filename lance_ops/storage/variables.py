@@ -1,4 +1,4 @@
-"""Environment variables in texts: `${NAME}` and `${NAME:-default}`."""
+"""Environment variables in strings: `${NAME}` and `${NAME:-default}`."""
 
 import os
 import re
@@ -10,7 +10,7 @@ VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def variables(text: str) -> tuple[str, ...]:
-    """Names of the variables in a text that have no default."""
+    """Return names of the variables in a text that have no default."""
     return tuple(match[1] for match in VARIABLE.finditer(text) if match[2] is None)
 
 

@@ -1,8 +1,8 @@
-"""Pyarrow dataset of a version: what DuckDB, Polars and others scan, projection and filter pushed down.
+"""pyarrow dataset of one version, which DuckDB, Polars and others scan with projection and filter pushdown.
 
-A filter of pyarrow cannot be looked into but by its text. Comparisons of whole numbers, texts and booleans
-that must all hold are taken over, so that indices and statistics narrow the scan; whatever the filter says is
-then checked by pyarrow on the rows that are left, so that what is not taken over costs time and no row.
+pyarrow exposes a filter only as text. Comparisons of integers, strings and booleans joined by AND are
+translated, so that indices and statistics narrow the scan. pyarrow then applies the complete filter to the
+remaining rows, so a filter that cannot be translated costs time and never changes the result.
 """
 
 import re
@@ -35,7 +35,7 @@ class ArrowDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow counts as unt
     """
 
     def __init__(self, dataset: Readable) -> None:
-        # The base class refuses to be made; it has nothing to set up.
+        # The constructor of the base class raises; there is no state to initialize.
         self._dataset = dataset
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -57,9 +57,9 @@ class ArrowDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow counts as unt
 
         Args:
             columns: Names, or expressions by name; all columns when None.
-            filter: Which rows.
-            batch_size: Rows of a batch at most.
-            **_: Pyarrow's ways to tune its own scans mean nothing here.
+            filter: Condition on the rows.
+            batch_size: Maximum rows of a batch.
+            **_: Tuning options of pyarrow's own scans; ignored.
         """
         named = list(columns) if columns is not None and not isinstance(columns, Mapping) else None
         wanted = self.schema.names if named is None else named
@@ -72,50 +72,50 @@ class ArrowDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow counts as unt
             batch_size=batch_size,
         )
         if not wanted:
-            # Pyarrow counts rows by the columns of batches, so that one has to be there.
+            # pyarrow counts rows by the columns of batches, so at least one column must be read.
             batches = self._dataset.to_batches(
                 [_quoted(name) for name in self.schema.names[:1]], batch_size=batch_size
             )
         return pads.Scanner.from_batches(batches, columns=columns, filter=filter)
 
     def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:  # noqa: A002
-        """Number of rows, or of those that a filter selects; without one, nothing is read."""
+        """Return the number of rows, or of rows that match a filter; without a filter no data is read."""
         if filter is None:
             return self._dataset.count_rows()
         return int(self.scanner([], filter, **options).count_rows())
 
     def head(self, num_rows: int, **options: Any) -> pa.Table:
-        """The first rows."""
+        """Return the first rows."""
         return self.scanner(**options).head(num_rows)
 
     def take(self, indices: Any, **options: Any) -> pa.Table:
-        """Rows by their places."""
+        """Return rows by their offsets."""
         return self.scanner(**options).take(indices)
 
     def to_table(self, **options: Any) -> pa.Table:
-        """The rows; see `scanner`."""
+        """Return the rows as a table; see `scanner`."""
         return self.scanner(**options).to_table()
 
     def to_batches(self, **options: Any) -> Any:
-        """The rows as a stream; see `scanner`."""
+        """Return the rows as a stream; see `scanner`."""
         return self.scanner(**options).to_batches()
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise UnsupportedError(
-            "this way to use a pyarrow dataset is not there",
+            "this operation of a pyarrow dataset is not supported",
             path=self._dataset.uri,
-            hint="use scanner(), to_table() or to_batches(), and go on from their results",
+            hint="use scanner(), to_table() or to_batches(), and continue with their results",
         )
 
-    # Those of the base class look for a dataset of Arrow's own below.
+    # The methods of the base class would access a native dataset object that does not exist here.
     filter = get_fragments = join = join_asof = replace_schema = sort_by = _refuse
 
 
 def pushed_filter(text: str, schema: pa.Schema) -> Expression | None:
-    """The part of a filter that indices and statistics can answer; no more rows than the whole leaves out.
+    """Return the part of a filter that indices and statistics can answer; a superset of the matching rows.
 
     Args:
-        text: Of a filter of pyarrow.
+        text: Text of a pyarrow filter.
         schema: Of the dataset.
     """
     found = [_comparison(part, schema) for part in _conjuncts(text.strip())]
@@ -124,7 +124,7 @@ def pushed_filter(text: str, schema: pa.Schema) -> Expression | None:
 
 
 def _conjuncts(text: str) -> list[str]:
-    """The parts that must all hold, each in its brackets."""
+    """Split a filter into its conjuncts, each in brackets."""
     if not (text.startswith("(") and text.endswith(")")):
         return []
     depth, in_text = 0, False
@@ -144,7 +144,7 @@ def _comparison(text: str, schema: pa.Schema) -> Expression | None:
     if match is None or schema.names.count(match[1]) != 1:
         return None
     if match[3] in schema.names or _LITERAL.fullmatch(match[1]):
-        # Pyarrow writes the name of a column as it stands: a column `true` looks like the boolean.
+        # pyarrow writes column names without quotes: a column `true` looks like the boolean.
         return None
     kind, value = schema.field(match[1]).type, match[3]
     known: Any

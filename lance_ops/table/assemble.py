@@ -13,20 +13,20 @@ _types = pa.types
 
 
 def null_column(kind: pa.DataType, length: int) -> pa.Array:
-    """An array of nulls, also for extension types."""
+    """Return an array of nulls, also for extension types."""
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, null_column(kind.storage_type, length))
     return pa.nulls(length, kind)
 
 
 def empty_table(schema: pa.Schema) -> pa.Table:
-    """A table of a schema without rows, also for tensors and for extension types within structs and lists."""
-    # Arrow's own `Schema.empty_table` makes arrays of Python values, which these types are not made from.
+    """Return a table without rows, also for tensors and for extension types within structs and lists."""
+    # Arrow's own `Schema.empty_table` builds arrays from Python values, which these types do not support.
     return pa.Table.from_arrays([null_column(field.type, 0) for field in schema], schema=schema)
 
 
 def assemble(kind: pa.DataType, parts: Sequence[pa.Array], length: int) -> pa.Array:
-    """Make one column out of the parts of it that were found.
+    """Assemble one column from its parts.
 
     Members of structs are matched by name at any depth, and those that no part has are null.
 
@@ -68,7 +68,7 @@ def assemble(kind: pa.DataType, parts: Sequence[pa.Array], length: int) -> pa.Ar
 
 
 def is_flat(schema: pa.Schema) -> bool:
-    """Whether no column has others below it; those of extension types, whatever they hold, may have."""
+    """Return whether no column is nested; columns of extension types count as nested."""
     return _flatness(schema)[0]
 
 
@@ -84,13 +84,13 @@ _flatness: IdentityCache[[pa.Schema], tuple[bool, tuple[int, ...]]] = IdentityCa
 
 
 def as_it_is(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch | None:
-    """A batch with the metadata of a schema of flat columns, at least one, that it fits; None if it does not.
+    """Return the batch with the metadata of a flat schema if it matches the schema as it is, else None.
 
-    Wide tables have thousands of columns, most of which are just what they should be.
+    Wide tables have thousands of columns, most of which need no conversion.
 
     Args:
         batch: Any rows.
-        target: The schema. A batch with nulls in a required column does not fit.
+        target: The schema; at least one column. A batch with nulls in a required column does not match.
     """
     if not len(target) or not batch.schema.equals(target) or not is_flat(target):
         return None
@@ -102,12 +102,12 @@ def as_it_is(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch | None:
 
 
 def forbidden_nulls(field: pa.Field, array: pa.Array, path: str = "") -> Iterator[tuple[str, int]]:
-    """Paths of required fields that have nulls after all, with their number.
+    """Return paths of required fields that contain nulls, with the number of nulls.
 
-    A member of a struct that is null itself does not count.
+    Members of null structs do not count.
 
     Args:
-        field: What the column must be.
+        field: Field that the column must match.
         array: Of the type of the field.
         path: Path of the enclosing field.
     """
@@ -115,7 +115,7 @@ def forbidden_nulls(field: pa.Field, array: pa.Array, path: str = "") -> Iterato
     if not field.nullable and array.null_count:
         yield here, array.null_count
     kind = storage_type(field.type)
-    # To look costs a copy of what is below.
+    # The check copies the nested values.
     if not _requires_something(kind):
         return
     array = conform_array(array, kind)
@@ -128,7 +128,7 @@ def forbidden_nulls(field: pa.Field, array: pa.Array, path: str = "") -> Iterato
 
 
 def _requires_something(kind: pa.DataType) -> bool:
-    """Whether structs or lists have a required field below them, at any depth."""
+    """Return whether structs or lists have a required field below them, at any depth."""
     if not (_types.is_struct(kind) or _types.is_list(kind) or _types.is_large_list(kind)):
         return _types.is_fixed_size_list(kind) and _is_required(kind.value_field)
     return any(_is_required(kind.field(index)) for index in range(kind.num_fields))
@@ -139,7 +139,7 @@ def _is_required(field: pa.Field) -> bool:
 
 
 def list_items(array: pa.Array) -> pa.Array:
-    """The items of lists that are not null, one behind the other, whatever extension types they hold."""
+    """Return the items of non-null lists, concatenated, also for extension types."""
     kind = storage_type(array.type)
     if array.type.equals(kind):
         return array.flatten()

@@ -1,4 +1,4 @@
-"""Changed rows: the values of the rows that a change feed tells of, as they were and as they are."""
+"""Changed rows: old and new values of the rows of a change feed."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,9 +36,9 @@ from lance_ops.table.scan.unit_sizes import THREADS
 
 _BATCH_ROWS = 64 << 10
 _BATCH_BYTES = 32 << 20
-# Batches of fewer rows on average are joined: what each costs is then more than the copy.
+# Smaller batches are joined: per-batch overhead then exceeds the cost of the copy.
 _LEAST_ROWS = 8 << 10
-# Below so many rows in all, to hand them to threads takes longer than to read them.
+# With fewer rows in total, handing them to threads takes longer than reading them.
 _WORTH_THREADS = 16 << 10
 _OFFSET_BITS, _OFFSET_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 
@@ -54,7 +54,7 @@ def read_changes(
     with_row_id: bool,
     change_types: Collection[str] | None = None,
 ) -> pa.RecordBatchReader:
-    """The changed rows with their values.
+    """Read the changed rows with their values.
 
     Args:
         old: The older version.
@@ -62,7 +62,7 @@ def read_changes(
         changes: Between them.
         columns: Top-level columns of the newer version; all when None.
         with_row_id: Add the column `_rowid`.
-        change_types: Kinds of changes to tell of, of `CHANGE_TYPES`; all when None. Others cost nothing.
+        change_types: Kinds of changes to read, of `CHANGE_TYPES`; all when None. Other kinds cost nothing.
 
     Returns:
         Batches of at most 65,536 rows: the columns as the newer version has them, null in rows of the older
@@ -75,7 +75,7 @@ def read_changes(
         InvalidArgumentError: There is no such column, or no such kind of change.
     """
     kinds = _check_kinds(change_types)
-    # Raises what is wrong with names before anything is read.
+    # Validates column names before anything is read.
     empty = new.take([], columns, by="address", with_row_id=with_row_id)
     names = list(new.lance_schema.names if columns is None else columns)
     fields = [new.lance_schema.field(name) for name in names]
@@ -127,7 +127,7 @@ def read_changes(
                 yield partial(read, after, INSERT, changes.inserted[part], at)
 
     rows = len(changes.deleted) + 2 * len(changes.after) + len(changes.inserted)
-    # Behind a network, the requests of one part are sent side by side, and that is enough.
+    # Over a network, the requests of one part run concurrently, which is enough.
     alone = rows < _WORTH_THREADS or has_latency(new.bases.root)
     batches = prefetch(tasks(), 1 if alone else THREADS, prepare=keep_to_this_thread)
     return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(batches))
@@ -135,12 +135,12 @@ def read_changes(
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A version that rows are read from.
+    """A version from which rows are read.
 
     Attributes:
         snapshot: The version.
         projection: Its columns.
-        places: Of each column of the result, where it is among these; None of one that is null.
+        places: Position in the projection of each result column; None for a null column.
         schema: Of the result.
         former: Columns whose values are converted, by their names in the result.
     """
@@ -155,7 +155,7 @@ class _Side:
     def of(
         cls, snapshot: Readable, names: dict[str, str], schema: pa.Schema, *, with_row_id: bool
     ) -> "_Side":
-        """Of the names of columns by those in the result."""
+        """Map names of result columns to names of stored columns."""
         projection = build_projection(snapshot.lance_schema, list(names.values()), with_row_id=with_row_id)
         wanted = [ROW_ID if name == ROW_ID and with_row_id else names.get(name) for name in schema.names]
         there = projection.arrow_schema.names
@@ -163,7 +163,7 @@ class _Side:
         return cls(snapshot, projection, places, schema)
 
     def rows_at_once(self, addresses: _Numbers) -> int:
-        """How many rows to read at a time: they take some memory, however wide they are."""
+        """Return how many rows to read at a time; a group of rows has some memory overhead even if narrow."""
         ids = (addresses[:: max(1, len(addresses) >> 6)] >> _OFFSET_BITS).tolist()
         width = prepare_schema(self.projection.schema).row_bytes
         present = self.snapshot.fragments_by_id
@@ -171,7 +171,7 @@ class _Side:
         return max(1, min(_BATCH_ROWS, _BATCH_BYTES // most))
 
     def read(self, addresses: _Numbers) -> list[pa.ChunkedArray | pa.Array]:
-        """Columns of some live rows, in their order."""
+        """Read columns of live rows, in their order."""
         order = None
         if not (addresses[1:] > addresses[:-1]).all():
             order = np.argsort(addresses)
@@ -219,12 +219,13 @@ def _check_kinds(change_types: Collection[str] | None) -> frozenset[str]:
     )
     if unknown:
         raise InvalidArgumentError(
-            f"{unknown[0]!r} is not a list of some of {', '.join(CHANGE_TYPES)}", field="change_types"
+            f"change_types must list some of {', '.join(CHANGE_TYPES)}; got {unknown[0]!r}",
+            field="change_types",
         )
     return frozenset(change_types)
 
 
 def _former(field: Field, old: Readable, origins: Mapping[int, int]) -> Field | None:
-    """The column in the older version, under whatever name and type."""
+    """Return the column in the older version, under its old name and type."""
     origin = origins.get(field.id)
     return next((before for before in old.lance_schema.fields if before.id == origin), None)

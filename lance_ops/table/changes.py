@@ -1,9 +1,9 @@
 """Change feed: the rows that were inserted, updated and deleted between two versions.
 
-What is told is the difference of the two versions, however many commits made it: a row that came and went in
-between is not in it. Rows with stable ids are followed wherever they were moved, and the versions that are
-kept for each row tell which of them were updated. Without stable ids a row is known by its address: an update
-is a deletion and an insertion, and rows that a compaction moved cannot be followed.
+The feed is the difference of the two versions, not the sequence of commits: a row that was inserted and
+deleted in between is not in it. With stable row ids, rows are followed wherever they were moved, and the row
+versions show which of them were updated. Without them a row is identified by its address: an update is a
+deletion and an insertion, and rows that a compaction moved cannot be followed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ COMMIT_VERSION = "_commit_version"
 INSERT, DELETE = "insert", "delete"
 UPDATE_BEFORE, UPDATE_AFTER = "update_preimage", "update_postimage"
 CHANGE_TYPES = (DELETE, UPDATE_BEFORE, UPDATE_AFTER, INSERT)
-"""Kinds of changes, in the order in which they are told."""
+"""Kinds of changes, in output order."""
 
 _ROW_COLUMNS = (ROW_ADDRESS, ROW_ID, ROW_UPDATED_AT, ROW_CREATED_AT)
 _Numbers = npt.NDArray[np.uint64]
@@ -50,8 +50,8 @@ class Changes:
         before: In the older version, of rows that were updated.
         after: The same rows in the newer version, in the same order.
         inserted: In the newer version.
-        updated_at: Versions that updated them last; None where that is not recorded.
-        inserted_at: Versions that made the rows; None likewise.
+        updated_at: Versions that updated them last; None if not recorded.
+        inserted_at: Versions that created the rows; None if not recorded.
         origins: Fields of the older version by those of the newer one, see `find_origins`.
     """
 
@@ -65,12 +65,12 @@ class Changes:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Those of `CHANGE_TYPES` that there are rows of."""
+        """Return the kinds of `CHANGE_TYPES` that occur."""
         rows = (self.deleted, self.before, self.after, self.inserted)
         return frozenset(kind for kind, some in zip(CHANGE_TYPES, rows, strict=True) if len(some))
 
     def split(self, rows: int) -> Iterator["Changes"]:
-        """Parts of at most so many rows, of one kind each, in the order in which they are read."""
+        """Split into parts of at most `rows` rows, of one kind each, in read order."""
         none = replace(self, deleted=_NONE, before=_NONE, after=_NONE, inserted=_NONE)
         none = replace(none, updated_at=None, inserted_at=None)
         for part in parts_of(len(self.deleted), rows):
@@ -84,12 +84,12 @@ class Changes:
 
 
 def find_changes(old: Readable, new: Readable, operation_of: Callable[[int], Operation]) -> Changes:
-    """Tell which rows differ; reads manifests and deletion files, no values.
+    """Return which rows differ; reads manifests and deletion files, no values.
 
     Args:
         old: The older version.
-        new: The newer one, of the same line of versions.
-        operation_of: What a version between them did.
+        new: The newer one, of the same branch.
+        operation_of: Returns the operation of a version in between.
 
     Raises:
         UnsupportedError: Values were replaced in place, or rows without stable ids were moved.
@@ -119,7 +119,7 @@ def find_changes(old: Readable, new: Readable, operation_of: Callable[[int], Ope
 
 
 def _same_rows(before: Fragment, after: Fragment, strangers: frozenset[int], *, stable: bool) -> bool:
-    """Whether a row that is live in both did not change: only deletions have to be compared then."""
+    """Return whether all rows live in both are unchanged, so that only deletions need comparing."""
     if before.physical_rows != after.physical_rows or before.id in strangers:
         return False
     told = (before.row_ids, before.last_updated_at_versions)
@@ -127,13 +127,13 @@ def _same_rows(before: Fragment, after: Fragment, strangers: frozenset[int], *, 
 
 
 def parts_of(rows: int, each: int) -> Iterator[slice]:
-    """Rows in parts of at most so many."""
+    """Split rows into parts of at most a given number."""
     return (slice(start, min(start + each, rows)) for start in range(0, rows, each))
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The live rows of some fragments, but for those that are as they are on the other side."""
+    """The live rows of some fragments, without rows that are unchanged on the other side."""
 
     addresses: _Numbers
     ids: _Numbers
@@ -153,8 +153,8 @@ class _Rows:
         Args:
             snapshot: The version.
             fragments: Of it.
-            elsewhere: What is deleted on the other side of fragments whose rows are the same there.
-            names: Row columns that are needed; of others there are none.
+            elsewhere: Deleted rows on the other side, of fragments whose rows are the same there.
+            names: Row columns to read; others stay absent.
         """
         found: dict[str, list[_Numbers]] = {name: [] for name in _ROW_COLUMNS}
         for fragment in fragments:
@@ -176,7 +176,7 @@ def _join(parts: Sequence[_Numbers]) -> _Numbers:
 def _live_here_alone(
     snapshot: Readable, fragment: Fragment, elsewhere: Mapping[int, DeletionVector | None]
 ) -> Offsets:
-    """Offsets of the live rows of a fragment, but for those that are as they are on the other side."""
+    """Return offsets of the live rows of a fragment, without rows that are unchanged on the other side."""
     deleted = snapshot.deletion_vector(fragment)
     if fragment.id not in elsewhere:
         rows = fragment.physical_rows
@@ -190,7 +190,7 @@ def _live_here_alone(
 def _by_id(old: _Rows, new: _Rows) -> Changes:
     in_old, in_new = _match(old.ids, new.ids)
     gone, come = _others(len(old.ids), in_old), _others(len(new.ids), in_new)
-    # A restore brings older stamps back.
+    # A restore brings back older row versions.
     updated = old.updated_at[in_old] != new.updated_at[in_new]
     in_old, in_new = in_old[updated], in_new[updated]
     after = new.addresses[in_new]
@@ -214,19 +214,19 @@ def _others(count: int, places: _Places) -> npt.NDArray[np.bool_]:
 
 
 def _match(old: _Numbers, new: _Numbers) -> tuple[_Places, _Places]:
-    """Where ids that are on both sides, each once, stand on either."""
+    """Return the positions, on both sides, of ids that occur on both."""
     if np.array_equal(old, new):
-        # Rows that were updated keep their order as a rule.
+        # Updated rows usually keep their order.
         return np.arange(len(old)), np.arange(len(old))
     ids = np.concatenate([old, new])
-    # This sort takes little for what is in order, as each of the two mostly is.
+    # This sort is fast on ordered input, which each side mostly is.
     order = np.argsort(ids, kind="stable")
     both = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
     return order[both], order[both + 1] - len(old)
 
 
 def _by_address(old: _Rows, new: _Rows, strangers: frozenset[int]) -> Changes:
-    """Rows of fragments of the same number that are not the same fragment differ, whatever their offsets."""
+    """Compare rows by address; rows of different fragments with the same id differ at every offset."""
     fragments = old.addresses >> np.uint64(32)
     others = np.isin(fragments, np.array(sorted(strangers), np.uint64))
     deleted = others | ~np.isin(old.addresses, new.addresses)
@@ -248,25 +248,26 @@ def _paths(fragment: Fragment) -> frozenset[str]:
 
 
 def _refuse_replaced(before: Fragment, after: Fragment | None, new: Readable) -> None:
-    """Refuse values that were replaced in place, unless the versions of the rows tell which they are."""
+    """Refuse values that were replaced in place, unless row versions identify the changed rows."""
     if after is None:
         return
     replaced = replaced_fields(before, after) or before.overlays != after.overlays
     told = before.last_updated_at_versions != after.last_updated_at_versions
     if replaced and not (before.row_ids is not None and told):
         raise UnsupportedError(
-            f"columns of fragment {before.id} were replaced in place: which rows changed is not recorded",
+            f"columns of fragment {before.id} were replaced in place, and the changed rows are not recorded",
             path=new.uri,
-            hint="compare the versions before and after that commit apart, or read both as a whole",
+            hint="read the changes before and after that commit separately, or compare full scans of "
+            "both versions",
         )
 
 
 def replaced_fields(before: Fragment, after: Fragment) -> frozenset[int]:
-    """Fields whose values lie in another file than before, in a fragment that has a file left of then.
+    """Return fields whose values are stored in another file than before, in a fragment that kept a file.
 
     Args:
         before: The fragment in one version.
-        after: The same in a later one; one that has none of its files is another fragment.
+        after: The same in a later one; a fragment that shares no file with `before` is another fragment.
     """
     same_rows = before.row_ids is not None and before.row_ids == after.row_ids
     if not same_rows and _paths(before).isdisjoint(_paths(after)):
@@ -295,14 +296,15 @@ def _refuse_moved(
             moved = isinstance(operation_of(version), Rewrite)
         except NotFoundError as error:
             raise UnsupportedError(
-                f"what version {version} did is not known any more, so rows may have been moved",
+                f"the transaction of version {version} was removed, so rows may have been moved",
                 path=new.uri,
-                hint="tables with stable row ids (enable_stable_row_ids) keep what is needed in each version",
+                hint="create tables with stable row ids (enable_stable_row_ids); their versions keep "
+                "what a change feed needs",
             ) from error
         if moved:
             raise UnsupportedError(
-                f"version {version} moved rows, which have no stable ids by which to follow them",
+                f"version {version} moved rows that have no stable row ids",
                 path=new.uri,
-                hint="ask for the changes up to the version before and from this one on, or keep such tables "
-                "with stable row ids (enable_stable_row_ids)",
+                hint="read the changes up to the version before and from this version on, or create "
+                "such tables with stable row ids (enable_stable_row_ids)",
             )

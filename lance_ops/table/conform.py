@@ -1,4 +1,4 @@
-"""Conforming: data that fit a dataset are brought into its order of columns and its types."""
+"""Schema conformance: reorder and cast data to the schema of a dataset."""
 
 import pyarrow as pa
 
@@ -9,11 +9,11 @@ from lance_ops.table.assemble import as_it_is, assemble, forbidden_nulls
 
 
 def conform(batch: pa.RecordBatch | pa.Table, schema: Schema, *, path: str | None = None) -> pa.RecordBatch:
-    """Bring data whose columns fit into the order and the types of a schema.
+    """Reorder and cast compatible data to a schema.
 
     Args:
         batch: Data whose columns include those of `schema`.
-        schema: The part of the dataset's schema that the data fill.
+        schema: The part of the dataset's schema that the data have.
         path: URI of the dataset, for the error.
 
     Raises:
@@ -35,7 +35,7 @@ def conform(batch: pa.RecordBatch | pa.Table, schema: Schema, *, path: str | Non
         ]
         columns.append(column)
     if problems:
-        raise SchemaMismatchError("the data do not fit the dataset", problems, path=path)
+        raise SchemaMismatchError("the data do not match the schema of the dataset", problems, path=path)
     if not columns:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
     return pa.RecordBatch.from_arrays(columns, schema=target)

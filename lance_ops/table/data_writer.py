@@ -1,4 +1,4 @@
-"""Data writer: rows go into new data files, which belong to nobody until a commit names them."""
+"""Data writer: write rows to new data files, which no version uses until a commit names them."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,9 +38,9 @@ def write_data_files(
     conformed: bool = False,
     described: Schema | None = None,
 ) -> tuple[Fragment, ...]:
-    """Write batches to as many data files as the limits ask for, one fragment each.
+    """Write batches to data files within the given limits, one fragment each.
 
-    A new file begins as well where narrow dictionaries do not fit together (see `NarrowDictionaries`).
+    A new file also begins where narrow dictionaries do not fit together (see `NarrowDictionaries`).
 
     Args:
         store: Root of the dataset.
@@ -50,12 +50,13 @@ def write_data_files(
         max_rows_per_file: Rows after which a new file begins.
         max_bytes_per_file: Bytes after which a new file begins; a file may exceed it by what is buffered.
         base_uris: Of the bases of the table, by their ids, that blobs are named relative to.
-        job_key: Leaves its mark in the names of the files. They must be committed under this key: cleanup
-            removes them when another run is committed. Whoever commits them on a later version than planned
-            looks for that (see `lance_ops.table.commit.jobs.left_over`).
-        durable: When the files have to outlive a power cut. They may wait for the commit ("later") only if
-            it is made through this very `store`, which knows what it has to flush.
-        conformed: The batches have the columns, types and nulls of the schema already: nobody looks again.
+        job_key: Key whose mark is put into the file names. The files must be committed under this key:
+            cleanup removes them when another run is committed. A commit on a later version than planned must
+            check for that (see `lance_ops.table.commit.jobs.left_over`).
+        durable: When the files must survive a power failure. Flushing may wait for the commit ("later") only
+            if it uses the same `store` object, which records the files to flush.
+        conformed: The batches have the columns, types and nulls of the schema already and are not checked
+            again.
         described: See `FileWriter`.
 
     Returns:
@@ -67,7 +68,9 @@ def write_data_files(
         InvalidArgumentError: A limit is below 1.
     """
     if max_rows_per_file < 1 or max_bytes_per_file < 1:
-        raise InvalidArgumentError("the limits of a file must be at least 1", field="max_rows_per_file")
+        raise InvalidArgumentError(
+            "max_rows_per_file and max_bytes_per_file must be at least 1", field="max_rows_per_file"
+        )
     paths: list[str] = []
     fragments: list[Fragment] = []
     try:
@@ -93,7 +96,7 @@ def write_data_files(
                         break
                 fragments.append(fragment_of(writer.finish()))
     except BaseException:
-        # Nobody knows these files, so nobody else would remove them before the grace period of cleanup.
+        # No other process knows these files, so nothing else removes them before the grace period of cleanup.
         with contextlib.suppress(LanceOpsError):
             delete_with_side_files(store, paths)
         raise
@@ -101,12 +104,12 @@ def write_data_files(
 
 
 def fragment_of(file: WrittenFile) -> Fragment:
-    """The fragment, without an id, whose rows are those of one new file."""
+    """Return the fragment, without an id, for one new file."""
     return Fragment(id=0, files=(data_file_of(file),), physical_rows=file.num_rows)
 
 
 def data_file_of(file: WrittenFile) -> DataFile:
-    """What the manifest says of a new file."""
+    """Return the manifest entry of a new file."""
     return DataFile(
         path=file.path.removeprefix(f"{DATA_DIRECTORY}/"),
         fields=file.field_ids,
@@ -119,7 +122,7 @@ def data_file_of(file: WrittenFile) -> DataFile:
 
 
 class _Rows:
-    """Batches of which any number of rows can be taken."""
+    """Batches from which any number of rows can be taken."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch], schema: Schema | None) -> None:
         self._batches = iter(batches)
@@ -127,7 +130,7 @@ class _Rows:
         self._rest: pa.RecordBatch | None = None
 
     def pending(self) -> bool:
-        """Whether there are more rows."""
+        """Return whether there are more rows."""
         while self._rest is None or self._rest.num_rows == 0:
             batch = next(self._batches, None)
             if batch is None:
@@ -136,7 +139,7 @@ class _Rows:
         return True
 
     def take(self, count: int, dictionaries: NarrowDictionaries) -> Iterator[pa.RecordBatch]:
-        """The next rows, at most `count`, while their dictionaries fit; those not consumed stay."""
+        """Return the next rows, at most `count`, while their dictionaries fit together; the rest stays."""
         while count > 0 and self.pending():
             assert self._rest is not None
             if not dictionaries.add(self._rest):

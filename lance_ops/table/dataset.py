@@ -1,4 +1,4 @@
-"""Dataset: one version of a table, and the door to everything else."""
+"""Dataset: one version of a table, and the entry point to all operations."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -53,12 +53,12 @@ class Dataset(Readable):
         location: Where the manifest lies.
         manifest: The manifest.
         storage_options: For opening other stores that the dataset refers to.
-        root: Main root of the dataset, when `store` is a branch and this is known.
-        pruners: What narrows filtered scans when a call names none; its indices when None.
+        root: Main root of the dataset, when `store` is a branch and the root is known.
+        pruners: Prune filtered scans unless a call passes others; the indices of the dataset when None.
 
     Raises:
-        UnsupportedFeatureError: The manifest asks for a feature that is not implemented.
-        CorruptManifestError: Its feature flags contradict themselves.
+        UnsupportedFeatureError: The manifest needs a feature that is not implemented.
+        CorruptManifestError: Its feature flags are inconsistent.
     """
 
     def __init__(
@@ -86,20 +86,20 @@ class Dataset(Readable):
         asof: datetime | str | None = None,
         pruners: Sequence[Pruner] | None = None,
     ) -> "Dataset":
-        """Open a dataset. Its indices narrow filtered scans.
+        """Open a dataset.
 
         Args:
-            uri_or_store: Where it lies: a path, a URI, or a store bound to its root.
+            uri_or_store: Path, URI, or a store bound to the root.
             version: A version number, a tag, or (branch, version); the newest when None.
             storage_options: For the store.
-            asof: The newest version made by then, in place of `version`; a moment without a time zone is one
-                of this machine's, and text is ISO 8601.
-            pruners: What narrows filtered scans when a call names none; the indices of the dataset when None.
+            asof: The newest version made by then, in place of `version`; a timestamp without a time zone is
+                local time, a string is ISO 8601.
+            pruners: Prune filtered scans unless a call passes others; the indices of the dataset when None.
 
         Raises:
             DatasetNotFoundError: There is no dataset.
             VersionNotFoundError: There is no such version, tag or branch, or none that old.
-            InvalidArgumentError: Both a version and a moment, or no moment.
+            InvalidArgumentError: Both `version` and `asof`, or an invalid timestamp.
             CorruptManifestError: The manifest is damaged.
             UnsupportedFeatureError: The dataset needs a feature that is not implemented.
         """
@@ -110,7 +110,7 @@ class Dataset(Readable):
         root = main_root(store, storage_options) if isinstance(version, str | tuple) else None
         if asof is not None:
             if version is not None:
-                raise InvalidArgumentError("give a version or a moment, not both", field="asof")
+                raise InvalidArgumentError("give either version or asof, not both", field="asof")
             location = find_version_as_of(store, asof)
             manifest = read_manifest(store, location)
         elif version is None:
@@ -135,23 +135,23 @@ class Dataset(Readable):
 
     @property
     def tags(self) -> dict[str, Tag]:
-        """Tags of the dataset by name, read anew each time."""
+        """Return the tags of the dataset by name, read on each access."""
         return list_tags(self.root)
 
     @property
     def branches(self) -> dict[str, Branch]:
-        """Branches of the dataset by name, read anew each time."""
+        """Return the branches of the dataset by name, read on each access."""
         return list_branches(self.root)
 
     @cached_property
     def data_version(self) -> str:
-        """32 hexadecimal digits that change when rows or columns do, and stay when only their layout does."""
+        """Return 32 hexadecimal digits that change when rows or columns change, but not with the layout."""
         return data_version(self.store, self.manifest)
 
     def with_side_sizes(self) -> "Dataset":
-        """This version with the sizes of side files of blobs in its fragments; itself when there are none.
+        """Return this version with the sizes of blob side files in its fragments; itself when there are none.
 
-        No manifest records these sizes: the data files' folders are listed, once for this object.
+        Manifests do not record these sizes: the folders of the data files are listed, once for this object.
         """
         return self._with_side_sizes
 
@@ -172,7 +172,7 @@ class Dataset(Readable):
     # Versions
 
     def checkout_version(self, version: VersionSpec) -> "Dataset":
-        """The dataset at another version: a number on this branch, a tag, or (branch, version).
+        """Return the dataset at another version: a number on this branch, a tag, or (branch, version).
 
         Raises:
             VersionNotFoundError: There is no such version, tag or branch.
@@ -181,7 +181,7 @@ class Dataset(Readable):
         return self._at(*find_version(self.store, root or self.store, version), root)
 
     def latest(self) -> "Dataset":
-        """The newest version of this branch; itself when that is what it is."""
+        """Return the newest version of this branch; itself if it is the newest."""
         location, manifest = read_latest(self.store, self.manifest)
         if manifest is self.manifest:
             self.location = location
@@ -196,34 +196,34 @@ class Dataset(Readable):
         )
 
     def is_stale(self) -> bool:
-        """Whether there is a newer version."""
+        """Return whether there is a newer version."""
         return latest(self.store).version != self.version
 
     def versions(self) -> list[VersionInfo]:
-        """All versions of this branch, oldest first; one that is damaged says so in `damage`."""
+        """List all versions of this branch, oldest first; damaged ones have a reason in `damage`."""
         return read_versions(self.store)
 
     def to_pyarrow_dataset(self) -> "ArrowDataset":
-        """This version as a pyarrow dataset, for DuckDB, Polars and others that push down what they need."""
-        # Whoever only reads need not wait for pyarrow's own scans to load.
+        """Return this version as a pyarrow dataset, for DuckDB, Polars and others with pushdown."""
+        # Loading pyarrow.dataset is slow: callers that only read need not wait for it.
         from lance_ops.table.arrow_dataset import ArrowDataset
 
         return ArrowDataset(self)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows of this version by the Arrow C stream interface, one batch after the other."""
+        """Export the rows of this version by the Arrow C stream interface, one batch at a time."""
         return self.to_batches().__arrow_c_stream__(requested_schema)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """What the newest commits did, newest first; a version that is damaged says so in `damage`.
+        """Return the newest commits, newest first; damaged versions have a reason in `damage`.
 
         Args:
-            limit: How many; all when None.
+            limit: Maximum number; all when None.
         """
         return read_history(self.store, limit, has_blobs=has_blob_v2(self.lance_schema))
 
     def detached_versions(self) -> list[VersionInfo]:
-        """Versions that belong to no history, the oldest first; `commit` with `detached` makes them."""
+        """List versions outside of the history, oldest first; `commit` with `detached` makes them."""
         return read_detached(self.store)
 
     def changes(
@@ -235,26 +235,26 @@ class Dataset(Readable):
         with_row_id: bool = False,
         change_types: Collection[str] | None = None,
     ) -> pa.RecordBatchReader:
-        """The rows that were inserted, updated and deleted between two versions of this line.
+        """Read the rows that were inserted, updated and deleted between two versions of this branch.
 
         Args:
             since: The older version: a number, a tag, or (branch, version).
             until: The newer one; this one when None.
             columns: Top-level columns of the newer version; all when None.
             with_row_id: Add the column `_rowid`.
-            change_types: Values of `_change_type` to tell of; all when None. Nothing is read for others: old
-                values are not for who asks for "insert" and "update_postimage" alone.
+            change_types: Values of `_change_type` to return; all when None. Other kinds are not read:
+                "insert" and "update_postimage" alone need no old values.
 
         Returns:
             The columns with `_change_type` ("delete", "update_preimage", "update_postimage" or "insert") and
             `_commit_version`, see `read_changes`. The difference of the two versions, not of each commit: a
-            row that came and went between them is not in it. Without stable row ids an update is a deletion
+            row inserted and deleted between them is not in it. Without stable row ids an update is a deletion
             and an insertion.
 
         Raises:
-            VersionNotFoundError: There is no such version, or not any more.
-            InvalidArgumentError: `since` is the newer one, or of another line; or there is no such column, or
-                no such type of change.
+            VersionNotFoundError: There is no such version, or it was removed.
+            InvalidArgumentError: `since` is the newer one, or of another branch; or a column or change type
+                does not exist.
             UnsupportedError: A compaction moved rows without stable ids, or values were replaced in place.
         """
         old, new, found = self.find_changes(since, until)
@@ -263,7 +263,7 @@ class Dataset(Readable):
     def find_changes(
         self, since: VersionSpec, until: VersionSpec | None = None
     ) -> tuple["Dataset", "Dataset", Changes]:
-        """Which rows `changes` tells of: the older version, the newer one, and addresses of rows in both.
+        """Find the rows of `changes`: the older version, the newer one, and addresses of rows in both.
 
         Reads manifests and deletion files, no values.
         """
@@ -271,22 +271,22 @@ class Dataset(Readable):
         new = self if until is None else self.checkout_version(until)
         if (old.uri, old.branch) != (new.uri, new.branch) or old.version > new.version:
             raise InvalidArgumentError(
-                f"version {old.version} of {old.branch or 'main'} is not before version {new.version} of "
-                f"{new.branch or 'main'}",
+                f"version {old.version} of {old.branch or 'main'} is not before version {new.version} "
+                f"of {new.branch or 'main'}",
                 path=self.uri,
                 field="since",
             )
         return old, new, find_changes(old, new, lambda version: new.read_transaction(version).operation)
 
     def read_transaction(self, version: int | None = None) -> Transaction:
-        """The transaction that made a version.
+        """Return the transaction that made a version.
 
         Args:
             version: A version of this branch; this one when None.
 
         Raises:
             VersionNotFoundError: There is no such version.
-            NotFoundError: Its transaction was not recorded, or its file is gone.
+            NotFoundError: Its transaction was not recorded, or its file was removed.
             CorruptManifestError: The transaction is damaged.
         """
         manifest: Manifest | ManifestSummary = self.manifest

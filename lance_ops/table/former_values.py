@@ -1,4 +1,4 @@
-"""Former values: a column as an older version had it, in the type that the column has now."""
+"""Former values: columns of an older version, cast to their current type."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _LOST = (pa.ArrowInvalid, OverflowError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class FormerColumn:
-    """A column of an older version, and the same column now.
+    """A column of an older version and its current form.
 
     Attributes:
         before: The field of the older version.
@@ -29,18 +29,18 @@ class FormerColumn:
 
     @property
     def is_same(self) -> bool:
-        """Whether the values need no conversion."""
+        """Return whether the values need no conversion."""
         return _is_same(self.before, self.now, self.origins)
 
     def convert(self, values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
-        """Values of the older version in the type of the newer one.
+        """Cast values of the older version to the type of the newer one.
 
         Args:
-            values: As the older version has them.
+            values: Values of the older version.
             target: Type of the result.
 
         Returns:
-            The values; null where the new type cannot hold one, and in members that were not there.
+            The values; null where the new type cannot hold one, and in members that did not exist.
         """
         if self.is_same and values.type == target:
             return values
@@ -105,7 +105,7 @@ def _convert_list(
 
 
 def _cast(values: _Values, target: pa.DataType) -> _Values:
-    """Values in another type, null where one does not fit."""
+    """Cast values to another type, null where one does not fit."""
     try:
         return values.cast(target)
     except (NotImplementedError, TypeError):

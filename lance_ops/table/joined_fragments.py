@@ -1,4 +1,4 @@
-"""Joined fragments: those whose files lie alike, open as if they were one, for the next few rows of them."""
+"""Joined fragments: fragments with the same file layout, opened as one, for repeated reads of few rows."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.open_files import OpenFiles
 
 MOST_FRAGMENTS = 64
-"""Fragments that are read as one at most: all of their files are open."""
+"""Maximum number of fragments read as one: all of their files are open."""
 
 _MOST_KINDS, _FRAGMENT_BYTES = 2, 1 << 10
 
 
 def file_kind(fragment: Fragment) -> Hashable:
-    """What fragments have in common that can be joined; None of one that cannot."""
+    """Return the file layout by which fragments can be joined; None if they cannot."""
     files = fragment.files
     if (
         not files
         or fragment.has_overlays
-        # The files of another base may take long to reach, which is then better done side by side.
+        # The files of another base may be slow to read, which is better done concurrently.
         or any(file.base_id is not None or is_legacy(file.major, file.minor) for file in files)
     ):
         return None
@@ -34,16 +34,16 @@ def file_kind(fragment: Fragment) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class JoinedFragments:
-    """Some fragments as one.
+    """Fragments read as one.
 
     Attributes:
         fragments: By their ids, which is the order of their rows here.
         ids: Their ids, int64 of (fragments,), ascending.
-        starts: Number of the first row of each through all of them, and of all rows: int64 of
+        starts: Cumulative number of the first row of each, and of all rows: int64 of
             (fragments + 1,).
-        places: Number of each among these, by its id.
+        places: Position of each, by its id.
         first_rows: Number of its first row, likewise.
-        files: The files in each place of a fragment, as one.
+        files: The files at each position of a fragment, as one.
         columns: The physical column of each field in these.
     """
 
@@ -57,7 +57,7 @@ class JoinedFragments:
 
 
 class JoinedViews:
-    """Fragments that stay joined: the next question is mostly about the same ones."""
+    """Cache of joined fragments: repeated queries mostly read the same ones."""
 
     def __init__(self) -> None:
         self._views: Cache[int, JoinedFragments] = Cache("joined fragments", _MOST_KINDS)
@@ -70,10 +70,10 @@ class JoinedViews:
         return None
 
     def join(self, bases: Bases, files: OpenFiles, fragments: Sequence[Fragment]) -> JoinedFragments | None:
-        """Some fragments as one, maybe with others.
+        """Join fragments, possibly with others.
 
         Args:
-            bases: Where files lie.
+            bases: Locations of files.
             files: Opens them.
             fragments: Of one `file_kind`, at most `MOST_FRAGMENTS`, in order.
 
@@ -100,7 +100,7 @@ class JoinedViews:
 
 
 def _has(view: JoinedFragments, fragments: Sequence[Fragment]) -> bool:
-    """Whether these very fragments are joined, and not others that have their ids in another version."""
+    """Return whether exactly these fragments are joined, not others with the same ids."""
     for fragment in fragments:
         place = view.places.get(fragment.id)
         if place is None:

@@ -1,7 +1,7 @@
-"""Narrow dictionaries: columns whose index type can number few values, such as the categories of pandas.
+"""Narrow dictionaries: columns whose index type allows few values, such as pandas categories.
 
 A reader joins the pages of a file, and pylance fails with "Dictionary key bigger than the key type" where
-their dictionaries together have more values than the index type can number. So a file holds only rows whose
+their dictionaries together have more values than the index type allows. So a file holds only rows whose
 dictionaries fit together.
 """
 
@@ -25,7 +25,7 @@ def has_narrow_dictionary(data_type: pa.DataType) -> bool:
 
 
 def narrow_columns(schema: pa.Schema) -> list[str]:
-    """Names of the columns with narrow dictionaries."""
+    """Return names of the columns with narrow dictionaries."""
     return [field.name for field in schema if has_narrow_dictionary(field.type)]
 
 
@@ -39,7 +39,7 @@ class NarrowDictionaries:
 
     def __init__(self, schema: pa.Schema, version: str) -> None:
         self._columns = narrow_columns(schema)
-        # 2.0 keeps nulls as an entry of the dictionary.
+        # 2.0 stores nulls as an entry of the dictionary.
         self._reserved = int(version == "2.0")
         self._known: dict[tuple[str, int], pa.Array] = {}
 
@@ -47,7 +47,7 @@ class NarrowDictionaries:
         """Add the dictionaries of a batch.
 
         Returns:
-            False, and nothing is added, when they do not fit together with those that were added before.
+            False, and nothing is added, if they do not fit together with those added before.
         """
         found: dict[tuple[str, int], pa.Array] = {}
         for name in self._columns:

@@ -1,4 +1,4 @@
-"""Open files: data files that stay open for the next read, which then needs no metadata of theirs."""
+"""Open files: data files that stay open, so that the next read needs no file metadata."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ _TAIL_BYTES, _COLUMN_BYTES = 64 << 10, 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """One of them.
+    """An open data file.
 
     Attributes:
         reader: The file.
-        columns: Physical columns by field id; None when only the file's own schema can tell.
+        columns: Physical columns by field id; None when only the file's own schema has them.
     """
 
     reader: FileReader
@@ -28,22 +28,22 @@ class OpenFile:
 
 
 class OpenFiles:
-    """The data files that were used last.
+    """Cache of the most recently used data files.
 
-    Files of a dataset never change, so that an open one stays right until nobody wants it.
+    Files of a dataset are immutable, so an open one stays valid.
 
     Args:
-        max_files: How many stay open.
+        max_files: Maximum number of open files.
     """
 
     def __init__(self, max_files: int = _MAX_FILES) -> None:
         self._files: Cache[Hashable, OpenFile] = Cache("open files", max_files)
 
     def open(self, bases: Bases, file: DataFile, physical_rows: int) -> OpenFile:
-        """Open a file, or find it open.
+        """Open a file, or return it from the cache.
 
         Args:
-            bases: Where files lie.
+            bases: Locations of files.
             file: The file, as its fragment lists it.
             physical_rows: Of the fragment.
 
@@ -79,13 +79,13 @@ def check_rows(reader: FileReader, bases: Bases, file: DataFile, physical_rows: 
     if reader.num_rows != physical_rows:
         store, path = bases.data_path(file)
         raise CorruptFileError(
-            f"the file has {reader.num_rows} rows, and the manifest {physical_rows}",
+            f"row count does not match the manifest (expected {physical_rows}, got {reader.num_rows})",
             path=f"{store.uri}/{path}",
         )
 
 
 def _columns_of(file: DataFile) -> dict[int, int] | None:
     if not file.column_indices and file.fields[:1] == (TOMBSTONE,):
-        # Columns of 0.1 are counted from the file's first field id, which is no longer known here.
+        # Columns of 0.1 are counted from the file's first field id, which is not known here any more.
         return None
     return file.live_columns

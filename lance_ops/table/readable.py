@@ -1,4 +1,4 @@
-"""Readable version: its rows, by scans, searches and single ones."""
+"""Readable version: scans, searches and single rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -44,7 +44,7 @@ def _size_of_plan(plan: ScanPlan) -> int:
 
 
 class _Filters:
-    """The filters of a schema that are kept, by the column of scores that they may name."""
+    """Cached filters of a schema, by the score column that they may use."""
 
     def __init__(self, schema: Schema) -> None:
         self._arrow = prepare_schema(schema).arrow
@@ -73,7 +73,7 @@ class Readable(Snapshot):
         store: Root of the dataset, or of one of its branches.
         manifest: The manifest.
         storage_options: For opening other stores that the dataset refers to.
-        pruners: What narrows filtered scans when a call names none; its indices when None.
+        pruners: Prune filtered scans unless a call passes others; the indices of the dataset when None.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Readable(Snapshot):
 
     @property
     def pruners(self) -> tuple[Pruner, ...]:
-        """What narrows filtered scans when a call names none."""
+        """Pruners of filtered scans unless a call passes others."""
         return default_pruners() if self._pruners is None else self._pruners
 
     def parse_filter(self, sql: str, score: str | None = None) -> Expression:
@@ -96,7 +96,7 @@ class Readable(Snapshot):
 
         Args:
             sql: The condition.
-            score: Column of the scores of a search, which it may name, too.
+            score: Score column of a search, which the filter may use.
 
         Raises:
             PredicateError: It does not parse, or names an unknown column.
@@ -124,36 +124,35 @@ class Readable(Snapshot):
         pruners: Sequence[Pruner] | None = None,
         threads: int | None = None,
     ) -> Scan:
-        """Prepare a scan; nothing but metadata (and indices) is read yet.
+        """Prepare a scan; only metadata (and indices) are read yet.
 
-        Blobs come with their bytes; of those that lie outside of the dataset, only the URI is read. JSON
-        documents come as text.
+        Blobs are returned as bytes; of those stored outside of the dataset, only the URI is read. JSON
+        documents are returned as strings.
 
         Args:
             columns: Top-level names, nested paths such as `a.b`, or `_rowid`, `_rowaddr`, `_rowoffset`,
                 `_row_created_at_version`, `_row_last_updated_at_version`; or SQL expressions by the names of
                 the columns of the result, such as `{"y": "x * 2"}`; all columns when None.
             filter: SQL, or a parsed expression.
-            limit: Rows to return at most.
-            offset: Rows to leave out at the start.
+            limit: Maximum rows to return.
+            offset: Rows to skip.
             with_row_id: Add the column `_rowid`.
             with_row_address: Add the column `_rowaddr`.
-            fragments: Only these, by id or as they are, in this order.
-            batch_size: Rows of a batch at most.
+            fragments: Fragments to read, by id or as objects, in this order.
+            batch_size: Maximum rows of a batch.
             nearest: Search for the vectors nearest to one; see `ScanOptions`.
             full_text_query: Search for words; see `ScanOptions`.
-            prefilter: Let a search find rows that meet the filter only, instead of leaving those out
-                afterwards that do not.
-            fast_search: Find indexed rows only: by a search, and by the indices that serve the filter.
-            use_scalar_index: Let indices narrow the scan of the filter.
-            pruners: What narrows the scan; those of the dataset, its indices as a rule, when None.
-            threads: Threads that read ahead, each holding some 32 MB of files and what is unpacked of them;
-                1 reads when rows are asked for.
+            prefilter: Apply the filter before a search instead of to its result.
+            fast_search: Return only indexed rows, of a search and of filters with an index.
+            use_scalar_index: Use scalar indices for the filter.
+            pruners: Prune the scan; those of the dataset, usually its indices, when None.
+            threads: Threads that read ahead, each with about 32 MB of files and their decoded values; with 1,
+                rows are read on demand.
 
         Raises:
-            InvalidArgumentError: An unknown column or fragment, or a number that makes no sense.
+            InvalidArgumentError: An unknown column or fragment, or an invalid number.
             PredicateError: The filter does not parse.
-            UnsupportedError: A column whose values this version cannot reach.
+            UnsupportedError: A column whose values cannot be read.
         """
         computed = None
         if isinstance(columns, Mapping):
@@ -195,7 +194,7 @@ class Readable(Snapshot):
                 offset=skip,
                 limit=limit,
                 batch_rows=batch_rows,
-                # As with the peer: a search for words stops there, one for vectors at its `k`.
+                # As in pylance: the limit is passed to a search for words, a vector search has its `k`.
                 found_limit=None if limit is None or nearest is not None else skip + limit,
                 kept=self.cache("rows of filters", 16) if fragments is None and pruners is None else None,
             )
@@ -203,7 +202,7 @@ class Readable(Snapshot):
         expression = self.parse_filter(filter) if isinstance(filter, str) else filter
         prunings = []
         if expression is not None:
-            # Without a filter, nothing of the indices is even imported.
+            # Without a filter, the index package is not even imported.
             asked = self.pruners if pruners is None else pruners
             found = (pruner.prune(self, expression) for pruner in asked)
             prunings = [pruning for pruning in found if pruning is not None]
@@ -265,9 +264,9 @@ class Readable(Snapshot):
         offset: int | None = None,
         **options: Unpack[ScanOptions],
     ) -> str:
-        """What reading these rows would do: which indices are used, which fragments are scanned.
+        """Describe a read: the indices it uses and the fragments it scans.
 
-        Indices are asked, no row is read; see `scanner` for the arguments and errors.
+        Indices are queried, no row is read; see `scanner` for the arguments and errors.
         """
         return self.scanner(columns, filter, limit, offset, **options).explain()
 
@@ -292,7 +291,7 @@ class Readable(Snapshot):
         filter: str | Expression | None = None,  # noqa: A002
         **options: Unpack[ScanOptions],
     ) -> pa.Table:
-        """The first rows; see `scanner` for the arguments and errors."""
+        """Return the first rows; see `scanner` for the arguments and errors."""
         return self.to_table(columns, filter, num_rows, **options)
 
     def count_rows(
@@ -301,7 +300,7 @@ class Readable(Snapshot):
         *,
         pruners: Sequence[Pruner] | None = None,
     ) -> int:
-        """Number of live rows, or of those that a filter selects; see `scanner`."""
+        """Count live rows, or those that match a filter; see `scanner`."""
         if filter is None:
             return total_rows(self.fragments)
         return self.scanner([], filter, pruners=pruners).count_rows()
@@ -316,14 +315,14 @@ class Readable(Snapshot):
         with_row_id: bool = False,
         with_row_address: bool = False,
     ) -> pa.Table:
-        """Fetch single rows, in the order asked for.
+        """Fetch single rows, in the given order.
 
         Args:
-            rows: Numbers that name live rows; repeated ones are returned as often.
-            columns: See `scanner`, but that a nested path comes as its struct with only that member, a column
-                once however often it is asked for, and a row column as often as it is: as with the peer.
-            by: What the numbers are: "offset" (place among the live rows), "address" (`_rowaddr`) or "id"
-                (`_rowid`).
+            rows: Numbers of live rows; duplicates are returned as often.
+            columns: See `scanner`; as in pylance, a nested path is returned as its struct with only that
+                member, a repeated column once, a repeated row column repeatedly.
+            by: Meaning of the numbers: "offset" (position among the live rows), "address" (`_rowaddr`) or
+                "id" (`_rowid`).
             with_row_id: Add the column `_rowid`.
             with_row_address: Add the column `_rowaddr`.
 
@@ -338,7 +337,9 @@ class Readable(Snapshot):
         try:
             key = RowKey(by)
         except ValueError as error:
-            raise InvalidArgumentError('by must be "offset", "address" or "id"', field="by") from error
+            raise InvalidArgumentError(
+                f'by must be "offset", "address" or "id", got {by!r}', field="by"
+            ) from error
         projection = build_take_projection(
             self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
         )
@@ -356,7 +357,9 @@ class Readable(Snapshot):
         if nearest is None:
             return default_search().plan_full_text(self, text, fast=fast)
         if text is not None:
-            raise InvalidArgumentError("one search at a time", field="nearest, full_text_query")
+            raise InvalidArgumentError(
+                "pass either nearest or full_text_query, not both", field="nearest, full_text_query"
+            )
         return default_search().plan_nearest(self, nearest, fast=fast, limit=limit)
 
     def _fragment(self, item: int | Fragment) -> Fragment:
@@ -364,5 +367,5 @@ class Readable(Snapshot):
             return item
         fragment = self.fragments_by_id.get(item)
         if fragment is None:
-            raise InvalidArgumentError(f"there is no fragment {item}", path=self.uri, field="fragments")
+            raise InvalidArgumentError(f"fragment {item} not found", path=self.uri, field="fragments")
         return fragment

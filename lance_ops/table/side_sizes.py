@@ -1,6 +1,6 @@
-"""Side sizes: bytes of the side files of data files, where the values of blobs of 2.2 lie.
+"""Side sizes: bytes of the side files of data files, which store values of blobs of 2.2.
 
-A manifest records the size of a data file and knows nothing of the files beside it, so that these are listed.
+A manifest records the size of a data file, but not of its side files, so these are listed.
 """
 
 from collections import defaultdict
@@ -15,19 +15,19 @@ from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import Fragment
 
 FileKey = tuple[int | None, str]
-"""A data file by its base and its path."""
+"""Key of a data file: its base and its path."""
 
-# Folders of so many files are listed one by one, so that a small question does not list a large table.
+# Folders of up to so many files are listed one by one, so that a small query does not list a large table.
 _FEW = 8
 
 
 def file_key(file: DataFile) -> FileKey:
-    """How side sizes name a data file."""
+    """Return the key of a data file."""
     return file.base_id, file.path
 
 
 def may_have_side_files(file: DataFile, blob_fields: frozenset[int]) -> bool:
-    """Whether a data file holds blobs of 2.2, of which some may lie beside it.
+    """Return whether a data file has blobs of 2.2, which may have side files.
 
     Args:
         file: The file.
@@ -37,20 +37,20 @@ def may_have_side_files(file: DataFile, blob_fields: frozenset[int]) -> bool:
 
 
 def blob_field_ids(schema: Schema) -> frozenset[int]:
-    """Ids of the fields that are blobs of 2.2."""
+    """Return ids of the fields that are blobs of 2.2."""
     return frozenset(node.id for node in schema.walk() if is_blob_v2(node))
 
 
 def with_side_sizes(bases: Bases, schema: Schema, fragments: Sequence[Fragment]) -> Sequence[Fragment]:
-    """Fragments whose data files know how many bytes lie beside them, see `DataFile.side_bytes`.
+    """Return fragments whose data files have sizes of side files, see `DataFile.side_bytes`.
 
     Args:
-        bases: Where files lie.
+        bases: Locations of files.
         schema: Of the table; without blobs of 2.2 nothing is listed.
         fragments: Fragments of the table.
 
     Returns:
-        As many, in the same order; the same object when nothing was to be found out.
+        As many, in the same order; the same object if nothing was listed.
     """
     blobs = blob_field_ids(schema)
     unknown = (
@@ -71,7 +71,7 @@ def with_side_sizes(bases: Bases, schema: Schema, fragments: Sequence[Fragment])
 
 
 def list_side_bytes(root: Store) -> dict[str, int]:
-    """Bytes beside each data file of a root that has side files, by the path as in manifests."""
+    """Return the bytes of side files for each data file of a root, by the path as in manifests."""
     found: dict[str, int] = defaultdict(int)
     for info in root.list(DATA_DIRECTORY):
         owner = data_file_of(info.path)
@@ -81,10 +81,10 @@ def list_side_bytes(root: Store) -> dict[str, int]:
 
 
 def list_side_sizes(bases: Bases, files: Iterable[DataFile]) -> dict[FileKey, dict[str, int]]:
-    """Sizes of the side files of data files.
+    """Return sizes of the side files of data files.
 
     Args:
-        bases: Where files lie.
+        bases: Locations of files.
         files: Data files that may have such files.
 
     Returns:
@@ -92,7 +92,7 @@ def list_side_sizes(bases: Bases, files: Iterable[DataFile]) -> dict[FileKey, di
 
     Raises:
         PathEscapeError: A path leaves its base.
-        CorruptManifestError: A file lies in a base that is not declared.
+        CorruptManifestError: A file refers to a base that is not declared.
     """
     groups: dict[int | None, dict[str, DataFile]] = defaultdict(dict)
     for file in files:

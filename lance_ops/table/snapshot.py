@@ -1,4 +1,4 @@
-"""Snapshot: one version of a dataset as its metadata tell it, for readers, pruners and indices."""
+"""Snapshot: metadata of one version of a dataset, for readers, pruners and indices."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,16 +30,16 @@ from lance_ops.table.open_files import OpenFiles
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Snapshot:
-    """One version: where its files lie, and what its manifest says.
+    """One version: its manifest and the locations of its files.
 
-    It may be pickled, and then takes the manifest along: a task gets it `narrowed` to what the task reads.
-    What it has opened and read of files stays behind.
+    It is pickled with the manifest: a task gets it `narrowed` to its reads. Open files and caches are not
+    pickled.
 
     Attributes:
         store: Root of the dataset, or of one of its branches.
         manifest: The manifest.
         storage_options: For opening other stores that the dataset refers to.
-        counted: Whether the manifest has all numbers of rows, and right.
+        counted: True if all row counts of the manifest are known to be correct.
     """
 
     store: Store
@@ -51,10 +51,10 @@ class Snapshot:
         return (Snapshot, (self.store, self.manifest, self.storage_options, self.counted))
 
     def narrowed(self, fragments: Sequence[Fragment], schema: Schema | None = None) -> "Snapshot":
-        """The part of it that a task reads, small enough to travel: it has no indices.
+        """Return the part of it that a task reads, small enough to send: it has no indices.
 
         Args:
-            fragments: Fragments of the version, or what stands for them.
+            fragments: Fragments of the version, or copies of them.
             schema: Columns; all when None.
         """
         manifest = self.manifest.replace(
@@ -70,7 +70,7 @@ class Snapshot:
 
     @property
     def origin(self) -> "Snapshot":
-        """The snapshot that this one is a view of; itself as a rule. What is opened is kept for it."""
+        """Snapshot of which this one is a view; usually itself. Open files belong to it."""
         return self
 
     @property
@@ -100,12 +100,12 @@ class Snapshot:
 
     @cached_property
     def fragment_reuse(self) -> FragmentReuse | None:
-        """Where rows went in compactions that left the indices as they were; None when all followed."""
+        """Fragment reuse index, with the row maps of deferred remaps; None without one."""
         return read_fragment_reuse(self.bases, self.manifest)
 
     @cached_property
     def indices(self) -> tuple[IndexMetadata, ...]:
-        """Index segments, with the fragments that they cover now (the manifest may name earlier ones)."""
+        """Index segments with their current coverage (the manifest may name earlier fragments)."""
         reuse = self.fragment_reuse
         if reuse is None:
             return self.manifest.indices
@@ -114,17 +114,17 @@ class Snapshot:
     @property
     def config(self) -> Mapping[str, str]:
         """Table config."""
-        # A copy: who opens the same version again is given the same manifest.
+        # A copy, because the cached manifest is shared by all openings of the version.
         return dict(self.manifest.config)
 
     @property
     def data_storage_version(self) -> str:
-        """Version of the data files that writers have to produce, such as "2.0"."""
+        """Storage version that writers must use, such as "2.0"."""
         return self.manifest.storage_version
 
     @property
     def uses_stable_row_ids(self) -> bool:
-        """Whether rows keep their ids when they are moved; else the id of a row is its address."""
+        """Return whether rows keep their ids when they are moved; otherwise row ids are addresses."""
         return self.manifest.uses_stable_row_ids
 
     @property
@@ -134,12 +134,12 @@ class Snapshot:
 
     @cached_property
     def bases(self) -> Bases:
-        """Where files lie."""
+        """Locations of files."""
         return Bases(self.store, self.manifest.base_paths, self.storage_options)
 
     @cached_property
     def counted_manifest(self) -> Manifest:
-        """The manifest with the numbers of rows that it leaves out or has wrong."""
+        """Manifest with missing and doubtful row counts corrected."""
         return self.manifest if self.counted else with_row_counts(self.bases, self.manifest)
 
     @cached_property
@@ -149,12 +149,12 @@ class Snapshot:
 
     @cached_property
     def fragment_numbers(self) -> Mapping[int, int]:
-        """Place of each fragment in `fragments`, by its id."""
+        """Position of each fragment in `fragments`, by its id."""
         return {fragment.id: number for number, fragment in enumerate(self.fragments)}
 
     @cached_property
     def first_rows(self) -> npt.NDArray[np.int64]:
-        """Live rows before each fragment, and of all of them behind the last: int64 of (fragments + 1,)."""
+        """Live rows before each fragment, and in total: int64 of (fragments + 1,)."""
         rows = join_lengths(np.array([fragment.num_rows for fragment in self.fragments], dtype=np.int64))
         rows.flags.writeable = False
         return rows
@@ -166,7 +166,7 @@ class Snapshot:
 
     @cached_property
     def joined_fragments(self) -> JoinedViews:
-        """Fragments that stay joined for the next few rows of them."""
+        """Cache of joined fragments."""
         return JoinedViews()
 
     @cached_property
@@ -183,11 +183,11 @@ class Snapshot:
         return self._caches.setdefault(kind, Cache(kind, most, largest)) if found is None else found
 
     def deletion_vector(self, fragment: Fragment) -> DeletionVector | None:
-        """Deleted rows of a fragment; None when it has no deletion file.
+        """Read the deleted rows of a fragment; None when it has no deletion file.
 
         Raises:
-            CorruptFileError: The deletion file is damaged or contradicts the manifest.
-            FileMissingError: The deletion file is gone.
+            CorruptFileError: The deletion file is damaged or does not match the manifest.
+            FileMissingError: The deletion file does not exist.
         """
         if fragment.deletion_file is None:
             return None

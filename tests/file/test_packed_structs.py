@@ -100,7 +100,7 @@ def test_all_understand_the_option_alike(options: dict[str, str], version: str, 
     if version == "2.0" and options in _NOT_READ_IN_2_0:
         with pytest.raises((ValueError, OSError)):
             lance.dataset(str(tmp_path / "theirs")).to_table()
-        with pytest.raises(UnsupportedTypeError, match="say 'true', or leave it out"):
+        with pytest.raises(UnsupportedTypeError, match="use 'true', or omit it"):
             lo.write_dataset(rows, tmp_path / "ours", data_storage_version=version)
         return
     lo.write_dataset(rows, tmp_path / "ours", data_storage_version=version)
@@ -129,5 +129,5 @@ def test_what_the_peer_writes_and_dies_of_is_read_but_not_written(
     rows = _spelt_rows({key: value})
     lance.write_dataset(rows, str(tmp_path / "theirs"), data_storage_version=version)
     assert lo.dataset(tmp_path / "theirs").to_table() == rows
-    with pytest.raises(UnsupportedTypeError, match="say 'true', or leave it out"):
+    with pytest.raises(UnsupportedTypeError, match="use 'true', or omit it"):
         lo.write_dataset(rows, tmp_path / "ours", data_storage_version=version)

@@ -79,7 +79,7 @@ def test_negative_columns_count_as_absent(store: Store) -> None:
 
 def test_columns_that_the_file_does_not_have_are_corruption(store: Store) -> None:
     reader = FileReader.open(store, "a.lance")
-    with pytest.raises(CorruptFileError, match="no column 77"):
+    with pytest.raises(CorruptFileError, match="column 77 does not exist"):
         reader.read_table(reader.schema.project(["a"]), {0: 77})
     with pytest.raises(CorruptFileError, match=r"a\.lance"):
         reader.read_table(reader.schema.project(["t"]), {8: 0})

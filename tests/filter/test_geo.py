@@ -80,7 +80,7 @@ def test_a_null_geometry_lies_nowhere(path: Path) -> None:
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("st_within(p, st_geomfromtext('POLY'))", "is no geometry"),
+        ("st_within(p, st_geomfromtext('POLY'))", "is not a valid geometry"),
         ("st_within(p, 'POINT(1 1)')", "does not take a value of type string"),
         ("st_within(id, p)", "does not take a value of type int64"),
         ("st_within(p)", "takes 2 arguments"),

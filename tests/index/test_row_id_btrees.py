@@ -135,9 +135,9 @@ def test_addresses_under_a_version_that_says_ids_are_damage_and_stop_no_upkeep(t
     commit(dataset, CreateIndex((replace(segment, index_version=0),), (segment,)))
     lo.append(uri, rows(10_000, 10_100))
     done = lo.optimize_indices(uri, merge_segments=1)
-    assert "names row id" in done.skipped[0]
+    assert "row id" in done.skipped[0]
     assert {item.name: item.ratio for item in coverage(lo.dataset(uri))}["id_idx"] == 1.0
-    with pytest.warns(UnreadableIndexWarning, match="names row id"):
+    with pytest.warns(UnreadableIndexWarning, match="row id"):
         found = lo.dataset(uri).to_table(filter="x >= 9970")["id"].to_pylist()
     assert found == lo.dataset(uri).scanner(["id"], "x >= 9970", pruners=()).to_table()["id"].to_pylist()
 

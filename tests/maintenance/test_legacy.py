@@ -121,7 +121,7 @@ def test_refusals_come_before_any_task_runs(uri, counts, release, change):
     age(uri, counts=counts, release=release)
     before = {path for path in Path(uri).rglob("*") if path.is_file()}
 
-    with pytest.raises(UnsupportedError, match=r"before 0\.8\.15") as caught:
+    with pytest.raises(UnsupportedError, match=r"older than 0\.8\.15") as caught:
         change(uri)
     assert not isinstance(caught.value, TaskFailedError)
     assert caught.value.hint

@@ -99,8 +99,8 @@ DAMAGES = {
     "more columns than fields": Damage(
         "3 fields and 4 columns", first_file(lambda file: file.column_indices.append(3)), ("x", "s", "f")
     ),
-    "a file of another version": Damage("is of version 2.1", of_version(2, 1)),
-    "a legacy file among others": Damage("is of version 0.1", of_version(0, 2, flags=256)),
+    "a file of another version": Damage("has version 2.1", of_version(2, 1)),
+    "a legacy file among others": Damage("has version 0.1", of_version(0, 2, flags=256)),
     "stable ids and a fragment without": Damage("no row ids", without_ids, is_stable=True),
     "ids in a file that is gone": Damage("row_ids", external_ids(9), ("_rowid",), is_stable=True),
     "versions in a file that is gone": Damage(

@@ -128,7 +128,7 @@ def test_a_server_that_could_not_be_asked_is_asked_again(s3, kind):
 def test_a_server_that_does_not_know_the_condition_is_refused_by_name(s3):
     store = open_store(address(), s3.options)
     s3.fail_with = 501
-    with pytest.raises(UnsupportedError, match=r"no put-if-absent.*LockCommitter"):
+    with pytest.raises(UnsupportedError, match=r"put-if-absent.*LockCommitter"):
         require_put_if_absent(store, "_versions")
 
 

@@ -72,7 +72,7 @@ def test_no_more_than_the_gap_is_fetched_in_vain(ranges, gap):
 
 @pytest.mark.parametrize(("offset", "length"), [(1 << 63, None), ((1 << 64) - 1, 8), (8, (1 << 63) - 1)])
 def test_ranges_that_no_request_can_name_are_damage(offset, length, tmp_path):
-    with pytest.raises(CorruptFileError, match="no file can have"):
+    with pytest.raises(CorruptFileError, match="out of range"):
         check_possible("x", offset, length)
     (tmp_path / "x").write_bytes(b"abc")
     for store in (open_store(tmp_path), FsspecStore(f"file://{tmp_path}")):

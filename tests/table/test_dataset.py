@@ -115,7 +115,7 @@ def test_a_moment_opens_the_newest_version_made_by_then(tmp_path):
         ("9999-12-31", 2),
     ):
         assert Dataset.open(store, asof=moment).version == version
-    with pytest.raises(VersionNotFoundError, match="no version is as old as"):
+    with pytest.raises(VersionNotFoundError, match="all existing versions are newer than"):
         Dataset.open(store, asof=first.timestamp - timedelta(microseconds=1))
     with pytest.raises(InvalidArgumentError, match="not both"):
         Dataset.open(store, 1, asof=between)

@@ -45,7 +45,7 @@ def test_a_file_of_other_rows_is_refused_each_time(dataset) -> None:
     files = OpenFiles()
     (file,) = dataset.fragments[0].files
     for _ in range(2):
-        with pytest.raises(CorruptFileError, match="10 rows, and the manifest 11"):
+        with pytest.raises(CorruptFileError, match="expected 11, got 10"):
             files.open(dataset.bases, file, 11)
     # The same file under another list of fields is another one.
     other = files.open(dataset.bases, replace(file, fields=(-2, *file.fields[1:])), 10)

@@ -48,7 +48,7 @@ def test_what_is_stored_is_read(base, version, limit):
 def test_a_column_that_is_no_sequence_is_refused(base, name):
     (fragment,) = base.fragments
     spilled = fragment.replace(**{name: SpilledSequence()})
-    with pytest.raises(CorruptManifestError, match=f"no data files of fragment 0 hold its {name}"):
+    with pytest.raises(CorruptManifestError, match=f"no data files of fragment 0 have its {name}"):
         read_sequence(base.bases, spilled, name)
 
     def with_column(values):

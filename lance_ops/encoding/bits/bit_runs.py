@@ -1,4 +1,4 @@
-"""Bit runs: integers of any width one after the other, the lowest bit first, across the borders of bytes.
+"""Bit runs: integers of any width in sequence, the lowest bit first, across the borders of bytes.
 
 The oldest packing of integers; later ones pack blocks of 1024 so that many can be unpacked at once.
 """
@@ -24,7 +24,7 @@ def unpack_bit_run(
         count: Number of values.
         width: Bits of a packed value.
         bits: Bits of a word: 8, 16, 32 or 64.
-        signed: Whether the highest packed bit is a sign.
+        signed: True if the highest packed bit is a sign.
 
     Returns:
         Words, whose bits are those of signed integers where they were signed.

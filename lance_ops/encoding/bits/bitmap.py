@@ -39,7 +39,7 @@ def validity_bitmap(array: pa.Array) -> pa.Buffer | None:
 
 
 def apply_validity(array: pa.Array, validity: pa.Buffer) -> pa.Array:
-    """Give an array without nulls and without offset the nulls of a bitmap.
+    """Apply a validity bitmap to an array without nulls and offset.
 
     Raises:
         CorruptFileError: The bitmap has fewer bits than the array has rows.

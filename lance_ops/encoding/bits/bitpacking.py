@@ -35,7 +35,7 @@ _TYPES: dict[int, np.dtype[Any]] = {
 
 
 def word_type(bits: int) -> np.dtype[Any]:
-    """The unsigned integer of so many bits.
+    """Return the unsigned integer of so many bits.
 
     Raises:
         CorruptFileError: There is none.
@@ -47,7 +47,7 @@ def word_type(bits: int) -> np.dtype[Any]:
 
 
 def block_bytes(width: int) -> int:
-    """Size of a block of values of so many bits."""
+    """Return the size of a block of values of so many bits."""
     return width * BLOCK // 8
 
 
@@ -140,7 +140,7 @@ def unpack_inline(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int)
 
 
 def _unpack_inline(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int) -> Words | None:
-    """The same in one go; None where that does not work, or is wrong in a way to be told."""
+    """Return the same in one go; None where that does not work, or is wrong in a way to be told."""
     data, starts = chunks.data, chunks.starts
     offset = (int(starts[0]) + bits // 8) & 7
     packed = data[offset : offset + (len(data) - offset) // 8 * 8].view(np.uint64)
@@ -204,7 +204,7 @@ def unpack_parts(parts: ChunkBuffer, counts: npt.NDArray[np.int64], width: int, 
 
 
 def block_widths(values: Words) -> npt.NDArray[np.int64]:
-    """Bits that the largest value of each block of 1024 takes.
+    """Return bits that the largest value of each block of 1024 takes.
 
     Args:
         values: Unsigned integers; the last block may be shorter.

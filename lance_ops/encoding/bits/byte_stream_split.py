@@ -17,7 +17,7 @@ _MAX_BITS = 64
 
 
 def join_streams(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.uint8]:
-    """Put the bytes of each value together again.
+    """Join the byte streams of values.
 
     Args:
         chunks: The streams of each chunk.

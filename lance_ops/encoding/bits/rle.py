@@ -75,7 +75,7 @@ def decode_runs(
 
 
 def count_runs(values: npt.NDArray[Any]) -> int:
-    """Number of runs of equal values, however long."""
+    """Return the number of runs of equal values, however long."""
     return 1 + int(np.count_nonzero(values[1:] != values[:-1])) if len(values) else 0
 
 

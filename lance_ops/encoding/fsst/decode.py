@@ -182,7 +182,7 @@ class _Decode(Protocol):
     """A loop that knows its codes and symbols."""
 
     def __call__(self, *, literals: Bytes, out: Bytes, out_offsets: npt.NDArray[Any]) -> int:
-        """The size, or what is wrong."""
+        """Return the size, or what is wrong."""
         ...
 
 
@@ -237,7 +237,7 @@ class _Share:
 
 
 def _cut_evenly(sizes: Integers) -> list[int]:
-    """Numbers of the chunks at which each thread's share begins, and that of the last one plus one."""
+    """Return numbers of the chunks at which each thread's share begins, and that of the last one plus one."""
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if len(ends) else 0
     shares = count_shares(total, _SHARE_BYTES)
@@ -288,7 +288,7 @@ def _move_down(data: Bytes, start: int, target: int, size: int) -> None:
 
 
 def _estimate(parts: ChunkBuffer, lengths: Integers, tables: Integers | None) -> int:
-    """About how many bytes codes stand for, rather too many: the longest symbol at each would be far more."""
+    """Estimate the decoded bytes of codes from above; the longest symbol for each would be far more."""
     filled = np.flatnonzero(parts.sizes)
     chosen = filled[np.linspace(0, len(filled) - 1, min(len(filled), _SAMPLED_PARTS), dtype=np.int64)]
     inner = parts.sizes[chosen, np.newaxis] * np.arange(_SAMPLED_CODES) // _SAMPLED_CODES

@@ -64,7 +64,7 @@ class CompressedStrings:
         owners: Integers,
         width: int,
     ) -> "CompressedStrings":
-        """Those that lie in one buffer."""
+        """Return those that lie in one buffer."""
         addresses = chunks.starts.astype(np.uint64) + np.uint64(chunks.data.ctypes.data)
         sizes = np.ascontiguousarray(chunks.sizes)
         return cls((chunks.data,), addresses, sizes, counts, tables, owners, width)
@@ -215,7 +215,7 @@ def recode_strings(
 
 
 def _count_codes(strings: CompressedStrings) -> tuple[Integers, Integers]:
-    """How often codes occur in some of the chunks, spread over all of them."""
+    """Count codes in a sample of the chunks, spread over all of them."""
     step = max(1, len(strings.counts) // _SAMPLED_CHUNKS)
     codes = np.zeros(_CODES * len(strings.tables), dtype=np.int64)
     literals = np.zeros(_CODES, dtype=np.int64)
@@ -236,7 +236,7 @@ def _count_codes(strings: CompressedStrings) -> tuple[Integers, Integers]:
 def _entries(
     spelled: npt.NDArray[np.uint64], spelled_sizes: Bytes, numbers: Integers, sizes: Sequence[int]
 ) -> npt.NDArray[np.uint64]:
-    """What stands for each code of the tables, and for escaped bytes.
+    """Return the replacement of each code of the tables, and of escaped bytes.
 
     Args:
         spelled: Of each symbol.
@@ -262,7 +262,7 @@ def _entries(
 def _arrange(
     words: npt.NDArray[np.uint64], lengths: Integers, chosen: npt.NDArray[np.bool_]
 ) -> tuple[SymbolTable, Integers]:
-    """The table of the symbols that were chosen, and which these are in its order."""
+    """Return the table of the symbols that were chosen, and which these are in its order."""
     order = np.flatnonzero(chosen)
     rank = np.where(lengths[order] == 1, SYMBOL_BYTES + 1, lengths[order])
     order = order[np.lexsort((words[order], rank))]

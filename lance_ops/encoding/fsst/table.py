@@ -41,7 +41,7 @@ class SymbolTable:
         return len(self.words)
 
     def to_bytes(self) -> bytes:
-        """The table as a page carries it."""
+        """Return the table as a page carries it."""
         header = _MAGIC << 32 | _ENCODED_FLAG
         header |= self.suffix_limit << 16 | self.terminator << 8 | len(self)
         table = _HEADER.pack(header) + self.words.astype("<u8").tobytes()
@@ -80,7 +80,7 @@ class SymbolTable:
         return cls(words & used, lengths, header >> 8 & 0xFF, header >> 16 & 0xFF)
 
     def spread(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-        """Words and lengths of all 256 codes; those of unknown codes and of the escape are 0."""
+        """Return words and lengths of all 256 codes; those of unknown codes and of the escape are 0."""
         words, lengths = np.zeros(256, dtype=np.uint64), np.zeros(256, dtype=np.int64)
         words[: len(self)], lengths[: len(self)] = self.words, self.lengths
         return words, lengths

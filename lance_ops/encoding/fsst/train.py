@@ -53,7 +53,7 @@ def train_symbols(offsets: npt.NDArray[Any], data: pa.Buffer) -> tuple[SymbolTab
 
 
 def _entropy(counts: npt.NDArray[np.int64]) -> float:
-    """Bits of a byte."""
+    """Return bits of a byte."""
     shares = counts[counts > 0] / counts.sum()
     return float(-(shares * np.log2(shares)).sum())
 

@@ -27,7 +27,7 @@ _disabled = False
 
 
 def load(name: str) -> Any | None:
-    """The compiled loops of a technique.
+    """Return the compiled loops of a technique.
 
     Args:
         name: Of a module below this package, with the room that it is in: `bits.rle`.
@@ -50,12 +50,12 @@ def disabled() -> Iterator[None]:
 
 
 def available() -> bool:
-    """Whether numba can be used."""
+    """Return whether numba can be used."""
     return not _disabled and _prepare()
 
 
 def names() -> list[str]:
-    """The techniques that have kernels."""
+    """Return the techniques that have kernels."""
     inside = f"{__name__}."
     found = (module for module in pkgutil.walk_packages(__path__, inside) if not module.ispkg)
     techniques = (module.name.removeprefix(inside) for module in found)

@@ -13,7 +13,7 @@ _WORDS = (types.int32, types.int64)
     nogil=True,
 )
 def rises_by(numbers: Any, step: Any) -> Any:
-    """Whether each number is the one before and the step."""
+    """Return whether each number is the one before and the step."""
     difference = 0
     for index in range(1, len(numbers)):
         # Without a way out of the loop it is vectorised.

@@ -92,7 +92,7 @@ def find_members(data, number, begins, starts, stops):  # type: ignore[no-untype
 
 @njit(types.boolean(_BYTES, types.int64, types.int64), cache=True, nogil=True)
 def _are_numbers(data, at, stop):  # type: ignore[no-untyped-def]
-    """Whether there are nothing but whole numbers."""
+    """Return whether there are only integers."""
     while at < stop:
         at = _skip(data, at, stop, _VARINT)
         if at < 0:
@@ -145,7 +145,7 @@ def _read_deletions(data, at, stop):  # type: ignore[no-untyped-def]
         if at < 0:
             return np.int64(_MALFORMED)
         if tag == 0x18:
-            # The number of the file is by chance and may have all 64 bits.
+            # The number of the file is accidentally and may have all 64 bits.
             at = _skip(data, at, stop, _VARINT)
             if at < 0:
                 return at
@@ -205,7 +205,7 @@ def _read_fragment(data, at, stop, row, file):  # type: ignore[no-untyped-def]
             at += size
         else:
             return False
-    # A row address has 32 bits; what claims more is told apart where it is read in full.
+    # A row address has 32 bits; what claims more is distinguished where it is read in full.
     return row[_DELETED] <= 0xFFFF_FFFF and (row[_ROWS] == 0 or row[_DELETED] <= row[_ROWS])
 
 
@@ -271,7 +271,7 @@ def _next_trait(data, at, stop):  # type: ignore[no-untyped-def]
     nogil=True,
 )
 def _are_alike(data, at, stop, other, other_stop):  # type: ignore[no-untyped-def]
-    """Whether two data files have the same fields in the same columns, in the same version."""
+    """Return whether two data files have the same fields in the same columns, in the same version."""
     while True:
         begin, at = _next_trait(data, at, stop)
         other_begin, other = _next_trait(data, other, other_stop)
@@ -290,7 +290,7 @@ def _are_alike(data, at, stop, other, other_stop):  # type: ignore[no-untyped-de
     nogil=True,
 )
 def _are_of_a_kind(data, at, stop, other, other_stop):  # type: ignore[no-untyped-def]
-    """Whether the data files of two fragments are alike, one after the other."""
+    """Return whether the data files of two fragments are alike, in sequence."""
     while True:
         start, end, at = _next_file(data, at, stop)
         other_start, other_end, other = _next_file(data, other, other_stop)

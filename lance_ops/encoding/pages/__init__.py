@@ -1,1 +1,1 @@
-"""What pages are made of: levels, chunk tables, zipped entries."""
+"""Page parts: levels, chunk tables, zipped entries."""

@@ -26,7 +26,7 @@ _PROBLEMS = {
 
 @dataclass(frozen=True, slots=True)
 class EntryFormat:
-    """How an entry looks.
+    """Format of an entry.
 
     Attributes:
         control_bytes: Of the levels in front of a value.
@@ -72,7 +72,7 @@ def walk_rows(data: Bytes, starts: Integers, stops: Integers, form: EntryFormat,
         starts: First byte of each row.
         stops: End of each, not before its start.
         form: How an entry looks.
-        single: Whether every row is one entry.
+        single: True if every row is one entry.
 
     Raises:
         CorruptFileError: Entries are not what their rows have room for.

@@ -96,7 +96,7 @@ def zip_entries(
 
 
 def length_rows(values: Variable, length_bytes: int) -> Bytes:
-    """The length of each value as a row of bytes, shape (n, length_bytes)."""
+    """Return the length of each value as a row of bytes, shape (n, length_bytes)."""
     lengths = np.diff(values.offsets).astype(f"<u{length_bytes}")
     return lengths.view(np.uint8).reshape(values.length, length_bytes)
 
@@ -130,7 +130,7 @@ def _piece_offsets(piece: Bytes | Variable) -> Integers | None:
 
 
 def pack_index(positions: Integers) -> Bytes:
-    """Positions in the narrowest of 1, 2, 4 and 8 bytes that holds the largest one."""
+    """Return positions in the narrowest of 1, 2, 4 and 8 bytes that holds the largest one."""
     largest = int(positions.max()) if len(positions) else 0
     word = next(word for word in _INDEX_WORDS if largest <= np.iinfo(word).max)
     return positions.astype(np.dtype(word).newbyteorder("<")).view(np.uint8)

@@ -48,7 +48,7 @@ def unpack_levels(chunks: ChunkBuffer, counts: Integers, width: int) -> Levels:
 
 
 def packed_sizes(counts: Integers, width: int) -> Integers:
-    """Bytes of packed levels, of which the last ones are plain where that is not more than a block."""
+    """Return bytes of packed levels, of which the last ones are plain where that is not more than a block."""
     full, tails = np.divmod(counts, BLOCK)
     size = block_bytes(width)
     sizes: Integers = full * size + np.minimum(tails * (_BITS // 8), size)

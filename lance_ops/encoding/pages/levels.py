@@ -32,12 +32,12 @@ _CODE_BITS = 8
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one layer of a page can hold.
+    """Properties of one layer of a page.
 
     Attributes:
-        is_list: Whether it is a list; otherwise a struct, a fixed-size list, or the value.
-        nullable: Whether it can be null.
-        emptyable: Whether it can be an empty list.
+        is_list: True if it is a list; otherwise a struct, a fixed-size list, or the value.
+        nullable: True if it can be null.
+        emptyable: True if it can be an empty list.
     """
 
     is_list: bool
@@ -61,7 +61,7 @@ class Nest:
     offsets: Offsets | None = None
 
     def slice(self, start: int, stop: int) -> "Nest":
-        """Some of them, with offsets that count from the first."""
+        """Return some of them, with offsets that count from the first."""
         offsets = None
         if self.offsets is not None:
             offsets = self.offsets[start : stop + 1] - self.offsets[start]
@@ -77,12 +77,12 @@ def find_row_starts(rep: Levels, layers: Sequence[Layer]) -> Integers:
 
 
 def count_rows(rep: Levels, layers: Sequence[Layer]) -> int:
-    """Rows that begin in some repetition levels."""
+    """Return rows that begin in some repetition levels."""
     return int(np.count_nonzero(rep == sum(layer.is_list for layer in layers)))
 
 
 def find_first_row(rep: Levels, definition: Levels | None, layers: Sequence[Layer]) -> tuple[int, int]:
-    """Where the first row begins in levels that may begin within a row.
+    """Find the first row in levels that may begin within a row.
 
     Args:
         rep: Repetition levels.
@@ -118,8 +118,8 @@ def unravel(
         rep: Repetition levels, None without lists.
         definition: Definition levels, None when nothing is null or empty.
         layers: From the innermost outwards, as pages list them.
-        items: Of each layer from the outermost inwards, the slots below one of its own: 1 but for fixed-size
-            lists of structs.
+        items: Of each layer from the outermost inwards, the slots below one of its own: 1 except for
+            fixed-size lists of structs.
         num_entries: Number of levels.
 
     Returns:
@@ -199,7 +199,7 @@ class _Segment:
 
     @property
     def is_list(self) -> bool:
-        """Whether it ends with a list."""
+        """Return whether it ends with a list."""
         return bool(self.layers) and self.layers[-1].is_list
 
 
@@ -270,7 +270,7 @@ def _unravel_lists(
 def _find_items(
     rep: Levels, definition: Levels | None, segment: _Segment, length: int, codes: Codes | None
 ) -> tuple[Offsets, Codes | None]:
-    """Where the items of each list start, with the end of the last; and the code of each list, if wanted."""
+    """Return item offsets of lists, with the end of the last; and the code of each list, if wanted."""
     if len(rep) >= 2**31:
         picked = None
         if codes is not None and definition is not None:
@@ -302,7 +302,7 @@ def _find_items(
 
 
 def _find_many_items(rep: Levels, definition: Levels | None, segment: _Segment) -> Offsets:
-    """Where items start among so many entries that 32 bits may not count them."""
+    """Return item offsets among entries that may exceed 32 bits."""
     lists = rep >= segment.lowest
     items = rep >= segment.lowest - 1
     if definition is not None:
@@ -318,7 +318,7 @@ def _narrow(offsets: Integers) -> Offsets:
 
 
 def _bitmaps(table: _CodeTable, picked: Codes) -> Iterator[tuple[int, pa.Buffer]]:
-    """The validity of each layer that has nulls, with its number."""
+    """Yield the validity of each layer that has nulls, with its number."""
     everywhere = int(np.bitwise_and.reduce(picked)) if len(picked) else -1
     for bit, number in enumerate(table.numbers):
         if not everywhere & 1 << bit:
@@ -326,7 +326,7 @@ def _bitmaps(table: _CodeTable, picked: Codes) -> Iterator[tuple[int, pa.Buffer]
 
 
 def _pick_codes(rep: Levels, definition: Levels, segment: _Segment, length: int, codes: Codes) -> Codes:
-    """The code of each slot of a segment."""
+    """Return the code of each slot of a segment."""
     picked = empty(length + 1, np.uint8)
     lowest, below = segment.lowest, segment.below
     if lowest:
@@ -347,7 +347,7 @@ def _thresholds(layers: Sequence[Layer]) -> list[int]:
 
 
 def visible_below(layers: Sequence[Layer]) -> int:
-    """The definition level below which an entry has a value or the slot of a null one.
+    """Return the definition level below which an entry has a value or the slot of a null one.
 
     Args:
         layers: From the innermost outwards.

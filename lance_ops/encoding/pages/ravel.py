@@ -66,14 +66,14 @@ class Raveled:
         return visible_below(self.layers)
 
     def row_starts(self) -> Integers:
-        """The entry at which each row begins, and the number of all entries."""
+        """Return the entry at which each row begins, and the number of all entries."""
         if self.rep is not None:
             return np.append(np.flatnonzero(self.rep == self.max_rep), self.num_entries)
         span = self.num_entries // max(self.num_rows, 1)
         return np.arange(self.num_rows + 1, dtype=np.int64) * span
 
     def visible_before(self, entries: Integers) -> Integers:
-        """Number of the values before entries."""
+        """Return the number of the values before entries."""
         if self.rep is None or self.definition is None:
             return entries
         counts = np.zeros(self.num_entries + 1, dtype=np.int64)
@@ -81,7 +81,7 @@ class Raveled:
         return counts[entries]
 
     def slice(self, start: int, stop: int) -> "Raveled":
-        """Some of the rows, with the layers of all."""
+        """Return some of the rows, with the layers of all."""
         if start == 0 and stop == self.num_rows:
             return self
         entries = self.row_starts()[[start, stop]]
@@ -116,7 +116,7 @@ class _Entries:
     rep: Levels | None = None
 
     def mark_nulls(self, valid: Mask, number: int) -> bool:
-        """Give the entries that are null at the current layer its number; whether there are any."""
+        """Set the state of entries that are null at the current layer; return whether there are any."""
         if self.states is None:
             if bool(valid.all()):
                 return False
@@ -149,7 +149,7 @@ def ravel(array: pa.Array, path: Sequence[int]) -> Raveled:
         null_number, empty_number = 2 * depth + 1, 2 * depth + 2
         valid = _valid(entries.array)
         nullable = (valid is not None and entries.mark_nulls(valid, null_number)) or around
-        # What is in a null struct is null itself: the peer looks at the member alone to filter by it.
+        # What is in a null struct is null itself: pylance looks at the member alone to filter by it.
         around = nullable
         data_type = entries.array.type
         if step is None or pa.types.is_struct(data_type):
@@ -263,7 +263,7 @@ def _expand_full(entries: _Entries, offsets: npt.NDArray[Any], remaining: int, l
 
 
 def _items(array: pa.Array, offsets: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> pa.Array:
-    """The items of the lists, of which hidden ones have a length of zero."""
+    """Return the items of the lists, of which hidden ones have a length of zero."""
     values = array.values
     total = int(lengths.sum())
     if total == int(offsets[-1] - offsets[0]):
@@ -290,7 +290,7 @@ def _multiply(entries: _Entries, size: int) -> None:
 
 
 def _finish(entries: _Entries, layers: Sequence[Layer]) -> tuple[Levels | None, Mask | None]:
-    """The definition levels, and which values are null."""
+    """Return the definition levels, and which values are null."""
     states = entries.states
     if states is None:
         return None, None

@@ -8,7 +8,7 @@ _LONG = 15
 
 
 def is_whole(block: Any, stop: int, size: int) -> bool:
-    """Whether a block writes each byte of its output; also what the compiled loop is made of.
+    """Return whether a block writes each byte of its output; also what the compiled loop is made of.
 
     Args:
         block: Its bytes.

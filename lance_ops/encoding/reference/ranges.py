@@ -1,4 +1,4 @@
-"""Positions of several ranges, one after the other: what compiled loops walk, and numpy has to be told."""
+"""Positions of several ranges, in sequence: what compiled loops walk, and numpy has to be told."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from lance_ops.encoding.arrays import Integers
 
 
 def positions(starts: Integers, sizes: Integers) -> Integers:
-    """The positions in each of some ranges.
+    """Return the positions in each of some ranges.
 
     Args:
         starts: The first of each.

@@ -6,5 +6,5 @@ from lance_ops.encoding.arrays import Offsets
 
 
 def rises_by(*, numbers: Offsets, step: int) -> bool:
-    """Whether each number is the one before and the step."""
+    """Return whether each number is the one before and the step."""
     return bool((np.diff(numbers) == step).all())

@@ -16,7 +16,7 @@ def from_arrow(array: pa.Array) -> Values:
     """View an array as values; the bytes are not copied, but booleans take a byte each.
 
     Args:
-        array: Of any type but lists, maps and dictionaries. Nulls count for nothing, but for those of the
+        array: Of any type but lists, maps and dictionaries. Nulls count for nothing, except for those of the
             items of fixed-size lists.
 
     Raises:
@@ -45,7 +45,7 @@ def from_arrow(array: pa.Array) -> Values:
 
 
 def fixed_bytes(values: Fixed) -> npt.NDArray[np.uint8]:
-    """The bytes of values; single bits take a byte each."""
+    """Return the bytes of values; single bits take a byte each."""
     if isinstance(values.data, np.ndarray):
         return np.ascontiguousarray(values.data).reshape(-1).view(np.uint8)
     return np.frombuffer(values.data, dtype=np.uint8)

@@ -15,7 +15,7 @@ _OFFSETS = (np.dtype(np.int32), np.dtype(np.int64))
 
 
 def is_binary_like(data_type: pa.DataType) -> bool:
-    """Whether values of the type have a length of their own."""
+    """Return whether values of the type have a length of their own."""
     types = pa.types
     return bool(
         types.is_string(data_type)
@@ -26,7 +26,7 @@ def is_binary_like(data_type: pa.DataType) -> bool:
 
 
 def is_large(data_type: pa.DataType) -> bool:
-    """Whether arrays of the type have 64-bit offsets."""
+    """Return whether arrays of the type have 64-bit offsets."""
     types = pa.types
     return bool(
         types.is_large_string(data_type) or types.is_large_binary(data_type) or types.is_large_list(data_type)
@@ -48,7 +48,7 @@ def decode_binary(
         validity: Bitmap of the n rows, None if none is null.
         data: The bytes from `offsets[0]` on.
         data_type: string, large_string, binary or large_binary.
-        is_ascii: Whether the bytes are known to be ASCII.
+        is_ascii: True if the bytes are known to be ASCII.
 
     Raises:
         CorruptFileError: The bytes end too early, or are no UTF-8 although the type is a string.

@@ -25,7 +25,7 @@ _KEPT_ENTRIES = 1024
 
 
 def decode_string_dictionary(numbers: pa.Array, items: pa.Array) -> pa.Array:
-    """Look up plain strings by numbers from 1.
+    """Decode dictionary indices from 1 to strings.
 
     Args:
         numbers: uint8 without nulls, 0 for a null row.
@@ -92,7 +92,7 @@ def decode_dictionary(numbers: pa.Array, items: pa.Array, data_type: pa.DataType
 
 
 def encode_dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:
-    """Numbers and entries of an Arrow dictionary array, null rows pointing at a null entry at the end.
+    """Return numbers and entries of an Arrow dictionary array, null rows pointing at a null entry at the end.
 
     Args:
         array: A dictionary array; entries that no row uses are dropped if they are many.
@@ -141,7 +141,7 @@ def compact_dictionary(array: pa.DictionaryArray) -> pa.DictionaryArray:
 def recode_dictionary(
     array: pa.DictionaryArray, items: pa.Array, data_type: pa.DictionaryType
 ) -> pa.DictionaryArray | None:
-    """The same rows over entries of another type, in the same order, with those that no row uses.
+    """Return the same rows over entries of another type, in the same order, with those that no row uses.
 
     Args:
         array: A dictionary array; may be a slice.

@@ -1,7 +1,7 @@
 """End offsets with a null adjustment: how 2.0 stores the extents of strings and lists.
 
 A page holds, for each row, where its bytes (or items) end, counted from the start of the page; the leading
-zero of Arrow's offsets is left out. A null row has `null adjustment` added to its end, which is larger than
+zero of Arrow's offsets is left out. A null row has `null adjustment` added to the end, which is larger than
 any real end, so that one row can be read from its own entry and the one before it.
 """
 
@@ -26,7 +26,7 @@ _Offsets = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Extents:
-    """Where the bytes (or items) of consecutive rows lie, as Arrow keeps it.
+    """Extents of the bytes (or items) of consecutive rows, as in Arrow.
 
     Attributes:
         offsets: Shape (n + 1,), of 32 or 64 bits.
@@ -43,11 +43,11 @@ class Extents:
 
     @classmethod
     def of_array(cls, array: pa.Array, *, large: bool) -> "Extents":
-        """Those of strings or lists, without a copy.
+        """Return those of strings or lists, without a copy.
 
         Args:
             array: string, binary, list, or the large type of one; may be a slice.
-            large: Whether it is a large type.
+            large: True if it is a large type.
         """
         validity, data = array.buffers()[:2]
         if data is None or len(array) == 0:
@@ -69,13 +69,13 @@ class Extents:
         return int(self.offsets[-1] - self.offsets[0])
 
     def copy(self) -> "Extents":
-        """The same, in memory of its own."""
+        """Return the same, in memory of its own."""
         if self.validity is None:
             return Extents(self.offsets.copy(), None, 0)
         return Extents(self.offsets.copy(), self.validity[self.bit // 8 :].copy(), self.bit % 8)
 
     def measure(self) -> int:
-        """Bytes of the rows that are not null."""
+        """Return bytes of the rows that are not null."""
         if self.validity is None or not self.span:
             return self.span
         return end_offsets_encode.measure(offsets=self.offsets, validity=self.validity, bit=self.bit)
@@ -111,7 +111,7 @@ def decode_end_offsets(
         ends: Stored ends of consecutive rows, shape (n,) or (n + 1,) with the row before them in front.
         adjustment: The null adjustment of the page; 0 when it has none.
         limit: Size of what the offsets point into.
-        has_predecessor: Whether the first entry belongs to the row before; without it the rows start at 0.
+        has_predecessor: True if the first entry belongs to the row before; without it the rows start at 0.
 
     Returns:
         Offsets of shape (n + 1,), the first being where the first row starts in the page, and the validity

@@ -25,7 +25,7 @@ _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 def keep_values(values: Values, keep: Mask) -> Values:
-    """The values that stay.
+    """Return the values that stay.
 
     Args:
         values: Of any kind.
@@ -155,7 +155,7 @@ def keep_strings(
 
 
 def mask_ranges(keep: Mask) -> tuple[Integers, Integers]:
-    """Starts and ends of the runs of true."""
+    """Return starts and ends of the runs of true."""
     edges = np.flatnonzero(keep[1:] != keep[:-1]) + 1
     bounds = np.concatenate([[0], edges, [len(keep)]]) if len(keep) else np.empty(0, np.int64)
     pairs = bounds[int(not keep[0]) :] if len(keep) else bounds
@@ -164,7 +164,7 @@ def mask_ranges(keep: Mask) -> tuple[Integers, Integers]:
 
 
 def gather_ranges(data: Bytes, starts: Integers, stops: Integers) -> Bytes:
-    """Bytes of ranges, one after the other.
+    """Return bytes of ranges, in sequence.
 
     Args:
         data: Any bytes.

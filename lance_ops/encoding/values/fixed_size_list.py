@@ -1,4 +1,4 @@
-"""Fixed-size lists: the items of all rows one after the other, also those under null rows."""
+"""Fixed-size lists: the items of all rows in sequence, also those under null rows."""
 
 import pyarrow as pa
 
@@ -24,7 +24,7 @@ def decode_fixed_size_list(items: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def encode_fixed_size_list(array: pa.Array) -> pa.Array:
-    """The items of an array, also those under null rows; zero-copy.
+    """Return the items of an array, also those under null rows; zero-copy.
 
     Args:
         array: May be a slice.
@@ -34,7 +34,7 @@ def encode_fixed_size_list(array: pa.Array) -> pa.Array:
 
 
 def contains_nested(data_type: pa.DataType) -> bool:
-    """Whether a type has a fixed-size list of fixed-size lists at any depth."""
+    """Return whether a type has a fixed-size list of fixed-size lists at any depth."""
     if pa.types.is_fixed_size_list(data_type) and pa.types.is_fixed_size_list(data_type.value_type):
         return True
     if not pa.types.is_nested(data_type):
@@ -66,7 +66,7 @@ def filter_rows(table: pa.Table, keep: pa.Array | pa.ChunkedArray) -> pa.Table:
 
 
 def rearrange_rows(table: pa.Table, positions: pa.Array) -> pa.Table:
-    """The rows of a table at some positions; see `rebase_nested` for what Arrow's take does instead."""
+    """Return the rows of a table at some positions; Arrow's take differs, see `rebase_nested`."""
     columns = table.columns
     if not any(contains_nested(column.type) for column in columns):
         if len(columns) > _FEW_COLUMNS or any(column.num_chunks != 1 for column in columns):

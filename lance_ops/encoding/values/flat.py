@@ -1,4 +1,4 @@
-"""Flat: fixed-width little-endian values one after the other, which is also how Arrow keeps them in memory.
+"""Flat: fixed-width little-endian values in sequence, which is also how Arrow keeps them in memory.
 
 Decoding is zero-copy: the array views the bytes that were read. Booleans are a bitmap, least significant bit
 first.
@@ -16,7 +16,7 @@ _MAX_ALIGNMENT = 16
 
 
 def bit_width(data_type: pa.DataType) -> int:
-    """Bits of one value of a fixed-width type, 0 for any other type.
+    """Return bits of one value of a fixed-width type, 0 for any other type.
 
     Args:
         data_type: Any Arrow type but an extension type; a fixed-size list counts all its items.
@@ -56,7 +56,7 @@ def decode_flat(data: pa.Buffer, data_type: pa.DataType, length: int) -> pa.Arra
 
 
 def encode_flat(array: pa.Array) -> pa.Buffer:
-    """The value bytes of an array, in its order, nulls included with whatever they hold.
+    """Return the value bytes of an array, in its order, nulls included with whatever they hold.
 
     Args:
         array: Of a fixed-width type other than a fixed-size list; may be a slice.

@@ -31,12 +31,12 @@ _UINTS = {1: struct.Struct(">B"), 2: struct.Struct(">H"), 4: struct.Struct(">I")
 # Deeper than any document that is meant: a crafted one must not reach Python's recursion limit.
 _MAX_DEPTH = 200
 
-# Numbers that JSON has no text for. As text they become again what they were.
+# Numbers that JSON has not a string for. As text they become again what they were.
 _NAN_TEXT, _INFINITY_TEXT, _NEGATIVE_INFINITY_TEXT = "NaN", "1e999", "-1e999"
 
 
 def decode_jsonb(array: pa.Array, hidden: pa.BooleanArray | None = None) -> pa.Array:
-    """Documents as JSON text.
+    """Return documents as JSON text.
 
     Args:
         array: Binary of any kind.
@@ -74,7 +74,7 @@ def _convert(array: pa.Array, data_type: pa.DataType, convert: Callable[[bytes],
 
 
 def jsonb_to_text(document: bytes) -> str:
-    """The JSON text of a document; see `decode_jsonb`."""
+    """Return the JSON text of a document; see `decode_jsonb`."""
     parts: list[str] = []
     try:
         _show_document(document, 0, len(document), parts, 0)
@@ -84,7 +84,7 @@ def jsonb_to_text(document: bytes) -> str:
 
 
 def text_to_jsonb(text: bytes) -> bytes:
-    """The document of a JSON text; see `encode_jsonb`."""
+    """Return the document of a JSON text; see `encode_jsonb`."""
     try:
         value = _DECODER.decode(text.decode())
         return _encode_document(value, 0)
@@ -157,7 +157,7 @@ def _show_number(data: bytes, start: int, end: int) -> str:
 
 
 def number_text(value: float) -> str:
-    """A finite number in the shortest form that means the same."""
+    """Return a finite number in the shortest form that means the same."""
     return str(value) if isinstance(value, int) else _show_float(value)
 
 

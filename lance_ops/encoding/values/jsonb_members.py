@@ -19,7 +19,7 @@ Mask = npt.NDArray[np.bool_]
 def members_of(
     documents: pa.LargeBinaryArray, names: Sequence[str], result: pa.DataType
 ) -> tuple[pa.Array, Mask] | None:
-    """The values under some names, each a member of the one before.
+    """Return the values under some names, each a member of the one before.
 
     Args:
         documents: As files hold them.
@@ -66,7 +66,7 @@ def _numbers(
     sizes: Integers,
     dtype: np.dtype[np.generic],
 ) -> tuple[npt.NDArray[np.generic], Mask]:
-    """Numbers that are of a type as they are, and which documents have one."""
+    """Return numbers that are of a type as they are, and which documents have one."""
     found = np.zeros(len(kinds), dtype)
     known = np.zeros(len(kinds), np.bool_)
     rows = np.flatnonzero((kinds == _NUMBER) & (sizes > 0))

@@ -1,4 +1,4 @@
-"""Lists: the extents of the rows, and their items one after the other.
+"""Lists: the extents of the rows, and their items in sequence.
 
 The items live in pages of their own; this module only joins and splits the two.
 """

@@ -1,4 +1,4 @@
-"""Looking up: entries of a dictionary by position, or one again and again, become plain values."""
+"""Lookup of dictionary entries by position, or of one repeatedly."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _MAX_OFFSET = 2**31 - 1
 
 
 def look_up_entries(positions: npt.NDArray[Any], entries: pa.Array) -> pa.Array:
-    """Values by their positions.
+    """Return values by their positions.
 
     Args:
         positions: Shape (values,), unsigned integers.
@@ -81,7 +81,7 @@ def require_inside(positions: npt.NDArray[Any], entries: int) -> None:
 
 
 def _look_up_strings(positions: npt.NDArray[Any], entries: pa.Array) -> pa.Array | None:
-    """The same of strings; None where there are too many bytes for one array, or it does not pay."""
+    """Return the same of strings; None where there are too many bytes for one array, or it does not pay."""
     large = is_large(entries.type)
     _, offsets, data = entries.buffers()
     word = np.dtype(np.int64 if large else np.int32)

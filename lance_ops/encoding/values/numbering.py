@@ -61,7 +61,7 @@ def number_distinct(
 
 
 def pick_values(values: Fixed | Variable, chosen: npt.NDArray[np.int64]) -> Fixed | Variable:
-    """Some of the values.
+    """Return some of the values.
 
     Args:
         values: Strings, or values of whole bytes.

@@ -24,15 +24,15 @@ Mask = npt.NDArray[np.bool_]
 
 
 def blank_slots(array: pa.Array, null: Mask | None) -> pa.Array:
-    """An array without validity and without offset, whose null slots are blank.
+    """Return an array without validity and without offset, whose null slots are blank.
 
     Args:
         array: The values; may be a slice, its own validity does not count.
         null: Which slots are null, None for none.
 
     Returns:
-        The same type and length. Fixed-size lists keep the nulls of their items but for those of null lists,
-        structs keep their members as they are.
+        The same type and length. Fixed-size lists keep the nulls of their items except for those of null
+        lists, structs keep their members as they are.
 
     Raises:
         UnsupportedTypeError: A type that is none of a leaf.
@@ -58,7 +58,7 @@ def blank_slots(array: pa.Array, null: Mask | None) -> pa.Array:
 
 
 def rebase(array: pa.Array) -> pa.Array:
-    """The same array with an offset of zero; values of leaves are not copied."""
+    """Return the same array with an offset of zero; values of leaves are not copied."""
     if array.offset == 0:
         return array
     data_type = array.type

@@ -38,7 +38,7 @@ class Variable:
     Attributes:
         offsets: Shape (n + 1,), of 32 or 64 bits, not decreasing; only the differences count.
         data: The bytes from `offsets[0]` on.
-        is_ascii: Whether all bytes are known to be ASCII, and need not be looked at for that.
+        is_ascii: True if all bytes are known to be ASCII, and need not be looked at for that.
     """
 
     offsets: npt.NDArray[Any]
@@ -96,7 +96,7 @@ Values: TypeAlias = Fixed | Variable | Lists | Packed | Nulls
 
 
 def as_bytes(values: Fixed) -> npt.NDArray[np.uint8]:
-    """The bytes of values of whole bytes, no more than they take.
+    """Return the bytes of values of whole bytes, no more than they take.
 
     Raises:
         CorruptFileError: There are too few.
@@ -112,20 +112,20 @@ def as_bytes(values: Fixed) -> npt.NDArray[np.uint8]:
 
 
 def as_words(values: Fixed) -> npt.NDArray[Any]:
-    """Values of 8, 16, 32 or 64 bits as unsigned integers."""
+    """Return values of 8, 16, 32 or 64 bits as unsigned integers."""
     words = as_bytes(values).view(f"<u{values.bits // 8}")
     return words if words.flags.aligned else words.copy()
 
 
 def as_bits(values: Fixed) -> npt.NDArray[np.uint8]:
-    """Values of single bits as the bytes of a bitmap."""
+    """Return values of single bits as the bytes of a bitmap."""
     if isinstance(values.data, pa.Buffer):
         return np.frombuffer(values.data, dtype=np.uint8)[: (values.length + 7) // 8]
     return np.packbits(values.data, bitorder="little")
 
 
 def as_flags(values: Fixed) -> npt.NDArray[np.bool_]:
-    """Values of single bits as one boolean each."""
+    """Return values of single bits as one boolean each."""
     if isinstance(values.data, pa.Buffer):
         return decode_bitmap(values.data, values.length)
     return np.asarray(values.data, dtype=np.bool_)
@@ -185,7 +185,7 @@ def _fixed_to_arrow(values: Fixed, data_type: pa.DataType) -> pa.Array:
 
 
 def add_validity(array: pa.Array, valid: npt.NDArray[np.bool_] | None) -> pa.Array:
-    """Give an array without nulls of its own and without offset the nulls of a mask."""
+    """Apply a null mask to an array without nulls and offset."""
     if valid is None:
         return array
     if pa.types.is_struct(array.type):
@@ -195,7 +195,7 @@ def add_validity(array: pa.Array, valid: npt.NDArray[np.bool_] | None) -> pa.Arr
 
 
 def null_array(data_type: pa.DataType, length: int) -> pa.Array:
-    """An array of nulls.
+    """Return an array of nulls.
 
     Zeros come from fresh pages of the operating system, which cost nothing until somebody touches them: a
     page that claims to have billions of nulls takes no memory.

@@ -21,7 +21,7 @@ Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 
 CHUNK_BYTES = 8 << 10
-"""What a chunk holds at most, if it is not of two values only."""
+"""Maximum bytes of a chunk, unless it has two values only."""
 
 _MAX_COUNT = 1 << 15
 _MALFORMED = "the offsets of a chunk of strings decrease or leave the chunk"
@@ -123,7 +123,7 @@ def decode_variable_block(data: Bytes, count: int) -> Variable:
 
 
 def encode_variable_block(values: Variable, width: int) -> Bytes:
-    """Put values into one block.
+    """Encode values as one block.
 
     Args:
         values: Any number.
@@ -147,7 +147,7 @@ def encode_variable_block(values: Variable, width: int) -> Bytes:
 
 
 def gather_values(data: Bytes, starts: Integers, lengths: Integers) -> Variable:
-    """Put values together that lie apart.
+    """Gather values from separate positions.
 
     Args:
         data: Bytes that hold them.
@@ -184,7 +184,7 @@ def check_slices(starts: Integers, lengths: Integers, limit: int) -> tuple[Integ
 
 
 def offset_type(size: int) -> type[np.signedinteger[Any]]:
-    """What can count so many bytes; 32 bits are what most arrays want in the end."""
+    """Return the offset type for so many bytes; 32 bits suffice for most arrays."""
     return np.int32 if size < 2**31 else np.int64
 
 

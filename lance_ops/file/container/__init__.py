@@ -1,1 +1,1 @@
-"""The container of a data file: buffers, column metadata, footer, and what opening it tells."""
+"""Container of a data file: buffers, column metadata, footer, and file contents."""

@@ -1,4 +1,4 @@
-"""Contents of a file: what opening it tells, whatever its container looks like."""
+"""Contents of a file: the result of opening it, independent of the container."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +21,13 @@ from lance_ops.file.schema.blob_fields import show_logical_blobs
 from lance_ops.file.schema.model import Schema
 from lance_ops.pb import file_pb2
 
-# Up to here a file holds blobs of the old kind, or none.
+# Up to here a file may have blobs of the old kind.
 _WITH_DESCRIPTORS = (2, 2)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnParser:
-    """Turns the descriptions of columns of a 2.x file into pages.
+    """Parser of column descriptions of a 2.x file.
 
     Attributes:
         size: Of the file.
@@ -38,22 +38,21 @@ class ColumnParser:
     path: str
 
     def __call__(self, data: bytes, index: int) -> Column:
-        """The pages of a column, given the bytes that describe it and its number."""
+        """Return the pages of a column, given its description and number."""
         return decode_column(data, self.size, index, self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """An open file, before any column is looked at.
+    """An open file before any column is read.
 
     Attributes:
-        schema: The file's own; without fields when the file does not say.
+        schema: The file's own; without fields if the file has none.
         num_rows: Number of rows.
-        columns: Where each physical column is described.
-        global_buffers: Where the buffers of the file as a whole are.
-        parse: Turns the description of a column, given its bytes and number, into pages.
-        read_bounds: Reads what the file knows of the values of some fields, page by page; None for files that
-            know nothing.
+        columns: Location of the description of each physical column.
+        global_buffers: Locations of the global buffers.
+        parse: Parses the description of a column, given its bytes and number.
+        read_bounds: Reads bounds of the values of some fields, page by page; None for files without bounds.
     """
 
     schema: Schema
@@ -83,11 +82,11 @@ def read_contents(tail: bytes, size: int, path: str) -> Steps[Contents]:
 
 
 def decode_contents(tail: memoryview, size: int, path: str) -> Contents | None:
-    """Open a 2.x file by its last bytes alone; None when they do not reach that far. See `read_contents`."""
+    """Open a 2.x file by its last bytes alone; None if they are not enough. See `read_contents`."""
     start = size - len(tail)
     footer = decode_footer(bytes(tail[-FOOTER_SIZE:]), size, path)
     columns, buffers = _tables(footer)
-    # Both end within the file: that was checked with the footer.
+    # Both are within the file, as checked with the footer.
     if columns[0] < start or buffers[0] < start:
         return None
     global_table = decode_table(_cut(tail, buffers, start), size, "global buffer", path)
@@ -131,9 +130,9 @@ def _parse_descriptor(data: bytes, version: tuple[int, int]) -> tuple[Schema, in
 
 @lru_cache(maxsize=64)
 def _parse_schema(data: bytes, version: tuple[int, int]) -> Schema:
-    # The files of a dataset mostly have the same schema, but not as many rows.
+    # The files of a dataset mostly have the same schema, but different numbers of rows.
     message = file_pb2.Schema.FromString(data)
-    # Writers of 2.2 list the parts of a blob's description without ids, behind the blob's own field.
+    # Writers of 2.2 list the members of a blob descriptor without ids, after the blob's own field.
     fields = [field for field in message.fields if field.id >= 0]
     schema = Schema.from_protos(fields, dict(message.metadata))
     if version >= _WITH_DESCRIPTORS:

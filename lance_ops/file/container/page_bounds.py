@@ -1,4 +1,4 @@
-"""Page bounds: what a file knows of the values of a column by page, so that a scan can leave some out."""
+"""Page bounds: value bounds of the pages of a column, so that a scan can skip pages."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ import pyarrow as pa
 class PageBounds:
     """Bounds of the values of one field in each page.
 
-    The bounds need not occur among the values (format text, "Statistics"), so that they answer no MIN or MAX.
+    The bounds need not occur among the values (format text, "Statistics"), so they do not answer MIN or MAX.
 
     Attributes:
         starts: First row of each page and the number of rows of the file, shape (pages + 1,).
-        low: One value a page that no value of the page is below; null where none is known.
-        high: One value a page that no value of the page is above; null where none is known.
+        low: Lower bound of each page; null if unknown.
+        high: Upper bound of each page; null if unknown.
     """
 
     starts: npt.NDArray[np.int64]

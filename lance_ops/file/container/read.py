@@ -1,4 +1,4 @@
-"""Container of 2.x, read: data buffers, a description of each column, two tables, and a footer.
+"""Reader of the 2.x container: data buffers, a description of each column, two tables, and a footer.
 
 Layout, from the end of the file backwards: footer (40 bytes), table of global buffers, table of columns,
 column metadata; everything before is data. Global buffer 0 is the file descriptor (schema and number of
@@ -21,12 +21,12 @@ from lance_ops.pb import file2_pb2, file_pb2
 MAGIC = b"LANC"
 FOOTER_SIZE = 40
 ALIGNMENT = 64
-"""Every data buffer starts at a multiple of this many bytes."""
+"""Alignment of data buffers in bytes."""
 
-# Bound what the caches keep alive: symbol tables may be long, and columns have many pages.
+# Bound the memory of the caches: symbol tables may be long, and columns have many pages.
 _SMALL_ENCODING = 256
 _SMALL_COLUMN = 512
-# Positions of rows are signed 64-bit numbers, and some are multiplied by what a row has of something.
+# Row positions are signed 64-bit numbers, and some are multiplied by values per row.
 _MAX_ROWS = 1 << 56
 
 _FOOTER = struct.Struct("<QQQIIHH4s")
@@ -64,10 +64,10 @@ class Footer:
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How a page or column is encoded: a message of the storage version.
+    """Encoding of a page or column: a message of the storage version.
 
     Attributes:
-        type_url: Which message it is.
+        type_url: Type of the message.
         value: Its bytes.
     """
 
@@ -83,7 +83,7 @@ class Page:
         buffers: Position and size in bytes of each buffer.
         length: Rows; for the items of a list, items.
         priority: Number of the top-level row that the page starts with.
-        encoding: What the buffers hold.
+        encoding: Encoding of the buffers.
     """
 
     buffers: tuple[tuple[int, int], ...]
@@ -97,7 +97,7 @@ class Column:
     """One physical column.
 
     Attributes:
-        encoding: What the pages hold.
+        encoding: Encoding of the column.
         pages: In the order of their rows.
         buffers: Position and size in bytes of the buffers that all pages share.
     """
@@ -108,18 +108,20 @@ class Column:
 
 
 def decode_version(tail: bytes, path: str) -> tuple[int, int]:
-    """Version numbers at the very end, which files of every age share.
+    """Decode the version numbers at the very end, which files of all versions share.
 
     Args:
         tail: The last bytes of the file.
         path: For errors.
 
     Raises:
-        CorruptFileError: This is no Lance file, or its end is missing.
+        CorruptFileError: This is not a Lance file, or its end is missing.
     """
     if len(tail) < _VERSION.size or tail[-4:] != MAGIC:
         raise CorruptFileError(
-            "no LANC mark at the end", path=path, hint="the file is truncated or not a Lance data file"
+            "the file does not end with the magic bytes LANC",
+            path=path,
+            hint="the file is truncated or not a Lance data file",
         )
     major, minor, _ = _VERSION.unpack(tail[-_VERSION.size :])
     return major, minor
@@ -134,15 +136,15 @@ def decode_footer(tail: bytes, size: int, path: str) -> Footer:
         path: For errors.
 
     Raises:
-        CorruptFileError: Positions contradict each other or the size of the file.
+        CorruptFileError: Positions are inconsistent with each other or with the size of the file.
     """
     decode_version(tail, path)
     if len(tail) < FOOTER_SIZE:
-        raise CorruptFileError("the file is too short for its footer", path=path)
+        raise CorruptFileError("the file is shorter than its footer", path=path)
     *fields, _magic = _FOOTER.unpack(tail[-FOOTER_SIZE:])
     footer = Footer(*fields)
     end = size - FOOTER_SIZE
-    # Both tables lie between the column metadata and the footer; the counts are bounded by that.
+    # Both tables are between the column metadata and the footer, which bounds the counts.
     _check_range(footer.column_table, footer.num_columns * ENTRY_SIZE, end, "column table", path)
     _check_range(footer.global_table, footer.num_global_buffers * ENTRY_SIZE, end, "global buffers", path)
     if footer.column_metadata_start > end:
@@ -153,7 +155,7 @@ def decode_footer(tail: bytes, size: int, path: str) -> Footer:
 
 
 def encode_footer(footer: Footer) -> bytes:
-    """The last 40 bytes."""
+    """Serialise the footer of 40 bytes."""
     return _FOOTER.pack(
         footer.column_metadata_start,
         footer.column_table,
@@ -171,7 +173,7 @@ def decode_table(data: bytes, size: int, what: str, path: str) -> tuple[tuple[in
 
     Args:
         data: The whole table.
-        size: Of the whole file; nothing may reach beyond.
+        size: Size of the whole file, which bounds all entries.
         what: Name of the entries, for errors.
         path: For errors.
 
@@ -186,7 +188,7 @@ def decode_table(data: bytes, size: int, what: str, path: str) -> tuple[tuple[in
 
 
 def encode_table(entries: Iterable[tuple[int, int]]) -> bytes:
-    """A table of positions and sizes."""
+    """Serialise a table of positions and sizes."""
     return b"".join(_ENTRY.pack(position, size) for position, size in entries)
 
 
@@ -194,7 +196,7 @@ def decode_descriptor(data: bytes, path: str) -> file_pb2.FileDescriptor:
     """Parse the file descriptor.
 
     Raises:
-        CorruptFileError: The bytes are no such message.
+        CorruptFileError: The bytes are not such a message.
     """
     return _parse(file_pb2.FileDescriptor(), data, "file descriptor", path)
 
@@ -204,13 +206,13 @@ def decode_column(data: bytes, size: int, index: int, path: str) -> Column:
 
     Args:
         data: The message.
-        size: Of the whole file; no buffer may reach beyond.
+        size: Size of the whole file, which bounds all buffers.
         index: Of the column, for errors.
         path: For errors.
 
     Raises:
-        CorruptFileError: The bytes are no such message, or a buffer lies outside of the file.
-        UnsupportedError: The encoding is stored apart.
+        CorruptFileError: The bytes are not such a message, or a buffer lies outside of the file.
+        UnsupportedError: The encoding is stored separately.
     """
     try:
         return _decode_recurring(data, size) if len(data) <= _SMALL_COLUMN else _decode_column(data, size)
@@ -223,7 +225,7 @@ def decode_column(data: bytes, size: int, index: int, path: str) -> Column:
 
 @lru_cache(maxsize=1024)
 def _decode_recurring(data: bytes, size: int) -> Column:
-    # Small files of a table are often built alike to the byte, but for their values.
+    # Small files of a table often have the same bytes, except for their values.
     return _decode_column(data, size)
 
 
@@ -240,13 +242,13 @@ def _decode_column(data: bytes, size: int) -> Column:
         rows += page.length
         pages.append(Page(buffers, page.length, page.priority, encoding))
     if rows > _MAX_ROWS:
-        raise CorruptFileError("the pages of a column claim more rows than can be")
+        raise CorruptFileError("the pages of a column have more rows than supported")
     return Column(_decode_encoding(message.encoding), tuple(pages), _decode_buffers(message, size))
 
 
 def encode_column(column: Column) -> bytes:
-    """The metadata message of one column."""
-    # Written by hand: files of wide tables have thousands of them, and messages cost more than their bytes.
+    """Serialise the metadata message of one column."""
+    # Written by hand: files of wide tables have thousands of them, and message objects are slow.
     if len(column.pages) == 1 and not column.buffers:
         page = column.pages[0]
         value = page.encoding.value
@@ -263,7 +265,7 @@ def encode_column(column: Column) -> bytes:
 def _around(
     type_url: str, value: bytes, page_url: str, size: int, length: int, priority: int
 ) -> tuple[bytes, bytes]:
-    """What comes before the value of the only page's encoding, and what comes behind it."""
+    """Return the bytes before and after the encoding of the only page."""
     page = Page((), length, priority, Encoding(page_url, bytes(size)))
     whole = _encode_column(Column(Encoding(type_url, value), (page,)))
     tail = _encode_priority(priority)
@@ -281,7 +283,7 @@ def _encode_column(column: Column) -> bytes:
 
 def _encode_page(page: Page) -> bytes:
     parts = _encode_buffers(page.buffers, b"\x0a", b"\x12")
-    # What is 0 is left out.
+    # Zero fields are omitted.
     if page.length:
         parts += (b"\x18", _varint(page.length))
     parts += (b"\x22", _delimited(_direct(page.encoding)), _encode_priority(page.priority))
@@ -293,7 +295,7 @@ def _encode_priority(priority: int) -> bytes:
 
 
 def _encode_buffers(buffers: Sequence[tuple[int, int]], positions: bytes, sizes: bytes) -> list[bytes]:
-    """Positions and sizes, each list behind the key of its field."""
+    """Serialise positions and sizes, each list after the key of its field."""
     if not buffers:
         return []
     return [
@@ -310,7 +312,7 @@ def _direct(encoding: Encoding) -> bytes:
 
 
 def _wrap(type_url: str, value: bytes) -> bytes:
-    """An encoding within its page or column: a message in a message in a message."""
+    """Serialise an encoding within its page or column: three nested messages."""
     wrapped = any_pb2.Any(type_url=type_url, value=value).SerializeToString(deterministic=True)
     inner = b"\x0a" + _delimited(wrapped) if wrapped else b""
     return b"\x12" + _delimited(inner)
@@ -318,7 +320,7 @@ def _wrap(type_url: str, value: bytes) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _wrap_recurring(type_url: str, value: bytes) -> bytes:
-    # All columns of a file are encoded alike, and many of their pages.
+    # All columns of a file have similar encodings, and so do their pages.
     return _wrap(type_url, value)
 
 
@@ -327,7 +329,7 @@ def _delimited(data: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """A number as messages hold it, 7 bits a byte."""
+    """Serialise a number as a varint, 7 bits a byte."""
     if number < 1 << 7:
         return _BYTES[number]
     if number < 1 << 14:
@@ -345,7 +347,7 @@ def _decode_buffers(
 ) -> tuple[tuple[int, int], ...]:
     positions, lengths = message.buffer_offsets, message.buffer_sizes
     if len(positions) != len(lengths):
-        raise CorruptFileError("a page has not as many buffer offsets as sizes")
+        raise CorruptFileError("a page has different numbers of buffer offsets and sizes")
     buffers = tuple(zip(positions, lengths, strict=True))
     for position, length in buffers:
         if position + length > size:
@@ -359,7 +361,7 @@ def _decode_encoding(encoding: file2_pb2.Encoding) -> Encoding:
         data = encoding.direct.encoding
         return _unpack_recurring(data) if len(data) <= _SMALL_ENCODING else _unpack(data)
     if location == "indirect":
-        raise UnsupportedError("an encoding is stored apart from its page")
+        raise UnsupportedError("the encoding of a page is stored separately, which is not supported")
     return Encoding("", b"")
 
 
@@ -370,7 +372,7 @@ def _unpack(data: bytes) -> Encoding:
 
 @lru_cache(maxsize=1024)
 def _unpack_recurring(data: bytes) -> Encoding:
-    # Most pages of a column are encoded alike, in all data files of a table.
+    # Most pages of a column have the same encoding, in all data files of a table.
     return _unpack(data)
 
 
@@ -381,7 +383,7 @@ def _check_range(position: int, length: int, size: int, what: str, path: str) ->
 
 def _outside(position: int, length: int, size: int) -> CorruptFileError:
     return CorruptFileError(
-        f"bytes {position} to {position + length} lie outside of the {size} that there are"
+        f"bytes {position} to {position + length} are outside of the file of {size} bytes"
     )
 
 
@@ -394,4 +396,4 @@ def _parse(message: _M, data: bytes, what: str, path: str) -> _M:
 
 
 def _unreadable(error: DecodeError, what: str, path: str) -> CorruptFileError:
-    return CorruptFileError(f"unreadable metadata: {error}", path=path, field=what)
+    return CorruptFileError(f"metadata cannot be parsed: {error}", path=path, field=what)

@@ -1,4 +1,4 @@
-"""Container of 2.x, written: buffers as they come, everything that describes them at the end."""
+"""Writer of the 2.x container: buffers as they are added, all descriptions at the end."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -26,12 +26,12 @@ _PADDING = bytes(ALIGNMENT)
 
 
 class ContainerWriter:
-    """A 2.x file while it is written.
+    """A 2.x file that is being written.
 
     Args:
-        output: Where the bytes go; the caller closes or aborts it.
+        output: Destination of the bytes; the caller closes or aborts it.
         num_columns: Physical columns.
-        side_files: Files beside this one, if it can have any.
+        side_files: Side files of this one, if it can have any.
     """
 
     def __init__(self, output: StoreWriter, num_columns: int, *, side_files: SideFiles | None = None) -> None:
@@ -43,17 +43,17 @@ class ContainerWriter:
 
     @property
     def side_files(self) -> SideFiles:
-        """Files beside this one.
+        """Side files of this one.
 
         Raises:
             LanceOpsError: This file cannot have any.
         """
         if self._side_files is None:
-            raise LanceOpsError("this file cannot have others beside it")
+            raise LanceOpsError("this file cannot have side files")
         return self._side_files
 
     def tell(self) -> int:
-        """Bytes written so far."""
+        """Return the number of bytes written so far."""
         return self._position
 
     def write_buffer(self, data: BytesLike) -> tuple[int, int]:
@@ -70,45 +70,45 @@ class ContainerWriter:
         return position, self._position - position
 
     def align(self) -> int:
-        """Go to the next aligned position, and say which it is."""
+        """Advance to the next aligned position, and return it."""
         padding = -self._position % ALIGNMENT
         if padding:
             self._write(_PADDING[:padding])
         return self._position
 
     def append(self, data: BytesLike) -> None:
-        """Go on with a buffer that begins where `align` said."""
+        """Append to a buffer that begins at the position returned by `align`."""
         self._write(data)
 
     def append_from(self, source: Store, path: str, ranges: Sequence[tuple[int, int]]) -> None:
-        """Go on with ranges of another file; see `StoreWriter.copy_from`."""
+        """Append ranges of another file to a buffer; see `StoreWriter.copy_from`."""
         self._output.copy_from(source, path, ranges)
         self._position += sum(length for _, length in ranges)
 
     def add_page(
         self, column: int, buffers: Sequence[tuple[int, int]], length: int, priority: int, encoding: Encoding
     ) -> None:
-        """Describe the next page of a column.
+        """Add the description of the next page of a column.
 
         Args:
             column: Physical column.
             buffers: Position and size of each buffer of the page.
             length: Rows, or items.
             priority: Top-level row that the page starts with.
-            encoding: What the buffers hold.
+            encoding: Encoding of the buffers.
         """
         self._pages[column].append(Page(tuple(buffers), length, priority, encoding))
 
     @property
     def pages(self) -> Sequence[Sequence[Page]]:
-        """Pages of each column so far."""
+        """Return the pages of each column so far."""
         return self._pages
 
     def add_global_buffer(self, data: BytesLike) -> int:
-        """Append a buffer that belongs to the file as a whole.
+        """Append a global buffer.
 
         Returns:
-            Its number; 0 is the file descriptor, so that the first one is 1.
+            Its number; 0 is the file descriptor, so the first one is 1.
         """
         self._global_buffers.append(self.write_buffer(data))
         return len(self._global_buffers)
@@ -116,7 +116,7 @@ class ContainerWriter:
     def finish(
         self, schema: Schema, num_rows: int, encodings: Sequence[Encoding], version: tuple[int, int]
     ) -> None:
-        """Write everything that describes the data.
+        """Write all descriptions and the footer.
 
         Args:
             schema: For the file descriptor.
@@ -128,10 +128,10 @@ class ContainerWriter:
         descriptor.schema.fields.extend(schema_protos(schema))
         for key in sorted(schema.metadata):
             descriptor.schema.metadata[key] = schema.metadata[key]
-        # Readers of 2.1 and later insist on alignment here as well.
+        # Readers of 2.1 and later require alignment here as well.
         described = self.write_buffer(descriptor.SerializeToString(deterministic=True))
         metadata_start = self._position
-        # Written as one: of wide tables there are thousands.
+        # Written together: wide tables have thousands of them.
         messages = [
             encode_column(Column(encoding, tuple(pages)))
             for encoding, pages in zip(encodings, self._pages, strict=True)

@@ -1,1 +1,1 @@
-"""Input and output of a data file: steps that ask for ranges, row selections, pending rows, side files."""
+"""Input and output of a data file: decoding steps, row selections, pending rows, side files."""

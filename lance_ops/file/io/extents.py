@@ -1,4 +1,4 @@
-"""Extents: many of a file fetched at once, neighbours in one request, as consecutive bytes."""
+"""Extents: many byte ranges of a file fetched together, with adjacent ones in one request."""
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +13,15 @@ _COPIED_GAP = 4 << 10
 
 
 def fetch_extents(starts: Integers, stops: Integers, gap: int) -> Steps[tuple[pa.Buffer, Integers]]:
-    """Fetch extents, which are not cut or checked.
+    """Fetch extents, without checks.
 
     Args:
-        starts: First byte of each in the file; those that do not ascend are fetched by themselves.
+        starts: First byte of each in the file; those that do not ascend are fetched separately.
         stops: End of each.
-        gap: Bytes that may be fetched in vain between two of them.
+        gap: Maximum unused bytes fetched between two of them.
 
     Returns:
-        Bytes that hold all extents, and where each begins in them.
+        Bytes with all extents, and the start of each in them.
     """
     if not len(starts):
         return pa.py_buffer(b""), starts
@@ -31,7 +31,7 @@ def fetch_extents(starts: Integers, stops: Integers, gap: int) -> Steps[tuple[pa
         (data,) = yield [SparseRequest(low, int(stops[-1]) - low, int((stops - starts).sum()))]
         return data, starts - low
     if gap > _COPIED_GAP:
-        # What lies between is copied, too: of a file that is mapped that may be most of it.
+        # Gaps are copied, too: of a file that is mapped that may be most of it.
         cuts = _find_cuts(starts, stops, _COPIED_GAP)
     if len(cuts) == len(starts) - 1:
         # As in files that are read as one.
@@ -50,7 +50,7 @@ def fetch_extents(starts: Integers, stops: Integers, gap: int) -> Steps[tuple[pa
 
 
 def _find_cuts(starts: Integers, stops: Integers, gap: int) -> npt.NDArray[np.intp]:
-    """Numbers of the extents that are not fetched with the one before them."""
+    """Return numbers of the extents that are not fetched together with the previous one."""
     apart = (starts[1:] - stops[:-1] > gap) | (starts[1:] < starts[:-1]) | (stops[1:] < stops[:-1])
     return apart.nonzero()[0] + 1
 
@@ -61,10 +61,10 @@ def fetch_fixed(position: int, width: int, rows: RowSelection) -> Steps[pa.Buffe
     Args:
         position: Of the value of row 0 in the file.
         width: Bytes of a value.
-        rows: Which; the caller has checked that they are there.
+        rows: The rows, checked by the caller.
 
     Returns:
-        The values of the wanted rows, one after the other.
+        The values of the wanted rows, in sequence.
     """
     if rows.numbers is None:
         (data,) = yield [(position + rows.start * width, rows.count * width)]
@@ -78,8 +78,8 @@ def fetch_bits(position: int, rows: RowSelection) -> Steps[npt.NDArray[np.bool_]
     """Fetch single bits, least significant first.
 
     Args:
-        position: Of the byte that has the bit of row 0.
-        rows: Which; the caller has checked that they are there.
+        position: Position of the byte with the bit of row 0.
+        rows: The rows, checked by the caller.
     """
     numbers = rows.indices
     starts = position + (numbers >> 3)
@@ -88,16 +88,16 @@ def fetch_bits(position: int, rows: RowSelection) -> Steps[npt.NDArray[np.bool_]
 
 
 def pick_bits(data: Bytes, starts: Integers, numbers: Integers) -> npt.NDArray[np.bool_]:
-    """Bits of a bitmap: for each number the bit that it has in its byte, which lies at `starts`."""
+    """Return bits of a bitmap: for each number its bit within the byte at `starts`."""
     return ((data[starts] >> (numbers & 7).astype(np.uint8)) & 1).view(np.bool_)
 
 
 def gather_fixed(data: Bytes, starts: Integers, width: int) -> Bytes:
-    """Values of a fixed width that begin anywhere, one after the other.
+    """Gather values of a fixed width at arbitrary positions.
 
     Args:
-        data: Bytes that hold all of them; the caller has checked that.
-        starts: Where each begins.
+        data: Bytes with all of them, checked by the caller.
+        starts: Position of each.
         width: Bytes of each.
     """
     if not len(starts) or not width:

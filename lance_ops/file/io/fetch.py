@@ -1,8 +1,8 @@
-"""Fetching in steps: a decoder asks for byte ranges, may ask for more, and returns its result.
+"""Stepwise fetching: a decoder requests byte ranges, possibly repeatedly, and returns its result.
 
-A decoder is a generator that yields lists of ranges. It never touches a store, so that it can be tested on
-bytes, and so that the requests of many columns go out together: `gather` runs decoders in lockstep, one round
-of requests for all.
+A decoder is a generator that yields lists of ranges. It never touches a store, so it can be tested on bytes,
+and the requests of many columns are sent together: `gather` runs decoders in lockstep, one round of requests
+for all.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -15,7 +15,7 @@ from lance_ops.encoding.parallel import count_shares, drain_side_by_side
 
 T = TypeVar("T")
 
-# Of what decoders do with less, most is done in Python, where threads only get into each other's way.
+# Decoders of fewer bytes spend their time in Python, where threads only contend for the GIL.
 _SHARE_BYTES = 256 << 10
 
 Request: TypeAlias = tuple[int, int]
@@ -36,49 +36,49 @@ class SideRequest(tuple[int, int]):  # noqa: SLOT001 - a tuple cannot have slots
     base: int | None
 
     def __new__(cls, offset: int, length: int, name: str, base: int | None = None) -> Self:
-        """A pair like any other request, with a name."""
+        """Create a named request, a pair like any other."""
         request = super().__new__(cls, (offset, length))
         request.name, request.base = name, base
         return request
 
 
 class SparseRequest(tuple[int, int]):  # noqa: SLOT001 - as above
-    """A range of which only some bytes are looked at, fetched as one where that costs nothing.
+    """A range of which only some bytes are used, fetched as one where that costs nothing.
 
     Args:
         offset: In the file.
         length: In bytes.
-        used: About as many bytes cost as much to decode as what is looked at.
+        used: Bytes whose decoding costs as much as that of the used ones.
     """
 
     used: int
 
     def __new__(cls, offset: int, length: int, used: int) -> Self:
-        """A pair like any other request, with what it is good for."""
+        """Create a sparse request, a pair like any other."""
         request = super().__new__(cls, (offset, length))
         request.used = used
         return request
 
 
 Steps: TypeAlias = Generator[list[Request], list[pa.Buffer], T]
-"""A decoder that ends in a T."""
+"""A decoder with result T."""
 
 _EMPTY = pa.py_buffer(b"")
 
 
 def fetch(offset: int, length: int) -> Steps[pa.Buffer]:
-    """Ask for one range."""
+    """Request one range."""
     (data,) = yield [(offset, length)]
     return data
 
 
 def fetch_all(ranges: list[Request]) -> Steps[list[pa.Buffer]]:
-    """Ask for some ranges at once."""
+    """Request several ranges at once."""
     return (yield ranges)
 
 
 def gather(parts: Sequence[Steps[T]]) -> Steps[list[T]]:
-    """Run decoders side by side.
+    """Run decoders concurrently.
 
     Args:
         parts: Any number of decoders.
@@ -116,12 +116,12 @@ def gather(parts: Sequence[Steps[T]]) -> Steps[list[T]]:
 
 
 def _weigh(request: Request) -> int:
-    # A file that is mapped is asked for pages of which single values are picked.
+    # Of a mapped file, pages are requested of which single values are used.
     return min(request.used, request[1]) if isinstance(request, SparseRequest) else request[1]
 
 
 def _advance_all(jobs: Sequence[Callable[[], None]], sizes: Sequence[int]) -> None:
-    """Have decoders go on with what was fetched, side by side those that have much to do."""
+    """Resume decoders with the fetched bytes, concurrently those with much work."""
     large = sorted((-size, number) for number, size in enumerate(sizes) if size >= _SHARE_BYTES)
     shared = [number for _, number in large] if count_shares(len(large), 1) > 1 else []
     for number in set(range(len(jobs))).difference(shared):
@@ -131,7 +131,7 @@ def _advance_all(jobs: Sequence[Callable[[], None]], sizes: Sequence[int]) -> No
 
 
 def run(steps: Steps[T], read_ranges: Callable[[list[Request]], list[pa.Buffer]]) -> T:
-    """Drive a decoder to its end.
+    """Run a decoder to the end.
 
     Args:
         steps: The decoder.

@@ -1,4 +1,4 @@
-"""Page errors: what goes wrong in decoding, with the names of the file and the page."""
+"""Page errors: add file and page to decoding errors."""
 
 from types import TracebackType
 from typing import Protocol
@@ -9,7 +9,7 @@ from lance_ops.errors import CorruptFileError, LanceOpsError, UnsupportedError
 
 
 class Located(Protocol):
-    """Something that knows where it is."""
+    """Object with a location for errors."""
 
     @property
     def path(self) -> str:
@@ -21,14 +21,14 @@ class Located(Protocol):
 
 
 class page_errors:  # noqa: N801 - used like a function
-    """Name the file and page in errors of decoding, and give Arrow's own errors a type.
+    """Context manager that adds file and page to decoding errors, and converts those of Arrow.
 
-    Nothing inside reads from a store, so that any error means that the bytes are not what the format says.
-    A class of its own, because one made of a generator takes several times as long, for each page.
+    Nothing inside reads from a store, so any error means that the bytes do not match the format. A class,
+    because a generator-based context manager takes several times as long, for each page.
 
     Args:
-        page: What is decoded.
-        last: The last page, where several are decoded as one.
+        page: The decoded page.
+        last: The last page, if several are decoded as one.
     """
 
     __slots__ = ("_last", "_page")
@@ -38,12 +38,12 @@ class page_errors:  # noqa: N801 - used like a function
         self._last = page if last is None else last
 
     def __enter__(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Name the page."""
+        """Add the page to the error."""
         if error is None:
             return
         page, last = self._page, self._last
@@ -58,9 +58,9 @@ class page_errors:  # noqa: N801 - used like a function
 
 
 def broken(problem: str, name: str) -> LanceOpsError:
-    """What a writer says of a page or file of its own that other readers would not understand."""
+    """Return the error for a page or file written by us that other readers would not understand."""
     return LanceOpsError(
-        f"the writer made something that readers would not understand: {problem}",
+        f"the writer produced data that readers would not understand: {problem}",
         field=name,
         hint="nothing was written; please report this with the schema of the data",
     )

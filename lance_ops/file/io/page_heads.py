@@ -1,4 +1,4 @@
-"""Page heads: what pages need for every read, such as where their chunks are, fetched and parsed once."""
+"""Page heads: data that every read of a page needs, such as chunk positions, fetched and parsed once."""
 
 from collections.abc import Hashable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Pending rows: they wait until there are enough for a page of a column, or for the work on a batch."""
+"""Pending rows: rows collected until there are enough for a page or for a batch."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -6,14 +6,14 @@ import pyarrow as pa
 
 from lance_ops.encoding.values.end_offsets import Extents
 
-# A small slice of a large buffer that waits for its page would keep the whole buffer alive.
+# A small slice that waits for its page would keep its whole buffer alive.
 _MAX_PINNED_RATIO = 2
 _PINNED_SLACK = 1 << 16
 
 CHEAP_BYTES = 1 << 20
-"""So few are copied at once; more only when they are still there with the next batch, as most are not."""
+"""Size up to which rows are copied at once; larger ones only if still pending at the next batch."""
 
-# A batch of so few rows and bytes costs more by itself than by what is in it.
+# Below this size, the fixed cost of a batch exceeds the cost of its rows.
 _SMALL_ROWS = 4096
 _SMALL_BYTES = 1 << 16
 _GATHERED_ROWS = 1 << 16
@@ -21,7 +21,7 @@ _GATHERED_BYTES = 1 << 20
 
 
 def gather_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows, with small batches that follow each other joined.
+    """Join consecutive small batches.
 
     Args:
         batches: Of any schema each.
@@ -34,7 +34,7 @@ def gather_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
             kept is not None
             and waiting
             and batch.schema.equals(waiting[0].schema, check_metadata=True)
-            # Asked of two batches at least: in a wide table the answer costs as much as a row does.
+            # Checked for two batches at least: in a wide table the check costs as much as a row.
             and (len(waiting) > 1 or _can_join(batch.schema))
         )
         if waiting and (not alike or rows >= _GATHERED_ROWS or size >= _GATHERED_BYTES):
@@ -51,7 +51,7 @@ def gather_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def _keep_small(batch: pa.RecordBatch) -> pa.RecordBatch | None:
-    """The batch without what else its memory holds, None if it is not small."""
+    """Return the batch without unused memory, None if it is not small."""
     if batch.num_rows >= _SMALL_ROWS:
         return None
     if batch.get_total_buffer_size() <= _SMALL_BYTES:
@@ -62,7 +62,7 @@ def _keep_small(batch: pa.RecordBatch) -> pa.RecordBatch | None:
 
 
 def _can_join(schema: pa.Schema) -> bool:
-    # Joining dictionaries may change them, and may not fit their indices.
+    # Joining dictionaries may change them, and may exceed the index type.
     return len(schema) > 0 and not any(map(_has_dictionary, schema.types))
 
 
@@ -80,22 +80,22 @@ def _join_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def page_limit(page_bytes: int) -> int:
-    """How much a page may have at most: one of almost twice its size reads worse than two of half a size."""
+    """Return the maximum size of a page: one of almost twice the size reads slower than two halves."""
     return page_bytes * 3 // 2
 
 
 def split_rows(
     array: pa.Array, page_bytes: int, weigh: Callable[[pa.Array], int]
 ) -> Iterator[tuple[pa.Array, int]]:
-    """Cut rows that are too many for a page into pieces that are not.
+    """Split rows that exceed a page.
 
     Args:
-        array: Any rows; nothing comes of none.
+        array: Any rows; no pieces for none.
         page_bytes: Size of a page. Pieces may have up to `page_limit`, and a single row may have more.
-        weigh: Says what rows count for.
+        weigh: Returns the size of rows.
 
     Yields:
-        Pieces that follow each other, and what they count for.
+        Consecutive pieces, and their sizes.
     """
     if len(array) == 0:
         return
@@ -104,7 +104,7 @@ def split_rows(
     if len(array) == 1 or weight <= most:
         yield array, weight
         return
-    # As many pieces as are needed if rows are of one size; where they are not, these are cut again.
+    # As many pieces as needed for rows of equal size; others are split again.
     rows = -(-len(array) // -(-weight // page_bytes))
     for start in range(0, len(array), rows):
         piece = array.slice(start, rows)
@@ -117,35 +117,35 @@ def split_rows(
 
 
 def unpin(array: pa.Array) -> pa.Array:
-    """The same rows, copied if they keep much more memory alive than they need.
+    """Return the same rows, copied if they keep much more memory alive than they need.
 
-    Only worth it for rows that outlive the batch that they came with.
+    Only useful for rows that outlive their batch.
     """
     held = array.get_total_buffer_size()
-    # Asked in this order because of what the answers cost.
+    # Ordered by the cost of the checks.
     if (
         held <= _PINNED_SLACK
         or pa.types.is_dictionary(array.type)
         or held <= _MAX_PINNED_RATIO * array.nbytes + _PINNED_SLACK
     ):
         return array
-    # Concatenating copies exactly the rows that are there; a single array would come back as it is.
+    # Concatenating copies exactly these rows; a single array would be returned as it is.
     return pa.concat_arrays([array, array.slice(0, 0)])
 
 
 def unpin_extents(extents: Extents, array: pa.Array) -> Extents:
-    """The extents of an array, copied if they keep much more memory alive than they need."""
+    """Return the extents of an array, copied if they keep much more memory alive than they need."""
     held = array.buffers()[1]
     is_small = held is None or held.size <= _MAX_PINNED_RATIO * extents.offsets.nbytes + _PINNED_SLACK
     return extents if is_small else extents.copy()
 
 
 def join_rows(arrays: Sequence[pa.Array]) -> Sequence[pa.Array]:
-    """As few arrays as possible with all rows; more than one only of dictionaries."""
+    """Join rows into as few arrays as possible; several only for dictionaries."""
     if len(arrays) == 1:
         return arrays
     try:
         return [pa.concat_arrays(arrays)]
     except pa.ArrowInvalid:
-        # The dictionaries of all arrays together have more entries than the index type can number.
+        # The dictionaries of all arrays together have more entries than the index type allows.
         return arrays

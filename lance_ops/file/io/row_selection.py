@@ -1,4 +1,4 @@
-"""Row selection: all rows of a range, or some by number."""
+"""Row selection: all rows of a range, or rows by number."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -18,8 +18,8 @@ class RowSelection:
     Attributes:
         start: First row.
         stop: End of the rows.
-        numbers: The wanted rows in `[start, stop)`, ascending, without repetition; None for all of them.
-        gap: Bytes that may be read in vain between two wanted rows rather than ask for them apart.
+        numbers: The wanted rows in `[start, stop)`, ascending, distinct; None for all of them.
+        gap: Maximum unused bytes to read between two wanted rows instead of sending two requests.
     """
 
     start: int
@@ -29,16 +29,16 @@ class RowSelection:
 
     @classmethod
     def some(cls, numbers: Integers, gap: int = 0) -> "RowSelection":
-        """Some rows; they become a range where they leave nothing out.
+        """Select rows by number; contiguous ones become a range.
 
         Args:
-            numbers: Ascending, without repetition.
+            numbers: Ascending, distinct.
             gap: See the class.
         """
         if not len(numbers):
             return cls(0, 0, None, gap)
         start, stop = int(numbers[0]), int(numbers[-1]) + 1
-        # Compiled loops want them next to each other.
+        # Compiled loops need contiguous memory.
         return cls(start, stop, None if stop - start == len(numbers) else np.ascontiguousarray(numbers), gap)
 
     @property
@@ -52,14 +52,14 @@ class RowSelection:
         return np.arange(self.start, self.stop, dtype=np.int64) if self.numbers is None else self.numbers
 
     def moved(self, distance: int) -> "RowSelection":
-        """The same rows where counting starts elsewhere."""
+        """Return the same rows with shifted numbers."""
         if not distance:
             return self
         numbers = None if self.numbers is None else self.numbers + distance
         return RowSelection(self.start + distance, self.stop + distance, numbers, self.gap)
 
     def spread(self, width: int) -> "RowSelection":
-        """The slots below these rows, where each row has as many."""
+        """Return the child slots of these rows, where each row has the same number."""
         if width == 1:
             return self
         if self.numbers is None:
@@ -68,14 +68,14 @@ class RowSelection:
         return RowSelection.some(slots, self.gap)
 
     def split(self, starts: Sequence[int], stop: int) -> Iterator[tuple[int, "RowSelection"]]:
-        """Share the rows out to parts that follow each other.
+        """Split the rows by consecutive parts.
 
         Args:
             starts: First row of each part, ascending; parts may be empty.
             stop: End of the last part, not before the end of the rows.
 
         Yields:
-            Number of each part that has some of the rows, and which of its own rows they are.
+            Number of each part with some of the rows, and its own rows.
         """
         if self.start >= self.stop:
             return
@@ -92,7 +92,7 @@ class RowSelection:
                 last = min(end, self.stop) - begin
                 if first < last:
                     if part.start != first or part.stop != last:
-                        # Small parts mostly have as many rows as the one before.
+                        # Small parts mostly have as many rows as the previous one.
                         part = RowSelection(first, last, None, self.gap)
                     yield number, part
                 number += 1
@@ -105,7 +105,7 @@ class RowSelection:
 
 
 def join_extents(starts: Integers, stops: Integers) -> Integers:
-    """The numbers in `[start, stop)` of all pairs, one pair after the other."""
+    """Concatenate the ranges `[start, stop)` of all pairs."""
     counts = stops - starts
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
@@ -114,7 +114,7 @@ def join_extents(starts: Integers, stops: Integers) -> Integers:
 
 
 def join_lengths(lengths: Integers) -> Integers:
-    """Offsets of values of these lengths that follow each other, from 0 on."""
+    """Return offsets of consecutive values of these lengths, from 0 on."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets

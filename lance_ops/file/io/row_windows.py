@@ -1,4 +1,4 @@
-"""Row windows of a scan: rows that are read together, and the batches that they are cut into."""
+"""Row windows of a scan: rows that are read together, and the batches cut from them."""
 
 from collections.abc import Iterator
 
@@ -7,18 +7,18 @@ import pyarrow as pa
 from lance_ops.encoding.values.fixed_size_list import contains_nested, rebase_nested
 
 _WINDOW_BYTES = 32 << 20
-# Columns of nothing but nulls take no bytes in the file, but do in memory.
+# Columns with only nulls take no bytes in the file, but do in memory.
 _WINDOW_ROWS = 1 << 20
 
 
 def plan_windows(start: int, stop: int, batch_rows: int, window_rows: int) -> Iterator[tuple[int, int]]:
-    """Cut a scan into windows that are read at once.
+    """Split a scan into windows that are read at once.
 
     Args:
         start: First row.
         stop: End of the rows.
         batch_rows: Windows of more rows than this are multiples of it.
-        window_rows: As many rows as fit into memory comfortably.
+        window_rows: Maximum rows in memory.
     """
     whole_batches = window_rows // batch_rows * batch_rows
     step = whole_batches or max(window_rows, 1)
@@ -27,7 +27,7 @@ def plan_windows(start: int, stop: int, batch_rows: int, window_rows: int) -> It
 
 
 def fitting_rows(row_bytes: float) -> int:
-    """Rows of a window, none for the widest.
+    """Return the number of rows of a window, 0 for the widest.
 
     Args:
         row_bytes: What a row takes in memory, above 0.
@@ -36,7 +36,7 @@ def fitting_rows(row_bytes: float) -> int:
 
 
 def cut_batches(table: pa.Table, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Cut a table into batches of at most so many rows; items of nested arrays begin at 0 in each."""
+    """Split a table into batches of at most so many rows; items of nested arrays start at 0 in each."""
     for batch in table.to_batches(max_chunksize=batch_rows):
         if any(contains_nested(field.type) for field in table.schema):
             columns = [rebase_nested(column) for column in batch.columns]

@@ -1,7 +1,7 @@
-"""Side files: large values of a data file in files of their own, in a folder of its name beside it.
+"""Side files: large values of a data file in separate files, in a folder of its name beside it.
 
-The bits of the number of a side file, the lowest one first, are its name: neighbours then lie far apart in
-stores that share out their load by name.
+The name is the number of the side file in binary, lowest bit first: consecutive files are then far apart in
+stores that partition by name.
 """
 
 import contextlib
@@ -20,17 +20,17 @@ _MAX_NUMBER = (1 << _BITS) - 1
 
 
 def side_folder(data_path: str) -> str:
-    """The folder of the side files of a data file."""
+    """Return the folder of the side files of a data file."""
     return data_path.removesuffix(_DATA_SUFFIX)
 
 
 def side_name(number: int) -> str:
-    """Name of a side file within its folder."""
+    """Return the name of a side file within its folder."""
     return f"{number:0{_BITS}b}"[::-1] + SUFFIX
 
 
 def data_file_of(side_path: str) -> str | None:
-    """The data file that a side file belongs to, None for any other path."""
+    """Return the data file of a side file, None for any other path."""
     folder, _, name = side_path.rpartition("/")
     bits = name.removesuffix(SUFFIX)
     if not folder or not name.endswith(SUFFIX) or len(bits) != _BITS or set(bits) - set("01"):
@@ -39,7 +39,7 @@ def data_file_of(side_path: str) -> str | None:
 
 
 def list_side_files(store: Store, data_path: str) -> Iterator[tuple[str, int]]:
-    """Path and size of each side file of a data file; other files have none."""
+    """Yield the path and size of each side file of a data file; other files have none."""
     if not data_path.endswith(_DATA_SUFFIX):
         return
     for info in store.list(side_folder(data_path)):
@@ -48,7 +48,7 @@ def list_side_files(store: Store, data_path: str) -> Iterator[tuple[str, int]]:
 
 
 def delete_with_side_files(store: Store, data_paths: Iterable[str]) -> None:
-    """Delete data files and everything that belongs to them."""
+    """Delete data files with their side files."""
     paths = list(data_paths)
     found = [side for path in paths for side, _ in list_side_files(store, path)]
     store.delete_many([*paths, *found])
@@ -68,7 +68,7 @@ def read_with_side_files(
         data_path: Its path within the store.
         requests: Any mixture.
         read_own: Reads ranges of the data file itself.
-        open_base: Gives the store of a base by its id.
+        open_base: Returns the store of a base by its id.
 
     Returns:
         One buffer a request.
@@ -85,7 +85,7 @@ def read_with_side_files(
         elif base is None:
             found = store.read_ranges(f"{side_folder(data_path)}/{name}", ranges)
         elif open_base is None:
-            raise UnsupportedError("managed blobs are read through their table", path=data_path)
+            raise UnsupportedError("managed blobs can only be read through their table", path=data_path)
         else:
             found = open_base(base).read_ranges(name, ranges)
         for number, buffer in zip(numbers, found, strict=True):
@@ -94,12 +94,12 @@ def read_with_side_files(
 
 
 class SideFiles:
-    """The side files of a data file while it is written.
+    """Side files of a data file that is being written.
 
     Args:
         store: Of the data file.
         data_path: Its path within the store.
-        base_uris: Of the other bases of the table, by their ids: what the file refers to may lie there.
+        base_uris: Of the other bases of the table, by their ids: references may point there.
     """
 
     def __init__(self, store: Store, data_path: str, base_uris: Mapping[int, str] | None = None) -> None:
@@ -111,19 +111,19 @@ class SideFiles:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """All that were begun."""
+        """Paths of all side files started."""
         return tuple(self._paths)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that were written to all of them."""
+        """Bytes written to all of them."""
         return sum(output.tell() for output in self._open)
 
     def create(self) -> tuple[int, StoreWriter]:
-        """Begin the next side file.
+        """Start the next side file.
 
         Returns:
-            Its number, and where its bytes go; whoever asked closes it.
+            Its number, and its output, which the caller closes.
 
         Raises:
             LanceOpsError: There are no more numbers.
@@ -131,7 +131,9 @@ class SideFiles:
         # Number 0 means none.
         number = len(self._paths) + 1
         if number > _MAX_NUMBER:
-            raise LanceOpsError("too many side files", path=self._folder, hint="write fewer rows a file")
+            raise LanceOpsError(
+                "the data file has too many side files", path=self._folder, hint="write fewer rows per file"
+            )
         path = f"{self._folder}/{side_name(number)}"
         output = self._store.open_writer(path)
         self._paths.append(path)
@@ -139,7 +141,7 @@ class SideFiles:
         return number, output
 
     def abort(self) -> None:
-        """Leave nothing behind, also of files that are finished."""
+        """Remove all side files, also finished ones."""
         for output in self._open:
             output.abort()
         for path in self._paths:

@@ -1,7 +1,7 @@
-"""One data file out of many, by copying their encoded pages rather than decoding their values.
+"""Page copy: combine data files by copying encoded pages instead of decoding values.
 
-Pages that lose no row move as they are, the others lose it without being decompressed where their layout
-allows that, and runs of small pages are put together.
+Pages without deleted rows are copied unchanged; rows are dropped from others without decompressing where the
+layout allows it, and runs of small pages are merged.
 """
 
 from lance_ops.file.page_copy.copying import copy_pages

@@ -1,4 +1,4 @@
-"""Dropping rows from pages of 2.0: walks the tree of encodings and drops from each buffer what it must."""
+"""Row removal from pages of 2.0: walk the encoding tree and drop rows from each buffer."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,13 +22,13 @@ Mask = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 
 _MAX_DEPTH = 64
-# Items of fixed-size lists take a bit at least, unless they are compressed.
+# Items of fixed-size lists take at least one bit, unless they are compressed.
 _MAX_ITEMS = 1 << 26
 
 
 @dataclass(slots=True)
 class _Page:
-    """A page while it is rewritten.
+    """A page that is being rewritten.
 
     Attributes:
         buffers: Of the old page.
@@ -40,7 +40,7 @@ class _Page:
 
     def read(self, reference: pb.Buffer) -> Bytes:
         if reference.buffer_type != pb.Buffer.page:
-            raise UnsupportedError("a page refers to a buffer outside of itself")
+            raise UnsupportedError("a page refers to a buffer of another page")
         if reference.buffer_index >= len(self.buffers):
             raise CorruptFileError(f"a page refers to buffer {reference.buffer_index} of {len(self.buffers)}")
         return self.buffers[reference.buffer_index]
@@ -53,24 +53,24 @@ class _Page:
 def keep_array(
     encoding: pb.ArrayEncoding, buffers: Sequence[Bytes], keep: Mask
 ) -> tuple[pb.ArrayEncoding, list[Bytes]]:
-    """A page of the rows that stay.
+    """Return a page of the kept rows.
 
     Args:
         encoding: Of the page.
         buffers: Of the page.
-        keep: Which rows stay, at least one.
+        keep: The kept rows, at least one.
 
     Raises:
-        CorruptFileError: The bytes are not what the encoding says.
+        CorruptFileError: The bytes do not match the encoding.
         UnsupportedError: An encoding that is not implemented.
-        CannotRechunk: The page has to be decoded and written anew.
+        CannotRechunk: The page has to be decoded and encoded again.
     """
     page = _Page(buffers)
     return _keep(page, encoding, keep, 0), page.written
 
 
 def plain_flat(encoding: pb.ArrayEncoding) -> pb.Flat:
-    """The plain integers that an encoding wraps.
+    """Return the plain integers inside of an encoding.
 
     Raises:
         UnsupportedError: It is something else.
@@ -86,7 +86,7 @@ def plain_flat(encoding: pb.ArrayEncoding) -> pb.Flat:
 
 
 def row_bytes(encoding: pb.ArrayEncoding) -> int:
-    """Bytes of a row of a page that is one buffer of plain rows, else 0."""
+    """Return the bytes of a row if the page is one buffer of plain rows, else 0."""
     items = 1
     for _ in range(_MAX_DEPTH):
         kind = encoding.WhichOneof("array_encoding")
@@ -108,7 +108,7 @@ def row_bytes(encoding: pb.ArrayEncoding) -> int:
 
 
 def list_offsets(described: pb.List, buffers: Sequence[Bytes], length: int) -> tuple[Integers, Mask | None]:
-    """Where the items of each list of a page begin, and which lists are not null.
+    """Return the item offsets of each list of a page, and which lists are not null.
 
     Args:
         described: The page's encoding.
@@ -128,7 +128,7 @@ def _keep(page: _Page, encoding: pb.ArrayEncoding, keep: Mask, depth: int) -> pb
     if keeper is None:
         raise CannotRechunk
     if depth > _MAX_DEPTH:
-        raise CorruptFileError("a page whose encodings are nested too deeply")
+        raise CorruptFileError("the encodings of a page are nested too deeply")
     return keeper(page, encoding, keep, depth)
 
 
@@ -140,7 +140,7 @@ def _keep_flat(page: _Page, encoding: pb.ArrayEncoding, keep: Mask, depth: int) 
         data = np.frombuffer(decompress(flat.compression.scheme, pa.py_buffer(data)), dtype=np.uint8)
     bits = flat.bits_per_value
     if bits == 0 or (bits % 8 and bits != 1) or len(data) * 8 < len(keep) * bits:
-        raise CorruptFileError(f"{len(keep)} values of {bits} bits in {len(data)} bytes")
+        raise CorruptFileError(f"{len(keep)} values of {bits} bits do not fit into {len(data)} bytes")
     if bits == 1:
         rows = Fixed(1, len(keep), decode_bitmap(pa.py_buffer(data), len(keep)))
     else:
@@ -173,7 +173,7 @@ def _keep_nullable(page: _Page, encoding: pb.ArrayEncoding, keep: Mask, depth: i
         new.nullable.some_nulls.validity.CopyFrom(_keep(page, nullable.some_nulls.validity, keep, depth + 1))
         new.nullable.some_nulls.values.CopyFrom(_keep(page, nullable.some_nulls.values, keep, depth + 1))
     else:
-        raise CorruptFileError("a page does not say whether it has nulls")
+        raise CorruptFileError("a page has no information about nulls")
     return new
 
 
@@ -189,7 +189,7 @@ def _keep_fixed_size_list(
         return new
     stored = sum(len(data) for data in page.buffers)
     if dimension * len(keep) > max(stored * 8, _MAX_ITEMS):
-        raise CorruptFileError(f"{len(keep)} lists of {dimension} items in {stored} bytes")
+        raise CorruptFileError(f"{len(keep)} lists of {dimension} items do not fit into {stored} bytes")
     mask = np.repeat(keep, dimension)
     new.fixed_size_list.items.CopyFrom(_keep(page, items, mask, depth + 1))
     return new
@@ -205,7 +205,7 @@ def _keep_binary(page: _Page, encoding: pb.ArrayEncoding, keep: Mask, depth: int
 def _keep_fsst(page: _Page, encoding: pb.ArrayEncoding, keep: Mask, depth: int) -> pb.ArrayEncoding:
     del depth
     if encoding.fsst.binary.WhichOneof("array_encoding") != "binary":
-        raise CorruptFileError("compressed strings that are no strings")
+        raise CorruptFileError("an FSST encoding is used for values other than strings")
     new = pb.ArrayEncoding()
     new.fsst.symbol_table = encoding.fsst.symbol_table
     new.fsst.binary.binary.CopyFrom(_binary(page, encoding.fsst.binary.binary, keep))
@@ -254,7 +254,7 @@ def _keep_packed(page: _Page, encoding: pb.ArrayEncoding, keep: Mask, depth: int
     data = page.read(encoding.packed_struct.buffer)
     width, rest = divmod(len(data), len(keep))
     if rest or width == 0:
-        raise CorruptFileError(f"{len(keep)} packed rows in {len(data)} bytes")
+        raise CorruptFileError(f"{len(keep)} packed rows do not fit into {len(data)} bytes")
     kept = keep_values(Fixed(8 * width, len(keep), data), keep)
     assert isinstance(kept, Fixed)
     new = pb.ArrayEncoding()
@@ -264,16 +264,16 @@ def _keep_packed(page: _Page, encoding: pb.ArrayEncoding, keep: Mask, depth: int
 
 
 def _move_buffers(page: _Page, message: Message, depth: int) -> None:
-    """Take along every buffer that a part of the tree refers to."""
+    """Copy every buffer that a part of the tree refers to."""
     if depth > 4 * _MAX_DEPTH:
-        raise CorruptFileError("a page whose encodings are nested too deeply")
+        raise CorruptFileError("the encodings of a page are nested too deeply")
     if isinstance(message, pb.Buffer):
         message.CopyFrom(page.write(page.read(message)))
         return
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None:
             continue
-        # A reference to buffer 0 has no bytes of its own, but is still listed, as its field is set.
+        # A reference to buffer 0 has no bytes, but is still listed, as its field is set.
         for part in [value] if isinstance(value, Message) else value:
             _move_buffers(page, part, depth + 1)
 

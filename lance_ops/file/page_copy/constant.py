@@ -1,4 +1,4 @@
-"""Dropping rows from constant pages: nothing to do but for their levels."""
+"""Row removal from constant pages: only their levels change."""
 
 import numpy as np
 import numpy.typing as npt
@@ -22,16 +22,16 @@ _MAX_ENTRIES = 2**31 - 1
 def keep_constant(
     layout: pb.ConstantLayout, buffers: list[Bytes], keep: npt.NDArray[np.bool_], version: str
 ) -> EncodedPage:
-    """A page of the rows that stay.
+    """Return a page of the kept rows.
 
     Args:
         layout: Of the page.
         buffers: Of the page: the value, if it is not in the layout, and the levels, if there are any.
-        keep: Which rows stay, at least one.
+        keep: The kept rows, at least one.
         version: "2.1" or "2.2".
 
     Raises:
-        CorruptFileError: The bytes are not what the layout says.
+        CorruptFileError: The bytes do not match the layout.
     """
     count = int(np.count_nonzero(keep))
     kept = pb.ConstantLayout()
@@ -39,7 +39,7 @@ def keep_constant(
     if len(buffers) < 2:
         return EncodedPage(pb.PageLayout(constant_layout=kept), tuple(buffers), count)
     if len(buffers) > 3:
-        raise CorruptFileError(f"a constant page with {len(buffers)} buffers")
+        raise CorruptFileError(f"a constant page must not have {len(buffers)} buffers")
     *value, stored_rep, stored_def = buffers
     rep = _read(layout, "rep", stored_rep)
     definition = _read(layout, "def", stored_def)
@@ -60,14 +60,14 @@ def _read(layout: pb.ConstantLayout, which: str, data: Bytes) -> Levels | None:
         return None
     if not layout.HasField(f"{which}_compression"):  # type: ignore[arg-type] # one of two names
         if len(data) % 2:
-            raise CorruptFileError(f"levels of {len(data)} bytes")
+            raise CorruptFileError(f"levels have {len(data)} bytes, not a multiple of 2")
         return np.frombuffer(data.tobytes(), dtype="<u2")
     count = int(getattr(layout, f"num_{which}_values"))
     if count > _MAX_ENTRIES:
-        raise CorruptFileError(f"a constant page with {count} levels")
+        raise CorruptFileError(f"a constant page has {count} levels, which does not match its rows")
     values = decode_block(getattr(layout, f"{which}_compression"), data, count)
     if not isinstance(values, Fixed) or values.bits != 16:
-        raise CorruptFileError("levels that are no integers of 16 bits")
+        raise CorruptFileError("levels must be 16-bit integers")
     return as_words(values)
 
 

@@ -1,4 +1,4 @@
-"""One file out of many, by copying their encoded pages."""
+"""Page copy: combine files by copying their encoded pages."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -41,16 +41,16 @@ from lance_ops.storage.prefetch import prefetch
 
 _DIALECTS: dict[str, Dialect] = {"2.0": Dialect20(), "2.1": Dialect21(), "2.2": Dialect21()}
 
-# Rows that stay are copied range by range if these have so many bytes on average; shorter ones are picked
-# from the page in memory.
+# Kept rows are copied range by range if these have so many bytes on average; shorter ones are gathered from
+# the page in memory.
 _RANGE_BYTES = 32 << 10
-# Pages of a file that lose rows are read together up to this size.
+# Pages of a file with deleted rows are read together up to this size.
 _BATCH_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an error happened."""
+    """Location of an error."""
 
     path: str
     where: str
@@ -59,37 +59,37 @@ class _Place:
 def copy_pages(
     store: Store, path: str, sources: Sequence[CopySource], *, rule: MergeRule = DEFAULT_RULE
 ) -> WrittenFile:
-    """Make one file whose rows are those of others, in their order, without decoding what can stay as it is.
+    """Combine files into one, in row order, without decoding pages that can stay unchanged.
 
-    Pages that lose no row are copied byte by byte, between local files by the kernel. From pages that lose
-    some, these are dropped without decompressing where the layout allows it. Runs of small pages are decoded
-    and written anew. Memory is bounded by the largest page that loses rows, and by the rule.
+    Pages without deleted rows are copied byte by byte, between local files by the kernel. Deleted rows are
+    dropped without decompressing where the layout allows it. Runs of small pages are decoded and encoded
+    again. Memory is bounded by the largest page with deleted rows, and by the rule.
 
     Args:
-        store: Where the new file goes.
+        store: Store of the new file.
         path: Relative to the store.
         sources: The files, at least one, in the order of their rows.
-        rule: Which pages are put together.
+        rule: Which pages are merged.
 
     Returns:
-        The new file. Its fields and columns are those that the sources' own schemas give; a caller whose
-        table lists others for the sources lists those for the new file as well.
+        The new file. Its fields and columns are those of the sources' own schemas; a caller whose table lists
+        others for the sources lists the same for the new file.
 
     Raises:
         UnsupportedError: The files cannot be copied, see `find_obstacles`; all reasons are named.
         CorruptFileError: A file is damaged; nothing is left behind.
         FileMissingError: A file does not exist.
-        InvalidArgumentError: There are no sources, or deleted rows are not those of their file.
+        InvalidArgumentError: There are no sources, or deleted rows are out of range.
     """
     if not sources:
-        raise InvalidArgumentError("there is nothing to copy", path=path, field="sources")
+        raise InvalidArgumentError("page copy needs at least one source file", path=path, field="sources")
     opened = [_open(source) for source in sources]
     found = list(obstacles(opened))
     if found:
         raise UnsupportedError(
             "\n  - ".join(["the files cannot be copied page by page", *found]),
             path=path,
-            hint="read their rows and write them anew",
+            hint="read their rows and write them to a new file",
         )
     with store.open_writer(path) as output:
         container = ContainerWriter(output, len(opened[0].columns))
@@ -113,7 +113,7 @@ def _open(source: CopySource) -> OpenSource:
 
 
 class _Copying:
-    """A copy under way."""
+    """State of a copy."""
 
     def __init__(self, sources: Sequence[OpenSource], container: ContainerWriter, rule: MergeRule) -> None:
         self._sources = sources
@@ -131,7 +131,7 @@ class _Copying:
             for index, (length, starts) in enumerate(zip(lengths, source.starts, strict=True)):
                 if length is not None and starts[-1] != length:
                     raise CorruptFileError(
-                        f"the column has {starts[-1]} rows, not {length}",
+                        f"row count of the column does not match (expected {length}, got {starts[-1]})",
                         path=source.path,
                         field=f"column {index}",
                     )
@@ -149,7 +149,7 @@ class _Copying:
         return found
 
     def run(self) -> None:
-        """Write everything."""
+        """Write the file."""
         parts = plan_parts(self._sources, self._removed)
         headers = {index for index in range(len(parts)) if self._dialect.is_header(self._sources[0], index)}
         columns = [[] if index in headers else column for index, column in enumerate(parts)]
@@ -162,7 +162,7 @@ class _Copying:
             for column, found in enumerate(steps)
             for number, step in enumerate(found)
         ]
-        # What stays comes first, file by file, so that neighbours are copied in one go.
+        # Unchanged pages come first, file by file, so that adjacent ones are copied together.
         self._copy_all([(key, step.part) for key, step in numbered if isinstance(step, Copy)])
         for key, step in numbered:
             if isinstance(step, Join):
@@ -197,7 +197,7 @@ class _Copying:
             source = self._sources[part.source]
             if len(part.page.buffers) != 1 or part.page.buffers[0][1] < part.page.length * step.row_bytes:
                 raise CorruptFileError(
-                    f"{part.page.length} rows of {step.row_bytes} bytes are not what the page holds",
+                    f"{part.page.length} rows of {step.row_bytes} bytes do not match the size of the page",
                     path=source.path,
                     field=part.where,
                 )
@@ -207,7 +207,7 @@ class _Copying:
         return Page(((position, length * step.row_bytes),), length, first.priority, encoding)
 
     def _append_rows(self, source: OpenSource, part: Part, width: int) -> None:
-        """Rows that stay, without reading them where their ranges are long."""
+        """Append the kept rows, without reading them if their ranges are long."""
         ((position, _),) = part.page.buffers
         removed = self._removed[part.source][part.column]
         starts, stops = removed.kept_ranges(part.start, part.start + part.page.length)
@@ -222,7 +222,7 @@ class _Copying:
         self._container.append(pa.py_buffer(rows))
 
     def _keep_all(self, keeps: Sequence[tuple[tuple[int, int], Part]]) -> None:
-        """File by file, as what is deleted from one page is mostly deleted from its neighbours."""
+        """Drop rows file by file, because deletions in one page are mostly those of its neighbours."""
         for number, found in groupby(sorted(keeps, key=_source), key=_source):
             source = self._sources[number]
             for batch in _batches(list(found)):
@@ -274,7 +274,7 @@ class _Copying:
             return self._dialect.merge(pages)
 
     def _read_wave(self, parts: Sequence[Part]) -> dict[tuple[int, int, int], list[Bytes]]:
-        """The buffers of small pages, read together where they are of one file."""
+        """Read the buffers of small pages, together if they are in one file."""
         by_source: dict[int, list[Part]] = {}
         for part in parts:
             by_source.setdefault(part.source, []).append(part)
@@ -305,8 +305,8 @@ class _Copying:
                 pages = [page for number in range(len(found)) for page in self._pages[column, number]]
             priority = 0
             for number, page in enumerate(pages):
-                # Where all lists before are empty, the first items are not those of the first row. And as the
-                # priorities of the sources are hints only, nobody has checked whether they ascend.
+                # If all lists before are empty, the first items do not belong to the first row. And as the
+                # priorities of the sources are only hints, they need not ascend.
                 if number:
                     priority = max(priority, min(page.priority, max(num_rows - 1, 0)))
                 self._container.add_page(column, page.buffers, page.length, priority, page.encoding)
@@ -344,7 +344,7 @@ def _source(found: tuple[tuple[int, int], Part]) -> int:
 def _batches(
     parts: Sequence[tuple[tuple[int, int], Part]],
 ) -> Iterator[list[tuple[tuple[int, int], Part]]]:
-    """Neighbours whose pages fit into memory together, or single ones."""
+    """Yield groups of consecutive pages that fit into memory together, or single ones."""
     batch: list[tuple[tuple[int, int], Part]] = []
     total = 0
     for found in parts:

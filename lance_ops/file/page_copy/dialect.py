@@ -1,4 +1,4 @@
-"""What the copy has to know of a storage version."""
+"""Dialect: properties of a storage version that page copy needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class NewPage:
-    """A page that is not one of an old file.
+    """A page that is not a copy of an old one.
 
     Attributes:
-        encoding: What the buffers hold.
+        encoding: Encoding of the buffers.
         buffers: In the order of the encoding.
         length: Rows (or items).
     """
@@ -40,9 +40,9 @@ class ReadPart:
 
     Attributes:
         source: Its file.
-        part: Which page, and what stays of it.
+        part: The page, and its kept rows.
         buffers: Of the page.
-        gone: Starts and stops of the rows that go, counted from the first of the page; None for none.
+        gone: Starts and stops of the deleted rows, counted from the first of the page; None for none.
     """
 
     source: OpenSource
@@ -52,7 +52,7 @@ class ReadPart:
 
     @property
     def keep(self) -> Mask | None:
-        """Which rows stay, None for all."""
+        """Mask of the kept rows, None for all."""
         return None if self.gone is None else outside(*self.gone, self.part.page.length)
 
     @property
@@ -66,39 +66,41 @@ class ReadPart:
         return self.part.where
 
     def serve(self, ranges: list[Request]) -> list[pa.Buffer]:
-        """Ranges of the file that lie within buffers of the page."""
+        """Return ranges of the file that are within buffers of the page."""
         return [self._serve(offset, length) for offset, length in ranges]
 
     def _serve(self, offset: int, length: int) -> pa.Buffer:
         for (start, size), data in zip(self.part.page.buffers, self.buffers, strict=True):
             if start <= offset and offset + length <= start + size:
                 return pa.py_buffer(data[offset - start : offset - start + length])
-        raise CorruptFileError("a page reads bytes that are not its own", path=self.path, field=self.where)
+        raise CorruptFileError(
+            "a page refers to bytes outside of its buffers", path=self.path, field=self.where
+        )
 
 
 class Dialect(Protocol):
     """Pages of one storage version."""
 
     def find_lengths(self, source: OpenSource) -> list[int | None]:
-        """Say how many rows (or items) each physical column must have, None where nobody knows."""
+        """Return how many rows (or items) each physical column must have, None if unknown."""
 
     def find_removed(self, source: OpenSource) -> list[Removed]:
-        """Say what goes from each physical column of a file."""
+        """Return the deleted rows of each physical column of a file."""
 
     def is_header(self, source: OpenSource, column: int) -> bool:
-        """Whether a column has no data but its length, and always one page."""
+        """Return whether a column has no data except its length, and always one page."""
 
     def always_nullable_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
-        """Say which layers of each physical column must be nullable in all pages or in none."""
+        """Return which layers of each physical column must be nullable in all pages or in none."""
 
     def shape(self, encoding: Encoding) -> Shape:
-        """Say how a page can be put together with others."""
+        """Return how a page can be merged with others."""
 
     def resize(self, encoding: Encoding, length: int) -> Encoding:
-        """Describe a page of plain rows that has another number of rows."""
+        """Change the description of a page of plain rows to another number of rows."""
 
     def keep(self, page: ReadPart) -> list[NewPage]:
-        """Drop rows from a page without decoding it, where that is possible."""
+        """Drop rows from a page without decoding it, if possible."""
 
     def merge(self, pages: Sequence[ReadPart]) -> list[NewPage]:
-        """Decode pages and write their rows anew."""
+        """Decode pages and encode their rows again."""

@@ -1,4 +1,4 @@
-"""Pages of 2.0: trees of array encodings; the items of lists have columns, and rows, of their own."""
+"""Dialect of 2.0: trees of array encodings; the items of lists have columns, and rows, of their own."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -27,7 +27,7 @@ class Dialect20:
     """See `Dialect` for the methods."""
 
     def find_lengths(self, source: OpenSource) -> list[int | None]:
-        """Below a list, a column has as many rows as there are items."""
+        """Return row counts; below a list, a column has as many rows as there are items."""
         found: list[int | None] = [None] * len(source.columns)
         columns = assigned_columns(source)
         for field in source.schema.fields:
@@ -36,7 +36,7 @@ class Dialect20:
         return found
 
     def find_removed(self, source: OpenSource) -> list[Removed]:
-        """Rows go from every column, and with the rows of a list its items from the columns below."""
+        """Return the deleted rows of every column, with the items of deleted lists in columns below."""
         found = [NOTHING] * len(source.columns)
         if len(source.removed):
             columns = assigned_columns(source)
@@ -46,18 +46,18 @@ class Dialect20:
         return found
 
     def is_header(self, source: OpenSource, column: int) -> bool:
-        """Structs have such columns."""
+        """Return whether a column is that of a struct."""
         pages = source.columns[column].pages
         return bool(pages) and all(
             parse_array(page.encoding).WhichOneof("array_encoding") == "struct" for page in pages
         )
 
     def always_nullable_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
-        """There are no layers."""
+        """Return None: there are no layers."""
         return [()] * len(source.columns)
 
     def shape(self, encoding: Encoding) -> Shape:
-        """Plain rows are a buffer of values of whole bytes."""
+        """Return the shape; plain rows are a buffer of values of whole bytes."""
         tree = parse_array(encoding)
         if tree.WhichOneof("array_encoding") == "struct":
             return Shape(can_merge=False)
@@ -67,12 +67,12 @@ class Dialect20:
         return Shape(has_symbols=tree.HasField("fsst"))
 
     def resize(self, encoding: Encoding, length: int) -> Encoding:
-        """The length stands elsewhere."""
+        """Return the description unchanged: the length is stored elsewhere."""
         del length
         return encoding
 
     def keep(self, page: ReadPart) -> list[NewPage]:
-        """Drop rows from a page without decoding it, where that is possible."""
+        """Drop rows from a page without decoding it, if possible."""
         keep = page.keep
         assert keep is not None
         try:
@@ -82,24 +82,24 @@ class Dialect20:
         return [NewPage(describe_array(tree), tuple(buffers), page.part.kept)]
 
     def merge(self, pages: Sequence[ReadPart]) -> list[NewPage]:
-        """Decode pages and write their rows anew."""
+        """Decode pages and encode their rows again."""
         return merge_pages(pages)
 
 
 def describe_array(tree: pb.ArrayEncoding) -> Encoding:
-    """The description of a page."""
+    """Serialise the description of a page."""
     return Encoding(ARRAY_ENCODING_URL, tree.SerializeToString(deterministic=True))
 
 
 def parse_array(encoding: Encoding) -> pb.ArrayEncoding:
-    """The tree of a page; nobody may change it.
+    """Parse the encoding tree of a page, which must not be changed.
 
     Raises:
         CorruptFileError: It is unreadable.
         UnsupportedError: It is of another version.
     """
     if encoding.type_url != ARRAY_ENCODING_URL:
-        raise UnsupportedError(f"a page is encoded as {encoding.type_url!r}")
+        raise UnsupportedError(f"unsupported page encoding {encoding.type_url!r}")
     return _parse(encoding.value)
 
 
@@ -108,7 +108,7 @@ def _parse(data: bytes) -> pb.ArrayEncoding:
     try:
         return pb.ArrayEncoding.FromString(data)
     except DecodeError as error:
-        raise CorruptFileError(f"unreadable page encoding: {error}") from error
+        raise CorruptFileError(f"page encoding cannot be parsed: {error}") from error
 
 
 def _lengths_below(
@@ -145,7 +145,7 @@ def _removed_items(source: OpenSource, column: int, removed: Removed) -> Removed
         tree = parse_array(page.encoding)
         if tree.WhichOneof("array_encoding") != "list":
             raise CorruptFileError(
-                "a page of a list column holds no lists", path=source.path, field=f"column {column}"
+                "a page of a list column has no list encoding", path=source.path, field=f"column {column}"
             )
         begins, ends = removed.inside(start, start + page.length)
         if len(begins):

@@ -1,4 +1,4 @@
-"""Pages of 2.1 and 2.2: one column a leaf; a page holds whole rows, whatever they hold."""
+"""Dialect of 2.1 and 2.2: one column a leaf; a page has complete rows."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -32,7 +32,7 @@ from lance_ops.file.v2_1.peer_workarounds import always_nullable_layers, is_misr
 from lance_ops.file.versions import StorageVersion
 from lance_ops.pb import encodings21_pb2 as pb
 
-# Descriptions recur from page to page unless they have a table of symbols.
+# Descriptions are equal from page to page unless they have a symbol table.
 _RECURRING_BYTES = 256
 _FIXED_SIZE_STRUCTS = "fixed_size_list:struct:"
 
@@ -41,16 +41,16 @@ class Dialect21:
     """See `Dialect` for the methods."""
 
     def find_lengths(self, source: OpenSource) -> list[int | None]:
-        """Every column has as many values for each row, lists not counted."""
+        """Return row counts; every column has as many values for each row, not counting lists."""
         return [source.num_rows * span for span in column_spans(source)]
 
     def find_removed(self, source: OpenSource) -> list[Removed]:
-        """Rows go from every column; below fixed-size lists of structs a row is several values."""
+        """Return the deleted rows of every column; within fixed-size lists, several values a row."""
         spans = column_spans(source)
         return [source.removed.spread(spans[column]) for column in range(len(source.columns))]
 
     def is_header(self, source: OpenSource, column: int) -> bool:
-        """Structs have no columns."""
+        """Return False: structs have no columns."""
         del source, column
         return False
 
@@ -64,13 +64,13 @@ class Dialect21:
         return found
 
     def shape(self, encoding: Encoding) -> Shape:
-        """Plain rows are full-zip values of fixed width, with the levels of each in front of it."""
+        """Return the shape; plain rows are full-zip values of fixed width, each after its levels."""
         if encoding.type_url == PAGE_LAYOUT_URL and len(encoding.value) <= _RECURRING_BYTES:
             return _shape(encoding.value)
         return _find_shape(parse_layout(encoding))
 
     def resize(self, encoding: Encoding, length: int) -> Encoding:
-        """Count the entries anew."""
+        """Recompute the number of entries."""
         layout = pb.PageLayout()
         layout.CopyFrom(parse_layout(encoding))
         layout.full_zip_layout.num_items = length
@@ -78,7 +78,7 @@ class Dialect21:
         return describe_page(layout)
 
     def keep(self, page: ReadPart) -> list[NewPage]:
-        """Drop rows from a page without decoding it, where that is possible."""
+        """Drop rows from a page without decoding it, if possible."""
         assert page.gone is not None
         layout = parse_layout(page.part.page.encoding, page.where, page.path)
         buffers = list(page.buffers)
@@ -105,12 +105,12 @@ class Dialect21:
         return [NewPage(describe_page(kept.layout), kept.buffers, page.part.kept)]
 
     def merge(self, pages: Sequence[ReadPart]) -> list[NewPage]:
-        """Decode pages and write their rows anew."""
+        """Decode pages and encode their rows again."""
         return merge_pages(pages, self.keep, largest=DEFAULT_RULE.small_text_bytes)
 
 
 def describe_page(layout: pb.PageLayout) -> Encoding:
-    """The description of a page."""
+    """Serialise the description of a page."""
     return Encoding(PAGE_LAYOUT_URL, layout.SerializeToString(deterministic=True))
 
 
@@ -152,7 +152,7 @@ def _mini_block_shape(symbols: bool, recodes: bool, *layers: "pb.RepDefLayer.Val
 
 
 def _levels(codes: "Sequence[pb.RepDefLayer.ValueType]") -> tuple[tuple[bool, ...], bool]:
-    """Which layers can be null, and whether pylance misreads them."""
+    """Return which layers can be null, and whether pylance misreads them."""
     layers = parse_layers(codes)
     return tuple(layer.nullable for layer in layers), is_misread(layers)
 
@@ -164,7 +164,7 @@ def _has_symbols(encoding: pb.CompressiveEncoding) -> bool:
 
 
 def column_spans(source: OpenSource) -> Sequence[int]:
-    """Values of a row in each physical column, lists not counted."""
+    """Return the values per row of each physical column, not counting lists."""
     return _find_spans(source.version, SameSchema(source.schema))
 
 

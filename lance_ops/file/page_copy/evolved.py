@@ -1,7 +1,7 @@
-"""Schema evolution: a file seen with the columns of the table, whatever it was written with.
+"""Schema evolution: a file seen with the current columns of the table.
 
-Columns that the table has no more are left out, and those that came after the file are null. A column goes or
-stays with everything below it; anything finer is for those who read the rows.
+Dropped columns are left out, and columns added after the file are null. A column is dropped or kept with
+everything below it; anything finer needs a rewrite of rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,19 +20,19 @@ _WITH_NULL_PAGES = ("2.1", "2.2")
 
 
 def see_as(source: OpenSource, wanted: Wanted) -> OpenSource:
-    """Give a file the columns of another schema.
+    """Present a file with the columns of another schema.
 
     Args:
         source: The file.
-        wanted: The schema, and where its fields are in the file.
+        wanted: The schema, and the columns of its fields in the file.
 
     Raises:
-        UnsupportedError: A column is not in the file as the schema has it.
+        UnsupportedError: A column of the file differs from the schema.
     """
     own = assigned_columns(source)
     if len(own) != len(source.columns):
         raise UnsupportedError(
-            f"its schema has {len(own)} columns, but there are {len(source.columns)}", path=source.path
+            f"its schema has {len(own)} columns, but the file has {len(source.columns)}", path=source.path
         )
     tops = {own[node.id]: top for top in source.schema.fields for node in top.walk() if node.id in own}
     assigned = assign_to_schema(source.version, SameSchema(wanted.schema))
@@ -46,7 +46,7 @@ def see_as(source: OpenSource, wanted: Wanted) -> OpenSource:
         match = tops.get(held[0])
         if match is None or not _is_same(top, match, wanted.columns, own, assigned):
             raise UnsupportedError(
-                f"its column {top.name!r} is not what the table has", path=source.path, field=top.name
+                f"its column {top.name!r} differs from that of the table", path=source.path, field=top.name
             )
         found.update(
             (assigned[field_id], source.columns[column]) for field_id, column in zip(ids, held, strict=True)
@@ -56,7 +56,7 @@ def see_as(source: OpenSource, wanted: Wanted) -> OpenSource:
 
 
 def page_starts(columns: Sequence[Column]) -> tuple[tuple[int, ...], ...]:
-    """Of each column, the first row (or item) of each page, with the number of all at the end."""
+    """Return the first row (or item) of each page of each column, with the total at the end."""
     return tuple(tuple(accumulate((page.length for page in c.pages), initial=0)) for c in columns)
 
 
@@ -67,7 +67,7 @@ def _is_same(
     own: Mapping[int, int],
     assigned: Mapping[int, int],
 ) -> bool:
-    """Whether a field of the table is a field of the file, in the column that the table says."""
+    """Return whether a field of the table is a field of the file, in the column given by the table."""
     if not is_same_field(field, other) or len(field.children) != len(other.children):
         return False
     if (field.id in assigned) != (other.id in own):
@@ -81,10 +81,10 @@ def _is_same(
 
 
 def _nulls(source: OpenSource, field: Field) -> Column:
-    """A column of nulls, which takes nothing but its description."""
+    """Return a column of nulls, which has no data except its description."""
     if field.children or not field.nullable or source.version.name not in _WITH_NULL_PAGES:
         raise UnsupportedError(
-            f"it has no column {field.name!r}, which cannot be written as null", path=source.path
+            f"column {field.name!r} is not in the file, and cannot be written as null", path=source.path
         )
     layout = encodings21_pb2.PageLayout()
     layout.constant_layout.layers.append(encodings21_pb2.REPDEF_NULLABLE_ITEM)

@@ -1,4 +1,4 @@
-"""Dropping rows from full-zip pages: each row is a range of bytes, which moves as it is."""
+"""Row removal from full-zip pages: each row is a range of bytes, which is copied unchanged."""
 
 from dataclasses import dataclass
 
@@ -21,13 +21,13 @@ _WIDTHS = (1, 2, 4, 8)
 
 @dataclass(frozen=True, slots=True)
 class EntryFormat:
-    """How an entry of a full-zip page looks.
+    """Format of an entry of a full-zip page.
 
     Attributes:
-        control_bytes: Of the levels in front of a value.
-        length_bytes: Of the length in front of a value, 0 for values of fixed width.
+        control_bytes: Of the levels before a value.
+        length_bytes: Of the length before a value, 0 for values of fixed width.
         value_bytes: Of a value of fixed width.
-        is_repeated: Whether a row can have any number of entries.
+        is_repeated: True if a row can have any number of entries.
     """
 
     control_bytes: int
@@ -37,12 +37,12 @@ class EntryFormat:
 
     @property
     def stride(self) -> int:
-        """Bytes of a row where all rows have as many, else 0."""
+        """Bytes of a row if all rows are equally long, else 0."""
         return 0 if self.length_bytes or self.is_repeated else self.control_bytes + self.value_bytes
 
 
 def entry_format(layout: pb.FullZipLayout) -> EntryFormat:
-    """Read how entries look.
+    """Read the format of entries.
 
     Raises:
         CorruptFileError: The widths are impossible.
@@ -50,21 +50,23 @@ def entry_format(layout: pb.FullZipLayout) -> EntryFormat:
     """
     bits = layout.bits_rep + layout.bits_def
     if bits > 32 or layout.bits_rep > 16 or layout.bits_def > 16:
-        raise CorruptFileError(f"levels of {layout.bits_rep} and {layout.bits_def} bits")
+        raise CorruptFileError(
+            f"levels must have at most 16 bits, got {layout.bits_rep} and {layout.bits_def}"
+        )
     control_bytes = 0 if bits == 0 else 1 if bits <= 8 else 2 if bits <= 16 else 4
     is_repeated = any(layer.is_list for layer in parse_layers(layout.layers))
     if layout.WhichOneof("details") == "bits_per_offset":
         if layout.bits_per_offset not in (32, 64):
-            raise CorruptFileError(f"lengths of {layout.bits_per_offset} bits")
+            raise CorruptFileError(f"lengths must have 32 or 64 bits, got {layout.bits_per_offset}")
         return EntryFormat(control_bytes, layout.bits_per_offset // 8, 0, is_repeated)
     width = fixed_bits(layout.value_compression)
     if layout.bits_per_value != width or width % 8:
-        raise CorruptFileError(f"full-zip values of {layout.bits_per_value} bits")
+        raise CorruptFileError(f"full-zip values must have whole bytes, got {layout.bits_per_value} bits")
     return EntryFormat(control_bytes, 0, width // 8, is_repeated)
 
 
 def decode_row_index(data: Bytes, num_rows: int, limit: int) -> Integers:
-    """Where each row begins, with the end of the last.
+    """Decode the start of each row, with the end of the last.
 
     Args:
         data: The second buffer of a page.
@@ -72,18 +74,18 @@ def decode_row_index(data: Bytes, num_rows: int, limit: int) -> Integers:
         limit: Bytes of all rows.
 
     Raises:
-        CorruptFileError: The index is of another number of rows, or leaves the page.
+        CorruptFileError: The index has another number of rows, or positions outside of the page.
     """
     width, rest = divmod(len(data), num_rows + 1)
     if rest or width not in _WIDTHS:
-        raise CorruptFileError(f"an index of {len(data)} bytes for {num_rows} rows")
+        raise CorruptFileError(f"an index of {len(data)} bytes does not match {num_rows} rows")
     starts = np.frombuffer(data.tobytes(), dtype=f"<u{width}").astype(np.int64)
     check_offsets(starts, limit)
     return starts
 
 
 def encode_row_index(starts: Integers) -> Bytes:
-    """The index in the smallest width that holds it."""
+    """Encode the index in the smallest width that fits."""
     bits = int(starts[-1]).bit_length()
     width = next(width for width in _WIDTHS if bits <= 8 * width)
     return starts.astype(f"<u{width}").view(np.uint8)
@@ -92,25 +94,25 @@ def encode_row_index(starts: Integers) -> Bytes:
 def keep_rows(
     layout: pb.FullZipLayout, rows: Bytes, index: Bytes, keep: npt.NDArray[np.bool_]
 ) -> tuple[pb.FullZipLayout, Integers, Integers, Bytes]:
-    """Say which bytes of a page with an index stay.
+    """Return which bytes of a page with an index are kept.
 
     Args:
         layout: Of the page.
         rows: Its entries.
-        index: Where its rows begin.
-        keep: Which rows stay, at least one.
+        index: Starts of its rows.
+        keep: The kept rows, at least one.
 
     Returns:
-        The layout, starts and ends of the ranges of entries that stay, and the index.
+        The layout, starts and ends of the kept ranges of entries, and the index.
 
     Raises:
-        CorruptFileError: The bytes are not what the layout says.
+        CorruptFileError: The bytes do not match the layout.
     """
     form = entry_format(layout)
     starts = decode_row_index(index, len(keep), len(rows))
     removed = ~keep
     visible = visible_below(parse_layers(layout.layers))
-    # What goes is usually the smaller part, and the index has no number of entries.
+    # The removed part is usually smaller, and the index does not record the number of entries.
     entries, shown = count_entries(
         rows,
         starts[:-1][removed],
@@ -136,8 +138,8 @@ def keep_rows(
 def keep_full_zip(
     layout: pb.FullZipLayout, buffers: list[Bytes], keep: npt.NDArray[np.bool_]
 ) -> tuple[pb.FullZipLayout, tuple[Bytes, ...]]:
-    """The same with the bytes."""
+    """Drop rows from a full-zip page."""
     if len(buffers) < 2:
-        raise CorruptFileError("a full-zip page without an index")
+        raise CorruptFileError("a full-zip page has no index")
     kept, starts, stops, index = keep_rows(layout, buffers[0], buffers[1], keep)
     return kept, (gather_ranges(buffers[0], starts, stops), index)

@@ -1,4 +1,4 @@
-"""Dropping rows from levels."""
+"""Row removal from repetition and definition levels."""
 
 import numpy as np
 import numpy.typing as npt
@@ -18,35 +18,41 @@ def keep_levels(
     num_entries: int,
     keep: Mask,
 ) -> tuple[Raveled, Mask]:
-    """The levels of the rows that stay.
+    """Return the levels of the kept rows.
 
     Args:
-        layers: Of the page, from the innermost outwards; they stay as they are.
+        layers: Of the page, from the innermost outwards; unchanged.
         rep: Repetition levels, None without lists.
-        definition: Definition levels, None when nothing is null or empty.
-        num_entries: Number of levels, also where there are none.
-        keep: Which rows stay.
+        definition: Definition levels, None if nothing is null or empty.
+        num_entries: Number of entries, also without levels.
+        keep: The kept rows.
 
     Returns:
-        The levels, with as many nulls for values as there will be values, and which of the values stay.
+        The levels, with as many nulls as kept values, and a mask of the kept values.
 
     Raises:
-        CorruptFileError: The levels are not those of so many rows.
+        CorruptFileError: The levels do not match the number of rows.
     """
     for levels in (rep, definition):
         if levels is not None and len(levels) != num_entries:
-            raise CorruptFileError(f"{len(levels)} levels where there are {num_entries} entries")
+            raise CorruptFileError(
+                f"number of levels does not match (expected {num_entries}, got {len(levels)})"
+            )
     lists = sum(layer.is_list for layer in layers)
     if (rep is not None) != (lists > 0):
-        raise CorruptFileError(f"a page with {lists} layers of lists and unfitting repetition levels")
+        raise CorruptFileError(f"repetition levels of the page do not match its {lists} list layers")
     entries = keep
     if rep is not None:
         starts = np.flatnonzero(rep == lists)
         if len(starts) != len(keep) or (len(starts) and starts[0] != 0):
-            raise CorruptFileError(f"a page of {len(keep)} rows has levels of {len(starts)}")
+            raise CorruptFileError(
+                f"levels of the page do not match its rows (expected {len(keep)}, got {len(starts)})"
+            )
         entries = np.repeat(keep, np.diff(starts, append=num_entries))
     elif len(keep) != num_entries:
-        raise CorruptFileError(f"a page of {len(keep)} rows has {num_entries} levels")
+        raise CorruptFileError(
+            f"levels of the page do not match its rows (expected {len(keep)}, got {num_entries})"
+        )
     values = entries
     if rep is not None and definition is not None:
         values = entries[definition < visible_below(layers)]

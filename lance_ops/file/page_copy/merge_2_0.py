@@ -1,4 +1,4 @@
-"""Pages of 2.0 that are decoded and written anew, as a writer of all of their rows would have."""
+"""Page merge of 2.0: decode pages and encode their rows as one."""
 
 from collections.abc import Iterator, Sequence
 
@@ -30,16 +30,16 @@ from lance_ops.pb import encodings20_pb2 as pb
 
 
 def merge_pages(pages: Sequence[ReadPart]) -> list[NewPage]:
-    """Write the rows of pages of one column anew.
+    """Encode the rows of several pages of one column again.
 
     Args:
         pages: In the order of their rows.
 
     Returns:
-        One page, or several that follow each other.
+        One page, or several consecutive ones.
 
     Raises:
-        CorruptFileError: The bytes are not what the encodings say.
+        CorruptFileError: The bytes do not match the encodings.
         UnsupportedError: An encoding that is not implemented.
     """
     field = _find_field(pages[0])
@@ -73,7 +73,9 @@ def _find_field(page: ReadPart) -> Field:
     for field in page.source.schema.walk():
         if columns.get(field.id) == page.part.column:
             return field
-    raise CorruptFileError("no field has the column", path=page.source.path, field=page.part.where)
+    raise CorruptFileError(
+        "no field of the schema has this column", path=page.source.path, field=page.part.where
+    )
 
 
 def _describe(page: ReadPart) -> ArrayPage:
@@ -81,7 +83,7 @@ def _describe(page: ReadPart) -> ArrayPage:
     try:
         encoding = pb.ArrayEncoding.FromString(described.encoding.value)
     except DecodeError as error:
-        raise CorruptFileError(f"unreadable page encoding: {error}") from error
+        raise CorruptFileError(f"page encoding cannot be parsed: {error}") from error
     return ArrayPage(
         path=page.source.path,
         where=page.part.where,

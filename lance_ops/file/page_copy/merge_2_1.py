@@ -1,4 +1,4 @@
-"""Pages of 2.1 and 2.2 that are decoded and written anew, as a writer of all of their rows would have."""
+"""Page merge of 2.1 and 2.2: decode pages and encode their rows as one."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -40,19 +40,19 @@ _FIXED_SIZE_STRUCTS = "fixed_size_list:struct:"
 def merge_pages(
     pages: Sequence[ReadPart], keep: Callable[[ReadPart], list[NewPage]], *, largest: int
 ) -> list[NewPage]:
-    """Write the rows of pages of one column anew.
+    """Encode the rows of several pages of one column again.
 
     Args:
         pages: In the order of their rows.
-        keep: Drops rows from a page, and leaves it otherwise as it is.
-        largest: Bytes from which on strings that cannot be given one table of symbols stay as they are, as
-            compressing them again would take longer than reading their pages.
+        keep: Drops rows from a page without other changes.
+        largest: Bytes above which strings without a common symbol table are unchanged, because compressing
+            them again would take longer than reading their pages.
 
     Returns:
-        One page, or several that follow each other.
+        One page, or several consecutive ones.
 
     Raises:
-        CorruptFileError: The bytes are not what the layouts say.
+        CorruptFileError: The bytes do not match the layouts.
         UnsupportedError: A layout or compression that is not implemented.
     """
     path = _find_path(pages[0])
@@ -87,7 +87,7 @@ def _symbols_key_of(found: bytes) -> bytes:
 
 
 def _symbols_key(description: bytes) -> bytes:
-    """What pages of strings with tables of symbols have in common; nothing for other pages."""
+    """Return the common description of string pages with symbol tables; empty for other pages."""
     found = alike(description, in_structs=True)
     return _symbols_key_of(found) if found else b""
 
@@ -117,14 +117,14 @@ def _join(arrays: Sequence[pa.Array], leaf: LeafType) -> Iterator[pa.Array]:
         return
     for has_dictionary, group in groupby(arrays, lambda array: pa.types.is_dictionary(array.type)):
         for joined in join_rows(list(group)):
-            # The dictionaries of all pages together, if a writer would have given them one.
+            # The dictionaries of all pages together, if a writer would have used one.
             entries = len(joined.dictionary) if has_dictionary else 0
             pays = entries <= min(len(joined) // _DICTIONARY_DIVISOR, _MAX_DICTIONARY)
             yield joined if pays else joined.dictionary_decode()
 
 
 def _stored_type(array: pa.Array, path: LeafPath) -> pa.DataType:
-    # A dictionary of plain values is stored as one of an Arrow dictionary is.
+    # A dictionary of plain values is stored like that of an Arrow dictionary.
     return array.type if pa.types.is_dictionary(array.type) else path.leaf.storage_type
 
 
@@ -151,7 +151,9 @@ def _find_path(page: ReadPart) -> LeafPath:
         for path in leaf_paths(top):
             if columns[path.leaf.id] == page.part.column:
                 return path
-    raise CorruptFileError("no field has the column", path=page.source.path, field=page.part.where)
+    raise CorruptFileError(
+        "no field of the schema has this column", path=page.source.path, field=page.part.where
+    )
 
 
 def _leaf(path: LeafPath) -> LeafType:
@@ -183,7 +185,7 @@ def _decode(page: ReadPart, leaf: LeafType) -> pa.Array:
 
 
 def _nested_array(piece: ColumnRows, leaf: LeafType, depth: int) -> pa.Array:
-    """The rows of a column as an array in which nothing has siblings."""
+    """Return the rows of a column as an array without siblings at any level."""
     if depth == len(piece.nests) - 1:
         return piece.values
     nest = piece.nests[depth]

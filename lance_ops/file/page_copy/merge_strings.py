@@ -1,4 +1,4 @@
-"""Pages of strings with tables of symbols of their own, which get one table together.
+"""Merge of string pages with separate symbol tables into one with a common table.
 
 The strings are not decompressed: their codes are replaced, see `lance_ops.encoding.fsst.merge`.
 """
@@ -24,23 +24,23 @@ from lance_ops.file.v2_1.mini_block.write import encode_mini_block
 from lance_ops.pb import encodings21_pb2 as pb
 
 MAX_GROWTH = 1.06
-"""Where codes grow by more than this, the tables have too little in common."""
+"""Maximum growth of the codes; beyond it, the tables have too little in common."""
 
 _OFFSET_BITS = (32, 64)
 
 
 def merge_strings(pages: Sequence[ReadPart], version: str) -> EncodedPage | None:
-    """Make one page of several.
+    """Merge several pages into one.
 
     Args:
-        pages: With tables of symbols, described alike, in the order of their rows.
+        pages: Pages with symbol tables and equal descriptions, in the order of their rows.
         version: "2.1" or "2.2".
 
     Returns:
-        None where it does not pay, or the strings are compressed in another way besides.
+        None if it does not pay, or the strings are also compressed in another way.
 
     Raises:
-        CorruptFileError: The bytes are not what the layouts say.
+        CorruptFileError: The bytes do not match the layouts.
     """
     layouts, lengths, table = describe_pages(pages)
     common = layouts[0]
@@ -72,7 +72,7 @@ def merge_strings(pages: Sequence[ReadPart], version: str) -> EncodedPage | None
     counts, chunks = recoded
     raveled = _ravel(common, levels, int(counts.sum()))
     if raveled.null is not None and bool(raveled.null.all()):
-        # Nothing but nulls is left, which need no strings.
+        # Only nulls are left, which need no strings.
         return None
     if int(chunks.sizes.max()) > MAX_CHUNK_BYTES[version]:
         return None
@@ -94,7 +94,9 @@ def _is_plain(layout: pb.MiniBlockLayout) -> bool:
 
 def _ravel(common: pb.MiniBlockLayout, levels: Levels | None, count: int) -> Raveled:
     if levels is not None and len(levels) != count:
-        raise CorruptFileError(f"{count} strings with levels for {len(levels)}")
+        raise CorruptFileError(
+            f"number of strings does not match the levels (expected {len(levels)}, got {count})"
+        )
     return Raveled(
         layers=tuple(parse_layers(common.layers)),
         rep=None,

@@ -1,7 +1,7 @@
-"""Dropping rows from mini-block pages.
+"""Row removal from mini-block pages.
 
-All chunks but the last hold a power of two of values, so that a chunk that loses one cannot stay beside those
-that follow it: the values of the page are cut into chunks anew, whatever their chunks lost.
+All chunks except the last have a power of two of values, so a chunk that loses one cannot precede others: the
+values of the page are cut into chunks again.
 """
 
 from collections.abc import Sequence
@@ -33,19 +33,19 @@ _TABLE, _CHUNKS, _DICTIONARY = 0, 1, 2
 def keep_plain_strings(
     layout: pb.MiniBlockLayout, buffers: Sequence[Bytes], gone: tuple[Integers, Integers], version: str
 ) -> EncodedPage | None:
-    """The same of strings without levels, in one pass over the page.
+    """Drop rows from a page of strings without levels, in one pass.
 
     Args:
         layout: Of the page.
         buffers: Of the page.
-        gone: Starts and stops of the rows that go, not all of them.
+        gone: Starts and stops of the deleted rows, not all of them.
         version: "2.1" or "2.2".
 
     Returns:
-        None where the page holds anything else.
+        None for other pages.
 
     Raises:
-        CorruptFileError: The bytes are not what the layout says.
+        CorruptFileError: The bytes do not match the layout.
     """
     values = layout.value_compression
     if values.WhichOneof("compression") == "fsst":
@@ -88,23 +88,23 @@ def keep_mini_block(
     keep: npt.NDArray[np.bool_],
     version: str,
 ) -> EncodedPage:
-    """A page of the rows that stay, compressed as before.
+    """Return a page of the kept rows, compressed as before.
 
     Args:
         layout: Of the page.
         buffers: Of the page.
-        keep: Which rows stay, at least one.
+        keep: The kept rows, at least one.
         version: "2.1" or "2.2".
 
     Raises:
-        CorruptFileError: The bytes are not what the layout says.
+        CorruptFileError: The bytes do not match the layout.
         UnsupportedError: A compression that is not implemented.
-        CannotRechunk: The page has to be decoded and written anew.
+        CannotRechunk: The page has to be decoded and encoded again.
     """
     layers = tuple(parse_layers(layout.layers))
     has_dictionary = layout.HasField("dictionary")
     if len(buffers) < 2 + has_dictionary:
-        raise CorruptFileError(f"a page with {len(buffers)} buffers")
+        raise CorruptFileError(f"a mini-block page must not have {len(buffers)} buffers")
     wide = layout.has_large_chunk
     table = decode_chunk_table(
         buffers[_TABLE],
@@ -127,7 +127,7 @@ def keep_mini_block(
         definition = decode_levels(layout.def_compression, chunks.definition, chunks.num_levels)
     raveled, kept = keep_levels(layers, rep, definition, num_entries, keep)
     if not len(raveled.values):
-        # Nothing but empty and null lists is left.
+        # Only empty and null lists are left.
         return encode_null_page(raveled, version)
     values = keep_values(open_chunks(layout.value_compression, chunks.values, table.counts), kept)
     dictionary = None

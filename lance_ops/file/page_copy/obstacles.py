@@ -1,7 +1,7 @@
-"""What keeps files from being copied page by page into one.
+"""Obstacles: conditions that prevent a page copy of files.
 
-Pages are position-independent but for the columns named here, so that the bytes may move. What this module
-lets through gives the same rows in the same order; what it does not has to be read and written anew.
+Pages are position-independent except for the columns listed here, so the bytes may move. Files without
+obstacle give the same rows in the same order; others have to be read and written again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ from lance_ops.file.v2_1 import columns as columns_2_1
 from lance_ops.file.versions import StorageVersion
 from lance_ops.pb import encodings20_pb2, encodings21_pb2
 
-# A field's metadata that say how its pages look; everything else may differ from file to file.
+# Field metadata that determine the pages; everything else may differ between files.
 _KEYS_THAT_MATTER = (
     PACKED_KEY,
     PACKED_LEGACY_KEY,
@@ -32,11 +32,11 @@ _KEYS_THAT_MATTER = (
 # An empty `values` message.
 _PLAIN_COLUMN = b"\x0a\x00"
 _BLOB_EXTENSION = b"lance.blob"
-_BLOB_REASON = "its values lie where its pages say that they are in the file, and would move"
+_BLOB_REASON = "its pages contain the positions of its values in the file, which would change"
 
 
 def find_obstacles(sources: Sequence[CopySource]) -> list[str]:
-    """Say what keeps files from being copied into one.
+    """List obstacles to copying files into one.
 
     Args:
         sources: The files in the order of their rows; at least one.
@@ -59,7 +59,7 @@ def find_obstacles(sources: Sequence[CopySource]) -> list[str]:
 
 
 def obstacles(sources: Sequence[OpenSource]) -> Iterator[str]:
-    """The same of files that are open."""
+    """List obstacles of open files."""
     for number, source in enumerate(sources):
         if number:
             yield from _differences(sources[0], source)
@@ -72,7 +72,7 @@ def assigned_columns(source: OpenSource) -> dict[int, int]:
 
 
 class SameSchema:
-    """A schema that is equal to itself only: that costs nothing to find out."""
+    """Schema that is equal to itself only: the comparison is free."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -86,7 +86,7 @@ class SameSchema:
 
 @lru_cache(maxsize=16)
 def assign_to_schema(version: StorageVersion, same: SameSchema) -> dict[int, int]:
-    """The same of all files that say the same about themselves."""
+    """Assign columns of all files with the same schema at once."""
     return version.layout.assign_columns(same.schema)
 
 
@@ -97,7 +97,7 @@ def _line(path: str, column: str | None, reason: str) -> str:
 def _differences(first: OpenSource, other: OpenSource) -> Iterator[str]:
     if other.version is not first.version:
         yield _line(
-            other.path, None, f"it is of storage version {other.version.name}, not {first.version.name}"
+            other.path, None, f"its storage version is {other.version.name}, not {first.version.name}"
         )
         return
     if other.schema is not first.schema:
@@ -109,7 +109,7 @@ def _differences(first: OpenSource, other: OpenSource) -> Iterator[str]:
         return
     for index, (left, right) in enumerate(zip(first.columns, other.columns, strict=True)):
         if left.encoding != right.encoding:
-            yield _line(other.path, f"column {index}", f"it is encoded otherwise than in {first.path}")
+            yield _line(other.path, f"column {index}", f"its encoding differs from that in {first.path}")
 
 
 def _schema_differences(first: OpenSource, other: OpenSource) -> Iterator[str]:
@@ -144,7 +144,7 @@ _COMPARED: tuple[tuple[str, Callable[[Field], Any]], ...] = (
 
 
 def is_same_field(left: Field, right: Field) -> bool:
-    """Whether two fields are of one kind, whatever their names and ids are and whatever is below them."""
+    """Return whether two fields have the same type, ignoring names, ids and children."""
     return all(get(left) == get(right) for what, get in _COMPARED if what not in _NAMES)
 
 
@@ -154,17 +154,19 @@ _NAMES = ("field id", "parent", "name")
 def _own_obstacles(source: OpenSource) -> Iterator[str]:
     if source.num_global_buffers > 1:
         yield _line(
-            source.path, None, f"it has {source.num_global_buffers - 1} global buffers of unknown meaning"
+            source.path, None, f"it has {source.num_global_buffers - 1} global buffers of unknown purpose"
         )
     for name in _blob_fields(SameSchema(source.schema)):
         yield _line(source.path, f"column {name!r}", f"it is a blob column: {_BLOB_REASON}")
     if any(field.logical_type == JSON_TYPE for field in source.schema.walk()):
-        # Copied, documents with offsets of 32 bits are not read by the peer, which expects 64 of a new file.
-        yield _line(source.path, None, "it has documents of JSON, whose offsets the peer checks")
+        # Copied, documents with offsets of 32 bits are not read by pylance, which expects 64 in a new file.
+        yield _line(source.path, None, "it has JSON documents, whose offsets pylance checks")
     assigned = assigned_columns(source)
     if len(assigned) != len(source.columns):
         yield _line(
-            source.path, None, f"its schema has {len(assigned)} columns, but there are {len(source.columns)}"
+            source.path,
+            None,
+            f"its schema has {len(assigned)} columns, but the file has {len(source.columns)}",
         )
     for index, column in enumerate(source.columns):
         reason = _column_obstacle(source, index, column)
@@ -184,7 +186,7 @@ def _blob_fields(same: SameSchema) -> tuple[str, ...]:
 
 def _column_obstacle(source: OpenSource, index: int, column: Column) -> str | None:
     if column.buffers:
-        return "it has buffers that all of its pages share"
+        return "it has buffers shared by all of its pages"
     if _is_blob_column(column, source.path, index):
         return f"it is a blob column: {_BLOB_REASON}"
     return None
@@ -198,7 +200,7 @@ def _is_blob_column(column: Column, path: str, index: int) -> bool:
             message.ParseFromString(encoding.value)
         except DecodeError as error:
             raise CorruptFileError(
-                f"unreadable column encoding: {error}", path=path, field=f"column {index}"
+                f"column encoding cannot be parsed: {error}", path=path, field=f"column {index}"
             ) from error
         if message.WhichOneof("column_encoding") == "blob":
             return True
@@ -216,7 +218,7 @@ def _is_blob_column(column: Column, path: str, index: int) -> bool:
 def parse_layout(
     encoding: Encoding, where: str | None = None, path: str | None = None
 ) -> encodings21_pb2.PageLayout:
-    """The description of a page of 2.1 or 2.2, which nobody may change.
+    """Parse the description of a page of 2.1 or 2.2, which must not be changed.
 
     Args:
         encoding: Of the page.
@@ -228,7 +230,7 @@ def parse_layout(
         UnsupportedError: It is of another version.
     """
     if encoding.type_url != columns_2_1.PAGE_LAYOUT_URL:
-        raise UnsupportedError(f"a page is encoded as {encoding.type_url!r}", path=path, field=where)
+        raise UnsupportedError(f"unsupported page encoding {encoding.type_url!r}", path=path, field=where)
     try:
         return _parse_layout(encoding.value)
     except DecodeError as error:
@@ -236,10 +238,10 @@ def parse_layout(
 
 
 def _unreadable(error: DecodeError, where: str | None, path: str | None) -> CorruptFileError:
-    return CorruptFileError(f"unreadable page layout: {error}", path=path, field=where)
+    return CorruptFileError(f"page layout cannot be parsed: {error}", path=path, field=where)
 
 
 @lru_cache(maxsize=256)
 def _parse_layout(data: bytes) -> encodings21_pb2.PageLayout:
-    # Most pages of a column are described alike. Nobody changes the message.
+    # Most pages of a column have equal descriptions. The message is never changed.
     return encodings21_pb2.PageLayout.FromString(data)

@@ -1,4 +1,4 @@
-"""Which pages go into the new file, and how each gets there."""
+"""Plan of a page copy: the pages of the new file, and the method for each."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from lance_ops.file.page_copy.source import OpenSource
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The rows of one page that stay.
+    """The kept rows of one page.
 
     Attributes:
         source: Number of its file.
@@ -21,11 +21,11 @@ class Part:
         number: Of the page within its column.
         page: The page.
         start: Its first row (or item) within the column.
-        kept: Rows that stay, at least one.
-        priority: Top-level row of the new file that they begin with.
-        num_bytes: What the rows that stay take in the old page, its description included.
-        always_nullable: Which layers are nullable in the pages of the column, from the innermost
-            outwards, as far as all pages have to agree on that.
+        kept: Number of kept rows, at least one.
+        priority: First top-level row in the new file.
+        num_bytes: Bytes of the kept rows in the old page, its description included.
+        always_nullable: Nullable layers in the pages of the column, from the innermost outwards, if all pages
+            have to agree.
     """
 
     source: int
@@ -40,7 +40,7 @@ class Part:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all rows stay."""
+        """Whether all rows are kept."""
         return self.kept == self.page.length
 
     @property
@@ -51,17 +51,17 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What decides how a page can be put together with others.
+    """Properties that decide how a page can be merged with others.
 
     Attributes:
         key: Pages of plain rows can be joined when these are equal; empty for other pages.
         row_bytes: Of a plain row, 0 for other pages.
-        has_symbols: Whether strings are compressed with a table of symbols.
-        recodes: Whether the codes of such strings can be replaced by those of another table.
-        can_merge: Whether the page can be decoded and written anew.
-        repeats: Whether one value stands for all rows.
+        has_symbols: True if strings are compressed with a table of symbols.
+        recodes: True if the codes of such strings can be replaced by those of another table.
+        can_merge: True if the page can be decoded and written again.
+        repeats: True if one value stands for all rows.
         nullable: Which layers can be null, from the innermost outwards.
-        is_misread: Whether pylance misreads the levels of the page.
+        is_misread: True if pylance misreads the levels of the page.
     """
 
     key: bytes = b""
@@ -76,14 +76,14 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A page that stays as it is."""
+    """A page that is copied unchanged."""
 
     part: Part
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Plain rows of one or more pages, which become one page."""
+    """Plain rows of one or more pages, concatenated into one page."""
 
     parts: tuple[Part, ...]
     row_bytes: int
@@ -91,14 +91,14 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A page that loses some of its rows."""
+    """A page from which rows are dropped."""
 
     part: Part
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Small pages that are decoded and written anew.
+    """Small pages that are decoded and encoded again.
 
     Attributes:
         parts: At least one.
@@ -117,10 +117,10 @@ def plan_parts(sources: Sequence[OpenSource], removed: Sequence[Sequence[Removed
 
     Args:
         sources: The files in the order of their rows.
-        removed: Of each file and physical column, what goes.
+        removed: Deleted rows of each file and physical column.
 
     Raises:
-        CorruptFileError: Rows go that a column does not have.
+        CorruptFileError: Deleted rows are out of range.
     """
     columns: list[list[Part]] = [[] for _ in sources[0].columns]
     first_row = 0
@@ -130,7 +130,7 @@ def plan_parts(sources: Sequence[OpenSource], removed: Sequence[Sequence[Removed
             starts = source.starts[index]
             if len(gone) and int(gone.stops[-1]) > starts[-1]:
                 raise CorruptFileError(
-                    f"the column has {starts[-1]} rows, not {int(gone.stops[-1])}",
+                    f"the column has {starts[-1]} rows, but row {int(gone.stops[-1]) - 1} is deleted",
                     path=source.path,
                     field=f"column {index}",
                 )
@@ -139,7 +139,7 @@ def plan_parts(sources: Sequence[OpenSource], removed: Sequence[Sequence[Removed
                 kept = page.length - gone.count_inside(start, start + page.length)
                 if not kept:
                     continue
-                # Where it is only a hint, it need not be true.
+                # Priorities that are only hints may be wrong.
                 row = min(page.priority, source.num_rows)
                 priority = first_row + row - source.removed.count_before(row)
                 stored = 0
@@ -158,13 +158,13 @@ def plan_steps(
     always_nullable: Sequence[Sequence[bool]],
     rule: MergeRule,
 ) -> list[list[Step]]:
-    """Decide how the pages of each column get into the new file.
+    """Choose the method for the pages of each column.
 
     Args:
-        columns: As `plan_parts` made them.
-        shapes: What each page is like.
+        columns: Result of `plan_parts`.
+        shapes: Shape of each page.
         always_nullable: Of each column, the layers that must be nullable in all pages or in none.
-        rule: Which pages are put together.
+        rule: Which pages are merged.
     """
     agreed = [
         _agree(column, found, layers)
@@ -190,7 +190,7 @@ def _agree(parts: Sequence[Part], shapes: Sequence[Shape], always_nullable: Sequ
 
 
 def _needs_other_levels(part: Part, shape: Shape) -> bool:
-    """Whether readers would misread the levels of the page, alone or among the other pages."""
+    """Return whether readers would misread the levels of the page, alone or among the other pages."""
     if shape.is_misread or not part.always_nullable:
         return shape.is_misread
     return any(a and not b for a, b in zip(part.always_nullable, shape.nullable, strict=True))
@@ -204,14 +204,14 @@ def _is_small(part: Part, shape: Shape, rule: MergeRule) -> bool:
         bound = rule.recoded_bytes
     if not shape.can_merge or part.num_bytes >= bound or part.kept > rule.small_rows:
         return False
-    # What a repeated value takes once it is decoded, with its levels counted as if they were repeated, too.
+    # Decoded size of a repeated value, including its levels.
     return not shape.repeats or part.kept * sum(size for _, size in part.page.buffers) <= rule.run_bytes
 
 
 def _plan_waves(
     columns: Sequence[Sequence[Part]], shapes: Sequence[Sequence[Shape]], rule: MergeRule
 ) -> dict[int, int]:
-    """The wave of each file: as many neighbours as their small pages fit into memory."""
+    """Return the wave of each file: as many consecutive files as fit into memory with their small pages."""
     sizes: dict[int, int] = {}
     for column, found in zip(columns, shapes, strict=True):
         for part, shape in zip(column, found, strict=True):
@@ -270,7 +270,7 @@ def _column_steps(
 
 
 def _run_bytes(part: Part, shape: Shape) -> int:
-    # What is repeated takes next to nothing until it is decoded.
+    # Repeated values take almost no space until they are decoded.
     return part.num_bytes + (part.kept if shape.repeats else 0)
 
 

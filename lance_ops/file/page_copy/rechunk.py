@@ -1,7 +1,7 @@
-"""Values of a mini-block page between two cuts into chunks, as compressed as rows can still be told apart.
+"""Rechunking: the values of a mini-block page between two cuts into chunks, decoded as little as possible.
 
-Strings keep their symbols, and structs their rows of bytes. Packed integers, runs and whole compressed chunks
-have to be undone and done again, in the same way: the page stays what its writer chose.
+Strings keep their symbols, and structs their rows of bytes. Packed integers, runs and compressed chunks have
+to be decoded and encoded again, in the same way: the encoding of the page is unchanged.
 """
 
 import numpy as np
@@ -25,21 +25,21 @@ from lance_ops.pb import encodings21_pb2 as pb
 _PLAIN = FieldOptions(compression="none", bss="off")
 _SCHEMES = {pb.COMPRESSION_ALGORITHM_LZ4: LZ4, pb.COMPRESSION_ALGORITHM_ZSTD: ZSTD}
 _WORD_BITS = (8, 16, 32, 64)
-# As many as a chunk of runs of 64-bit values may have in 2.1, whatever the runs.
+# Maximum of a chunk of runs of 64-bit values in 2.1, whatever the runs.
 _RUN_VALUES = 2048
 _STREAM_VALUES = 1024
-# What the levels of a value take at most when they are not compressed.
+# Maximum bytes of the levels of a value when they are not compressed.
 _LEVEL_BYTES = 4.0
 
 
-class CannotRechunk(Exception):  # noqa: N818 - a way to say "decode the page instead", which nobody outside sees
-    """The page has to be decoded and written anew."""
+class CannotRechunk(Exception):  # noqa: N818 - a way to say "decode the page instead", an internal signal
+    """Raised if the page has to be decoded and encoded again."""
 
 
 def open_chunks(
     encoding: pb.CompressiveEncoding, buffers: tuple[ChunkBuffer, ...], counts: Integers
 ) -> Values:
-    """Take values out of their chunks.
+    """Decode chunks into values.
 
     Args:
         encoding: Of the values.
@@ -47,7 +47,7 @@ def open_chunks(
         counts: Values of each chunk.
 
     Raises:
-        CorruptFileError: The buffers are not what the encoding says.
+        CorruptFileError: The buffers do not match the encoding.
         UnsupportedError: A compression that is not implemented.
     """
     return decode_chunk_values(_peel(encoding), buffers, counts)
@@ -62,7 +62,7 @@ def close_chunks(encoding: pb.CompressiveEncoding, values: Values, version: str)
         version: "2.1" or "2.2".
 
     Raises:
-        CannotRechunk: Nobody here writes this compression.
+        CannotRechunk: This compression is never written here.
     """
     kind = encoding.WhichOneof("compression")
     if kind == "fsst":
@@ -123,7 +123,7 @@ def _close_general(general: pb.General, values: Values, version: str) -> Chunked
 
 
 def _peel(encoding: pb.CompressiveEncoding) -> pb.CompressiveEncoding:
-    """The encoding without the layers that rows pass through unchanged."""
+    """Return the encoding without layers that rows pass through unchanged."""
     kind = encoding.WhichOneof("compression")
     if kind == "fsst":
         return _peel(encoding.fsst.values)
@@ -131,7 +131,7 @@ def _peel(encoding: pb.CompressiveEncoding) -> pb.CompressiveEncoding:
         if encoding.packed_struct.values.WhichOneof("compression") != "flat":
             raise CannotRechunk
         if encoding.packed_struct.values.flat.bits_per_value != sum(encoding.packed_struct.bits_per_value):
-            raise CorruptFileError("a packed struct whose members do not fill it")
+            raise CorruptFileError("the members of a packed struct do not fill it")
         return encoding.packed_struct.values
     if kind == "general":
         inner = pb.General(compression=encoding.general.compression, values=_peel(encoding.general.values))

@@ -1,4 +1,4 @@
-"""Which rows of a column go: ranges, so that the items of long lists cost no more than their rows."""
+"""Deleted rows of a column as ranges, so that the items of long lists cost no more than their rows."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -21,7 +21,7 @@ class Removed:
     Attributes:
         starts: First row of each range; ranges ascend and do not touch each other.
         stops: End of each range.
-        before: Rows in all ranges before each one, with the number of all at the end.
+        before: Cumulative rows of the ranges before each one, with the total at the end.
     """
 
     starts: Integers
@@ -46,10 +46,10 @@ class Removed:
 
     @classmethod
     def of_rows(cls, rows: npt.NDArray[Any] | None, num_rows: int, path: str) -> "Removed":
-        """Read what a caller says.
+        """Convert rows given by a caller.
 
         Args:
-            rows: Ascending row numbers without repetition, or a mask of shape (num_rows,) that is true for
+            rows: Ascending distinct row numbers, or a mask of shape (num_rows,) that is true for
                 deleted rows, or None.
             num_rows: Of the file.
             path: For errors.
@@ -63,19 +63,25 @@ class Removed:
         if rows.dtype == np.bool_:
             if rows.shape != (num_rows,):
                 raise InvalidArgumentError(
-                    f"a mask of shape {rows.shape} for a file of {num_rows} rows", path=path, field="deleted"
+                    f"a mask of shape {rows.shape} does not match a file of {num_rows} rows",
+                    path=path,
+                    field="deleted",
                 )
             rows = np.flatnonzero(rows)
         if rows.ndim != 1 or (len(rows) and not np.issubdtype(rows.dtype, np.integer)):
             raise InvalidArgumentError(
-                "deleted rows are numbers or a mask of booleans", path=path, field="deleted"
+                "deleted rows must be integers or a boolean mask", path=path, field="deleted"
             )
         numbers = rows.astype(np.int64)
         if len(numbers) and (bool((np.diff(numbers) <= 0).any()) or int(numbers[0]) < 0):
-            raise InvalidArgumentError("deleted rows must ascend and not repeat", path=path, field="deleted")
+            raise InvalidArgumentError(
+                "deleted rows must be ascending and distinct", path=path, field="deleted"
+            )
         if len(numbers) and int(numbers[-1]) >= num_rows:
             raise InvalidArgumentError(
-                f"row {int(numbers[-1])} is deleted from a file of {num_rows}", path=path, field="deleted"
+                f"deleted row {int(numbers[-1])} is out of range for a file of {num_rows} rows",
+                path=path,
+                field="deleted",
             )
         return cls.of_ranges(numbers, numbers + 1)
 
@@ -83,17 +89,17 @@ class Removed:
         return int(self.before[-1])
 
     def spread(self, width: int) -> "Removed":
-        """The same for a column that has several values for each row."""
+        """Return the removed values of a column with several values for each row."""
         if width == 1 or not len(self.starts):
             return self
         return Removed(self.starts * width, self.stops * width, self.before * width)
 
     def count_inside(self, start: int, stop: int) -> int:
-        """Removed rows among some rows."""
+        """Count removed rows in a range."""
         return self.count_before(stop) - self.count_before(start) if len(self.starts) else 0
 
     def count_before(self, row: int) -> int:
-        """Removed rows before a row."""
+        """Count removed rows before a row."""
         if not row or not len(self.starts):
             return 0
         number = int(np.searchsorted(self.starts, row, side="right")) - 1
@@ -102,7 +108,7 @@ class Removed:
         return int(self.before[number]) + min(row, int(self.stops[number])) - int(self.starts[number])
 
     def inside(self, start: int, stop: int) -> Ranges:
-        """The ranges within some rows, counted from the first of these.
+        """Return the ranges within some rows, counted from the first of these.
 
         Args:
             start: First row.
@@ -114,11 +120,11 @@ class Removed:
         return starts, np.minimum(self.stops[first:last], stop) - start
 
     def kept(self, start: int, stop: int) -> Mask:
-        """Which rows of a page stay."""
+        """Return a mask of the kept rows of a page."""
         return outside(*self.inside(start, stop), stop - start)
 
     def kept_ranges(self, start: int, stop: int) -> Ranges:
-        """Ranges of the rows of a page that stay, counted from its first row."""
+        """Return ranges of the kept rows of a page, counted from its first row."""
         starts, stops = self.inside(start, stop)
         begins, ends = np.append(0, stops), np.append(starts, stop - start)
         full = ends > begins
@@ -128,11 +134,11 @@ class Removed:
 _NONE = np.empty(0, dtype=np.int64)
 
 NOTHING = Removed(_NONE, _NONE, np.zeros(1, dtype=np.int64))
-"""All rows stay."""
+"""Nothing is removed."""
 
 
 def outside(starts: Integers, stops: Integers, count: int) -> Mask:
-    """Which of some rows lie in none of some ranges.
+    """Return a mask of rows that are in none of some ranges.
 
     Args:
         starts: First row of each range.

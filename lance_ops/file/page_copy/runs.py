@@ -1,7 +1,7 @@
-"""Decoding runs of small mini-block pages as if they were one page.
+"""Runs: decode consecutive small mini-block pages as if they were one page.
 
-Small pages come in great numbers, so that what is done for each of them costs more than what is done for
-their values. Pages that are described alike are laid side by side, and their chunks are decoded at once.
+For small pages the fixed cost of a page exceeds the cost of its values. Pages with equal descriptions are
+concatenated, and their chunks are decoded at once.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -52,13 +52,13 @@ def decode_run(
     Args:
         pages: In the order of their rows.
         leaf: What the column holds.
-        decode_page: For pages that cannot be laid side by side.
+        decode_page: Decodes pages that cannot be concatenated.
 
     Yields:
-        Arrays that follow each other. Pages with a dictionary become dictionary arrays, whatever the type.
+        Consecutive arrays. Pages with a dictionary become dictionary arrays, whatever the type.
 
     Raises:
-        CorruptFileError: The bytes are not what the layouts say.
+        CorruptFileError: The bytes do not match the layouts.
         UnsupportedError: A compression that is not implemented.
     """
     is_plain = leaf.lists == (False,)
@@ -75,12 +75,12 @@ def decode_run(
 
 @lru_cache(maxsize=256)
 def alike(description: bytes, *, in_structs: bool = False) -> bytes:
-    """What pages that can be laid side by side have in common; nothing for those that cannot.
+    """Return the common key of pages that can be concatenated; empty for those that cannot.
 
     Args:
         description: Of a page.
-        in_structs: Whether values within structs may be laid side by side, too, whose levels say more than
-            whether they are null.
+        in_structs: True if values within structs may be concatenated, too, whose levels are not just null
+            flags.
     """
     layout = pb.PageLayout.FromString(description)
     if layout.WhichOneof("layout") != "mini_block_layout":
@@ -96,21 +96,21 @@ def alike(description: bytes, *, in_structs: bool = False) -> bytes:
 
 
 def has_symbols(layout: pb.MiniBlockLayout) -> bool:
-    """Whether the values of a page are strings that a table of symbols of its own compresses."""
+    """Return whether a page has strings compressed by its own symbol table."""
     return layout.value_compression.WhichOneof("compression") == "fsst" and not layout.HasField("dictionary")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SideBySide:
-    """Pages that are described alike, as if they were one.
+    """Concatenated pages with equal descriptions.
 
     Attributes:
         pages: At least one, in the order of their rows.
         layouts: Of each.
         lengths: Values of each.
-        table: Where the chunks are.
+        table: Positions of the chunks.
         chunks: Levels and values of each chunk.
-        levels: The definition level of each value, None where they are all 0.
+        levels: The definition level of each value, None if all are 0.
     """
 
     pages: Sequence[ReadPart]
@@ -122,28 +122,28 @@ class SideBySide:
 
     @property
     def valid(self) -> Mask | None:
-        """Which values are not null, None for all; of pages whose values lie in nothing."""
+        """Mask of values that are not null, None for all; only for pages without structs and lists."""
         return None if self.levels is None else self.levels == 0
 
     @property
     def common(self) -> pb.MiniBlockLayout:
-        """What holds of all pages, but for their numbers and their symbols."""
+        """Properties shared by all pages, except for their numbers and symbols."""
         return self.layouts[0]
 
     @property
     def gone(self) -> Ranges | None:
-        """Starts and stops of the values that go; None for none."""
+        """Starts and stops of the deleted values; None for none."""
         return gone_of(self.pages, self.lengths)
 
     @property
     def keep(self) -> Mask | None:
-        """Which values stay, None for all."""
+        """Mask of the kept values, None for all."""
         gone = self.gone
         return None if gone is None else outside(*gone, int(self.lengths.sum()))
 
 
 def gone_of(pages: Sequence[ReadPart], lengths: Integers) -> Ranges | None:
-    """Starts and stops of the values that go from pages that follow each other; None for none."""
+    """Return starts and stops of the deleted values of consecutive pages; None for none."""
     found = [
         (page.gone[0] + first, page.gone[1] + first)
         for page, first in zip(pages, (np.cumsum(lengths) - lengths).tolist(), strict=True)
@@ -156,10 +156,10 @@ def gone_of(pages: Sequence[ReadPart], lengths: Integers) -> Ranges | None:
 
 
 def lay_side_by_side(pages: Sequence[ReadPart]) -> SideBySide:
-    """Put pages together that have the same `alike`.
+    """Concatenate pages with equal `alike` keys.
 
     Raises:
-        CorruptFileError: The bytes are not what the layouts say.
+        CorruptFileError: The bytes do not match the layouts.
         UnsupportedError: Levels of a compression that is not implemented.
     """
     layouts, lengths, table = describe_pages(pages)
@@ -175,26 +175,29 @@ def lay_side_by_side(pages: Sequence[ReadPart]) -> SideBySide:
     if chunks.definition is not None:
         levels = decode_levels(common.def_compression, chunks.definition, chunks.num_levels)
         if bool((chunks.num_levels != table.counts).any()):
-            raise CorruptFileError("chunks with another number of levels than values")
+            raise CorruptFileError("number of levels of a chunk does not match its values")
     return SideBySide(pages, layouts, lengths, table, chunks, levels)
 
 
 def describe_pages(pages: Sequence[ReadPart]) -> tuple[list[pb.MiniBlockLayout], Integers, ChunkTable]:
-    """What pages that have the same `alike` say of themselves.
+    """Parse the descriptions of pages with equal `alike` keys.
 
     Returns:
-        The layout of each, its number of values, and where the chunks are in it.
+        The layout of each, its number of values, and the positions of its chunks.
 
     Raises:
-        CorruptFileError: The bytes are not what the layouts say.
+        CorruptFileError: The bytes do not match the layouts.
     """
     layouts = [_layout(page) for page in pages]
     for page, layout in zip(pages, layouts, strict=True):
         has_dictionary = layout.HasField("dictionary")
         if len(page.buffers) < 2 + has_dictionary:
-            raise CorruptFileError(f"a page with {len(page.buffers)} buffers")
+            raise CorruptFileError(f"a mini-block page must not have {len(page.buffers)} buffers")
         if layout.num_items != page.part.page.length:
-            raise CorruptFileError(f"a page of {page.part.page.length} rows has {layout.num_items} values")
+            raise CorruptFileError(
+                "number of values of a page does not match its rows (expected "
+                f"{page.part.page.length}, got {layout.num_items})"
+            )
     lengths = np.fromiter((layout.num_items for layout in layouts), dtype=np.int64, count=len(layouts))
     tables = [page.buffers[_TABLE] for page in pages]
     table = decode_chunk_tables(
@@ -210,11 +213,11 @@ def describe_pages(pages: Sequence[ReadPart]) -> tuple[list[pb.MiniBlockLayout],
 def find_strings(
     pages: Sequence[ReadPart], table: ChunkTable, common: pb.MiniBlockLayout
 ) -> tuple[npt.NDArray[np.uint64], Integers]:
-    """Where the values of pages without levels are, which need not be brought together.
+    """Return the locations of values of pages without levels, which need not be concatenated.
 
     Args:
-        pages: They keep what is found.
-        table: As `describe_pages` found it.
+        pages: They cache the result.
+        table: Result of `describe_pages`.
         common: Of one of the pages, which have one value buffer.
 
     Returns:
@@ -234,7 +237,7 @@ def _decode_alike(pages: Sequence[ReadPart], leaf: LeafType) -> Iterator[pa.Arra
     layouts, lengths, table, chunks = laid.layouts, laid.lengths, laid.table, laid.chunks
     common, valid, keep = laid.common, laid.valid, laid.keep
     if has_symbols(common):
-        # Each page has a table of its own.
+        # Each page has its own table.
         stops = np.cumsum(lengths)
         bounds = zip(table.firsts, table.firsts + table.numbers, stops - lengths, stops, strict=True)
         for layout, (first, last, start, stop) in zip(layouts, bounds, strict=True):
@@ -253,7 +256,7 @@ def _decode_alike(pages: Sequence[ReadPart], leaf: LeafType) -> Iterator[pa.Arra
         yield _build_array(values, leaf, valid, keep)
         return
     if not isinstance(values, Fixed) or values.bits not in (8, 16, 32, 64):
-        raise CorruptFileError("positions in a dictionary that are no integers")
+        raise CorruptFileError("dictionary indices must be integers")
     positions = as_words(values)
     stops = np.cumsum(lengths).tolist()
     for page, layout, start, stop in zip(pages, layouts, [0, *stops], stops, strict=False):
@@ -275,7 +278,7 @@ def _layout(page: ReadPart) -> pb.MiniBlockLayout:
 
 
 def _join_chunks(pages: Sequence[ReadPart], table: ChunkTable) -> ChunkBuffer:
-    """The chunks of all pages."""
+    """Concatenate the chunks of all pages."""
     spaces = _chunk_bytes(pages)
     data = np.concatenate([page.buffers[_CHUNKS] for page in pages], out=empty(int(spaces.sum()), np.uint8))
     return ChunkBuffer(data, table.starts + np.repeat(np.cumsum(spaces) - spaces, table.numbers), table.sizes)
@@ -299,7 +302,7 @@ def _dictionary_array(
 ) -> pa.Array:
     count = layout.num_dictionary_items
     if count >= _MAX_DICTIONARY:
-        raise CorruptFileError(f"a dictionary of {count} entries")
+        raise CorruptFileError(f"a dictionary must not have {count} entries")
     data_type = leaf.data_type
     is_dictionary = pa.types.is_dictionary(data_type)
     items = to_arrow(
@@ -307,7 +310,7 @@ def _dictionary_array(
         data_type.value_type if is_dictionary else data_type,
     )
     if len(positions) and int(positions.max()) >= len(items):
-        raise CorruptFileError(f"a value points outside of its dictionary of {len(items)} entries")
+        raise CorruptFileError(f"a dictionary index exceeds the {len(items)} entries of its dictionary")
     index_type = data_type.index_type if is_dictionary else pa.int32()
     indices = pa.array(positions.astype(number_dtype(index_type)), mask=None if valid is None else ~valid)
     if keep is not None:

@@ -1,4 +1,4 @@
-"""The files that a copy is made of: their descriptions, read once."""
+"""Sources of a page copy: files whose descriptions are read once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,20 +33,20 @@ from lance_ops.storage import Store, maps_files
 
 # Descriptions grow with the number of pages and with their symbol tables.
 _TAIL_BYTES = 48 << 10
-# Pages that are read together go to threads that lay them side by side, which copies them anyway: a map
-# spares the copy before that, and has those threads take the page faults.
+# Pages that are read together go to threads that concatenate them, which copies them anyway: mapping saves
+# another copy, and the threads take the page faults.
 _MAP_FROM = 128 << 10
 
 Bytes = npt.NDArray[np.uint8]
 
-# Pages that are described otherwise are read and written anew.
+# Pages with other descriptions are decoded and encoded again.
 _NOT_COPIED = ("2.3",)
 _NO_BYTES: Bytes = np.empty(0, dtype=np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """Columns that a file is copied as.
+    """Columns of the new file.
 
     Attributes:
         schema: Of the new file, the same for all files.
@@ -64,9 +64,9 @@ class CopySource:
     Attributes:
         store: Where it is.
         path: Relative to the store.
-        size: Of the file in bytes, when it is known; it saves asking.
-        deleted: Rows to leave out: ascending row numbers, or a mask that is true for them; None for no rows.
-        wanted: Which columns are copied; None for those that the file says it has.
+        size: Size of the file in bytes, if known; saves a request.
+        deleted: Rows to drop: ascending row numbers, or a mask that is true for them; None for no rows.
+        wanted: Columns to copy; None for those of the file's own schema.
     """
 
     store: Store
@@ -85,12 +85,12 @@ class OpenSource:
         path: Relative to the store.
         size: In bytes.
         version: Storage version.
-        schema: The file's own; files that say the same share one.
+        schema: The file's own; files with equal schemas share one.
         num_rows: Rows in the file.
         num_global_buffers: At least 1.
         columns: Every physical column.
-        starts: Of each column, the first row (or item) of each page, with the number of all at the end.
-        removed: Rows to leave out.
+        starts: Of each column, the first row (or item) of each page, with the total at the end.
+        removed: Rows to drop.
     """
 
     store: Store
@@ -106,15 +106,15 @@ class OpenSource:
 
     @property
     def kept_rows(self) -> int:
-        """Rows that are copied."""
+        """Number of copied rows."""
         return self.num_rows - len(self.removed)
 
     def read(self, page: Page) -> list[Bytes]:
-        """The buffers of a page."""
+        """Return the buffers of a page."""
         return self.read_many(page.buffers)
 
     def read_many(self, ranges: Sequence[Request]) -> list[Bytes]:
-        """Bytes of the file, some of the ranges possibly empty."""
+        """Read ranges of the file, some of them possibly empty."""
         groups = list(neighbours(sorted({found for found in ranges if found[1]})))
         bounds = [(group[0][0], max(position + size for position, size in group)) for group in groups]
         read = self.read_ranges([(start, stop - start) for start, stop in bounds]) if groups else []
@@ -126,18 +126,18 @@ class OpenSource:
         return [found[one] if one[1] else _NO_BYTES for one in ranges]
 
     def read_ranges(self, ranges: list[Request]) -> list[pa.Buffer]:
-        """Bytes of the file."""
+        """Read ranges of the file."""
         store = self.store
         if sum(length for _, length in ranges) >= _MAP_FROM and maps_files(store):
             mapping = store.map_file(self.path)
-            # A file that is not as long as it was is left to the store, which knows what to say.
+            # A file that became shorter is left to the store, which raises the right error.
             if mapping is not None and mapping.size == self.size:
                 return [mapping.slice(offset, length) for offset, length in ranges]
         return store.read_ranges(self.path, ranges)
 
 
 def neighbours(buffers: Sequence[Request]) -> Iterator[list[Request]]:
-    """Groups of buffers with nothing but padding between them, which can move together.
+    """Group buffers with only padding between them, which can be copied together.
 
     Args:
         buffers: Position and size of each, in ascending order.
@@ -155,13 +155,13 @@ def neighbours(buffers: Sequence[Request]) -> Iterator[list[Request]]:
 
 
 def open_source(source: CopySource) -> OpenSource:
-    """Read what a file says about itself.
+    """Read the descriptions of a file.
 
     Raises:
         FileMissingError: There is no such file.
         CorruptFileError: It is truncated or damaged.
-        UnsupportedError: It is of a version whose pages cannot be told apart.
-        InvalidArgumentError: The deleted rows are not those of the file.
+        UnsupportedError: The storage version has no pages that can be copied.
+        InvalidArgumentError: The deleted rows are out of range.
     """
     store, path = source.store, source.path
     if source.size is None:
@@ -183,7 +183,7 @@ def open_source(source: CopySource) -> OpenSource:
         raise UnsupportedError(
             f"files of storage version {version.name} have no pages that can be copied",
             path=path,
-            hint="read the rows and write them anew",
+            hint="read the rows and write them to a new file",
         )
     footer = decode_footer(end[-FOOTER_SIZE:], size, path)
     tables = [
@@ -222,9 +222,9 @@ def _read_descriptor(data: bytes, path: str) -> tuple[int, Schema]:
 
 @lru_cache(maxsize=64)
 def _build_schema(data: bytes) -> Schema:
-    # The files of a table have few different schemas, whose trees cost more than all else that is read.
+    # The files of a table have few different schemas, whose trees are the most expensive part.
     schema = file_pb2.Schema.FromString(data)
-    # Writers of 2.2 list the parts of a blob's description without ids, behind the blob's own field.
+    # Writers of 2.2 list the members of a blob descriptor without ids, after the blob's own field.
     fields = [field for field in schema.fields if field.id >= 0]
     return Schema.from_protos(fields, dict(schema.metadata))
 

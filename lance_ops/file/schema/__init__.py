@@ -1,1 +1,1 @@
-"""The schema of a data file: fields, logical types, extension types, and data brought into them."""
+"""Schema of a data file: fields, logical types, extension types, and conversion of data."""

@@ -1,8 +1,8 @@
-"""Blob fields: columns of large values that lie apart from their pages.
+"""Blob fields: columns of large values that are stored outside of their pages.
 
-The old kind, up to 2.1, is large_binary with an option; its values lie in the same file. The kind of 2.2 is
-an extension type: a struct of the value's bytes or of where they lie outside of the dataset. Data files hold
-descriptors instead of it, so that their own schemas show these.
+The old kind, up to 2.1, is large_binary with an option; its values are in the same file. The kind of 2.2 is
+an extension type: a struct of the value's bytes or of their location outside of the dataset. Data files have
+descriptors instead, also in their own schemas.
 """
 
 from collections.abc import Callable
@@ -39,52 +39,52 @@ DESCRIPTOR = pa.struct(
         pa.field("blob_uri", pa.string(), nullable=False),
     ]
 )
-"""What the pages of 2.2 hold of a blob."""
+"""Struct of a blob in pages of 2.2."""
 
 
 def is_blob_v2(field: Field) -> bool:
-    """Whether a field of a table is a blob of the kind of 2.2."""
+    """Return whether a field of a table is a blob of the kind of 2.2."""
     name = field.metadata.get(EXTENSION_NAME_KEY, field.extension_name.encode())
     return field.logical_type == "struct" and name == BLOB_EXTENSION.encode()
 
 
 def is_old_blob(field: Field) -> bool:
-    """Whether a field is a blob whose values lie in the data file itself."""
+    """Return whether a field is a blob whose values are in the data file itself."""
     return BLOB_KEY in field.metadata and field.logical_type != "struct"
 
 
 def is_descriptors(field: Field) -> bool:
-    """Whether a field stands for the descriptors of blobs of 2.2, see `show_descriptors`."""
+    """Return whether a field represents descriptors of blobs of 2.2, see `show_descriptors`."""
     return field.logical_type == "struct" and BLOB_KEY in field.metadata
 
 
 def has_blob_v2(schema: Schema) -> bool:
-    """Whether a schema has blobs of the kind of 2.2 at any depth."""
+    """Return whether a schema has blobs of the kind of 2.2 at any depth."""
     return any(is_blob_v2(node) for node in schema.walk())
 
 
 def has_blobs(schema: Schema) -> bool:
-    """Whether a schema has blobs of any kind at any depth."""
+    """Return whether a schema has blobs of any kind at any depth."""
     return any(is_blob_v2(node) or is_old_blob(node) for node in schema.walk())
 
 
 def upgrade_blobs(schema: pa.Schema, *, is_new: bool) -> pa.Schema:
-    """A schema whose blobs of the old kind became those of 2.2, as in new tables of the peer.
+    """Convert blobs of the old kind in a schema to those of 2.2, as in new tables of pylance.
 
     Args:
         schema: Of the data.
-        is_new: Leave the blobs structs that name the type: a new table then stores the name alone, as that of
-            the peer does, and no empty parameters of the type.
+        is_new: Keep blobs as structs with the name of the type: a new table then stores the name alone, as
+            pylance does, without empty type parameters.
     """
     known = (lambda field: field) if is_new else resolve_extension
     return pa.schema([_upgrade(field, known) for field in schema], metadata=schema.metadata)
 
 
 def before_upgrade(schema: Schema) -> Schema:
-    """A schema with blobs of 2.2 as files of older versions have it, from before the table got these.
+    """Return a schema with blobs of 2.2 in the form of older files of the table.
 
     Args:
-        schema: Fields of the table; the same object comes back when there are no such blobs.
+        schema: Fields of the table; unchanged if there are no such blobs.
     """
     if not has_blob_v2(schema):
         return schema
@@ -99,11 +99,11 @@ def _before_upgrade(node: Field) -> Field:
 
 
 def upgrade_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows with plain binary columns turned into blobs where the schema has these.
+    """Convert plain binary columns of a batch to blobs where the schema has these.
 
     Args:
         batch: Rows; columns by name.
-        schema: As `upgrade_blobs` gives it.
+        schema: Result of `upgrade_blobs`.
     """
     if batch.schema.equals(schema):
         return batch
@@ -115,13 +115,13 @@ def upgrade_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         columns.append(column)
         fields.append(field)
     if not columns:
-        # Arrow would take the number of rows from the columns.
+        # Arrow would derive the number of rows from the columns.
         return batch
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata=batch.schema.metadata))
 
 
 def blobs_of_binary(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Logical blobs that hold bytes.
+    """Convert binary values to logical blobs.
 
     Args:
         array: Binary of any kind.
@@ -191,7 +191,7 @@ def _upgrade_values(array: pa.Array, given: pa.Field, wanted: pa.Field) -> tuple
 
 
 def show_logical_blobs(field: Field) -> Field:
-    """A field of a file's own schema with logical blobs in the place of descriptors."""
+    """Convert descriptors in a field of a file's own schema to logical blobs."""
     if is_descriptors(field):
         return _logical_blob(field)
     if not field.children:
@@ -200,14 +200,14 @@ def show_logical_blobs(field: Field) -> Field:
 
 
 def show_descriptors(field: Field) -> Field:
-    """A field of a table as the schema in a data file of 2.2 shows it: descriptors in the place of blobs."""
+    """Convert a field of a table to the schema of a data file of 2.2: descriptors replace blobs."""
     if is_blob_v2(field):
         members = Schema.from_arrow(pa.schema(list(DESCRIPTOR))).fields
         return replace(
             field,
             metadata={PACKED_KEY: b"true", BLOB_KEY: b"true"},
             extension_name="",
-            # They have no ids, so that they belong to no field of the table.
+            # They have no ids, because they are not fields of the table.
             children=tuple(replace(member, id=-1, parent_id=-1) for member in members),
             source=b"",
         )
@@ -217,7 +217,7 @@ def show_descriptors(field: Field) -> Field:
 
 
 def only_descriptors(schema: Schema) -> Schema:
-    """The blobs of 2.2 of a schema, shown as descriptors, and what leads to them; no other fields."""
+    """Return only the blobs of 2.2 of a schema, as descriptors, with their parents."""
     fields = (_only_descriptors(field) for field in schema.fields)
     return Schema(tuple(field for field in fields if field is not None), schema.metadata)
 
@@ -226,7 +226,7 @@ def _only_descriptors(field: Field) -> Field | None:
     if is_blob_v2(field):
         return show_descriptors(field)
     children = tuple(found for child in field.children if (found := _only_descriptors(child)) is not None)
-    # Maps hold none: without the key they would be no maps.
+    # Maps have none: without the key they would be invalid.
     return replace(field, children=children, source=b"") if children else None
 
 

@@ -1,6 +1,6 @@
-"""Blob limits: sizes in the metadata of a blob field that decide where its values lie.
+"""Blob limits: sizes in the metadata of a blob field that decide where its values are stored.
 
-A dataset keeps them in its schema; the files of a column have the same limits, as with pylance.
+A dataset keeps them in its schema; the files of a column have the same limits, as in pylance.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,10 +10,10 @@ import pyarrow as pa
 from lance_ops.file.schema.blob_fields import DEDICATED_KEY, INLINE_KEY, PACK_KEY
 
 BLOB_LIMITS: Mapping[str, int] = {INLINE_KEY: 64 << 10, DEDICATED_KEY: 4 << 20, PACK_KEY: 1 << 30}
-"""The limits in bytes of a field that names none.
+"""Default limits of a field in bytes.
 
-Values larger than the first lie beside the data file, those larger than the second have a file of their
-own, and no shared file grows beyond the third.
+Larger values than the first are stored beside the data file, larger ones than the second in a separate file
+each, and no shared file grows beyond the third.
 """
 
 
@@ -29,10 +29,10 @@ def blob_limit(metadata: Mapping[str, bytes], key: str) -> int:
 
 
 def differing_limits(given: pa.Field, stored: pa.Field) -> Iterator[str]:
-    """Describe the limits that data ask for and that a column does not have.
+    """Describe limits of the data that differ from those of the column.
 
     Args:
-        given: The field of the data; limits that it does not name are those of the column.
+        given: The field of the data; unset limits are those of the column.
         stored: The field of the dataset.
     """
     if not given.metadata:

@@ -1,6 +1,6 @@
 """Blob URIs: blobs outside of the dataset, by a URI or by a path within one of the table's bases.
 
-In a path each character stands for itself, in a URI some are escaped: a path is no end of a URI as it is.
+Paths are not escaped, URIs are: a path cannot simply be appended to a URI.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _PLAIN = "/!$&'()*+,;=:@"
 
 
 def uri_within(base: str, path: str) -> str:
-    """The URI of what lies in a base.
+    """Return the URI of an object in a base.
 
     Args:
         base: URI of the base.
@@ -26,14 +26,14 @@ def uri_within(base: str, path: str) -> str:
 
 
 def path_within(uri: str, base_uris: Mapping[int, str]) -> tuple[int, str] | None:
-    """The base that an object lies in, and its path there.
+    """Return the base of an object, and its path there.
 
     Args:
         uri: Of the object.
         base_uris: URIs of the bases by their ids.
 
     Returns:
-        The innermost base; None if it lies in none, or if no path can say where.
+        The innermost base; None if there is none, or if the location has no valid path.
     """
     if "?" in uri or "#" in uri:
         return None

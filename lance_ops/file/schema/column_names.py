@@ -1,4 +1,4 @@
-"""Column names: those that no column of a table may have, because pylance cannot read such a table.
+"""Column names that no table may have, because pylance cannot read such a table.
 
 Pylance reserves the names of the row columns for top-level columns, finds no column without a name, and
 aborts the process over a NUL in a name at any depth. It writes top-level columns with a backtick in their
@@ -14,7 +14,7 @@ from lance_ops.file.schema.model import Schema
 RESERVED_NAMES = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
 )
-"""Names of the columns that a scan adds to rows; fields of structs may have them."""
+"""Names of the columns that a scan adds to rows; members of structs may have them."""
 
 _ASKED_BY = {"_rowid": "with_row_id=True", "_rowaddr": "with_row_address=True"}
 
@@ -26,7 +26,7 @@ def refused_names(schema: Schema) -> tuple[tuple[str, str], ...]:
         schema: Of the table.
 
     Returns:
-        Name of each top-level column, and what is wrong with its name or that of a field in it.
+        Name of each top-level column, and the problem with its name or that of a nested field.
     """
     return _refused(schema)
 
@@ -54,13 +54,13 @@ def check_column_names(schema: Schema, known: Schema | None = None, *, path: str
     """Refuse new columns that would make a table unreadable for pylance.
 
     Args:
-        schema: What the table becomes.
-        known: What it is: tables of earlier versions and of pylance keep their columns until these are
+        schema: New schema of the table.
+        known: Current schema: tables of earlier versions and of pylance keep their columns until these are
             renamed or dropped.
         path: The table, for the error.
 
     Raises:
-        InvalidArgumentError: Names the column, and says what to do.
+        InvalidArgumentError: A name is refused.
     """
     exempt = () if known is None else refused_names(known)
     for name, problem in refused_names(schema):
@@ -72,7 +72,7 @@ def check_column_names(schema: Schema, known: Schema | None = None, *, path: str
 
 
 def drop_hint(name: str) -> str:
-    """Say how to write rows that were read with a row column.
+    """Return a hint for writing rows that were read with a row column.
 
     Args:
         name: One of `RESERVED_NAMES`.

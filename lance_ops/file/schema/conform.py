@@ -1,4 +1,4 @@
-"""Conforming: batches are brought into exactly the types of a file's schema, without changing a value."""
+"""Conversion of batches to exactly the types of a file's schema, without changing values."""
 
 import pyarrow as pa
 
@@ -30,7 +30,7 @@ def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, path: str | None = N
         if field.name in given:
             found = batch.schema.field(field.name)
             if not _is_same(found, field):
-                mismatches.append(f"column {field.name!r} is {found.type}, not {field.type}")
+                mismatches.append(f"column {field.name!r} has type {found.type}, expected {field.type}")
             else:
                 try:
                     arrays.append(conform_array(batch.column(field.name), field.type))
@@ -38,14 +38,14 @@ def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, path: str | None = N
                     # Such as nulls in a member that must not be null.
                     mismatches.append(f"column {field.name!r}: {error}")
     if mismatches:
-        raise SchemaMismatchError("the data do not fit the schema", mismatches, path=path)
+        raise SchemaMismatchError("the data do not match the schema", mismatches, path=path)
     if not arrays:
         return batch
     return pa.RecordBatch.from_arrays(arrays, names=schema.names)
 
 
 def conform_array(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Convert an array to a storage type that means the same.
+    """Convert an array to an equivalent storage type.
 
     Args:
         array: Of the wanted type, or of one that differs in views, extension types, or names and nullability
@@ -59,7 +59,7 @@ def conform_array(array: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def storage_type(data_type: pa.DataType) -> pa.DataType:
-    """The type without extension types at any depth."""
+    """Return the type without extension types at any depth."""
     types = pa.types
     if isinstance(data_type, pa.BaseExtensionType):
         return storage_type(data_type.storage_type)

@@ -1,4 +1,4 @@
-"""Extension types of Arrow: the format keeps them as storage type plus two metadata entries."""
+"""Extension types of Arrow: stored as storage type and two metadata entries."""
 
 import ctypes
 import struct
@@ -24,11 +24,11 @@ class _ArrowSchema(ctypes.Structure):
 
 
 def text_keys(metadata: Mapping[bytes, bytes] | None, where: str) -> dict[str, bytes]:
-    """Metadata of Arrow with keys as text.
+    """Decode the keys of Arrow metadata.
 
     Args:
         metadata: Of a schema or field.
-        where: Whose it is, for the error.
+        where: Owner of the metadata, for the error.
 
     Raises:
         InvalidArgumentError: A key is not UTF-8, which the format cannot hold.
@@ -44,10 +44,10 @@ def text_keys(metadata: Mapping[bytes, bytes] | None, where: str) -> dict[str, b
 
 
 def split_extension(field: pa.Field) -> tuple[pa.DataType, dict[str, bytes]]:
-    """Storage type of a field, and its metadata with the extension entries added.
+    """Split a field into its storage type, and its metadata with the extension entries.
 
     Args:
-        field: Any Arrow field; one without an extension type comes back as it is.
+        field: Any Arrow field; unchanged without an extension type.
     """
     metadata = text_keys(field.metadata, field.name)
     if not isinstance(field.type, pa.BaseExtensionType):
@@ -60,24 +60,24 @@ def split_extension(field: pa.Field) -> tuple[pa.DataType, dict[str, bytes]]:
 
 
 def resolve_extension(field: pa.Field) -> pa.Field:
-    """Turn the extension entries of a field's metadata into the extension type, if the process knows it.
+    """Replace the extension entries of a field's metadata by the extension type, if registered.
 
-    A type that is not registered, or that refuses the storage type, leaves the field as it is, so that
-    the data stay readable.
+    A type that is not registered, or that refuses the storage type, leaves the field unchanged, so the data
+    stay readable.
     """
     if EXTENSION_NAME_KEY.encode() not in (field.metadata or {}):
         return field
     try:
-        # Arrow resolves registered extension types when it parses a schema, and offers no other way to ask.
+        # Arrow resolves registered extension types when it parses a schema, and has no other API for it.
         return pa.ipc.read_schema(pa.schema([field]).serialize()).field(0)
     except (pa.ArrowException, ValueError, TypeError):
         return field
 
 
 def resolve_items(data_type: pa.DataType) -> pa.DataType:
-    """Like `resolve_extension`, for the items of a fixed-size list.
+    """Resolve the extension type of the items of a fixed-size list; see `resolve_extension`.
 
-    Other types pass through: their items are fields of their own.
+    Other types are unchanged: their items are fields of their own.
     """
     if not pa.types.is_fixed_size_list(data_type):
         return data_type
@@ -87,7 +87,7 @@ def resolve_items(data_type: pa.DataType) -> pa.DataType:
 
 
 def wrap_extension(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Give a storage array the extension type that was asked for, or its items; other types pass through."""
+    """Wrap a storage array, or its items, in the given extension type; other types are unchanged."""
     if isinstance(data_type, pa.BaseExtensionType) and array.type != data_type:
         storage = wrap_extension(array, data_type.storage_type)
         return pa.ExtensionArray.from_storage(data_type, storage)

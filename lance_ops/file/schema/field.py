@@ -1,4 +1,4 @@
-"""Field: one node of a schema, and what it is in Arrow."""
+"""Field: one node of a schema, with its conversion to Arrow."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,12 +20,11 @@ from lance_ops.file.schema.logical_types import (
 ARROW_JSON_EXTENSION = "arrow.json"
 LANCE_JSON_EXTENSION = "lance.json"
 
-# Field.encoding of file.proto. Only 0.1 readers look at it, but every writer fills it.
+# Field.encoding of file.proto. Only 0.1 readers use it, but every writer sets it.
 _ENCODING_NONE, _ENCODING_PLAIN, _ENCODING_VAR_BINARY, _ENCODING_DICTIONARY = 0, 1, 2, 3
 
 FIELDS_KEPT = 1 << 14
-"""Fields that a cache of them keeps. It has to hold the widest tables: a scan that asks for more fields in
-turn than a cache holds finds none of them in it."""
+"""Size of caches of fields; as large as the widest tables, or sequential scans have no cache hits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +36,13 @@ class Field:
         parent_id: Id of the enclosing field, -1 at the top level.
         name: Name within the parent.
         logical_type: Type string, see `lance_ops.file.schema.logical_types`.
-        nullable: Whether values may be null.
+        nullable: True if values may be null.
         metadata: Arrow field metadata and the `lance-*` options of the field.
         children: Struct members, or the one element field of a list or map.
         extension_name: The deprecated spelling of the `ARROW:extension:name` entry of the metadata.
         encoding: `Encoding` of file.proto, for 0.1 files.
         dictionary: File offset and length of the dictionary values, in 0.1 files only.
-        source: The message this field was read from, kept so that unknown fields survive a rewrite.
+        source: The message of this field, kept to preserve unknown fields.
     """
 
     id: int
@@ -63,13 +62,13 @@ class Field:
         """Arrow type of the values.
 
         Raises:
-            UnsupportedTypeError: The logical type is unknown, or does not fit the children.
+            UnsupportedTypeError: The logical type is unknown, or does not match the children.
         """
         return self.to_arrow().type
 
     @property
     def storage_type(self) -> pa.DataType:
-        """Arrow type of the values with this field's own extension type, if any, taken off."""
+        """Arrow type of the values without this field's own extension type."""
         kind = self.logical_type
         if kind == "struct":
             return pa.struct([child.to_arrow() for child in self.children])
@@ -79,9 +78,9 @@ class Field:
         if kind == "map":
             entries = self._only_child()
             if entries.logical_type != "struct" or len(entries.children) != 2:
-                raise UnsupportedTypeError("a map needs entries of a key and a value", field=self.name)
+                raise UnsupportedTypeError("a map must have entries of a key and a value", field=self.name)
             key, value = entries.children
-            # Arrow knows no maps with nullable keys.
+            # Arrow has no maps with nullable keys.
             return pa.map_(key.to_arrow().with_nullable(False), value.to_arrow())
         if kind.startswith("fixed_size_list:struct:"):
             return pa.list_(self._only_child().to_arrow(), self._fixed_size_of_structs())
@@ -101,29 +100,29 @@ class Field:
         return self.storage_type
 
     def to_arrow(self) -> pa.Field:
-        """The Arrow field, with metadata, and with its extension type if the process knows it."""
+        """Convert to an Arrow field, with metadata, and with its extension type if registered."""
         if self.children or self.metadata or self.extension_name or self.logical_type == JSON_TYPE:
             return _build_arrow(self)
         return _plain_arrow(self.name, self.logical_type, self.nullable)
 
     def walk(self) -> Iterator["Field"]:
-        """This field and everything below it, depth first."""
+        """Yield this field and all nested fields, depth first."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def child(self, name: str) -> "Field | None":
-        """The child of that name."""
+        """Return the child of that name."""
         return next((child for child in self.children if child.name == name), None)
 
     def has_option(self, key: str) -> bool:
-        """Whether a boolean option of the field metadata is set."""
+        """Return whether a boolean option of the field metadata is set."""
         return self.metadata.get(key, b"").lower() in (b"true", b"1", b"yes")
 
     def _only_child(self) -> "Field":
         if len(self.children) != 1:
             raise UnsupportedTypeError(
-                f"a field of type {self.logical_type!r} needs one child, not {len(self.children)}",
+                f"a field of type {self.logical_type!r} must have one child, got {len(self.children)}",
                 field=self.name,
             )
         return self.children[0]
@@ -136,12 +135,12 @@ class Field:
 
 
 def build_field(arrow: pa.Field, parent_id: int, numbers: Iterator[int], path: str) -> Field:
-    """Number a field of Arrow and what is below it, depth first.
+    """Convert an Arrow field, numbering it and nested fields depth first.
 
     Args:
         arrow: The field.
         parent_id: Id of the field above; -1 at the top.
-        numbers: Ids to be given out.
+        numbers: Ids to allocate.
         path: Of the field, for errors.
 
     Raises:
@@ -210,5 +209,5 @@ def _build_arrow(node: Field) -> pa.Field:
 
 @lru_cache(maxsize=FIELDS_KEPT)
 def _plain_arrow(name: str, logical_type: str, nullable: bool) -> pa.Field:
-    # Every fragment of a table asks for the same few fields, many times each.
+    # The fragments of a table need the same few fields repeatedly.
     return _build_arrow(Field(-1, -1, name, logical_type, nullable))

@@ -1,4 +1,4 @@
-"""Field protos: fields between their messages, a flat list that names parents, and the tree."""
+"""Field messages: convert between a tree and a flat list of messages that name parents."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,12 +13,12 @@ PRIMARY_KEY_POSITION_KEY = "lance-schema:unenforced-primary-key:position"
 # Deeper nesting than any real schema: a crafted chain of parents must not reach Python's recursion limit.
 _MAX_DEPTH = 64
 
-# Bounds what the cache of fields keeps alive.
+# Bounds the memory of the cache of fields.
 _SMALL_FIELD = 512
 
 
 def build_tree(protos: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
-    """Top-level fields of a flat list; children follow their order in the list.
+    """Build the top-level fields of a flat list; children keep their order.
 
     Raises:
         FormatError: Ids repeat, a parent is missing, or parents form a cycle.
@@ -26,7 +26,7 @@ def build_tree(protos: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
     by_id: dict[int, file_pb2.Field] = {}
     for proto in protos:
         if proto.id in by_id:
-            raise FormatError(f"two fields of the schema have the id {proto.id}", field=proto.name)
+            raise FormatError(f"two fields of the schema have the same id {proto.id}", field=proto.name)
         by_id[proto.id] = proto
     children: dict[int, list[file_pb2.Field]] = {}
     top: list[file_pb2.Field] = []
@@ -37,7 +37,7 @@ def build_tree(protos: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
         elif proto.parent_id in by_id:
             children.setdefault(proto.parent_id, []).append(proto)
         else:
-            raise FormatError(f"the parent {proto.parent_id} of a field is absent", field=proto.name)
+            raise FormatError(f"the parent {proto.parent_id} of a field is missing", field=proto.name)
     placed = 0
 
     def build(proto: file_pb2.Field, depth: int) -> Field:
@@ -89,7 +89,7 @@ def _build_from_proto(
 
 
 def field_proto(node: Field) -> file_pb2.Field:
-    """The message of one field; unknown fields of a message that was read are kept."""
+    """Return the message of a field; unknown fields of a message that was read are preserved."""
     proto = file_pb2.Field()
     if node.source:
         proto.MergeFromString(node.source)

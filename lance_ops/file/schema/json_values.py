@@ -1,4 +1,4 @@
-"""JSON columns: text for users, JSONB in files."""
+"""JSON columns: strings for users, JSONB in files."""
 
 from dataclasses import replace
 
@@ -18,32 +18,32 @@ from lance_ops.file.schema.model import Field, Schema
 
 
 def encode_json(array: pa.Array, name: str) -> pa.Array:
-    """JSON text as files hold it.
+    """Encode JSON strings to JSONB.
 
     Args:
         array: Strings.
         name: Path of the column, for the error.
 
     Raises:
-        SchemaMismatchError: A string is no JSON.
+        SchemaMismatchError: A string is not valid JSON.
     """
     try:
         return encode_jsonb(array)
     except InvalidArgumentError as error:
         problem = f"column {name!r}: {error.message}"
-        raise SchemaMismatchError("the data do not fit the schema", [problem]) from error
+        raise SchemaMismatchError("the data do not match the schema", [problem]) from error
 
 
 def has_json(leaf: Field) -> bool:
-    """Whether a leaf holds JSON: itself, or a member of a packed struct."""
+    """Return whether a leaf holds JSON: itself, or a member of a packed struct."""
     return leaf.logical_type == JSON_TYPE or any(map(has_json, leaf.children))
 
 
 def stored_documents(schema: Schema) -> Schema:
-    """A schema whose JSON columns, at any depth, are the binary that files hold.
+    """Return a schema whose JSON columns, at any depth, are the binary that files hold.
 
-    Whoever moves rows from file to file reads them by it: to make text of a document and a document of the
-    text takes longer than all else. What is written keeps the name of its type by `FileWriter(described=)`.
+    Rewrites of rows read by it, because converting documents to text and back would dominate the cost. What
+    is written keeps the name of its type by `FileWriter(described=)`.
     """
     if not any(node.logical_type == JSON_TYPE for node in schema.walk()):
         return schema
@@ -61,7 +61,7 @@ def _stored_document(field: Field) -> Field:
 
 
 def encode_json_values(array: pa.Array, leaf: Field, name: str) -> pa.Array:
-    """The values of a leaf as files hold them.
+    """Encode the JSON values of a leaf.
 
     Args:
         array: Strings, or packed structs that have members of strings; may be a slice.
@@ -69,7 +69,7 @@ def encode_json_values(array: pa.Array, leaf: Field, name: str) -> pa.Array:
         name: Its path, for the error.
 
     Raises:
-        SchemaMismatchError: A string is no JSON.
+        SchemaMismatchError: A string is not valid JSON.
     """
     if leaf.logical_type == JSON_TYPE:
         return encode_json(array, name)
@@ -90,7 +90,7 @@ def _encode_member(structs: pa.StructArray, number: int, name: str) -> pa.Array:
     member = structs.field(number)
     if not structs.null_count:
         return encode_json(member, name)
-    # What a null struct hides need not be JSON.
+    # Values of null structs need not be valid JSON.
     visible = pc.if_else(structs.is_valid(), member, pa.scalar(None, member.type))
     return pc.if_else(
         pc.and_(structs.is_null(), member.is_valid()),

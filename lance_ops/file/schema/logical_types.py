@@ -1,4 +1,4 @@
-"""Logical type strings: how a field of the format names an Arrow type (`Field.logical_type` of file.proto).
+"""Logical type strings: names of Arrow types in the format (`Field.logical_type` of file.proto).
 
 A string names the whole type of a leaf with its parameters (`timestamp:us:UTC`, `fixed_size_list:float:768`).
 Lists, structs and maps only name their kind; their element types are the field's children.
@@ -19,10 +19,10 @@ NESTED_TYPES = LIST_TYPES | {"struct", "map"}
 """Types whose elements are child fields. A fixed-size list has a child only when its items are structs."""
 
 JSON_TYPE = "json"
-"""JSON documents: text in memory, and in files a binary form of their own, see `JSON_FILE_TYPE`."""
+"""JSON documents: strings in memory, and a binary form in files, see `JSON_FILE_TYPE`."""
 JSON_FILE_TYPE = pa.large_binary()
 
-# A crafted string must not drive the parser into the recursion limit.
+# A crafted string must not exceed the recursion limit.
 _MAX_ITEM_DEPTH = 16
 
 _SIMPLE: dict[str, pa.DataType] = {
@@ -59,10 +59,10 @@ _SIMPLE_NAMES = {data_type: name for name, data_type in _SIMPLE.items()} | {
     pa.string_view(): "string",
     pa.binary_view(): "binary",
 }
-# Not in the reverse table: JSON documents are text in memory, but text columns are not JSON.
+# Not in the reverse table: JSON documents are strings in memory, but string columns are not JSON.
 _READ_ONLY: dict[str, pa.DataType] = {
     JSON_TYPE: pa.string(),
-    # The oldest text of the format writes times without their width.
+    # The oldest text of the format omits the width of times.
     "time:s": pa.time32("s"),
     "time:ms": pa.time32("ms"),
     "time:us": pa.time64("us"),
@@ -71,7 +71,7 @@ _READ_ONLY: dict[str, pa.DataType] = {
 
 
 def bfloat16_item() -> pa.Field:
-    """The item field of a fixed-size list of bfloat16: two opaque bytes under an extension name."""
+    """Return the item field of a fixed-size list of bfloat16: two opaque bytes under an extension name."""
     return pa.field(
         "item",
         pa.binary(2),
@@ -80,7 +80,7 @@ def bfloat16_item() -> pa.Field:
 
 
 def encode_logical_type(data_type: pa.DataType) -> str:
-    """Name an Arrow type as the format does.
+    """Return the logical type of an Arrow type.
 
     Args:
         data_type: Any Arrow type; an extension type is named by its storage type.
@@ -89,7 +89,7 @@ def encode_logical_type(data_type: pa.DataType) -> str:
         UnsupportedTypeError: The format has no name for this type in any storage version.
     """
     if isinstance(data_type, pa.BaseExtensionType):
-        # Before the look-up: such types need not be hashable.
+        # Before the lookup: such types need not be hashable.
         return encode_logical_type(data_type.storage_type)
     name = _SIMPLE_NAMES.get(data_type)
     if name is not None:
@@ -105,7 +105,7 @@ def encode_logical_type(data_type: pa.DataType) -> str:
         value = encode_logical_type(data_type.value_type)
         if value in NESTED_TYPES or types.is_dictionary(data_type.value_type):
             raise _unsupported(data_type)
-        # The format does not keep whether a dictionary is ordered.
+        # The format does not record whether a dictionary is ordered.
         return f"dict:{value}:{encode_logical_type(data_type.index_type)}:false"
     if types.is_fixed_size_list(data_type):
         return _encode_fixed_size_list(data_type)
@@ -115,7 +115,9 @@ def encode_logical_type(data_type: pa.DataType) -> str:
         return "large_list.struct" if types.is_struct(data_type.value_type) else "large_list"
     if types.is_map(data_type):
         if data_type.keys_sorted:
-            raise UnsupportedTypeError("the format has no maps with sorted keys", hint="use a map without")
+            raise UnsupportedTypeError(
+                "the format has no maps with sorted keys", hint="use a map without sorted keys"
+            )
         return "map"
     if types.is_struct(data_type):
         return "struct"
@@ -124,7 +126,7 @@ def encode_logical_type(data_type: pa.DataType) -> str:
 
 def _encode_fixed_size_list(data_type: pa.FixedSizeListType) -> str:
     if data_type.list_size < 1:
-        raise UnsupportedTypeError("a fixed-size list needs at least one item per row")
+        raise UnsupportedTypeError("a fixed-size list must have at least one item per row")
     item = data_type.value_field
     if _is_bfloat16(item):
         return f"fixed_size_list:{BFLOAT16_EXTENSION}:{data_type.list_size}"
@@ -142,13 +144,13 @@ def _is_bfloat16(item: pa.Field) -> bool:
 
 
 def decode_logical_type(name: str) -> pa.DataType:
-    """Arrow type of a field without children.
+    """Return the Arrow type of a field without children.
 
     Args:
         name: A logical type string as found in a schema, not one of `NESTED_TYPES`.
 
     Raises:
-        UnsupportedTypeError: The string is not a type of the format that this version knows.
+        UnsupportedTypeError: The string is not a known type of the format.
     """
     try:
         return _decode(name, 0)
@@ -185,7 +187,7 @@ def _decode_fixed_size_binary(parameters: str, _depth: int) -> pa.DataType:
 
 
 def _decode_dictionary(parameters: str, depth: int) -> pa.DataType:
-    # From the right, because the value type may have parameters of its own.
+    # From the right, because the value type may have parameters.
     value, index, _ordered = parameters.rsplit(":", 2)
     return pa.dictionary(_decode(index, depth + 1), _decode(value, depth + 1))
 

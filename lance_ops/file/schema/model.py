@@ -1,4 +1,4 @@
-"""Schemas of the format: a tree of fields with stable ids, between the protobuf messages and Arrow."""
+"""Schemas of the format: a tree of fields with stable ids, with conversions to protobuf and Arrow."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,10 +28,11 @@ class Schema:
 
     @classmethod
     def from_arrow(cls, schema: pa.Schema, *, first_id: int = 0) -> "Schema":
-        """Number the fields of an Arrow schema depth first.
+        """Convert an Arrow schema, numbering fields depth first.
 
         Args:
-            schema: Any Arrow schema. View types become plain, extension types storage type plus metadata.
+            schema: Any Arrow schema. View types are converted to plain types, extension types to storage type
+                plus metadata.
             first_id: Id of the first field; a dataset that is extended continues after its largest id.
 
         Raises:
@@ -60,18 +61,18 @@ class Schema:
         return cls(build_tree(list(fields)), dict(metadata or {}))
 
     def to_protos(self) -> list[file_pb2.Field]:
-        """Messages of all fields, depth first; unknown fields of a message that was read are kept."""
+        """Return messages of all fields, depth first; unknown message fields are preserved."""
         return [field_proto(node) for node in self.walk()]
 
     def to_arrow(self) -> pa.Schema:
-        """The Arrow schema with field and schema metadata."""
+        """Convert to an Arrow schema with field and schema metadata."""
         return pa.schema(
             [top.to_arrow() for top in self.fields],
             metadata={key.encode(): value for key, value in self.metadata.items()} or None,
         )
 
     def walk(self) -> Iterator[Field]:
-        """All fields, depth first."""
+        """Yield all fields, depth first."""
         for top in self.fields:
             yield from top.walk()
 
@@ -86,11 +87,11 @@ class Schema:
         return max((node.id for node in self.walk()), default=-1)
 
     def field(self, path: str) -> Field:
-        """The field at a path.
+        """Return the field at a path.
 
         Args:
-            path: Name of a top-level field, or a nested path such as `a.b`; names with a backtick, and none,
-                are taken as they are where they are no path of another field.
+            path: Name of a top-level field, or a nested path such as `a.b`; names with a backtick, and the
+                empty name, are used unparsed unless they are the path of another field.
 
         Raises:
             InvalidArgumentError: There is no such field.
@@ -98,11 +99,11 @@ class Schema:
         return self.ancestry(path)[-1]
 
     def ancestry(self, path: str, *, any_case: bool = False) -> tuple[Field, ...]:
-        """The fields on the way to a path, the top-level one first.
+        """Return the fields along a path, the top-level one first.
 
         Args:
             path: See `field`.
-            any_case: Take the first field of a name in another case where none has it exactly.
+            any_case: Match the first field case-insensitively if there is no exact match.
 
         Raises:
             InvalidArgumentError: There is no such field.
@@ -124,7 +125,7 @@ class Schema:
         return tuple(found)
 
     def _segments(self, path: str) -> tuple[str, ...]:
-        """The names that a path consists of; a column whose name is no path, or another one, by its name."""
+        """Split a path into names; a column name that is not a valid path is one name."""
         own = any(field.name == path for field in self.fields)
         try:
             segments = parse_field_path(path)
@@ -135,11 +136,11 @@ class Schema:
         return (path,) if own and not any(field.name == segments[0] for field in self.fields) else segments
 
     def by_id(self, field_id: int) -> Field | None:
-        """The field of that id at any depth."""
+        """Return the field of an id at any depth."""
         return next((node for node in self.walk() if node.id == field_id), None)
 
     def path(self, field_id: int) -> str:
-        """Path of a field, such that `field(path)` finds it again.
+        """Return the path of a field, such that `field(path)` returns it.
 
         Raises:
             InvalidArgumentError: No field has this id.
@@ -148,15 +149,15 @@ class Schema:
         segments: list[str] = []
         current = nodes.get(field_id)
         if current is None:
-            raise InvalidArgumentError(f"no field with id {field_id}")
+            raise InvalidArgumentError(f"field id {field_id} not found")
         while current is not None:
             segments.append(current.name)
-            # No field is the parent of a top-level one, whatever ids a damaged manifest gives.
+            # Top-level fields have no parent, whatever ids a damaged manifest has.
             current = nodes.get(current.parent_id) if current.parent_id >= 0 else None
         return format_field_path(reversed(segments))
 
     def project(self, names: Sequence[str]) -> "Schema":
-        """Only the named fields, in the order of the names.
+        """Select fields by name, in the order of the names.
 
         Args:
             names: Top-level names or nested paths; a path keeps its parents with that child only, and several
@@ -175,7 +176,7 @@ class Schema:
         return replace(self, fields=tuple(_prune(tops[key], keep) for key, keep in wanted.items()))
 
     def select(self, names: Sequence[str]) -> "Schema":
-        """Only these top-level fields, in the order of the names, which are no paths.
+        """Select top-level fields by name, in the order of the names, which are not paths.
 
         Raises:
             InvalidArgumentError: There is no such field.
@@ -183,7 +184,7 @@ class Schema:
         return self.project([format_field_path([name]) for name in names])
 
     def project_ids(self, ids: Collection[int]) -> "Schema":
-        """Only the fields of those ids, in the order of this schema.
+        """Select fields by id, in the order of this schema.
 
         A field is kept when its id or that of a field below it is given. A given field keeps all of its
         descendants when none of them is given.
@@ -197,7 +198,7 @@ def _check_names(fields: Sequence[Field]) -> None:
     for top in fields:
         if "." in top.name:
             raise InvalidArgumentError(
-                f"the top-level name {top.name!r} contains a dot",
+                f"the top-level name {top.name!r} must not contain a dot",
                 field=top.name,
                 hint="use a struct, or another name",
             )
@@ -208,7 +209,9 @@ def _check_unique(fields: Sequence[Field], prefix: str) -> None:
     seen: set[str] = set()
     for node in fields:
         if node.name in seen:
-            raise InvalidArgumentError(f"two columns are named {prefix + node.name!r}", field=node.name)
+            raise InvalidArgumentError(
+                f"two columns have the same name {prefix + node.name!r}", field=node.name
+            )
         seen.add(node.name)
         _check_unique(node.children, f"{prefix}{node.name}.")
 

@@ -1,7 +1,6 @@
-"""Packing: whether the members of a struct are stored together, which an option of its field says.
+"""Packing: whether the members of a struct are stored together, by an option of its field.
 
-Readers and writers of the peer do not understand each value of the option alike: what they would stumble over
-is not written.
+Readers and writers of pylance interpret some values of the option differently: these are not written.
 """
 
 from lance_ops.file.schema.model import Field
@@ -13,19 +12,19 @@ _YES = (b"true", b"1", b"yes", b"y", b"on")
 
 
 def is_packed_2_0(field: Field) -> bool:
-    """Whether writers of 2.0 pack a field: the newer key need only be there."""
+    """Return whether writers of 2.0 pack a field: the newer key need only exist."""
     legacy = field.metadata.get(PACKED_LEGACY_KEY)
     asked = legacy.lower() in _YES if legacy is not None else PACKED_KEY in field.metadata
     return field.logical_type == "struct" and asked
 
 
 def is_packed(field: Field) -> bool:
-    """Whether writers of 2.1 and later versions pack a field."""
+    """Return whether writers of 2.1 and later versions pack a field."""
     return field.logical_type == "struct" and any(value in _YES for value in _values(field))
 
 
 def find_packing_problem(field: Field, version: str) -> str | None:
-    """Why readers would not find the members of a field as it is written; None if they would.
+    """Return why readers would not find the members of a field; None if they would.
 
     Args:
         field: Any field.
@@ -33,16 +32,16 @@ def find_packing_problem(field: Field, version: str) -> str | None:
     """
     says_yes = any(value in _YES for value in _values(field))
     if field.logical_type != "struct" and field.children and says_yes:
-        # The peer looks for a column as if of a packed struct, finds none, and takes the values for nulls.
+        # Pylance expects a column as of a packed struct, finds none, and reads the values as nulls.
         return "only structs can be packed, not lists and maps"
-    # In 2.0 they expect the members together where either key says yes; later they do only if it says true.
+    # Readers of 2.0 expect packed members if either key says yes; later ones only if it says true.
     if version == "2.0":
         agreed = is_packed_2_0(field) == is_packed(field)
     else:
         agreed = not is_packed(field) or b"true" in _values(field)
     if agreed:
         return None
-    return f"readers do not agree on what the option {PACKED_KEY!r} says; say 'true', or leave it out"
+    return f"readers interpret the value of option {PACKED_KEY!r} differently; use 'true', or omit it"
 
 
 def _values(field: Field) -> list[bytes]:

@@ -1,8 +1,7 @@
-"""Pandas metadata of a schema: which pandas type each column had, in JSON under the key `pandas`.
+"""Pandas metadata of a schema: the pandas type of each column, in JSON under the key `pandas`.
 
-`pyarrow.Table.to_pandas` goes by it, and fails where the Arrow type of a column has changed since: the
-entries of columns that were replaced have to go. Source: pandas, "Storing pandas DataFrame objects in Apache
-Parquet format".
+`pyarrow.Table.to_pandas` uses it, and fails if the Arrow type of a column has changed since: entries of
+replaced columns are removed. Source: pandas, "Storing pandas DataFrame objects in Apache Parquet format".
 """
 
 import json
@@ -15,11 +14,11 @@ PANDAS_KEY = "pandas"
 
 
 def without_replaced_columns(schema: Schema, before: Schema) -> Schema:
-    """Drop the pandas types of the columns that have their name from another column before.
+    """Remove the pandas types of columns that replaced another one of the same name.
 
     Args:
-        schema: What a table becomes.
-        before: What it was.
+        schema: New schema of the table.
+        before: Previous schema.
     """
     if schema is before or PANDAS_KEY not in schema.metadata:
         return schema
@@ -39,6 +38,6 @@ def _without(metadata: bytes, names: Collection[str]) -> bytes:
         ]
         index = [level for level in found["index_columns"] if isinstance(level, dict) or level not in names]
     except (ValueError, TypeError, KeyError, AttributeError):
-        # Whatever it is, pyarrow does not find types in it.
+        # Without a valid list, pyarrow finds no types in it.
         return metadata
     return json.dumps({**found, "columns": columns, "index_columns": index}).encode()

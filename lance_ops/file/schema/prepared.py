@@ -1,4 +1,4 @@
-"""Prepared schemas: what every read needs to know, worked out once for a schema used again and again."""
+"""Prepared schemas: values derived from a schema, computed once for repeated reads."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from lance_ops.storage.fork_safe import new_lock
 
 @dataclass(frozen=True, slots=True)
 class PreparedSchema:
-    """A schema and what follows from it.
+    """A schema and derived values.
 
     Attributes:
         schema: The schema.
-        arrow: The same for Arrow.
+        arrow: As Arrow schema.
         ids: Of all fields, depth first.
         leaves: Ids of the fields without children.
-        row_bytes: What a row takes in memory; None when a type has no fixed width.
-        is_stored: Whether no column has an extension type, at any depth.
+        row_bytes: Bytes of a row in memory; None if a type has no fixed width.
+        is_stored: True if no column has an extension type, at any depth.
     """
 
     schema: Schema
@@ -79,9 +79,9 @@ _of_arrow: deque[tuple[pa.Schema, Schema]] = deque(maxlen=8)
 
 
 def schema_of_arrow(arrow: pa.Schema) -> Schema:
-    """What `Schema.from_arrow` gives, the same object for an equal schema: it need not be worked out again.
+    """Return the result of `Schema.from_arrow`, the same object for equal schemas.
 
-    Whoever writes many datasets writes few kinds of them.
+    Writers of many datasets use few schemas.
     """
     with _lock:
         for known, schema in _of_arrow:

@@ -12,7 +12,7 @@ from lance_ops.file.io.row_selection import Integers, RowSelection
 from lance_ops.file.schema.logical_types import NESTED_TYPES, decode_logical_type
 from lance_ops.file.schema.model import Schema
 
-# Bytes of a batch, all columns together, from which on it is worth an array of its own.
+# Bytes of a batch, over all columns, from which a separate array pays.
 _SMALL_BATCH = 1 << 20
 
 
@@ -21,10 +21,10 @@ class BatchColumn:
     """The pages of a field.
 
     Attributes:
-        positions: Of each page in the file, in bytes; what lies there depends on the type.
+        positions: Of each page in the file, in bytes; the content depends on the type.
         lengths: Of each page, in values; one more than the rows for lists.
         starts: First row of each batch.
-        logical_type: Of the field, empty when the file does not say.
+        logical_type: Of the field, empty if the file has none.
         where: Names the column in errors.
         path: Names the file in errors.
         file_size: In bytes; bounds what a page can claim.
@@ -39,21 +39,21 @@ class BatchColumn:
     file_size: int
 
     def pages(self, slices: "Slices", *, more: int = 0) -> Integers:
-        """Position of the page of each slice.
+        """Return the position of the page of each slice.
 
         Args:
             slices: Of values of this column.
-            more: Entries that a page has beyond its values.
+            more: Additional entries of a page.
 
         Raises:
-            CorruptFileError: A page does not have as many.
+            CorruptFileError: A page has fewer values.
         """
         short = np.flatnonzero(slices.stops + more > self.lengths[slices.batches])
         if len(short):
             batch = int(slices.batches[short[0]])
             raise CorruptFileError(
-                f"{int(slices.stops[short[0]]) + more} values are expected, "
-                f"but there are {int(self.lengths[batch])}",
+                f"a page has {int(self.lengths[batch])} values, expected "
+                f"{int(slices.stops[short[0]]) + more}",
                 path=self.path,
                 field=f"{self.where}, page {batch}",
             )
@@ -62,7 +62,7 @@ class BatchColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slices:
-    """Consecutive values of some batches, which become one array.
+    """Consecutive values of some batches, which are joined into one array.
 
     Attributes:
         batches: Number of the batch of each slice.
@@ -78,7 +78,7 @@ class Slices:
 
     @classmethod
     def one(cls, start: int, stop: int) -> "Slices":
-        """Values of a page that stands alone."""
+        """Return values of a single page."""
         numbers = np.array([0, start, stop], dtype=np.int64)
         return cls(numbers[:1], numbers[1:2], numbers[2:])
 
@@ -88,29 +88,30 @@ class Slices:
         return int((self.stops - self.starts).sum())
 
     def below(self, starts: Integers, stops: Integers) -> "Slices":
-        """What the values of these slices have below them, in the same batches."""
+        """Return the child slices of these, in the same batches."""
         return Slices(self.batches, starts, stops, self.gap)
 
 
 def plan_slices(column: BatchColumn, rows: RowSelection) -> list[Slices]:
-    """Share rows out to batches.
+    """Split rows by batch.
 
-    Small batches are read as one array, for each costs more than its bytes; large ones are viewed one by one.
+    Small batches are read as one array, because of the fixed cost of each; large ones one by one, without
+    copies.
 
     Args:
         column: Any top-level one; all of them have the same batches.
-        rows: Which rows of the file.
+        rows: Rows of the file.
     """
     starts = np.asarray(column.starts, dtype=np.int64)
     if rows.numbers is not None:
         batches = np.searchsorted(starts, rows.numbers, side="right") - 1
         inside = rows.numbers - starts[batches]
-        # Neighbours are one slice.
+        # Adjacent rows are one slice.
         first = np.ones(len(inside), dtype=np.bool_)
         first[1:] = (np.diff(rows.numbers) > 1) | (np.diff(batches) > 0)
         last = np.append(first[1:], True)
         return [Slices(batches[first], inside[first], inside[last] + 1, rows.gap)]
-    # The file says how many rows there are, so that they end in the last batch.
+    # The last batch ends with the rows of the file.
     parts = list(rows.split(column.starts, rows.stop))
     if not parts:
         return []
@@ -127,7 +128,7 @@ def plan_slices(column: BatchColumn, rows: RowSelection) -> list[Slices]:
 
 
 def parse_column(column: Column, where: str, path: str, file_size: int) -> BatchColumn:
-    """Take a column of the container apart; `where` names it in errors."""
+    """Parse a column of the container; `where` names it in errors."""
     pages = column.pages
     return BatchColumn(
         positions=np.array([page.buffers[0][0] for page in pages], dtype=np.int64),
@@ -141,9 +142,9 @@ def parse_column(column: Column, where: str, path: str, file_size: int) -> Batch
 
 
 def column_bytes(column: BatchColumn) -> int:
-    """Estimate what reading a whole column takes in memory.
+    """Estimate the memory of a whole column.
 
-    Where the type does not tell, the size of the file is the only bound that needs no look at the pages.
+    Without a fixed width, the size of the file is the only bound that is known without reading pages.
     """
     kind = column.logical_type
     if kind in NESTED_TYPES:
@@ -156,15 +157,13 @@ def column_bytes(column: BatchColumn) -> int:
 
 
 def assign_columns(schema: Schema, path: str | None = None) -> dict[int, int]:
-    """Physical column of each field: its id, counted from the least id of the file.
+    """Return the physical column of each field: its id minus the least id of the file.
 
     Raises:
         UnsupportedError: The file has no schema of its own, so that only the table knows its columns.
     """
     ids = [node.id for node in schema.walk()]
     if not ids:
-        raise UnsupportedError(
-            "the file has no schema of its own", path=path, hint="read it through its table"
-        )
+        raise UnsupportedError("the file has no schema", path=path, hint="read it through its table")
     first = min(ids)
     return {field_id: field_id - first for field_id in ids}

@@ -1,10 +1,10 @@
-"""The container of 0.1 files: pages, a page table, statistics, a manifest, metadata, and a footer.
+"""Container of 0.1 files: pages, a page table, statistics, a manifest, metadata, and a footer.
 
 Layout, from the end of the file backwards: footer (16 bytes: i64 position of the metadata, u16 major, u16
-minor, mark), metadata message, manifest message with the file's own schema. A u32 length stands in front of
-both messages. All columns share their batches (row groups), whose row offsets the metadata list. The page
-table holds a pair (i64 position, i64 length) for each field and batch, field after field, for every field id
-from the least to the greatest of the file; ids that have no pages keep pairs of zeros.
+minor, mark), metadata message, manifest message with the file's own schema. A u32 length precedes both
+messages. All columns share their batches (row groups), whose row offsets the metadata list. The page table
+holds a pair (i64 position, i64 length) for each field and batch, field after field, for every field id from
+the least to the greatest of the file; ids that have no pages keep pairs of zeros.
 """
 
 import struct
@@ -44,7 +44,7 @@ def read_contents(tail: bytes, size: int, path: str) -> Steps[Contents]:
         CorruptFileError: The file is truncated or damaged.
     """
     if len(tail) < FOOTER_SIZE:
-        raise CorruptFileError("the file is too short for its footer", path=path)
+        raise CorruptFileError("the file is shorter than its footer", path=path)
     position, *_ = _FOOTER.unpack(tail[-FOOTER_SIZE:])
     end = size - FOOTER_SIZE
     metadata = yield from _read_message(file_pb2.Metadata(), position, end, "metadata", path)
@@ -74,16 +74,16 @@ def read_contents(tail: bytes, size: int, path: str) -> Steps[Contents]:
 
 def _read_message(message: _M, position: int, end: int, what: str, path: str) -> Steps[_M]:
     if not 0 <= position <= end - _LENGTH.size:
-        raise CorruptFileError(f"position {position} is not inside of the file", path=path, field=what)
+        raise CorruptFileError(f"position {position} is outside of the file", path=path, field=what)
     (length,) = _LENGTH.unpack((yield from fetch(position, _LENGTH.size)))
     start = position + _LENGTH.size
     if start + length > end:
-        raise CorruptFileError(f"{length} bytes at {start} are not inside of the file", path=path, field=what)
+        raise CorruptFileError(f"{length} bytes at {start} are outside of the file", path=path, field=what)
     data = yield from fetch(start, length)
     try:
         message.ParseFromString(data.to_pybytes())
     except DecodeError as error:
-        raise CorruptFileError(f"unreadable metadata: {error}", path=path, field=what) from error
+        raise CorruptFileError(f"metadata cannot be parsed: {error}", path=path, field=what) from error
     return message
 
 
@@ -97,7 +97,8 @@ def _check_batches(metadata: file_pb2.Metadata, path: str) -> tuple[int, ...]:
 def _find_page_table(position: int, num_batches: int, schema: Schema, end: int, path: str) -> PageTable:
     ids = [node.id for node in schema.walk()]
     width = num_batches * ENTRY_SIZE
-    # Without a schema the table's metadata say which columns there are; the space behind bounds their number.
+    # Without a schema the columns are known from the table's metadata; the remaining space bounds their
+    # number.
     columns = max(ids) - min(ids) + 1 if ids else max(end - position, 0) // max(width, 1)
     if position + columns * width > end:
         raise CorruptFileError(

@@ -1,4 +1,4 @@
-"""Layout 0.1 behind the interface that reader and writer share."""
+"""Layout 0.1 behind the interface of reader and writer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +22,7 @@ class Layout01:
     name = "0.1"
 
     def find_problems(self, schema: Schema) -> list[str]:  # noqa: ARG002 - whatever it is
-        """Say what of a schema 0.1 cannot hold: nothing is written in it."""
+        """Return a problem for any schema: 0.1 is never written."""
         return [_NOT_WRITTEN]
 
     def assign_columns(self, schema: Schema) -> dict[int, int]:
@@ -30,20 +30,20 @@ class Layout01:
         return assign_columns(schema)
 
     def parse_column(self, column: Column, index: int, path: str, file_size: int) -> BatchColumn:
-        """Take a column apart."""
+        """Parse a column."""
         return parse_column(column, f"column {index}", path, file_size)
 
     def join_columns(
         self, columns: Sequence[BatchColumn], paths: Sequence[str], moves: Sequence[int]
     ) -> None:
-        """None: there are not so many files of 0.1."""
+        """Return None: files of 0.1 are never joined."""
 
     def column_bytes(self, column: BatchColumn) -> int:
-        """Estimate what reading a whole column takes in memory."""
+        """Estimate the memory of a whole column."""
         return column_bytes(column)
 
     def sparse_from(self, column: BatchColumn) -> int:  # noqa: ARG002 - other layouts need it
-        """Say where picking rows begins to pay: each costs much, and none is compressed."""
+        """Return the selectivity below which single rows are read: values are not compressed."""
         return SPARSE
 
     def read_told(
@@ -53,7 +53,7 @@ class Layout01:
         columns: Mapping[int, int],  # noqa: ARG002
         rows: RowSelection,  # noqa: ARG002
     ) -> pa.Array | None:
-        """Nothing: all values are in pages."""
+        """Return None: all values are in pages."""
         return None
 
     def read_field(
@@ -69,7 +69,7 @@ class Layout01:
         sink: PageSink,  # noqa: ARG002
         page_bytes: int,  # noqa: ARG002
     ) -> FieldsWriter:
-        """Start to write, which cannot be done."""
+        """Raise: 0.1 is never written."""
         raise UnsupportedVersionError(_NOT_WRITTEN)
 
 

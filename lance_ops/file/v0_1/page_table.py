@@ -1,4 +1,4 @@
-"""The page table of 0.1: where the page of each field and batch is, and how many values it has."""
+"""Page table of 0.1: position and number of values of the page of each field and batch."""
 
 import struct
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _PAGE = struct.Struct("<qq")
 
 @dataclass(frozen=True, slots=True)
 class PageTable(Sequence[Request]):
-    """Where the entries of each column are; a column is a field id, counted from the least one of the file.
+    """Locations of the entries of each column; a column is a field id minus the least one of the file.
 
     Attributes:
         position: Of the table in the file.
@@ -52,8 +52,8 @@ def decode_pages(
     Args:
         data: A pair for each batch.
         starts: First row of each batch, and the number of rows.
-        logical_type: Of the field, empty when it is not known.
-        size: Of the whole file; nothing may lie beyond.
+        logical_type: Of the field, empty if unknown.
+        size: Size of the whole file, which bounds all pages.
         where: The column, for errors.
         path: For errors.
 
@@ -67,10 +67,10 @@ def decode_pages(
     for number, (position, length) in enumerate(_PAGE.iter_unpack(data)):
         if not (0 <= position <= size and length >= 0):
             raise CorruptFileError(
-                f"a page of {length} values at {position} cannot be in a file of {size} bytes",
+                f"a page of {length} values at {position} exceeds the file of {size} bytes",
                 path=path,
                 field=f"{where}, page {number}",
             )
         pages.append(Page(((position, 0),), length, starts[number], Encoding("", b"")))
-    # The type stands where 2.x has the encoding: it says as much as one.
+    # The logical type takes the place of the encoding of 2.x: it has the same information.
     return Column(Encoding("", logical_type.encode()), tuple(pages))

@@ -1,8 +1,8 @@
 """Fields of 0.1, read batch by batch, down through structs and lists to the pages that hold values.
 
 Only strings and byte strings can be null: a nullable one of length zero is, so that the empty value and null
-cannot be told apart (format text, "Variable-Length Binary Encoding"). Everything else has lost its nulls when
-it was written, and reads as what lay under them.
+cannot be distinguished (format text, "Variable-Length Binary Encoding"). Everything else has lost its nulls
+when it was written, and reads as what lay under them.
 """
 
 from collections.abc import Mapping
@@ -200,7 +200,7 @@ def _check_extents(starts: Integers, stops: Integers, file_size: int) -> None:
 
 
 def _fetch_joined(starts: Integers, sizes: Integers, slices: Slices, file_size: int) -> Steps[pa.Buffer]:
-    """Bytes of extents, one after the other; not copied where they lie like that."""
+    """Return bytes of extents, in sequence; not copied where they lie like that."""
     _check_extents(starts, starts + sizes, file_size)
     data, found = yield from fetch_extents(starts, starts + sizes, slices.gap)
     if not len(found):

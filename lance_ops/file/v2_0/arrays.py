@@ -1,7 +1,6 @@
-"""Array encodings of 2.0: decodes a page by walking their tree, asks for bytes, and builds an Arrow array.
+"""Array encodings of 2.0: decode a page by walking its encoding tree, and build an Arrow array.
 
-Rows are always decoded from a multiple of 8 on, so that bitmaps can be viewed where they lie; the caller
-slices.
+Rows are always decoded from a multiple of 8 on, so bitmaps are viewed without copies; the caller slices.
 """
 
 from collections.abc import Callable
@@ -38,12 +37,12 @@ _MAX_LENGTH = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Extents:
-    """Where rows lie in what they point into.
+    """Extents of rows in their bytes or items.
 
     Attributes:
         starts: First byte or item of each row.
         stops: End of each.
-        offsets: Offsets of the rows once nothing lies between them; only the differences count.
+        offsets: Offsets of the rows without gaps; only differences matter.
         validity: Bitmap of the rows, None if none is null.
     """
 
@@ -62,7 +61,7 @@ def read_rows(page: ArrayPage, data_type: pa.DataType, rows: RowSelection) -> St
         rows: Which rows within the page.
 
     Raises:
-        CorruptFileError: The bytes are not what the encoding says.
+        CorruptFileError: The bytes do not match the encodings.
         UnsupportedError: An encoding that is not implemented, which is named.
     """
     with page_errors(page):
@@ -111,7 +110,7 @@ def read_end_offsets(
         ends = decode_words(data, bits, rows.stop - first)
         offsets, validity = decode_end_offsets(ends, adjustment, limit, has_predecessor=rows.start > 0)
         return Extents(offsets[:-1], offsets[1:], offsets, validity)
-    # A row starts where the one before it ends, which is an entry of its own.
+    # A row starts at the end of the previous one, which is the previous entry.
     pairs = distinct(np.concatenate([rows.numbers, np.maximum(rows.numbers - 1, 0)]))
     data = yield from fetch_words(page, words, RowSelection.some(pairs, rows.gap))
     ends = decode_words(data, bits, len(pairs))
@@ -136,7 +135,7 @@ def _decode_nullable(
     if kind == "no_nulls":
         return (yield from decode_array(page, nullable.no_nulls.values, data_type, rows))
     if kind != "some_nulls":
-        raise CorruptFileError("a page does not say whether it has nulls")
+        raise CorruptFileError("a page has no information about nulls")
     validity = yield from fetch_words(page, find_words(nullable.some_nulls.validity, bits=1), rows)
     values = yield from decode_array(page, nullable.some_nulls.values, data_type, rows)
     return apply_validity(values, validity)

@@ -1,7 +1,7 @@
-"""Physical columns of 2.0: which field has which, and what their pages say about themselves.
+"""Physical columns of 2.0, and the descriptions of their pages.
 
 Every field has a column, in depth-first order: a struct one without data, a list one with the extents of its
-rows. The exception is a packed struct, whose members live in the struct's own column.
+rows. The exception is a packed struct, whose members are in the struct's own column.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ class ArrayPage:
         start: Number of its first row (or item) within the column.
         length: Rows (or items).
         buffers: Position and size in bytes of each buffer.
-        encoding: What the buffers hold.
+        encoding: Encoding of the buffers.
         file_size: In bytes, the bound of everything in the page.
     """
 
@@ -75,7 +75,7 @@ class ArrayColumn:
         starts: First row of each page.
         length: Rows of all pages.
         item_starts: Of a list column, the number of the first item of each page.
-        is_blob: Whether the pages hold positions and sizes of values that lie elsewhere in the file.
+        is_blob: True if the pages hold positions and sizes of values that lie elsewhere in the file.
     """
 
     path: str
@@ -87,7 +87,7 @@ class ArrayColumn:
     is_blob: bool
 
     def parts(self, rows: RowSelection) -> Iterator[tuple[int, RowSelection]]:
-        """The number of each page that has some of the rows, and which of its rows they are.
+        """Return the number of each page that has some of the rows, and which of its rows they are.
 
         Raises:
             CorruptFileError: The column ends earlier.
@@ -136,7 +136,7 @@ def parse_column(column: Column, index: int, path: str, file_size: int) -> Array
 def join_columns(
     columns: Sequence[ArrayColumn], paths: Sequence[str], moves: Sequence[int]
 ) -> ArrayColumn | None:
-    """The columns of several files as one, whose pages follow each other.
+    """Return the columns of several files as one, whose pages follow each other.
 
     Args:
         columns: At least one; files that describe theirs by the same bytes may share one.
@@ -167,7 +167,7 @@ def join_columns(
 def column_bytes(column: ArrayColumn) -> int:
     """Estimate what reading a whole column takes in memory."""
     if column.is_blob and column.pages:
-        # The values lie anywhere in the file.
+        # The values may be anywhere in the file.
         return column.pages[0].file_size
     return sum(_decoded_bytes(page) for page in column.pages)
 
@@ -186,12 +186,12 @@ def _decoded_bytes(page: ArrayPage) -> int:
 
 
 def is_blob(field: Field) -> bool:
-    """Whether a field's metadata ask for values apart from their pages."""
+    """Return whether a field's metadata request values outside of their pages."""
     return BLOB_KEY in field.metadata
 
 
 def stored_fields(field: Field) -> Iterator[Field]:
-    """The fields that have a physical column of their own, depth first."""
+    """Yield the fields that have a physical column of their own, depth first."""
     yield field
     if not is_packed_2_0(field):
         for child in field.children:
@@ -216,7 +216,7 @@ def _parse_page(encoding: Encoding, where: str, path: str) -> pb.ArrayEncoding:
 
 @lru_cache(maxsize=1024)
 def _recurring_page(data: bytes) -> pb.ArrayEncoding:
-    # Most pages of a column are encoded alike. Nobody changes the message.
+    # Most pages of a column have equal encodings. The message is never changed.
     return pb.ArrayEncoding.FromString(data)
 
 

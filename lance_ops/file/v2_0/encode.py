@@ -23,7 +23,7 @@ COMPRESSION_LEVEL_KEY = "lance-encoding:compression-level"
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """What a field's metadata ask for; 2.0 applies it to the bytes of strings only.
+    """Requested compression of a field; 2.0 applies it to the bytes of strings only.
 
     Attributes:
         scheme: "zstd", "lz4" or "none".
@@ -35,7 +35,7 @@ class Compression:
 
     @classmethod
     def of_field(cls, node: Field) -> "Compression":
-        """Read the options of a field; an unknown scheme counts as none, as in the peer."""
+        """Read the options of a field; an unknown scheme counts as none, as in pylance."""
         scheme = node.metadata.get(COMPRESSION_KEY, b"").decode(errors="replace")
         level = node.metadata.get(COMPRESSION_LEVEL_KEY, b"").decode(errors="replace")
         return cls(
@@ -104,7 +104,7 @@ def encode_list_page(ends: pa.Buffer, adjustment: int, num_items: int) -> Encode
 
 
 def encode_struct_page() -> EncodedPage:
-    """The page of a struct column, which only has a length."""
+    """Return the page of a struct column, which only has a length."""
     page = EncodedPage()
     page.encoding.struct.SetInParent()
     return page
@@ -144,7 +144,7 @@ def blob_column() -> Encoding:
 
 
 def page_encoding(page: EncodedPage) -> Encoding:
-    """The page's tree as the container stores it."""
+    """Return the page's tree as the container stores it."""
     return Encoding(ARRAY_ENCODING_URL, page.encoding.SerializeToString(deterministic=True))
 
 
@@ -159,7 +159,7 @@ def _array(page: EncodedPage, array: pa.Array, compression: Compression) -> pb.A
     if validity is None:
         encoding.nullable.no_nulls.values.CopyFrom(_values(page, array, compression))
         return encoding
-    # The validity goes first: the order of the buffers is the order of the tree.
+    # The validity comes first: buffers are in the order of the tree.
     encoding.nullable.some_nulls.validity.flat.bits_per_value = 1
     encoding.nullable.some_nulls.validity.flat.buffer.CopyFrom(page.add(validity))
     encoding.nullable.some_nulls.values.CopyFrom(_values(page, array, compression))

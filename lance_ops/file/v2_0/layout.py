@@ -26,7 +26,7 @@ class Layout20:
     name = "2.0"
 
     def find_problems(self, schema: Schema) -> list[str]:
-        """Say what of a schema 2.0 cannot hold."""
+        """Return problems of a schema with 2.0."""
         return find_problems(schema)
 
     def assign_columns(self, schema: Schema) -> dict[int, int]:
@@ -40,7 +40,7 @@ class Layout20:
     def join_columns(
         self, columns: Sequence[ArrayColumn], paths: Sequence[str], moves: Sequence[int]
     ) -> ArrayColumn | None:
-        """The columns of several files as one."""
+        """Return the columns of several files as one."""
         return join_columns(columns, paths, moves)
 
     def column_bytes(self, column: ArrayColumn) -> int:
@@ -48,7 +48,7 @@ class Layout20:
         return column_bytes(column)
 
     def sparse_from(self, column: ArrayColumn) -> int:  # noqa: ARG002 - other layouts need it
-        """Say where picking rows begins to pay: each costs much, and none is compressed."""
+        """Return the selectivity below which single rows are read: values are not compressed."""
         return SPARSE
 
     def read_told(
@@ -58,7 +58,7 @@ class Layout20:
         columns: Mapping[int, int],  # noqa: ARG002
         rows: RowSelection,  # noqa: ARG002
     ) -> pa.Array | None:
-        """Nothing: all values are in pages."""
+        """Return None: all values are in pages."""
         return None
 
     def read_field(

@@ -29,8 +29,8 @@ _ITEM_ID = -(1 << 31)
 
 _BLOB_DESCRIPTION = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
 
-# A chunk of lists is cut after this many items, so that items of any width stay below what 32-bit offsets can
-# address.
+# A chunk of lists is split after this many items, so that items of any width stay below what 32-bit offsets
+# can address.
 _MAX_ITEMS_PER_CHUNK = 4 << 20
 
 
@@ -77,7 +77,7 @@ def _read_values(column: ArrayColumn, data_type: pa.DataType, rows: RowSelection
 
 
 def _is_text_as_lists(source: ColumnSource, field: Field, columns: Mapping[int, int]) -> bool:
-    """Whether texts or bytes are lists of bytes, as up to pylance 0.13."""
+    """Return whether strings or bytes are lists of bytes, as up to pylance 0.13."""
     if not is_binary_like(field.storage_type):
         return False
     pages = _column(source, field, columns).pages
@@ -87,7 +87,7 @@ def _is_text_as_lists(source: ColumnSource, field: Field, columns: Mapping[int, 
 def _read_text(
     source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
 ) -> Steps[list[pa.Array]]:
-    """Texts or bytes as lists of bytes, whose items have the next column."""
+    """Strings or bytes as lists of bytes, whose items have the next column."""
     below = columns[field.id] + 1
     item = Field(_ITEM_ID, field.id, "item", "uint8", nullable=False)
     lists = Field(field.id, field.parent_id, field.name, "list", field.nullable, children=(item,))
@@ -209,11 +209,15 @@ def _cut_rows(offsets: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
 
 def _read_blobs(page: ArrayPage, data_type: pa.DataType, rows: RowSelection) -> Steps[pa.Array]:
     if not is_binary_like(data_type):
-        raise CorruptFileError(f"values apart from their page cannot be of type {data_type}", path=page.path)
+        raise CorruptFileError(
+            f"values outside of their page must be binary, got {data_type}", path=page.path
+        )
     described = yield from read_rows(page, _BLOB_DESCRIPTION, rows)
     members = [described.field(number) for number in (0, 1)]
     if any(member.null_count for member in members):
-        raise CorruptFileError("a value apart from its page has no place", path=page.path, field=page.where)
+        raise CorruptFileError(
+            "a value outside of its page has no position", path=page.path, field=page.where
+        )
     positions, sizes = (member.to_numpy() for member in members)
     # Without a size, position 0 is the empty value and position 1 is null.
     valid = (sizes > 0) | (positions == 0)
@@ -251,7 +255,7 @@ def align_chunks(columns: Sequence[Sequence[pa.Array]]) -> list[list[pa.Array]]:
 
 
 def join_chunks(chunks: Sequence[pa.Array], data_type: pa.DataType) -> pa.Array:
-    """One array of all chunks, copied only if there are several."""
+    """Join chunks into one array, copied only if there are several."""
     if len(chunks) == 1:
         return chunks[0]
     if not chunks:

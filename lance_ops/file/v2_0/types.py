@@ -11,7 +11,7 @@ from lance_ops.file.v2_0.columns import is_blob
 
 
 def find_problems(schema: Schema) -> list[str]:
-    """Say which fields 2.0 cannot hold, one line a field."""
+    """Return the fields that 2.0 cannot hold, one line each."""
     return [
         f"column {schema.path(node.id)!r} ({node.logical_type}): {problem}"
         for node in schema.walk()

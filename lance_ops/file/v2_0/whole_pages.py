@@ -1,4 +1,4 @@
-"""Whole pages of plain values that are described alike, read as one: small ones cost as much as large."""
+"""Whole pages of plain values with equal encodings, read as one because of the fixed cost of a page."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -36,7 +36,7 @@ def read_parts(parts: Sequence[_Part], data_type: pa.DataType) -> Steps[list[pa.
         Arrays that follow each other.
 
     Raises:
-        CorruptFileError: The bytes are not what the encoding says.
+        CorruptFileError: The bytes do not match the encodings.
         UnsupportedError: An encoding that is not implemented, which is named.
     """
     if len(parts) == 1:

@@ -18,7 +18,7 @@ _PACKED = ("bitpacked", "bitpacked_for_non_neg")
 
 
 def find_words(encoding: pb.ArrayEncoding, bits: int | None = None) -> pb.ArrayEncoding:
-    """The node that holds words: writers wrap them into "nullable, but no nulls".
+    """Return the node that holds words: writers wrap them into "nullable, but no nulls".
 
     Args:
         encoding: The outermost node.
@@ -41,7 +41,7 @@ def find_words(encoding: pb.ArrayEncoding, bits: int | None = None) -> pb.ArrayE
 
 
 def is_flat(encoding: pb.ArrayEncoding) -> bool:
-    """Whether a node holds plain words without nulls."""
+    """Return whether a node holds plain words without nulls."""
     while encoding.WhichOneof("array_encoding") == "nullable":
         if encoding.nullable.WhichOneof("nullability") != "no_nulls":
             return False
@@ -50,12 +50,12 @@ def is_flat(encoding: pb.ArrayEncoding) -> bool:
 
 
 def is_plain(encoding: pb.ArrayEncoding) -> bool:
-    """Whether a node holds plain words without nulls that are not compressed."""
+    """Return whether a node holds plain words without nulls that are not compressed."""
     return is_flat(encoding) and not _is_compressed(find_words(encoding).flat)
 
 
 def word_bits(encoding: pb.ArrayEncoding) -> int:
-    """Bits of an unpacked word of a node that `find_words` found."""
+    """Return bits of an unpacked word of a node that `find_words` found."""
     kind = encoding.WhichOneof("array_encoding")
     if kind == "flat":
         return encoding.flat.bits_per_value
@@ -84,7 +84,7 @@ def fetch_words(
 
 
 def fetch_all_bytes(page: ArrayPage, encoding: pb.ArrayEncoding) -> Steps[pa.Buffer | None]:
-    """All bytes of a node of 8-bit words that only come as a whole; None where a part can be fetched."""
+    """Return all bytes of a node of 8-bit words that must be read whole; None if ranges can be fetched."""
     if encoding.WhichOneof("array_encoding") == "flat":
         if not _is_compressed(encoding.flat):
             return None
@@ -98,7 +98,7 @@ def fetch_all_bytes(page: ArrayPage, encoding: pb.ArrayEncoding) -> Steps[pa.Buf
 
 
 def _fetch_packed(page: ArrayPage, encoding: pb.ArrayEncoding, rows: RowSelection) -> Steps[pa.Buffer]:
-    # Only files from before 2.1 was settled have these: single rows are picked from a range.
+    # Only files from before 2.1 was final have these: single rows are read as a range.
     if encoding.WhichOneof("array_encoding") == "bitpacked":
         bitpacked = encoding.bitpacked
         width, bits = bitpacked.compressed_bits_per_value, bitpacked.uncompressed_bits_per_value

@@ -43,7 +43,7 @@ class _FieldWriter(Protocol):
     """Takes the rows of one field."""
 
     def write(self, array: pa.Array, row: int) -> None:
-        """Take rows; `row` is the top-level row of the first."""
+        """Write rows; `row` is the top-level row of the first."""
 
     def finish(self, num_rows: int) -> None:
         """Write what is left; `num_rows` is the number of top-level rows."""
@@ -70,7 +70,7 @@ class Fields20Writer:
         self._writers = [_open(top, columns, sink, page_bytes, top.name) for top in schema.fields]
 
     def write(self, batch: pa.RecordBatch, first_row: int) -> None:
-        """Take rows."""
+        """Write rows."""
         for writer, array in zip(self._writers, batch.columns, strict=True):
             writer.write(array, first_row)
 
@@ -187,7 +187,7 @@ class _ValuesWriter:
 
 
 class _PackedWriter(_ValuesWriter):
-    """A struct whose members lie next to each other."""
+    """Writer of a packed struct, whose members are stored together."""
 
     def write(self, array: pa.Array, row: int) -> None:
         _check_struct(array, self._path)
@@ -205,7 +205,7 @@ class _PackedWriter(_ValuesWriter):
 
 
 class _StructWriter:
-    """A struct: its column only says how many rows there are."""
+    """Writer of a struct: its column only has the number of rows."""
 
     def __init__(self, children: Sequence[_FieldWriter], column: _ColumnSink, path: str) -> None:
         self._children = children
@@ -236,7 +236,7 @@ class _StructWriter:
 
 
 class _ListWriter:
-    """A list: its column says where the items of each row end, counted from the first item of the page."""
+    """Writer of a list: its column has the end offset of each row within the items of the page."""
 
     def __init__(
         self, field: Field, items: _FieldWriter, column: _ColumnSink, page_bytes: int, path: str
@@ -286,7 +286,7 @@ class _ListWriter:
 
 
 class _BlobWriter:
-    """Large values: each in a buffer of its own, and pages with their positions and sizes."""
+    """Writer of large values: each in a separate buffer, and pages with positions and sizes."""
 
     def __init__(self, field: Field, column: _ColumnSink, page_bytes: int, path: str) -> None:
         self._field = field

@@ -21,12 +21,12 @@ _INDEX_TYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 @dataclass(frozen=True, slots=True)
 class LeafType:
-    """What a column holds, and the way from a row to it.
+    """Type of a column, and its path from the row.
 
     Attributes:
         data_type: Storage type of the values.
-        lists: Whether each layer is a list, from the outermost to the values themselves.
-        items: Slots below one of each layer: 1 but for fixed-size lists of structs.
+        lists: True if each layer is a list, from the outermost to the values themselves.
+        items: Slots below one of each layer: 1 except for fixed-size lists of structs.
     """
 
     data_type: pa.DataType
@@ -35,7 +35,7 @@ class LeafType:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether a row can have any number of values."""
+        """Return whether a row can have any number of values."""
         return any(self.lists)
 
     @property
@@ -72,7 +72,7 @@ class ColumnRows:
 
     @property
     def hidden(self) -> pa.BooleanArray | None:
-        """Which values stand in a null struct or fixed-size list of structs; None when none does."""
+        """Return the values in a null struct or fixed-size list of structs; None if there are none."""
         hidden = None
         for nest in reversed(self.nests[:-1]):
             # A list that is null has no items that it could hide.
@@ -85,7 +85,7 @@ class ColumnRows:
         return None if hidden is None else pa.array(hidden)
 
     def slice(self, start: int, stop: int, items: Sequence[int]) -> "ColumnRows":
-        """Some of the rows.
+        """Return some of the rows.
 
         Args:
             start: First row.
@@ -126,25 +126,27 @@ def build_piece(
     """
     nests, visible = unravel(rep, definition, layers, leaf.items, num_entries)
     if values is None and leaf.data_type == pa.struct([]):
-        # An empty struct has nothing but its validity.
+        # An empty struct has only its validity.
         values = pa.Array.from_buffers(leaf.data_type, visible, [None], null_count=0)
     if values is None:
         return ColumnRows(tuple(nests), all_null(leaf.data_type, visible))
     if len(values) != visible:
-        raise CorruptFileError(f"{len(values)} values where the levels say {visible}")
+        raise CorruptFileError(
+            f"number of values does not match the levels (expected {visible}, got {len(values)})"
+        )
     validity = nests[-1].validity
     return ColumnRows(tuple(nests), values if validity is None else apply_validity(values, validity))
 
 
 def all_null(data_type: pa.DataType, length: int) -> pa.Array:
-    """An array of nulls of any type."""
+    """Return an array of nulls of any type."""
     if pa.types.is_dictionary(data_type) or pa.types.is_struct(data_type):
         return pa.nulls(length, data_type)
     return null_array(data_type, length)
 
 
 def leaf_array(values: Values, data_type: pa.DataType) -> pa.Array:
-    """Values as an array of the column's storage type."""
+    """Return values as an array of the column's storage type."""
     if pa.types.is_dictionary(data_type):
         return encode_indices(to_arrow(values, data_type.value_type), data_type)
     return to_arrow(values, data_type)
@@ -157,7 +159,7 @@ def encode_indices(array: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def look_up(indices: Values, items: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Values by their positions in the dictionary of a page.
+    """Return values by their positions in the dictionary of a page.
 
     Args:
         indices: Unsigned integers.
@@ -169,7 +171,7 @@ def look_up(indices: Values, items: pa.Array, data_type: pa.DataType) -> pa.Arra
     """
     word = _INDEX_TYPES.get(indices.bits) if isinstance(indices, Fixed) else None
     if word is None or not isinstance(indices, Fixed) or not isinstance(indices.data, np.ndarray):
-        raise CorruptFileError("positions in a dictionary that are no integers")
+        raise CorruptFileError("dictionary indices must be integers")
     data = np.ascontiguousarray(indices.data)
     numbers = data if data.dtype == word else data.reshape(-1).view(word)
     if not pa.types.is_dictionary(data_type):

@@ -1,7 +1,7 @@
-"""Physical columns of 2.1 and 2.2: which field has which, and what their pages say about themselves.
+"""Physical columns of 2.1 and 2.2, and the descriptions of their pages.
 
-Only fields that hold values have a column, in depth-first order: structs, lists and maps live in the levels
-of what is below them. A packed struct and a blob have one column each.
+Only fields that hold values have a column, in depth-first order: structs, lists and maps are levels of the
+fields below them. A packed struct and a blob have one column each.
 """
 
 from collections.abc import Iterator, Sequence
@@ -56,9 +56,9 @@ class LayoutPage:
         start: Number of its first row within the column.
         length: Rows.
         buffers: Position and size in bytes of each buffer.
-        layout: What the buffers hold; empty of a page whose structure is sparse.
+        layout: Layout of the buffers; empty for sparse structure.
         file_size: In bytes, the bound of everything in the page.
-        sparse: What the buffers hold of a page whose structure is sparse.
+        sparse: Description of a page with sparse structure.
     """
 
     path: str
@@ -96,7 +96,7 @@ class LayoutColumn:
     length: int
 
     def in_rows(self, span: int) -> "LayoutColumn":
-        """The column with its pages counted in rows.
+        """Return the column with its pages counted in rows.
 
         Below fixed-size lists of structs, pages are counted in structs.
 
@@ -133,7 +133,7 @@ class LayoutColumn:
             )
 
     def parts(self, rows: RowSelection) -> Iterator[tuple[LayoutPage, RowSelection]]:
-        """Each page that has some of the rows, and which of its rows they are.
+        """Yield each page that has some of the rows, and which of its rows they are.
 
         Raises:
             CorruptFileError: The column ends earlier.
@@ -179,7 +179,7 @@ def parse_column(
 def join_columns(
     columns: Sequence[LayoutColumn], paths: Sequence[str], moves: Sequence[int]
 ) -> LayoutColumn | None:
-    """The columns of several files as one, whose pages follow each other.
+    """Return the columns of several files as one, whose pages follow each other.
 
     Args:
         columns: At least one; files that describe theirs by the same bytes may share one.
@@ -207,7 +207,7 @@ def join_columns(
 
 
 def parse_layers(codes: "Sequence[pb.RepDefLayer.ValueType]") -> list[Layer]:
-    """The layers of a page, from the innermost outwards.
+    """Return the layers of a page, from the innermost outwards.
 
     Raises:
         UnsupportedError: A layer of an unknown kind.
@@ -224,7 +224,7 @@ def parse_layers(codes: "Sequence[pb.RepDefLayer.ValueType]") -> list[Layer]:
 
 
 def layer_codes(layers: Sequence[Layer]) -> "list[pb.RepDefLayer.ValueType]":
-    """The layers of a page as its description lists them; `parse_layers` goes back."""
+    """Return the layers of a page for its description; the inverse of `parse_layers`."""
     return [_LAYER_CODES[layer] for layer in layers]
 
 
@@ -234,9 +234,9 @@ def column_bytes(column: LayoutColumn) -> int:
 
 
 def sparse_from(column: LayoutColumn) -> int:
-    """Reading a whole range of rows takes less than picking some until only one in this many is wanted.
+    """Return the selectivity below which reading single rows is faster than a whole range.
 
-    Large values lie one by one, and are picked as fast as they are read: what is not wanted is saved.
+    Large values are stored individually, so reading single ones is always as fast.
     """
     kinds = {page.layout.WhichOneof("layout") for page in column.pages}
     if kinds <= {"full_zip_layout"}:
@@ -258,7 +258,7 @@ def _decoded_bytes(page: LayoutPage) -> int:
         return stored + _sparse_bytes(page, page.sparse)
     kind = page.layout.WhichOneof("layout")
     if kind == "blob_layout":
-        # The values lie anywhere in the file.
+        # The values may be anywhere in the file.
         return page.file_size
     if kind == "constant_layout":
         return stored + _constant_bytes(page, page.layout.constant_layout)
@@ -274,7 +274,7 @@ def _chunk_bytes(
     values: pb.CompressiveEncoding,
     count: int,
 ) -> int:
-    """What values in chunks take beyond their bytes."""
+    """Estimate the memory of values in chunks beyond their bytes."""
     if layout.num_dictionary_items:
         dictionary = page.buffers[2][1] if len(page.buffers) > 2 else 0
         return count * 4 * dictionary // layout.num_dictionary_items
@@ -283,7 +283,7 @@ def _chunk_bytes(
 
 
 def _sparse_bytes(page: LayoutPage, planar: pb23.PlanarLayout) -> int:
-    """What values with sparse structure take beyond their bytes."""
+    """Estimate the memory of values with sparse structure beyond their bytes."""
     slots = page.length
     for layer in planar.structure.sparse.layers:
         if layer.HasField("list"):
@@ -310,12 +310,12 @@ def _expansion(encoding: pb.CompressiveEncoding) -> int:
 
 
 def is_leaf(field: Field) -> bool:
-    """Whether a field has a column of its own."""
+    """Return whether a field has a column of its own."""
     return not field.children or is_packed(field) or is_blob_v2(field)
 
 
 def stored_fields(field: Field) -> Iterator[Field]:
-    """The fields that have a physical column of their own, depth first."""
+    """Yield the fields that have a physical column of their own, depth first."""
     if is_leaf(field):
         yield field
     else:
@@ -352,5 +352,5 @@ def _parse_layout(encoding: Encoding, url: str, where: str, path: str) -> Parsed
 
 @lru_cache(maxsize=1024)
 def _parse_recurring(data: bytes) -> pb.PageLayout:
-    # Most small pages of a table are laid out alike. Nobody changes the layout of a page that was read.
+    # Most small pages of a table have equal layouts. The layout of a page that was read is never changed.
     return pb.PageLayout.FromString(data)

@@ -32,7 +32,7 @@ from lance_ops.file.v2_1.sparse.write import MAX_CONSTANT_BYTES, encode_sparse_p
 
 # From here on a value costs more to copy than to find, and a chunk would hold too few of them.
 _WIDE_BYTES = 256
-# A few long values among many short ones may stay in chunks, of which two values always fit into one.
+# A few long values among many short ones may be in chunks, of which two values always fit into one.
 _MAX_MIXED_BYTES = 4 << 10
 _MAX_CHUNK_VALUE_BYTES = 8 << 10
 _FEW_LEVELS = 32
@@ -42,7 +42,7 @@ _MAX_LEVELS_BYTES = 8.0
 
 @dataclass(frozen=True, slots=True)
 class LeafColumn:
-    """What a column holds.
+    """Properties of a column.
 
     Attributes:
         name: Path of the field, for errors.
@@ -163,7 +163,7 @@ def _encode_empty_structs(leaf: LeafColumn, raveled: Raveled) -> EncodedPage:
 
 
 def _has_few_levels(raveled: Raveled) -> bool:
-    # Beside a constant, levels cannot be compressed; in chunks they can.
+    # Next to a constant, levels cannot be compressed; in chunks they can.
     return (raveled.rep is None and raveled.definition is None) or raveled.num_entries <= _FEW_LEVELS
 
 
@@ -206,7 +206,7 @@ def _is_wide(values: Values, raveled: Raveled, options: FieldOptions) -> bool:
 
 
 def _width(values: Values) -> int:
-    """Bytes of each value of fixed width; many for those that chunks cannot hold."""
+    """Return bytes of each value of fixed width; many for those that chunks cannot hold."""
     if isinstance(values, Fixed):
         return values.bits // 8
     if isinstance(values, Lists):

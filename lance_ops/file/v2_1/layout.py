@@ -43,7 +43,7 @@ class Layout21:
         return self._name
 
     def find_problems(self, schema: Schema) -> list[str]:
-        """Say what of a schema the version cannot hold."""
+        """Return problems of a schema with the version."""
         return find_problems(schema, self._name)
 
     def assign_columns(self, schema: Schema) -> dict[int, int]:
@@ -55,14 +55,14 @@ class Layout21:
     ) -> LayoutColumn | columns_2_0.ArrayColumn:
         """Parse the descriptions of a column's pages."""
         if column.pages and column.pages[0].encoding.type_url == columns_2_0.ARRAY_ENCODING_URL:
-            # Before 2.1 was settled, its files were of 2.0 with more compressions.
+            # Before 2.1 was final, its files were of 2.0 with more compressions.
             return columns_2_0.parse_column(column, index, path, file_size)
         return parse_column(column, index, path, file_size)
 
     def join_columns(
         self, columns: Sequence[Any], paths: Sequence[str], moves: Sequence[int]
     ) -> object | None:
-        """The columns of several files as one; None also where they are of different ages."""
+        """Return the columns of several files as one; None also where they are of different ages."""
         kinds = {type(column) for column in columns}
         if len(kinds) > 1:
             return None
@@ -76,13 +76,13 @@ class Layout21:
         return column_bytes(column)
 
     def sparse_from(self, column: LayoutColumn | columns_2_0.ArrayColumn) -> int:
-        """Say where picking rows begins to pay."""
+        """Return the selectivity below which single rows are read."""
         return SPARSE if isinstance(column, columns_2_0.ArrayColumn) else sparse_from(column)
 
     def read_told(
         self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
     ) -> pa.Array | None:
-        """Rows of a field of which the file's metadata tell every value."""
+        """Return rows of a field whose values are all in the metadata of the file."""
         index = None if field.children else columns.get(field.id)
         description = None if index is None else source.description(index)
         return None if description is None else read_told_column(description, field, rows)
@@ -111,7 +111,7 @@ class Layout21:
 
 
 class Layout23(Layout21):
-    """Storage version 2.3, whose pages describe structure and values apart."""
+    """Storage version 2.3, whose pages describe structure and values separately."""
 
     def parse_column(
         self, column: Column, index: int, path: str, file_size: int

@@ -1,6 +1,6 @@
-"""Leaf plans: what the writer of a column has to know of its field, worked out once for a schema.
+"""Column writer plans: properties of the columns of a schema, computed once.
 
-Tables are appended to again and again, and wide ones have thousands of columns.
+Tables are appended to repeatedly, and wide ones have thousands of columns.
 """
 
 from dataclasses import dataclass
@@ -24,18 +24,18 @@ _KEPT = 8
 
 @dataclass(frozen=True, slots=True)
 class LeafPlan:
-    """What stays the same for a column in all files of a schema.
+    """Properties of a column in all files of a schema.
 
     Attributes:
-        path: The leaf and the fields on the way to it.
+        path: The leaf and its parent fields.
         straight: See `LeafPath.straight`.
         column: Its physical column.
-        leaf: What the column holds.
+        leaf: Type of the column.
         always_nullable: See `always_nullable_layers`.
-        has_json: Whether values are turned into binary JSON.
-        has_blobs: Whether values lie apart from the pages.
-        is_old_blob: Whether they do so in the same file.
-        is_packed: Whether the column holds a packed struct.
+        has_json: True if values are converted to JSONB.
+        has_blobs: True if values are stored outside of the pages.
+        is_old_blob: True if they do so in the same file.
+        is_packed: True if the column holds a packed struct.
     """
 
     path: LeafPath
@@ -51,14 +51,14 @@ class LeafPlan:
 
 @dataclass(frozen=True, slots=True)
 class ToldGroup:
-    """Top-level columns of one type whose value, if it is but one, the description of a page can tell.
+    """Top-level columns of one type whose constant value fits into the page description.
 
     Attributes:
         data_type: Of the values.
         width: Bytes of a value.
         tops: Numbers of the top-level fields.
         columns: Their physical columns.
-        required: Whether each of them must not be null.
+        required: True if each of them must not be null.
     """
 
     data_type: pa.DataType
@@ -74,7 +74,7 @@ class FilePlan:
 
     Attributes:
         tops: The leaves of each top-level field, in the order of their columns.
-        told: Top-level fields that can be told, by their types; each has one leaf.
+        told: Top-level fields that can be constant, by type; each has one leaf.
         untold: Numbers of the other top-level fields.
     """
 
@@ -134,7 +134,7 @@ def _plan_leaf(path: LeafPath, column: int, version: str) -> LeafPlan:
 
 
 def _is_plain(leaves: list[LeafPlan]) -> bool:
-    # Before 2.2, only nulls can be told; pages of 2.3 are described otherwise.
+    # Before 2.2, only nulls can be constant; pages of 2.3 have other descriptions.
     if len(leaves) != 1 or leaves[0].leaf.version != "2.2":
         return False
     plan = leaves[0]

@@ -1,4 +1,4 @@
-"""Leaves: the parts of a field that have a column of their own, and the way to them through an array."""
+"""Leaves: the parts of a field that have a column, and their paths through an array."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class LeafPath:
 
     @property
     def name(self) -> str:
-        """For errors."""
+        """Return the name for errors."""
         if not self.steps:
             return self.fields[0].name
         return ".".join(field.name for field in self.fields)
@@ -57,7 +57,7 @@ class LeafPath:
 
 
 def leaf_paths(top: Field) -> Iterator[LeafPath]:
-    """The leaves of a top-level field, in the order of their columns."""
+    """Yield the leaves of a top-level field, in the order of their columns."""
     yield from _walk(LeafPath((top,), ()))
 
 
@@ -70,9 +70,9 @@ def _walk(path: LeafPath) -> Iterator[LeafPath]:
 
 
 def project_leaf(array: pa.Array, path: LeafPath) -> pa.Array:
-    """Take away everything that does not lead to the leaf.
+    """Project an array to a leaf.
 
-    What is left holds no memory of the leaf's siblings. Maps become lists of structs of one member.
+    The result does not reference memory of siblings. Maps become lists of structs of one member.
 
     Args:
         array: Rows of the top-level field, of storage types; may be a slice.
@@ -128,7 +128,7 @@ def _extent(array: pa.Array) -> tuple[int, int]:
 
 
 def _drop_null_entries(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    # A row can be null because its entry is: levels know of the row only.
+    # A row can be null because its entry is: levels only describe the row.
     items = array.dictionary
     if not items.null_count:
         return array
@@ -176,12 +176,12 @@ def check_nulls(array: pa.Array, field: Field, depth: int, path: LeafPath) -> No
 
 
 def weigh(array: pa.Array, path: LeafPath) -> int:
-    """Bytes that projected rows count for in a page.
+    """Return bytes that projected rows count for in a page.
 
     Dictionaries are left out, the levels of items are not, and a value counts for one byte at least.
 
     Args:
-        array: As `project_leaf` gives it.
+        array: Result of `project_leaf`.
         path: The leaf.
     """
     total = 0

@@ -14,13 +14,13 @@ _BSS_MODES = ("off", "on", "auto")
 
 @dataclass(frozen=True, slots=True)
 class FieldOptions:
-    """Options of one column; a value that means nothing counts as absent, as with the peer.
+    """Options of one column; a value that means nothing counts as absent, as with pylance.
 
     Attributes:
         compression: "zstd", "lz4", "fsst", "none" (nothing at all), or None for the writer's choice.
         compression_level: Of zstd, None for its default.
         structure: "miniblock" or "fullzip", None for the writer's choice.
-        bss: Whether the streams of floating-point bytes are split: "off", "on", or "auto".
+        bss: True if the streams of floating-point bytes are split: "off", "on", or "auto".
         rle_threshold: Runs per value (0 to 1) below which runs are encoded, None for the default.
         dict_divisor: A dictionary may have one entry for so many values.
         dict_size_ratio: Share of the plain size (0 to 1) below which a dictionary pays.
@@ -69,7 +69,7 @@ class FieldOptions:
 
     @property
     def dictionary_scheme(self) -> tuple[str, int | None]:
-        """How a dictionary is compressed, if its version allows that, and the level, which zstd alone has."""
+        """Return the compression of a dictionary, if the version allows it, and the level, for zstd only."""
         scheme = self.dict_values_compression or "lz4"
         return scheme, self.dict_values_compression_level if scheme == "zstd" else None
 

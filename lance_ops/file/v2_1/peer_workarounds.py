@@ -1,6 +1,6 @@
-"""Workarounds for pylance: layers that need a level of their own although nothing there is null or empty.
+"""Workarounds for pylance: layers that need a level although nothing in them is null or empty.
 
-In principle a page declares only what occurs in it. Pylance reads two cases wrongly:
+In principle a page declares only layers that occur in it. Pylance reads two cases wrongly:
 
 - A struct that is never null in one page but is in another, with lists below it: pylance takes the number of
   the page's values for that of its structs, and moves the nulls of the pages behind it. Such a struct is
@@ -23,7 +23,7 @@ from lance_ops.file.schema.model import Field
 
 
 def always_nullable_layers(fields: Sequence[Field]) -> tuple[bool, ...]:
-    """Which layers of a column have to be nullable in each page.
+    """Return which layers of a column have to be nullable in each page.
 
     Args:
         fields: From the top-level field to the leaf.
@@ -55,11 +55,11 @@ def _repeats(field: Field) -> bool:
 
 
 def declare_layers(raveled: Raveled, always_nullable: Sequence[bool]) -> Raveled:
-    """Give layers the levels that they need.
+    """Add the levels that layers need.
 
     Args:
         raveled: A page.
-        always_nullable: As `always_nullable_layers` gives it.
+        always_nullable: Result of `always_nullable_layers`.
     """
     layers = [
         replace(layer, nullable=True) if wanted else layer

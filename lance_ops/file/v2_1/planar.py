@@ -18,7 +18,7 @@ _MAX_COUNT = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ParsedLayout:
-    """What a page says about itself.
+    """Parsed description of a page.
 
     Attributes:
         layout: As 2.2 describes it; empty of a page whose structure is sparse.
@@ -54,8 +54,8 @@ def _parse(data: bytes) -> ParsedLayout:
     if planar.ByteSize() != size:
         raise UnsupportedError(
             "a page of storage version 2.3 is described by parts that are not known",
-            hint="2.3 is not settled: files of another release may differ; rewrite the table as 2.2 with the "
-            "library that wrote it",
+            hint="2.3 is not final: files of other releases may differ; rewrite the table as 2.2 with "
+            "the library that wrote it",
         )
     structure, values = planar.structure.WhichOneof("codec"), planar.values.WhichOneof("codec")
     if structure is None or values is None:
@@ -66,7 +66,7 @@ def _parse(data: bytes) -> ParsedLayout:
 
 
 def _dense_layout(planar: pb23.PlanarLayout, kind: str) -> pb.PageLayout:
-    """The description of a page with levels, as 2.2 has it."""
+    """Return the description of a page with levels, as 2.2 has it."""
     layers = planar.structure.dense.layers
     if kind == "constant":
         if any(layer != pb.REPDEF_ALL_VALID_ITEM for layer in layers):
@@ -94,7 +94,7 @@ def _dense_layout(planar: pb23.PlanarLayout, kind: str) -> pb.PageLayout:
 
 
 def mini_block_layout(values: pb23.ChunkedValues, count: int) -> pb.MiniBlockLayout:
-    """The description of values in chunks, as 2.2 has it, without layers.
+    """Return the description of values in chunks, as 2.2 has it, without layers.
 
     Args:
         values: The description in 2.3.
@@ -113,7 +113,7 @@ def mini_block_layout(values: pb23.ChunkedValues, count: int) -> pb.MiniBlockLay
 
 
 def full_zip_layout(values: pb23.ZippedValues) -> pb.FullZipLayout:
-    """The description of values one by one, as 2.2 has it, without layers.
+    """Return the description of values one by one, as 2.2 has it, without layers.
 
     Args:
         values: The description in 2.3.

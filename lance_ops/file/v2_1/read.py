@@ -68,7 +68,7 @@ def read_field(
     source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
 ) -> Steps[list[pa.Array]]:
     """Read rows of a field as arrays that follow each other; see `Layout.read_field`."""
-    # Whoever reads some of the rows may come again for others.
+    # Repeated reads of some rows are likely.
     known = _find_field(source, field, columns, keep=rows.numbers is not None or rows.start > 0)
     stored, arrow_type = known.stored, known.arrow_type
     if not stored:
@@ -87,7 +87,7 @@ def read_field(
 
 
 def _find_field(source: ColumnSource, field: Field, columns: Mapping[int, int], *, keep: bool) -> _Fields:
-    """The columns below a field; kept where few rows are read, of which it is a large part."""
+    """Return the columns below a field; kept where few rows are read, of which it is a large part."""
     key = id(field), id(columns)
     known: _Fields | None = source.heads.get(key) if keep else None
     if known is None or known.field is not field or known.columns is not columns:

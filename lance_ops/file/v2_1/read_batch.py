@@ -1,7 +1,7 @@
-"""Ranges of rows of a column: small pages that are described alike are decoded together.
+"""Row ranges of a column: small pages with equal descriptions are decoded together.
 
-What a small page costs is mostly fixed. Appends of few rows leave thousands of them, and lists whose lengths
-differ are cut into pages by their levels rather than by their bytes.
+The cost of a small page is mostly fixed. Small appends create thousands of them, and lists of different
+lengths are split into pages by their levels rather than by their bytes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ _MAX_LAYOUT = 4096
 # Larger pages gain nothing.
 _SMALL_BYTES = 1 << 20
 _PAGES_AT_ONCE, _BYTES_AT_ONCE, _VALUES_AT_ONCE = 256, 32 << 20, 4 << 20
-# What lies between the parts of a page and of its neighbours: tables of chunks and indexes of rows.
+# Gaps between the parts of adjacent pages: tables of chunks and row indexes.
 _GAP = 16 << 10
 
 _Part = tuple[LayoutPage, RowSelection]
@@ -48,7 +48,7 @@ def read_parts(parts: Sequence[_Part], leaf: LeafType, heads: PageHeads) -> Step
         The rows, in pieces that follow each other.
 
     Raises:
-        CorruptFileError: The bytes are not what the layout says.
+        CorruptFileError: The bytes do not match the layouts.
         UnsupportedError: A layout or compression that is not implemented, which is named.
     """
     if len(parts) == 1:
@@ -65,7 +65,7 @@ def read_parts(parts: Sequence[_Part], leaf: LeafType, heads: PageHeads) -> Step
 
 
 def _batch_key(part: _Part, leaf: LeafType, described: dict[int, _Description]) -> bytes | None:
-    """What pages have in common that can be read together; None of a page that is to be read by itself.
+    """Return the key of pages that can be read together; None for a page that must be read separately.
 
     Args:
         part: The page, and its rows.
@@ -92,7 +92,7 @@ def _batch_key(part: _Part, leaf: LeafType, described: dict[int, _Description]) 
 
 @lru_cache(maxsize=1024)
 def _describe(data: bytes) -> _Description:
-    """What a layout has in common with others, and whether it has a dictionary."""
+    """Return the comparable part of a layout, and whether it has a dictionary."""
     layout = pb.PageLayout.FromString(data)
     if layout.WhichOneof("layout") != "mini_block_layout":
         return None, False
@@ -110,7 +110,7 @@ def _describe(data: bytes) -> _Description:
 
 
 def _is_bounded(encoding: pb.CompressiveEncoding) -> bool:
-    """Whether values cannot take far more memory than their number and their page say."""
+    """Return whether the memory of values is bounded by their number and their page."""
     is_general = False
     while encoding.WhichOneof("compression") == "general":
         encoding, is_general = encoding.general.values, True
@@ -118,7 +118,7 @@ def _is_bounded(encoding: pb.CompressiveEncoding) -> bool:
 
 
 def _cut(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
-    """Pages that take no more memory at once than a large one."""
+    """Yield groups of pages with a bounded total memory."""
     some: list[_Part] = []
     size = values = 0
     for page, rows in parts:
@@ -151,7 +151,7 @@ def _read_together(parts: Sequence[_Part], leaf: LeafType, heads: PageHeads) -> 
 def _find_damage(
     pages: Sequence[LayoutPage], leaf: LeafType, gap: int, error: LanceOpsError
 ) -> Steps[LanceOpsError]:
-    """The error of the first page that has one; that of all of them where each is sound by itself."""
+    """Return the error of the first invalid page; that of the group if each page is valid."""
     for page in pages:
         try:
             with page_errors(page):

@@ -31,7 +31,7 @@ def read_page(page: LayoutPage, leaf: LeafType, rows: RowSelection, heads: PageH
         heads: Of the open file.
 
     Raises:
-        CorruptFileError: The bytes are not what the layout says.
+        CorruptFileError: The bytes do not match the layouts.
         UnsupportedError: A layout or compression that is not implemented, which is named.
     """
     with page_errors(page):
@@ -69,7 +69,7 @@ def read_descriptors(
 
 
 def layout_layers(layout: pb.PageLayout) -> "Sequence[pb.RepDefLayer.ValueType]":
-    """The layers of a page, from the innermost outwards; none of a layout that is not known."""
+    """Return the layers of a page, from the innermost outwards; none for an unknown layout."""
     kind = layout.WhichOneof("layout")
     return getattr(getattr(layout, kind), "layers", ()) if kind else ()
 

@@ -1,7 +1,6 @@
-"""Self-check of a page before anybody can see it: what makes other readers fail must not leave us.
+"""Self-check of a written page before it is visible: refuse pages that other readers cannot read.
 
-Everything here follows from what the writer has in hand and from the headers of chunks; values are not
-decoded.
+Checks use data of the writer and the headers of chunks; values are not decoded.
 """
 
 from collections.abc import Sequence
@@ -31,7 +30,7 @@ def check_page(page: EncodedPage, length: int, version: str, name: str) -> None:
         name: Of the column, for the error.
 
     Raises:
-        LanceOpsError: The page contradicts itself.
+        LanceOpsError: The page is inconsistent.
     """
     try:
         problem = _check_layout(page.layout, page.buffers, page.num_rows, length, version)

@@ -1,7 +1,7 @@
-"""Single rows: the only row of a file, whose values the descriptions of their pages tell.
+"""Single rows: the only row of a file, whose values are stored in page descriptions.
 
-Wide tables that are appended to row by row have thousands of such pages. Columns of one type are described
-together, and each as `encode_page` would do it.
+Wide tables with single-row appends have thousands of such pages. Columns of one type are encoded together,
+with the same result as `encode_page`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,17 +36,17 @@ class SingleRow:
 
     @property
     def nbytes(self) -> int:
-        """What the values take in memory."""
+        """Return the memory of the values."""
         return sum(array.nbytes for array in self.values)
 
     def tops(self) -> Iterator[tuple[int, pa.Array]]:
-        """Each top-level field by its number, and its row."""
+        """Yield each top-level field by its number, and its row."""
         for group, values in zip(self.groups, self.values, strict=True):
             for place, number in enumerate(group.tops):
                 yield number, values.slice(place, 1)
 
     def describe(self) -> Iterator[tuple[int, Encoding]]:
-        """Each physical column, and how its only page is encoded."""
+        """Yield each physical column, and how its only page is encoded."""
         for group, values in zip(self.groups, self.values, strict=True):
             width = group.width
             head, tail = _around(width)
@@ -61,7 +61,7 @@ class SingleRow:
 
 
 def hold_row(groups: Sequence[ToldGroup], arrays: Sequence[pa.Array]) -> SingleRow | None:
-    """The values of a row, copied.
+    """Return the values of a row, copied.
 
     Args:
         groups: Of the schema.
@@ -84,7 +84,7 @@ def hold_row(groups: Sequence[ToldGroup], arrays: Sequence[pa.Array]) -> SingleR
 
 @lru_cache(maxsize=16)
 def _around(width: int) -> tuple[bytes, bytes]:
-    """What comes before a value of some bytes in the layout of its page, and what comes behind it."""
+    """Return the bytes before and after a value in the layout of its page."""
     first, second = (_layout(bytes([byte]) * width) for byte in (0, 255))
     start = next(place for place, (one, other) in enumerate(zip(first, second, strict=True)) if one != other)
     return first[:start], first[start + width :]

@@ -1,4 +1,4 @@
-"""Scattered rows of a column: alike pages are read as one where few rows are wanted of each."""
+"""Scattered rows of a column: pages with equal descriptions are read as one if few rows of each are read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from lance_ops.file.v2_1.mini_block.pick_rows import pick_rows
 from lance_ops.file.v2_1.read_page import read_page
 from lance_ops.pb import encodings21_pb2 as pb
 
-# Rows at once, so that memory does not grow with them.
+# Maximum rows at a time, to bound memory.
 _ROWS_AT_ONCE = 1 << 14
 # Rows of more items on average are decoded chunk by chunk, page by page.
 _ITEMS_OF_A_ROW = 16
@@ -30,18 +30,17 @@ _FEW_ZIPPED = 1 << 10
 _ALIGNMENT = 8
 
 
-# Pages whose heads are kept as one at most, and their bytes: with each page that was not looked at before,
-# all of them are decoded anew.
+# Maximum pages whose heads are joined, and their bytes: each new page decodes all of them again.
 _PAGES_OF_A_HEAD = 256
 _BYTES_OF_A_HEAD = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Alike:
-    """Pages that are described alike, as far as they were looked at.
+    """Pages with equal descriptions, as far as parsed.
 
     Attributes:
-        batch_key: What they have in common.
+        batch_key: Their common key.
         head: Of all of them.
         numbers: Of each in the column, ascending.
     """
@@ -53,12 +52,12 @@ class _Alike:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Looked:
-    """The pages of a column that were looked at.
+    """The parsed pages of a column.
 
     Attributes:
         starts: First row of each page of the column.
         groups: Groups of alike pages.
-        group_of: For each page the number of its group, -1 of a page that was not looked at.
+        group_of: For each page the number of its group, -1 for a page that is not parsed yet.
         moves: How much further back the rows of each page lie in the head of its group.
     """
 
@@ -69,7 +68,7 @@ class _Looked:
 
     @classmethod
     def of(cls, column: LayoutColumn, groups: Sequence[_Alike]) -> "_Looked":
-        """Some groups of pages; of a page that is in several, the last one counts."""
+        """Return some groups of pages; of a page that is in several, the last one counts."""
         starts = np.array(column.starts, dtype=np.int64)
         group_of, moves = np.full(len(starts), -1, dtype=np.int64), np.zeros(len(starts), dtype=np.int64)
         for number, group in enumerate(groups):
@@ -86,7 +85,7 @@ class _Looked:
         return 3 * self.starts.nbytes + sum(group.head.size + group.numbers.nbytes for group in self.groups)
 
     def group(self, pages: Integers) -> _Alike | None:
-        """The group of some pages, if they are all in one."""
+        """Return the group of some pages, if they are all in one."""
         found = self.group_of[pages]
         first = int(found[0])
         return self.groups[first] if first >= 0 and bool((found == first).all()) else None
@@ -122,7 +121,7 @@ def take_rows(
         The rows, in pieces that follow each other.
 
     Raises:
-        CorruptFileError: The bytes are not what the layout says, or the column ends earlier.
+        CorruptFileError: The bytes do not match the layouts, or the column ends earlier.
         UnsupportedError: A layout or compression that is not implemented, which is named.
     """
     assert rows.numbers is not None
@@ -134,7 +133,7 @@ def take_rows(
         heads.put(key, zipped, zipped.size)
         looked = zipped
     if isinstance(looked, ZippedColumn) and len(numbers) > _FEW_ZIPPED:
-        # What lies in one piece is not copied, page by page.
+        # Contiguous data is not copied page by page.
         looked = None
     if isinstance(looked, ZippedColumn):
         with page_errors(column.pages[0], column.pages[-1]):
@@ -166,7 +165,7 @@ def take_rows(
 def _find_batches(
     column: LayoutColumn, leaf: LeafType, rows: Integers, pages: Integers, looked: _Looked
 ) -> list[tuple[bytes | None, list[_Part]]]:
-    """The pages of some rows, with those together that follow each other and are alike."""
+    """Return the pages of some rows, grouped if consecutive and of equal description."""
     cuts = [0, *(np.flatnonzero(pages[1:] != pages[:-1]) + 1).tolist(), len(pages)]
     runs: list[tuple[bytes | None, list[_Part]]] = []
     for (first, last), number in zip(pairwise(cuts), pages[cuts[:-1]].tolist(), strict=True):
@@ -184,7 +183,7 @@ def _find_batches(
 
 
 def _batch_key(page: LayoutPage, leaf: LeafType) -> bytes | None:
-    """What pages have in common that can be read together; None of a page that is to be read by itself."""
+    """Return the key of pages that can be read together; None for a page that must be read separately."""
     if page.layout.WhichOneof("layout") != "mini_block_layout":
         return None
     layout = page.layout.mini_block_layout
@@ -241,7 +240,7 @@ def _read_run(
 
 
 def _pick(head: Head, leaf: LeafType, rows: Integers, gap: int) -> Steps[list[ColumnRows] | None]:
-    """Rows by their numbers in a head; None where chunks have to be decoded."""
+    """Return rows by their numbers in a head; None where chunks have to be decoded."""
     pieces = []
     for first in range(0, len(rows), _ROWS_AT_ONCE):
         wanted = rows[first : first + _ROWS_AT_ONCE]
@@ -262,9 +261,9 @@ def _checked(pieces: list[ColumnRows], leaf: LeafType, length: int) -> list[Colu
 def _look_at(
     column: LayoutColumn, batch_key: bytes, pages: Integers, looked: _Looked, leaf: LeafType
 ) -> Steps[_Alike | None]:
-    """The head of some pages, and of those that were looked at before and are like them, as one.
+    """Return the joint head of some pages and of similar ones parsed before.
 
-    Else each question would leave a head of its own pages, and the next one, about others, need many.
+    Otherwise each query would add a head for its pages, and later queries would need many heads.
     """
     groups = [group for group in looked.groups if group.batch_key == batch_key]
     numbers = np.unique(np.concatenate([pages, *(group.numbers for group in groups)]))

@@ -1,8 +1,8 @@
-"""Columns that their description tells in full: one value, or null, in every row.
+"""Constant columns: columns whose page description has one value, or null, for all rows.
 
-In files of few rows most columns are so. Of wide tables there are thousands of them, and what is done for
-each counts more than any bytes: nothing is built here but the array. Whatever is not as simple as that, or
-not as it should be, is left to those who read pages, and know what to say.
+Most columns of files with few rows are constant. Wide tables have thousands of them, where the fixed cost per
+column dominates: only the array is built here. All other pages, and damaged ones, are left to the page
+reader, which reports errors.
 """
 
 from functools import lru_cache
@@ -19,7 +19,7 @@ from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL
 from lance_ops.pb import encodings21_pb2 as pb
 from lance_ops.pb import file2_pb2
 
-# Longer descriptions tell of buffers, or of many pages.
+# Longer descriptions have buffers, or many pages.
 _MAX_BYTES = 256
 # More is better repeated where it takes no memory twice.
 _MAX_REPEATED = 1 << 16
@@ -33,7 +33,7 @@ _NULL = [pb.REPDEF_NULLABLE_ITEM]
 
 
 def read_told_column(description: bytes, field: Field, rows: RowSelection) -> pa.Array | None:
-    """Rows of a column, of its description alone.
+    """Return rows of a column, of its description alone.
 
     Args:
         description: The metadata message of the column.
@@ -65,7 +65,7 @@ def read_told_column(description: bytes, field: Field, rows: RowSelection) -> pa
 
 
 def _layout_of(description: bytes, stop: int) -> pb.ConstantLayout | None:
-    """What the only page of a column says, if it has no buffers and enough rows."""
+    """Return the layout of the only page of a column, if it has no buffers and enough rows."""
     try:
         column = file2_pb2.ColumnMetadata.FromString(description)
         if len(column.pages) != 1 or column.buffer_offsets or column.buffer_sizes:

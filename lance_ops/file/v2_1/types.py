@@ -1,4 +1,4 @@
-"""Which Arrow types 2.1 to 2.3 can hold: what the peer writes and reads back unchanged."""
+"""Arrow types of 2.1 to 2.3: those that pylance writes and reads back unchanged."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ _STRUCT_LISTS = "fixed_size_list:struct:"
 
 
 def find_problems(schema: Schema, version: str) -> list[str]:
-    """Say which fields a version cannot hold, one line a field.
+    """Return the fields that a version cannot hold, one line each.
 
     Args:
         schema: Of a file.

@@ -59,7 +59,7 @@ class Fields21Writer:
         self._first: SingleRow | None = None
 
     def write(self, batch: pa.RecordBatch, first_row: int) -> None:
-        """Take rows."""
+        """Write rows."""
         arrays = batch.columns
         numbers: Iterable[int] = range(len(arrays))
         if first_row == 0 and batch.num_rows == 1 and not self._leaves and self._first is None:
@@ -152,14 +152,14 @@ class _Wave:
         self._weight = 0
 
     def add(self, job: _Job) -> None:
-        """Take rows; those that do not fit into one wave begin the next."""
+        """Add rows; those that do not fit into one wave begin the next."""
         if self._weight + job.weight > _WAVE_BYTES:
             self.run()
         self._jobs.append(job)
         self._weight += job.weight
 
     def run(self) -> None:
-        """Encode and write all there is, in the order in which it came."""
+        """Encode and write all rows, in order."""
         jobs, self._jobs = self._jobs, []
         self._weight = 0
         large = sorted((job for job in jobs if job.weight >= _SHARE_BYTES), key=lambda job: -job.weight)
@@ -174,7 +174,7 @@ class _Wave:
 
 
 class _LeafWriter:
-    """One column."""
+    """Writer of one column."""
 
     # Wide tables have thousands of them.
     __slots__ = (
@@ -228,7 +228,7 @@ class _LeafWriter:
         self._unpinned = len(self._waiting)
 
     def _weigh(self, array: pa.Array) -> int:
-        # As many rows as a page may have at most count for a whole page, however small their values are.
+        # Maximum rows of a page, however small their values are.
         return max(weigh(array, self._plan.path), len(array) * self._page_bytes // _MAX_PAGE_ROWS)
 
     def _would_burst(self, weight: int, rows: int) -> bool:

@@ -36,12 +36,12 @@ def compute(op: str, left: Datum, right: Datum, result: pa.DataType, *, wraps: b
 
 
 def can_divide_by_zero(op: str, result: pa.DataType) -> bool:
-    """Whether a divisor of zero is an error."""
+    """Return whether a divisor of zero is an error."""
     return op in "/%" and not pat.is_floating(result)
 
 
 def negate(values: Datum, *, wraps: bool = True) -> Datum:
-    """Unary minus; the lowest integer stays as it is, or is an error where integers do not wrap."""
+    """Negate numbers; the lowest integer is unchanged, or an error where integers do not wrap."""
     return pc.negate(values) if wraps else pc.negate_checked(values)
 
 
@@ -64,7 +64,7 @@ def _floats(op: str, left: Datum, right: Datum) -> Datum:
 
 
 def _with_numpy(function: Any, left: Datum, right: Datum) -> pa.Array:
-    """A function of two float arrays that Arrow lacks."""
+    """Return a function of two float arrays that Arrow lacks."""
     valid = pc.and_(pc.is_valid(left), pc.is_valid(right))
     sides = [pc.fill_null(side, 1.0) for side in (left, right)]
     arrays = [
@@ -107,7 +107,7 @@ def _wide(side: Datum) -> Datum:
 
 
 def _decimal_remainder(left: Datum, right: Datum) -> Datum:
-    """The remainder of two decimals, which has the sign of the dividend."""
+    """Return the remainder of two decimals, which has the sign of the dividend."""
     scale = max(left.type.scale, right.type.scale)
     units = [
         side.cast(decimal_type(side.type.precision + scale - side.type.scale, scale))

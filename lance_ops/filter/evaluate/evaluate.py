@@ -55,7 +55,7 @@ def evaluate(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa.Boo
 
 
 def select(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
-    """Like `evaluate`, with false instead of null: true for exactly the rows that the filter selects."""
+    """Evaluate a filter, with false instead of null: true for exactly the selected rows."""
     plain_answer = select_plain(expression, batch)
     return evaluate(expression, batch).fill_null(False) if plain_answer is None else plain_answer
 
@@ -63,13 +63,13 @@ def select(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa.Boole
 def evaluate_values(
     expression: Expression, batch: pa.RecordBatch | pa.Table, *, wraps: bool = True
 ) -> pa.Array:
-    """The value of any expression for each row; half floats come as single floats.
+    """Return the value of any expression for each row; half floats are returned as single floats.
 
     Args:
         expression: As for `evaluate`, of any type.
         batch: The rows.
-        wraps: Integers wrap around, as they do in filters. Else what 64 bits cannot hold is an error, as it
-            has to be where values are stored.
+        wraps: Integers wrap around, as they do in filters. Otherwise an overflow is an error, as needed for
+            stored values.
 
     Raises:
         PredicateError: As `evaluate`.
@@ -86,7 +86,7 @@ def evaluate_values(
 
 
 def constant(expression: Expression) -> Literal:
-    """The value of an expression without columns.
+    """Return the value of an expression without columns.
 
     Raises:
         PredicateError: It has none, like 1 / 0.
@@ -117,7 +117,7 @@ class _Rows:
         self.wraps = wraps
 
     def column(self, node: Column) -> pa.Array:
-        """The values of a column, freed of encodings."""
+        """Return the values of a column, freed of encodings."""
         if node.path not in self._columns:
             loaded = (
                 self._load(node) if self._parent is None else self._parent.column(node).filter(self._mask)
@@ -240,11 +240,11 @@ def _is_truth(node: IsTruth, rows: _Rows) -> Datum:
     return pc.fill_null(datum if node.value else pc.invert(datum), False)
 
 
-# --- nodes that need not look at every row
+# --- nodes that need not evaluate every row
 
 
 def can_fail(expression: Expression, *, wraps: bool = True) -> bool:
-    """Whether some row may make the expression an error instead of a value; see `evaluate_values`."""
+    """Return whether some row may make the expression an error instead of a value; see `evaluate_values`."""
     if type(expression) is Comparison and type(expression.left) is Column:
         # Most of what long filters consist of.
         return can_fail(expression.right, wraps=wraps) if expression.right.children() else False
@@ -276,7 +276,7 @@ def _on(node: Expression, rows: _Rows, mask: pa.Array) -> Datum:
     chosen = rows.where(mask)
     found = as_array(_value(node, chosen), chosen.count)
     places = pc.subtract(pc.cumulative_sum(mask.cast(INT64)), 1)
-    # Arrow's replace_with_mask knows neither durations nor lists.
+    # Arrow's replace_with_mask supports neither durations nor lists.
     return found.take(pc.if_else(mask, places, pa.scalar(None, INT64)))
 
 

@@ -1,6 +1,6 @@
-"""Plain conditions on few rows: columns compared with constants, without a walk through the tree.
+"""Plain conditions on few rows: compare columns with constants, without walking the tree.
 
-What most questions to an index ask. Of a few thousand rows the tree costs more than the comparisons do.
+The usual case of index queries. For a few thousand rows the tree costs more than the comparisons.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from lance_ops.filter.predicates import And, Comparison
 
 
 def select_plain(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray | None:
-    """What `select` gives, where the expression is one comparison or an AND of such.
+    """Result of `select`, where the expression is one comparison or an AND of such.
 
     Args:
         expression: As for `select`.
@@ -63,7 +63,7 @@ _UFUNCS: dict[str, Callable[[Any, int], npt.NDArray[np.bool_]]] = {
 def _select_integers(
     parts: Sequence[Expression], batch: pa.RecordBatch | pa.Table
 ) -> npt.NDArray[np.bool_] | None:
-    """The same of integers alone, none of them null; a call of Arrow takes several times as long."""
+    """Select rows by integers without nulls; a call of Arrow takes several times as long."""
     mask: npt.NDArray[np.bool_] | None = None
     known: dict[Column, npt.NDArray[np.integer]] = {}
     for part in parts:
@@ -101,7 +101,7 @@ def _one_array(batch: pa.RecordBatch | pa.Table, column: Column) -> pa.Array | N
 
 @lru_cache(maxsize=256)
 def _compares(kind: pa.DataType) -> bool:
-    """Whether values of a type are what Arrow compares, as they are."""
+    """Return whether values of a type can be compared by Arrow directly."""
     return bool(
         pat.is_integer(kind)
         or pat.is_string(kind)

@@ -19,7 +19,7 @@ def _list_type(_arguments: Sequence[Expression], targets: Sequence[pa.DataType])
 
 
 def _make_list(*items: Datum) -> pa.Array:
-    """A list of each row's values."""
+    """Return a list of each row's values."""
     rows, width = _rows(items), len(items)
     behind = pa.concat_arrays([as_array(item, rows) for item in items])
     places = np.arange(rows)[:, None] + np.arange(width) * rows
@@ -32,12 +32,12 @@ def _struct_type(arguments: Sequence[Expression], targets: Sequence[pa.DataType]
     if not names or len(arguments) % 2 or not all(isinstance(name, str) for name in names):
         raise PredicateError("named_struct() takes names in quotes, each with its value behind it")
     if len(set(names)) < len(names):
-        raise PredicateError("a field stands twice in named_struct()")
+        raise PredicateError("named_struct() has the same field twice")
     return pa.struct(list(zip(names, targets[1::2], strict=True)))
 
 
 def _make_struct(*parts: Datum) -> pa.Array:
-    """A struct of each row's values; none is null."""
+    """Return a struct of each row's values; none is null."""
     rows = _rows(parts)
     names = [name[0].as_py() if isinstance(name, pa.Array) else name.as_py() for name in parts[::2]]
     return pa.StructArray.from_arrays([as_array(value, rows) for value in parts[1::2]], names)

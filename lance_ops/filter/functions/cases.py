@@ -20,17 +20,17 @@ def _newer_upper_case() -> dict[int, str]:
 
 
 def upper(text: str) -> str:
-    """The text in upper case."""
+    """Return the text in upper case."""
     return text.upper().translate(_newer_upper_case())
 
 
 def lower(text: str) -> str:
-    """The text in lower case."""
+    """Return the text in lower case."""
     return text.lower().translate(newer_lower_case())
 
 
 def initcap(text: str) -> str:
-    """The first character of each word in upper case, the others in lower case."""
+    """Return the first character of each word in upper case, the others in lower case."""
     characters, inside, known = [], False, alphanumeric()
     for character in text:
         characters.append(lower(character) if inside else upper(character))
@@ -39,19 +39,19 @@ def initcap(text: str) -> str:
 
 
 def upper_case(texts: pa.Array) -> pa.Array:
-    """Each text in upper case."""
+    """Return each text in upper case."""
     return _mapped(texts, pc.ascii_upper, upper)
 
 
 def lower_case(texts: pa.Array) -> pa.Array:
-    """Each text in lower case."""
+    """Return each text in lower case."""
     return _mapped(texts, pc.ascii_lower, lower)
 
 
 def _mapped(
     texts: pa.Array, of_ascii: Callable[[pa.Array], pa.Array], of_any: Callable[[str], str]
 ) -> pa.Array:
-    """Map texts of ASCII by a kernel, and each other distinct text by a function."""
+    """Map strings of ASCII by a kernel, and each other distinct text by a function."""
     mapped = of_ascii(texts)
     others = pc.fill_null(pc.invert(pc.string_is_ascii(texts)), False)
     if not others.true_count:

@@ -1,6 +1,6 @@
 """Comparisons of values of one type.
 
-Floating-point numbers stand in the total order of IEEE 754, as they do in the peer and in its indices: NaN is
+Floating-point numbers stand in the total order of IEEE 754, as they do in pylance and in its indices: NaN is
 above infinity, or below -infinity if its sign bit is set, and equal to itself. Between two columns -0.0 is
 below 0.0, but the constant zero means both.
 """
@@ -25,7 +25,7 @@ KERNELS: dict[str, Callable[[Datum, Datum], Datum]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-"""What compares values whose order is that of Arrow: neither floats nor nulls without a type."""
+"""Types compared in Arrow order: neither floats nor untyped nulls."""
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INTEGERS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 
@@ -68,7 +68,7 @@ def _compare_floats(op: str, left: Datum, right: Datum) -> Datum:
 
 
 def order_keys(values: Datum) -> Datum:
-    """Integers that stand in the order of the floating-point numbers, each bit pattern its own."""
+    """Map floating-point numbers to integers of the same order, each bit pattern distinct."""
     integer = _INTEGERS[values.type]
     if isinstance(values, pa.Scalar):
         return order_keys(pa.repeat(values, 1))[0]
@@ -88,7 +88,7 @@ def is_in(operand: Datum, values: tuple[Any, ...], data_type: pa.DataType, *, ha
 
 @lru_cache(maxsize=8)
 def _value_set(values: tuple[Any, ...], data_type: pa.DataType) -> pa.Array:
-    """The Arrow array of an IN list; a scan asks for it once for each batch."""
+    """Return the Arrow array of an IN list, cached because a scan needs it for each batch."""
     if not pat.is_floating(data_type):
         return pa.array(values, data_type)
     zeros = (0.0, -0.0) if 0.0 in values else ()

@@ -1,8 +1,8 @@
-"""Functions of geometries: columns of points and boxes, and constants of any kind written as text.
+"""Functions of geometries: columns of points and boxes, and constants of any kind as strings.
 
 A column holds points as structs of `x` and `y`, or boxes of `xmin`, `ymin`, `xmax` and `ymax`, as GeoArrow
-has it. A geometry that a function makes is WKB, and never a literal, which SQL has no spelling for. What lies
-where is told by GEOS, through shapely, an extra.
+has it. The result geometry of a function is WKB, and never a literal, because SQL has no syntax for it.
+Predicates are evaluated by GEOS, through shapely, an extra.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ Geometries = npt.NDArray[np.object_]
 
 
 def shapely() -> Any:
-    """The library.
+    """Return the library.
 
     Raises:
         MissingExtraError: It is not installed.
@@ -48,7 +48,7 @@ def shapely() -> Any:
 
 
 def geometry_of_text(text: str) -> Any:
-    """The geometry of a WKT text.
+    """Return the geometry of a WKT text.
 
     Raises:
         PredicateError: It is none.
@@ -58,12 +58,12 @@ def geometry_of_text(text: str) -> Any:
         return library.from_wkt(text)
     except library.errors.ShapelyError as error:
         raise PredicateError(
-            f"{text!r} is no geometry: {error}", hint="write it as WKT: POINT(1 2)"
+            f"{text!r} is not a valid geometry: {error}", hint="write it as WKT: POINT(1 2)"
         ) from error
 
 
 def _geometries(values: pa.Array) -> Geometries:
-    """Shapely's geometries, None where there is none."""
+    """Return shapely's geometries, None for nulls."""
     library = shapely()
     if pa.types.is_binary(values.type):
         encoded = values.dictionary_encode()

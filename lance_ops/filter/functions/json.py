@@ -1,4 +1,4 @@
-"""Functions of JSON columns, with the peer's rules of what a document gives and what it refuses."""
+"""Functions of JSON columns, with pylance's rules of what a document gives and what it refuses."""
 
 import json
 import math
@@ -25,7 +25,7 @@ _MISSING = object()
 
 
 def to_text(value: Any) -> str:
-    """A value as JSON, without white space, members in the order that the format keeps them in."""
+    """Return a value as JSON, without white space, members in the order that the format keeps them in."""
     if isinstance(value, dict):
         members = (f"{to_text(name)}:{to_text(value[name])}" for name in sorted(value, key=str.encode))
         return f"{{{','.join(members)}}}"
@@ -59,7 +59,7 @@ def _read_int(digits: str) -> int | float:
 
 
 def _member(document: Any, key: str) -> Any:
-    """The member of that name, or the element at that position."""
+    """Return the member of that name, or the element at that position."""
     if isinstance(document, dict):
         return document.get(key, _MISSING)
     if isinstance(document, list) and _POSITION_TEXT.fullmatch(key):
@@ -85,7 +85,7 @@ def _as_int(value: Any) -> int:
         exact = _as_float(value)
         if not math.isfinite(exact):
             raise ValueError(value)
-        # Halves go away from zero.
+        # Halves are rounded away from zero.
         number = int(math.copysign(math.floor(abs(exact) + 0.5), exact)) if abs(exact) < 2**52 else int(exact)
     if not -_INT64_LIMIT <= number < _INT64_LIMIT:
         raise ValueError(value)
@@ -107,7 +107,7 @@ def _as_bool(value: Any) -> bool:
 
 
 def _getter(name: str, convert: Callable[[Any], Any]) -> Callable[[Any, str], Any]:
-    """A member in another type; null if it is null or not there."""
+    """Return a member in another type; null if it is null or not there."""
 
     def get(document: Any, key: str) -> Any:
         value = _member(document, key)
@@ -123,8 +123,8 @@ def _converted(value: Any, place: str, name: str, convert: Callable[[Any], Any])
         with suppress(ValueError):
             return convert(value)
     raise PredicateError(
-        f"{name}() finds {to_text(value)[:50]} under {place!r}, which is none",
-        hint="look at it with json_extract(), or leave such rows out with another condition",
+        f"{name}() cannot convert the value {to_text(value)[:50]} at {place!r}",
+        hint="check it with json_extract(), or exclude such rows with another condition",
     )
 
 
@@ -187,10 +187,10 @@ def values_at(documents: pa.Array, path: str, result: pa.DataType) -> pa.Array:
 
 
 def type_at(documents: pa.Array, path: str) -> pa.DataType | None:
-    """The type of the first value at a path that is a text, a number or a truth; None if there is none.
+    """Return the type of the first string, number or boolean at a path; None if there is none.
 
     Raises:
-        PredicateError: It is no path, or the first value that is not null is of another type.
+        PredicateError: It is not a path, or the first value that is not null is of another type.
     """
     steps = parse_path(path)
     for text in documents.drop_null():
@@ -213,7 +213,7 @@ def _type_of(value: Any, path: str) -> pa.DataType:
 
 
 def member_value(text: str, result: pa.DataType) -> Any:
-    """A document that is a single value, as `values_at` gives it; None if it does not convert.
+    """Return a document that is a single value, as `values_at` gives it; None if it does not convert.
 
     Raises:
         ValueError: It is no JSON, null, or an object or array.
@@ -239,7 +239,7 @@ def _look(look: Callable[..., Any], text: str, arguments: Sequence[Any]) -> Any:
 def _kernel(
     look: Callable[..., Any], result: pa.DataType, check: Callable[[str], object]
 ) -> Callable[..., Datum]:
-    """Look into each document once if the other arguments are constants, and into that of each row if not."""
+    """Evaluate once per document if the other arguments are constants, else once per row."""
 
     def kernel(documents: Datum, *others: Datum) -> Datum:
         if isinstance(documents, pa.Array) and all(isinstance(other, pa.Scalar) for other in others):

@@ -1,6 +1,6 @@
 """Paths into JSON documents: `$.user.tags[0]`, with or without the `$.` in front.
 
-The grammar is the part of the peer's that names places: members (`.name`, `:name`, `."any name"`,
+The grammar is the part of pylance's that names places: members (`.name`, `:name`, `."any name"`,
 `["any name"]`, `.*`), elements (`[0]`, `[last]`, `[last - 1]`, `[0, 2 to last]`, `[*]`) and everything below
 (`.**`). Its conditions (`?(@.x > 1)`, `$.x == 1`) are refused: a filter has words for them.
 """
@@ -41,7 +41,7 @@ _HINT = (
 
 @lru_cache(maxsize=256)
 def parse_path(text: str) -> tuple[Step, ...]:
-    """The steps of a path; none for the document itself.
+    """Return the steps of a path; none for the document itself.
 
     Raises:
         PredicateError: It is no path, or has a condition.
@@ -54,7 +54,7 @@ def parse_path(text: str) -> tuple[Step, ...]:
         found = _STEP.match(text, position)
         if found is None:
             raise PredicateError(
-                f"{text!r} is no JSON path that can be read, from {text[position : position + 20]!r} on",
+                f"{text!r} is not a supported JSON path, from {text[position : position + 20]!r} on",
                 hint=_HINT,
             )
         steps.append(_step(found, text))
@@ -63,7 +63,7 @@ def parse_path(text: str) -> tuple[Step, ...]:
 
 
 def member_names(text: str) -> tuple[str, ...] | None:
-    """The names in a path that leads from member to member; None if it has other steps.
+    """Return the names in a path that leads from member to member; None if it has other steps.
 
     Raises:
         PredicateError: It is no path, or has a condition.
@@ -85,10 +85,10 @@ def member_names(text: str) -> tuple[str, ...] | None:
 
 
 def follow(document: Any, steps: tuple[Step, ...]) -> list[Any]:
-    """The values at a path, in the order of the document.
+    """Return the values at a path, in the order of the document.
 
     Args:
-        document: As `json.loads` gives it.
+        document: Result of `json.loads`.
         steps: Of the path.
     """
     values = [document]
@@ -105,7 +105,9 @@ def _step(found: re.Match[str], text: str) -> Step:
         try:
             return _member(json.loads(quoted, strict=False))
         except ValueError as error:
-            raise PredicateError(f"{text!r} is no JSON path: {quoted} does not read as text") from error
+            raise PredicateError(
+                f"{text!r} is not a valid JSON path: {quoted} cannot be parsed as a string"
+            ) from error
     if found["below"]:
         return _below
     if found["members"]:
@@ -130,7 +132,7 @@ def _members(value: Any) -> Iterator[Any]:
 
 
 def _elements(value: Any) -> Iterator[Any]:
-    """Those of an array; what is none counts as an array of itself."""
+    """Yield the elements of an array; other values count as an array of one."""
     if isinstance(value, list):
         yield from value
     else:
@@ -154,12 +156,12 @@ def _slice(text: str, path: str) -> tuple[tuple[bool, int], tuple[bool, int]]:
 
 
 def _index(text: str, path: str) -> tuple[bool, int]:
-    """Whether it counts from the last element, and the number."""
+    """Return whether it counts from the last element, and the number."""
     from_last = text.startswith("last")
     digits = re.sub(r"\s", "", text.removeprefix("last")) or "0"
     number = int(digits) if len(digits) <= 11 else _MAX_INDEX + 1
     if abs(number) > _MAX_INDEX:
-        raise PredicateError(f"{path!r} is no JSON path: {digits} is too large for a position")
+        raise PredicateError(f"{path!r} is not a valid JSON path: index {digits} is too large")
     return from_last, number
 
 

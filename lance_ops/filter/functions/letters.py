@@ -1,6 +1,6 @@
-"""Letters and digits, as the peer knows them: which characters words consist of.
+"""Alphanumeric characters as defined by pylance, which tokens consist of.
 
-Python's own tables are of another version of Unicode, and its idea of a letter is another one.
+Python has another version of Unicode and another definition of letters.
 `tests/index/inverted/test_analyzer.py` compares all of Unicode.
 """
 
@@ -15,7 +15,7 @@ _CODE_POINTS = 0x110000
 
 @cache
 def alphanumeric() -> npt.NDArray[np.bool_]:
-    """Whether each code point is a letter or a digit."""
+    """Return whether each code point is alphanumeric."""
     found = np.zeros(_CODE_POINTS, np.bool_)
     for line in _lines("alphanumeric.txt"):
         first, last = line.split()
@@ -25,7 +25,7 @@ def alphanumeric() -> npt.NDArray[np.bool_]:
 
 @cache
 def newer_lower_case() -> dict[int, str]:
-    """Lower case of characters that the Unicode of some Python does not know, for `str.translate`."""
+    """Return lower case of characters that Python's Unicode may lack, for `str.translate`."""
     pairs = (line.split() for line in _lines("lower_case.txt"))
     return {int(upper, 16): chr(int(lower, 16)) for upper, lower in pairs}
 
@@ -35,7 +35,7 @@ def _lines(name: str) -> list[str]:
 
 
 def words_of(text: str) -> list[str]:
-    """Runs of letters and digits of a text, as they are written."""
+    """Return runs of alphanumeric characters of a string, in their original case."""
     if text.isascii():
         letters = (letter if letter.isalnum() else " " for letter in text)
     else:

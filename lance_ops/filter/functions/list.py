@@ -53,7 +53,7 @@ def _meeting_type(list_type: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _has(lists: pa.Array, value: Datum) -> pa.Array:
-    """Whether an element is equal to the value; null if the list or the value is null."""
+    """Return whether an element is equal to the value; null if the list or the value is null."""
     elements, rows = _elements(lists)
     common = _meeting_type(lists.type, value.type)
     if isinstance(value, pa.Scalar):
@@ -73,7 +73,7 @@ def _has_null(lists: pa.Array) -> pa.Array:
 def _has_each(
     junction: Callable[[Datum, Datum], Datum], start: bool
 ) -> Callable[[pa.Array, Datum], pa.Array]:
-    """array_has_any, array_has_all: the second list is a constant, whose nulls look for nulls."""
+    """Evaluate array_has_any and array_has_all with a constant second list, whose nulls match nulls."""
 
     def kernel(lists: pa.Array, wanted: Datum) -> pa.Array:
         if not isinstance(wanted, pa.Scalar):
@@ -82,7 +82,7 @@ def _has_each(
             return pa.nulls(len(lists), BOOL)
         result: Datum = pa.repeat(pa.scalar(start), len(lists))
         if not len(wanted.values):
-            # The peer does not even look at the first list.
+            # Pylance does not even evaluate the first list.
             return result
         for value in wanted.values:
             found = pc.fill_null(_has(lists, value), False) if value.is_valid else _has_null(lists)
@@ -93,7 +93,7 @@ def _has_each(
 
 
 def _elements(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """All elements one behind the other in their plain type, and the row of each."""
+    """Return all elements in sequence in their plain type, and the row of each."""
     values = pc.list_flatten(lists)
     plain = plain_type(values.type)
     if pat.is_float16(plain):
@@ -116,7 +116,7 @@ def _element_type(arguments: Sequence[Expression], targets: Sequence[pa.DataType
 
 
 def _element(lists: pa.Array, position: Datum) -> pa.Array:
-    """The element at a position; null if there is none."""
+    """Return the element at a position; null if there is none."""
     lengths = pc.fill_null(_lengths(lists), 0).cast(INT64)
     places = pc.fill_null(as_array(position, len(lists)), 0)
     offset = pc.if_else(pc.greater(places, 0), pc.subtract(places, 1), pc.add(places, lengths))

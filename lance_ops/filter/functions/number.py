@@ -26,7 +26,7 @@ _MAX_DIGITS = 300
 
 
 def _whole_type(_arguments: Sequence[Expression], targets: Sequence[pa.DataType]) -> pa.DataType:
-    """The type of a rounded number: integers become doubles, as in the peer, decimals gain a digit."""
+    """Return the type of a rounded number: integers become doubles, as in pylance, decimals gain a digit."""
     number = targets[0]
     if pat.is_decimal(number):
         return decimal_type(number.precision + 1, number.scale)
@@ -45,7 +45,7 @@ def _rounding(mode: str) -> Callable[..., Datum]:
             return pc.round(numbers, round_mode=mode)
         exponents = pc.max_element_wise(places, -_MAX_DIGITS, skip_nulls=False)
         exponents = pc.min_element_wise(exponents, _MAX_DIGITS, skip_nulls=False)
-        # Two steps in binary floating point, like the peer: 1.005 to two places is 1.0.
+        # Two steps in binary floating point, like pylance: 1.005 to two places is 1.0.
         scale = pc.power(10.0, exponents).cast(numbers.type)
         return pc.divide(pc.round(pc.multiply(numbers, scale), round_mode=mode), scale)
 
@@ -63,7 +63,7 @@ def _round_decimal(numbers: Datum, places: Datum | None, mode: str) -> Datum:
 
 
 def _towards(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]:
-    """ceil() or floor(): of an integer the double of the same value."""
+    """Evaluate ceil() or floor(); for an integer the double of the same value."""
 
     def whole(numbers: Datum) -> Datum:
         if pat.is_decimal(numbers.type):
@@ -79,7 +79,7 @@ def _log(first: Datum, second: Datum | None = None) -> Datum:
 
 
 def _sqrt(numbers: Datum) -> Datum:
-    """The square root; of a negative number the NaN that the processor makes, like the peer's."""
+    """Return the square root; of a negative number the NaN that the processor makes, like pylance's."""
     valid = pc.is_valid(numbers)
     with np.errstate(invalid="ignore"):
         roots = np.sqrt(pc.fill_null(numbers, 0.0).to_numpy(zero_copy_only=False))

@@ -76,15 +76,15 @@ AGGREGATES = frozenset(
 )
 """Functions of many rows."""
 
-# Not in the table since they are no kernels: the parser makes other nodes of them.
+# Not in the table because they have no kernels: the parser makes other nodes of them.
 _SPECIAL = ("coalesce", "nvl", "ifnull", "nvl2", "is_valid", "regexp_match", "get_field", "arrow_cast")
 
 
 def find_function(name: str) -> FunctionSpec | None:
-    """The function of this lower-case name or alias."""
+    """Return the function of this lower-case name or alias."""
     return FUNCTIONS.get(ALIASES.get(name, name))
 
 
 def similar_names(name: str) -> list[str]:
-    """Names of functions that look like `name`."""
+    """Return function names similar to `name`."""
     return difflib.get_close_matches(name, [*FUNCTIONS, *ALIASES, *_SPECIAL], n=3)

@@ -1,4 +1,4 @@
-"""What a function takes and gives: the frame that every function of a filter fits in."""
+"""Function signatures: argument types and result type of the functions of a filter."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,15 +36,14 @@ class FunctionSpec:
     """A scalar function.
 
     Args:
-        kinds: What each argument is: a key of `_KINDS` ("word" is a text whose case does not matter), with
-            "?" behind it if it may be left out, "*" if it may come any number of times; or "same" if all
-            arguments are brought to one type.
-        result: The type of the value, from the arguments and the types that they are brought to.
+        kinds: Kind of each argument: a key of `_KINDS` ("word" is a case-insensitive string), followed by "?"
+            if it is optional, "*" if it may be repeated; or "same" if all arguments are cast to one type.
+        result: The type of the value, from the arguments and the types that they are cast to.
         kernel: The computation; at least one of its arguments is an array. Where the result has another type
             than `result` says it is cast.
-        can_fail: Whether some values are refused, so that the rows of a guard like `x <> 0 AND ...` matter.
-        subject: Which argument stands for the rows where all of them are constants.
-        stays: Whether a call of constants stays a call, since no literal has its value.
+        can_fail: True if some values are refused, so that the rows of a guard like `x <> 0 AND ...` matter.
+        subject: The argument that represents the rows if all of them are constants.
+        stays: True if a call of constants stays a call, because no literal has its value.
     """
 
     name: str
@@ -56,10 +55,10 @@ class FunctionSpec:
     stays: bool = False
 
     def bind(self, arguments: Sequence[Expression]) -> tuple[list[pa.DataType], pa.DataType]:
-        """The types that the arguments are brought to, and the type of the value.
+        """Return the types that the arguments are cast to, and the type of the result.
 
         Raises:
-            PredicateError: The number or the types of the arguments do not fit.
+            PredicateError: The number or the types of the arguments are wrong.
         """
         kinds = self._kinds_of(len(arguments))
         if "same" in kinds:
@@ -176,12 +175,12 @@ _KINDS: dict[str, Callable[[pa.DataType], pa.DataType | None]] = {
 
 
 def always(data_type: pa.DataType) -> Result:
-    """The value has this type whatever the arguments are."""
+    """Return a result type that is independent of the arguments."""
     return lambda _arguments, _targets: data_type
 
 
 def like_first(_arguments: Sequence[Expression], targets: Sequence[pa.DataType]) -> pa.DataType:
-    """The value has the type of the first argument."""
+    """Return the value has the type of the first argument."""
     return targets[0]
 
 
@@ -194,7 +193,7 @@ TRUTH = always(BOOL)
 def by_value(
     row: Callable[..., Any], vector: Callable[..., pa.Array] | None = None
 ) -> Callable[..., pa.Array]:
-    """A kernel out of a Python function.
+    """Return a kernel out of a Python function.
 
     Args:
         row: The function of Python values, none of them None. It serves where an argument besides the first
@@ -226,15 +225,15 @@ def _row_by_row(row: Callable[..., Any], arguments: list[Datum]) -> pa.Array:
 
 
 def as_array(datum: Datum, rows: int) -> pa.Array:
-    """The datum as an array of `rows` values."""
+    """Return the datum as an array of `rows` values."""
     return datum if isinstance(datum, pa.Array) else pa.repeat(datum, rows)
 
 
 def plain(array: Any) -> pa.Array:
-    """One array out of what a kernel gave, which may be chunked."""
+    """Return the result of a kernel, which may be chunked, as one array."""
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def if_null(datum: Datum, otherwise: Datum) -> Datum:
-    """The first of the two that is not null, row by row."""
+    """Return the first of the two that is not null, row by row."""
     return pc.coalesce(datum, otherwise)

@@ -29,7 +29,7 @@ _MAX_TEXT = 1 << 24
 
 
 def _count(arguments: Sequence[Expression], targets: Sequence[pa.DataType]) -> pa.DataType:
-    """Lengths are 32-bit numbers for strings with 32-bit offsets."""
+    """Return lengths are 32-bit numbers for strings with 32-bit offsets."""
     del arguments
     return INT64 if pat.is_large_string(targets[0]) else pa.int32()
 
@@ -39,13 +39,13 @@ def _joined(_arguments: Sequence[Expression], targets: Sequence[pa.DataType]) ->
 
 
 def _narrowest(_arguments: Sequence[Expression], targets: Sequence[pa.DataType]) -> pa.DataType:
-    """Large only where all are, as in the peer."""
+    """Large only where all are, as in pylance."""
     return pa.large_utf8() if all(pat.is_large_string(target) for target in targets) else UTF8
 
 
 def _limited(length: int) -> int:
     if length > _MAX_TEXT:
-        raise PredicateError(f"a text of {length} characters is asked for; at most {_MAX_TEXT} are allowed")
+        raise PredicateError(f"a string of {length} characters exceeds the maximum of {_MAX_TEXT}")
     return length
 
 
@@ -84,7 +84,7 @@ def _strpos(text: str, part: str) -> int:
 def _strpos_vector(texts: pa.Array, part: str) -> pa.Array:
     if not part:
         return pc.if_else(pc.is_valid(texts), 1, pa.scalar(None, INT64))
-    # Arrow finds bytes; the length of what stands before the part counts characters.
+    # Arrow returns a byte position; the length of the prefix counts characters.
     before = pc.list_element(pc.split_pattern(texts, part, max_splits=1), 0)
     length = pc.utf8_length(before)
     return pc.if_else(pc.match_substring(texts, part), pc.add(length, 1), 0)
@@ -136,7 +136,7 @@ def _contains_tokens(text: str, tokens: str) -> bool:
 
 def _character(code: int) -> str:
     if not 0 < code <= 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-        raise PredicateError(f"chr() was given {code}, which is no character")
+        raise PredicateError(f"chr() expects a valid code point, got {code}")
     return chr(code)
 
 
@@ -185,7 +185,7 @@ def _regexp_like_vector(texts: pa.Array, pattern: str, flags: str = "") -> pa.Ar
 
 
 def _regexp_count_vector(texts: pa.Array, pattern: str) -> pa.Array:
-    # The peer counts no match in what is not there.
+    # Pylance counts no match in what is not there.
     return pc.fill_null(pc.count_substring_regex(texts, pattern), 0)
 
 
@@ -211,7 +211,7 @@ def match_like(texts: Datum, pattern: Datum, *, ignore_case: bool) -> Datum:
     if isinstance(pattern, pa.Scalar):
         return _match_pattern(texts, pattern.as_py(), ignore_case)
     texts = as_array(texts, len(pattern))
-    # Arrow matches one pattern at a time: the rows of a pattern are brought together, then put back.
+    # Arrow supports one pattern per call: rows are grouped by pattern, then reordered.
     encoded = pattern.dictionary_encode()
     order = pc.sort_indices(encoded.indices)
     codes, sorted_texts = encoded.indices.take(order), texts.take(order)
@@ -235,7 +235,7 @@ def _match_pattern(texts: pa.Array, pattern: str | None, ignore_case: bool) -> p
 
 
 def _like_regex(pattern: str) -> str:
-    """The regular expression of a LIKE pattern; a backslash at the end stands for itself."""
+    """Return the regular expression of a LIKE pattern; a trailing backslash is literal."""
     parts, letters = [], iter(pattern)
     for letter in letters:
         if letter == "\\":

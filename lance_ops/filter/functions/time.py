@@ -22,7 +22,7 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _TRUNC_UNITS = (
     *("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year"),
 )
-# The directives that mean the same in the peer's formatter and in Arrow's.
+# The directives that mean the same in pylance's formatter and in Arrow's.
 _FORMAT = re.compile(r"(?:[^%]|%[YmdHMSjyIpaAbBFT%])*")
 
 
@@ -72,12 +72,12 @@ _CLOCK_PARTS = {"hour", "minute", "second", "millisecond", "microsecond", "nanos
 
 
 def _word(word: Any, function: str, options: Sequence[str]) -> str:
-    """One of some words, in any case, singular or plural."""
+    """Match one of some words, case-insensitively, singular or plural."""
     known = word.lower() if isinstance(word, str) else ""
     if known not in options:
         known = known.removesuffix("s")
     if known not in options:
-        raise PredicateError(f"{function}() does not know {word!r}; it knows {', '.join(options)}")
+        raise PredicateError(f"{function}() does not support {word!r}; use one of {', '.join(options)}")
     return known
 
 
@@ -145,7 +145,7 @@ def _make_date(year: int, month: int, day: int) -> dt.date:
     try:
         return dt.date(year, month, day)
     except (ValueError, OverflowError) as error:
-        raise PredicateError(f"make_date({year}, {month}, {day}) is no date: {error}") from error
+        raise PredicateError(f"make_date({year}, {month}, {day}) is not a valid date: {error}") from error
 
 
 def _to_char(values: Datum, form: Datum) -> Datum:
@@ -155,7 +155,7 @@ def _to_char(values: Datum, form: Datum) -> Datum:
         return pa.nulls(len(values), UTF8)
     if not _FORMAT.fullmatch(form.as_py()):
         raise PredicateError(
-            f"to_char() knows only %Y %m %d %H %M %S %j %y %I %p %a %A %b %B %F %T, not {form}"
+            f"to_char() supports %Y %m %d %H %M %S %j %y %I %p %a %A %b %B %F %T, got {form}"
         )
     # Arrow prints the fraction with %S; whole seconds have none.
     whole = pc.floor_temporal(
@@ -185,7 +185,7 @@ def add_interval(values: Datum, interval: Any, sign: int) -> Datum:
         per_day = _PER_SECOND[kind.unit] * 86_400
         local = (pc.local_timestamp(values) if kind.tz else values).cast(INT64)
         day = pc.floor(pc.divide(local.cast(FLOAT64, safe=False), float(per_day))).cast(INT64)
-        # The division is inexact far from 1970; the remainder tells by how much.
+        # The division is inexact far from 1970; the remainder corrects it.
         clock = pc.subtract(local, pc.multiply(day, per_day))
         day = pc.add(
             day, pc.if_else(pc.less(clock, 0), -1, pc.if_else(pc.greater_equal(clock, per_day), 1, 0))

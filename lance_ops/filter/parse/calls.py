@@ -1,4 +1,4 @@
-"""Resolve function calls, also those with a syntax of their own, such as EXTRACT(year FROM day)."""
+"""Resolution of function calls, also those with special syntax, such as EXTRACT(year FROM day)."""
 
 from collections.abc import Callable, Sequence
 from typing import NoReturn
@@ -30,13 +30,15 @@ def resolve_call(scope: Scope, node: exp.Anonymous, _hint: pa.DataType | None) -
     """`name(argument, ...)`."""
     name = node.name.lower()
     if name in AGGREGATES:
-        scope.fail(f"{name}() needs many rows; a filter looks at one", node)
+        scope.fail(f"{name}() is an aggregate function; a filter evaluates single rows", node)
     if name in UNSTABLE:
         fail_unstable(scope, name, node)
     if name in TODAY and not node.expressions:
         return scope.today
     if is_regexp_match(node):
-        scope.fail("regexp_match() stands only as a condition or before IS NULL", node, "use regexp_like()")
+        scope.fail(
+            "regexp_match() can only be a condition or be followed by IS NULL", node, "use regexp_like()"
+        )
     arguments = [scope.expression(argument) for argument in node.expressions]
     _refuse_bare_dates(scope, name, node)
     if ALIASES.get(name, name) == "make_array":
@@ -53,14 +55,14 @@ _DATE_PARTS = ("year", "quarter", "month", "week", "day", "hour", "minute", "sec
 
 
 def called(scope: Scope, name: str, arguments: Sequence[Expression], node: exp.Expr) -> Expression:
-    """The call of a function from the table of functions."""
+    """Return the call of a function from the table of functions."""
     spec = find_function(name)
     if spec is None:
         similar = similar_names(name)
         hint = f"did you mean {' or '.join(similar)}?" if similar else None
         if name in _DATE_PARTS:
             hint = f"write date_part('{name}', ...)"
-        scope.fail(f"there is no function {name}()", node, hint)
+        scope.fail(f"unknown function {name}()", node, hint)
     if spec.kinds[:1] == ("word",) and arguments:
         arguments = [_lowered(arguments[0]), *arguments[1:]]
     if "same" in spec.kinds:
@@ -100,16 +102,16 @@ def fail_unstable(scope: Scope, name: str, node: exp.Expr | int) -> NoReturn:
 
 
 def is_regexp_match(node: exp.Expr) -> bool:
-    """Whether the node calls regexp_match, whose list of matches is only asked whether it is there."""
+    """Return whether the node calls regexp_match, of whose result only the presence is used."""
     return isinstance(node, exp.Anonymous) and node.name.lower() == "regexp_match"
 
 
 def resolve_regexp_like(scope: Scope, node: exp.Expr) -> Expression:
-    """The call of regexp_match as one of regexp_like."""
+    """Return the call of regexp_match as one of regexp_like."""
     return called(scope, "regexp_like", [scope.expression(argument) for argument in node.expressions], node)
 
 
-# --- functions that are nodes of their own
+# --- functions that have nodes of their own
 
 
 def _coalesce(scope: Scope, arguments: Sequence[Expression], node: exp.Expr) -> Expression:
@@ -161,7 +163,7 @@ _SPECIAL: dict[str, tuple[int, Callable[[Scope, Sequence[Expression], exp.Expr],
 }
 
 
-# --- functions with a syntax of their own
+# --- functions with special syntax
 
 
 def resolve_extract(scope: Scope, node: exp.Extract, _hint: pa.DataType | None) -> Expression:
@@ -171,7 +173,7 @@ def resolve_extract(scope: Scope, node: exp.Extract, _hint: pa.DataType | None) 
 
 
 def resolve_trim(scope: Scope, node: exp.Trim, _hint: pa.DataType | None) -> Expression:
-    """TRIM([LEADING | TRAILING | BOTH] [letters FROM] text)."""
+    """Resolve TRIM([LEADING | TRAILING | BOTH] [characters FROM] text)."""
     scope.only(node, "this", "position", "expression")
     name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")), "btrim")
     letters = node.args.get("expression")

@@ -1,9 +1,8 @@
-"""Plain conditions and their chains, set aside before sqlglot parses the rest.
+"""Plain conditions and their chains, replaced by placeholders before sqlglot parses the rest.
 
 Programs write filters of thousands of terms such as `a = 1 OR b < 2 OR (a = 3 AND c = 4)`. A syntax node for
-each name and constant of them would cost more than everything else together. So a term of a column, an
-operator and constants is read here, and whatever terms are joined by AND, OR and parentheses alone becomes
-one name in what sqlglot sees.
+each name and constant would dominate the cost. So terms of a column, an operator and constants are parsed
+here, and terms joined only by AND, OR and parentheses are one placeholder name for sqlglot.
 """
 
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ class Constant:
 
 
 Names = tuple[tuple[str, bool], ...]
-"""The parts of a column's path, each with whether it stands in backticks."""
+"""Parts of a column path, each with a flag for backticks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class Chain:
 
 Condition = Term | ListTerm | NullTerm | Chain
 Aside = Condition | tuple[Constant, ...]
-"""What one made-up name stands for: a condition, or the contents of an IN list."""
+"""Content of a placeholder: a condition, or the constants of an IN list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +109,19 @@ _BEHIND = {TokenType.R_PAREN, TokenType.AND, TokenType.OR, TokenType.SEMICOLON}
 
 
 def set_chains_aside(tokens: Sequence[Token], asides: list[Aside]) -> list[Token]:
-    """Write one made-up name for each plain condition, or chain of these.
+    """Replace each plain condition, or chain of these, by a placeholder name.
 
     Args:
-        tokens: Of a filter, whose IN lists are set aside.
-        asides: What made-up names stand for, by their numbers; conditions are added.
+        tokens: Of a filter, whose IN lists are placeholders.
+        asides: Contents of placeholders, by number; conditions are added.
 
     Returns:
-        Tokens that mean the same; those of names tell where the condition starts.
+        Equivalent tokens; placeholders have the position of their condition.
     """
     if len(tokens) < _FEWEST_TOKENS:
         return list(tokens)
     frame: list[_Entry] = []
-    # Of each open parenthesis: what stands before it, and the BETWEENs there that still want their AND.
+    # For each open parenthesis: the preceding token, and the BETWEENs that still need their AND.
     around: list[tuple[list[_Entry], int]] = []
     betweens = index = 0
     while index < len(tokens):
@@ -157,7 +156,7 @@ def set_chains_aside(tokens: Sequence[Token], asides: list[Aside]) -> list[Token
             frame.append(token)
         index += 1
     while around:
-        # A parenthesis that is not closed, which the parser will tell.
+        # An unclosed parenthesis, which the parser reports.
         inner, (frame, _) = frame, around.pop()
         frame += inner
     return [_as_token(entry, asides) for entry in _joined(frame)]
@@ -168,7 +167,7 @@ def _is_token(entry: _Entry, kind: TokenType) -> bool:
 
 
 def _joined(entries: list[_Entry]) -> list[_Entry]:
-    """Make one condition of those that follow each other, first around AND, which binds closer."""
+    """Combine consecutive conditions, first around AND, which has precedence."""
     return _joined_by(_joined_by(entries, TokenType.AND), TokenType.OR)
 
 
@@ -178,7 +177,7 @@ def _joined_by(entries: list[_Entry], joint: TokenType) -> list[_Entry]:
     while index < len(entries):
         entry = entries[index]
         parts: list[Condition] = []
-        # Beside an AND, an operand of OR goes on.
+        # An operand of OR continues beside an AND.
         free = joint is TokenType.AND or not (kept and _joins(kept[-1], TokenType.AND))
         end = index
         while free and end < len(entries) and not isinstance(part := entries[end], (Token, _Joint)):
@@ -194,7 +193,7 @@ def _joined_by(entries: list[_Entry], joint: TokenType) -> list[_Entry]:
             index += 1
             continue
         kept.append(Chain(joint, tuple(parts), parts[0].start))
-        # Behind the last part; the joint between parts is gone.
+        # After the last part; dots separate parts.
         index += 2 * len(parts) - 1
     return kept
 
@@ -213,17 +212,17 @@ def _as_token(entry: _Entry, asides: list[Aside]) -> Token:
 
 
 def made_up(number: int, start: int) -> Token:
-    """The token of what is set aside."""
+    """Return the token of what is set aside."""
     return Token(TokenType.IDENTIFIER, made_up_name(number), start=start, end=start)
 
 
 def made_up_name(number: int) -> str:
-    """The name of what is set aside."""
+    """Return the name of what is set aside."""
     return f"{SET_ASIDE}{number}"
 
 
 def aside_of(name: str, asides: Sequence[Aside]) -> Aside | None:
-    """What a made-up name stands for; None for any other name."""
+    """Return the content of a placeholder; None for any other name."""
     return asides[int(name[1:])] if name[:1] == SET_ASIDE else None
 
 
@@ -233,7 +232,7 @@ def aside_of(name: str, asides: Sequence[Aside]) -> Aside | None:
 def _condition_at(
     tokens: Sequence[Token], start: int, asides: Sequence[Aside]
 ) -> tuple[Condition, int] | None:
-    """The plain condition that starts here, and the index behind it."""
+    """Return the plain condition that starts here, and the index behind it."""
     named = _names_at(tokens, start)
     if named is None or named[1] >= len(tokens):
         return None
@@ -276,7 +275,7 @@ def _between_at(
 
 
 def _names_at(tokens: Sequence[Token], start: int) -> tuple[Names, int] | None:
-    """A name or a path such as `a.b`, and the index behind it."""
+    """Return a name or a path such as `a.b`, and the index behind it."""
     names: list[tuple[str, bool]] = []
     index = start
     while index < len(tokens):
@@ -293,7 +292,7 @@ def _names_at(tokens: Sequence[Token], start: int) -> tuple[Names, int] | None:
 
 
 def _constant_at(tokens: Sequence[Token], index: int) -> tuple[Constant | None, int]:
-    """A constant with its sign, and the index behind it."""
+    """Return a constant with its sign, and the index behind it."""
     if index >= len(tokens):
         return None, index
     token = tokens[index]

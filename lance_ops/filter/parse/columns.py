@@ -15,8 +15,8 @@ def find_column(schema: pa.Schema, names: Sequence[tuple[str, bool]]) -> Column:
     """Resolve a column name or a path into a struct.
 
     Args:
-        schema: The columns that there are.
-        names: The parts of the path, each with whether it stands in backticks. Without backticks the first
+        schema: The columns.
+        names: The parts of the path, each with a flag for backticks. Without backticks the first
             part is also found in another case, if only one column has that name; the parts behind it are
             always exact.
 
@@ -49,7 +49,7 @@ def _root_name(schema: pa.Schema, name: str, quoted: bool) -> str:
     if not found:
         hint = _suggestion(name, schema.names)
         if not quoted and not hint.endswith("?"):
-            hint += f"; a string stands in single quotes: '{name}'"
+            hint += f"; use single quotes for a string: '{name}'"
         raise PredicateError(f"there is no column {name!r}", hint=hint)
     if len(found) > 1 or schema.names.count(found[0]) > 1:
         raise PredicateError(f"{name!r} means more than one column: {', '.join(found)}", hint="use backticks")

@@ -38,7 +38,7 @@ _PREDICATES: tuple[type[exp.Expr], ...] = (
 
 
 def condition(scope: Scope, node: exp.Expr) -> Expression:
-    """A node that stands where true or false is expected."""
+    """Resolve a node that must be a condition."""
     inner = node.unnest()
     if is_regexp_match(inner):
         return IsTruth(resolve_regexp_like(scope, inner), value=True)
@@ -95,7 +95,7 @@ def resolve_comparison(scope: Scope, node: exp.Expr, _hint: pa.DataType | None) 
     scope.only(node, "this", "expression")
     left, right = node.this, node.args["expression"]
     if isinstance(right, _PREDICATES):
-        # The peer reads `a = b IN (c)` as `(a = b) IN (c)`, which is seldom meant.
+        # Pylance reads `a = b IN (c)` as `(a = b) IN (c)`, which is seldom meant.
         scope.fail("comparisons do not chain", right, "put one of them in parentheses")
     return compared(scope, COMPARISONS[type(node)], left, right)
 
@@ -103,14 +103,14 @@ def resolve_comparison(scope: Scope, node: exp.Expr, _hint: pa.DataType | None) 
 def compared(
     scope: Scope, op: str, left_node: exp.Expr, right_node: exp.Expr, *, is_bound: bool = False
 ) -> Expression:
-    """The comparison of two nodes.
+    """Return the comparison of two nodes.
 
     Args:
         scope: What names mean.
         op: The sign.
         left_node: The left side.
         right_node: The right side.
-        is_bound: It comes from a BETWEEN, whose bounds the peer reads in the type of the column in any case.
+        is_bound: It comes from a BETWEEN, whose bounds pylance reads in the type of the column in any case.
     """
     if is_untyped(left_node):
         right = scope.expression(right_node)
@@ -124,7 +124,7 @@ def compared(
 
 
 def _counts_with_columns(node: exp.Expr) -> bool:
-    """Whether literals in it stand beside columns, which say that they are integers: `f = i / 2`."""
+    """Return whether its literals are combined with columns, which makes them integers: `f = i / 2`."""
     inner = node.unnest()
     return isinstance(inner, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod) and bool(inner.find(exp.Column))
 
@@ -146,13 +146,13 @@ def meeting(
 
 
 def _mixes_bytes(left: Expression, right: Expression) -> bool:
-    """Whether a text constant stands beside bytes, or bytes in digits beside text."""
+    """Return whether a string constant is compared with bytes, or hexadecimal bytes with a string."""
     constant = isinstance(left, Literal) != isinstance(right, Literal)
     return constant and is_bytes(left.type) != is_bytes(right.type) and NULL not in (left.type, right.type)
 
 
 def _narrowed(expression: Expression, neighbour: Expression) -> Expression:
-    """A constant in the type of the value beside it, if that changes nothing."""
+    """Return a constant in the type of the other operand, if that changes nothing."""
     if not isinstance(expression, Literal) or isinstance(neighbour, Literal):
         return expression
     if expression.value is None:
@@ -248,7 +248,7 @@ def liked(
 
 
 def text_operand(scope: Scope, expression: Expression, at: exp.Expr | int) -> Expression:
-    """An operand of LIKE as text."""
+    """Return an operand of LIKE as text."""
     if is_bytes(expression.type):
         return scope.coerced(expression, UTF8, at)
     if expression.type == NULL:
@@ -259,7 +259,7 @@ def text_operand(scope: Scope, expression: Expression, at: exp.Expr | int) -> Ex
 
 
 def _with_backslash(scope: Scope, pattern: Expression, escape: exp.Expr, node: exp.Expr) -> Expression:
-    """The pattern with the backslash for its escape character."""
+    """Return the pattern with the backslash for its escape character."""
     letter = escape.name if isinstance(escape, exp.Literal) else ""
     if len(letter) != 1:
         scope.fail("ESCAPE takes one character", node)

@@ -1,8 +1,7 @@
-"""Resolve the constants of a filter: numbers, texts, binary, intervals, lists.
+"""Resolve the constants of a filter: numbers, strings, binary, intervals, lists.
 
-A number or a text without a type of its own takes the type of the column that it is compared with, if that
-type can hold it: `price = 0.1` on a float32 column looks for the float32 nearest to 0.1, and `day =
-'2024-01-01'` compares dates.
+An untyped number or string gets the type of the column that it is compared with, if possible: `price = 0.1`
+on a float32 column selects the float32 nearest to 0.1, and `day = '2024-01-01'` compares dates.
 """
 
 from collections.abc import Sequence
@@ -23,19 +22,19 @@ from lance_ops.filter.types.texts import read_interval
 
 
 def is_untyped(node: exp.Expr) -> bool:
-    """Whether the node is a number or a text without a type of its own."""
+    """Return whether the node is an untyped number or string."""
     inner = node.unnest()
     return isinstance(inner.this if isinstance(inner, exp.Neg) else inner, exp.Literal)
 
 
 def resolve_literal(scope: Scope, node: exp.Literal, hint: pa.DataType | None) -> Expression:
-    """A number or a text."""
+    """Return a number or a text."""
     read = _text if node.is_string else number
     return read(scope, node.name, hint, node.meta.get("start"))
 
 
 def resolve_constant(scope: Scope, item: Constant, hint: pa.DataType | None) -> Literal:
-    """A constant of an IN list."""
+    """Return a constant of an IN list."""
     kind = item.kind
     if kind is TokenType.NUMBER:
         return number(scope, item.text, hint, item.start)
@@ -47,7 +46,7 @@ def resolve_constant(scope: Scope, item: Constant, hint: pa.DataType | None) -> 
 
 
 def number(scope: Scope, text: str, hint: pa.DataType | None, start: int | None) -> Literal:
-    """A number, with its sign."""
+    """Return a number, with its sign."""
     try:
         found = None if hint is None else number_as(text, hint)
         if found is None and hint is not None and pat.is_decimal(hint):
@@ -78,7 +77,7 @@ def _read(scope: Scope, literal: Literal, target: pa.DataType, start: int | None
 
 
 def resolve_assigned(scope: Scope, node: exp.Expr, target: pa.DataType) -> Expression:
-    """A constant that a column of type `target` is set to; text is read as a value of any type."""
+    """Return a constant that a column of type `target` is set to; text is read as a value of any type."""
     inner = node.unnest()
     if not isinstance(inner, exp.Literal) or not inner.is_string:
         return scope.expression(node, target)
@@ -130,7 +129,7 @@ def resolve_list(scope: Scope, node: exp.Array, _hint: pa.DataType | None) -> Ex
 
 
 def list_of(scope: Scope, items: Sequence[Expression], node: exp.Expr) -> Expression:
-    """A list of values that have a type in common: a constant, where they are constants."""
+    """Return a list of values that have a type in common: a constant, where they are constants."""
     coerced, common = scope.together(items, node)
     values = tuple(item.value for item in coerced if isinstance(item, Literal))
     if len(values) < len(coerced):

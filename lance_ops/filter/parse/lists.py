@@ -1,4 +1,4 @@
-"""IN lists of constants, set aside before sqlglot sees them: they may have a hundred thousand values."""
+"""IN lists of constants, replaced by placeholders before sqlglot: they may have a hundred thousand values."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ _SHORTEST = 16
 _NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 _VALUE = rf"(?:-?{_NUMBER}|'(?:[^'\"]|'')*')"
 _VALUES = re.compile(rf"-?{_NUMBER}|'(?:[^'\"]|'')*'")
-# Quoted text and names are passed over, since what looks like a list in them is none.
+# Quoted strings and names are skipped, because they may look like lists.
 _LONG_LIST = re.compile(
     r"'(?:[^']|'')*+'|\"(?:[^\"]|\"\")*+\"|`(?:[^`]|``)*+`|"
     rf"\bIN\s*\((?P<values>\s*+(?:{_VALUE}\s*+,\s*+){{{_SHORTEST - 1},}}+{_VALUE}\s*+)\)",
@@ -21,17 +21,17 @@ _CONSTANTS = {TokenType.HEX_STRING, TokenType.NULL, TokenType.TRUE, TokenType.FA
 
 
 def set_long_lists_aside(sql: str, asides: list[Aside]) -> str:
-    """Replace the contents of long IN lists of numbers and texts by made-up names, before there are tokens.
+    """Replace the contents of long IN lists of numbers and strings by placeholder names, before tokenizing.
 
     Args:
         sql: A filter.
-        asides: What made-up names stand for, by their numbers; lists are added.
+        asides: Contents of placeholders, by number; lists are added.
 
     Returns:
-        A filter in which all else stands where it stood.
+        A filter with all other positions unchanged.
     """
     if any(mark in sql for mark in _COMMENTS):
-        # A quote in a comment begins no text.
+        # A quote in a comment begins not a string.
         return sql
 
     def replaced(found: re.Match[str]) -> str:
@@ -78,7 +78,7 @@ def set_lists_aside(tokens: Sequence[Token], asides: list[Aside]) -> list[Token]
 
 
 def _constants_at(tokens: Sequence[Token], index: int) -> tuple[tuple[Constant, ...], int] | None:
-    """The constants from `index` to the parenthesis and its index; None if anything else is between."""
+    """Return the constants from `index` to the parenthesis and its index; None for anything else."""
     constants: list[Constant] = []
     while index + 1 < len(tokens):
         token, sign = tokens[index], ""

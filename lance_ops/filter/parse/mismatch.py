@@ -18,7 +18,7 @@ def unfit(left: Expression, right: Expression) -> str:
 
 
 def remedy(left: Expression, right: Expression) -> str:
-    """What to write instead of two values whose types do not fit."""
+    """Return a hint for two values of incompatible types."""
     if pat.is_nested(left.type) or pat.is_nested(right.type):
         return "lists and structs have no comparisons"
     for one, other in ((left, right), (right, left)):

@@ -26,7 +26,7 @@ from lance_ops.filter.types.coercion import comparison_type
 
 
 def named(scope: Scope, names: Sequence[tuple[str, bool]], at: exp.Expr | int) -> Expression:
-    """What a name or a path means: a column, or a value that is written like one."""
+    """Resolve a name or path: a column, or a value with the same syntax."""
     first, quoted = names[0]
     if len(names) == 1 and not quoted and first.lower() in TODAY | UNSTABLE:
         known = {name.lower() for name in scope.schema.names}
@@ -39,7 +39,7 @@ def named(scope: Scope, names: Sequence[tuple[str, bool]], at: exp.Expr | int) -
 
 
 def resolve_aside(scope: Scope, condition: Condition) -> Expression:
-    """A condition that was set aside."""
+    """Return a condition that was set aside."""
     return _Resolution(scope).of(condition)
 
 
@@ -52,7 +52,7 @@ class _Resolution:
         self._operands: dict[Names, tuple[Expression, pa.DataType | None, pa.DataType | None]] = {}
 
     def of(self, condition: Condition) -> Expression:
-        """The expression of a condition."""
+        """Return the expression of a condition."""
         match condition:
             case Term():
                 return self._term(condition)
@@ -69,7 +69,7 @@ class _Resolution:
                 return negated(result) if opposite else result
 
     def _operand(self, names: Names, start: int) -> tuple[Expression, pa.DataType | None, pa.DataType | None]:
-        """A column, the hint that it gives to constants, and its type if constants of it need no look."""
+        """Return a column, its type hint for constants, and its type if constants of it need no check."""
         found = self._operands.get(names)
         if found is None:
             operand = named(self._scope, names, start)

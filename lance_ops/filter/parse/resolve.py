@@ -11,7 +11,7 @@ from lance_ops.filter.parse.syntax import parse_syntax
 
 
 def resolve_filter(sql: str, schema: pa.Schema) -> Expression:
-    """A filter against a schema; see `lance_ops.filter.parse_filter`."""
+    """Return a filter against a schema; see `lance_ops.filter.parse_filter`."""
     scope = Scope(parse_syntax(sql), schema, _HANDLERS)
     try:
         return conditions.condition(scope, scope.syntax.root)
@@ -22,11 +22,11 @@ def resolve_filter(sql: str, schema: pa.Schema) -> Expression:
 def resolve_value(
     sql: str, schema: pa.Schema, hint: pa.DataType | None, *, narrow: bool = False
 ) -> Expression:
-    """An expression of any type against a schema; see `lance_ops.filter.parse_value`."""
+    """Return an expression of any type against a schema; see `lance_ops.filter.parse_value`."""
     scope = Scope(parse_syntax(sql), schema, _HANDLERS, narrow=narrow)
     try:
         root = scope.syntax.root
-        # Inside of an expression a number is what it is anywhere: 7 / 2 is 3, whatever becomes of it.
+        # Numbers are independent of their context: 7 / 2 is 3, however the result is used.
         if hint is not None:
             scope.refuse_bare_date(root, hint)
         if hint is not None and constants.is_untyped(root):

@@ -47,7 +47,7 @@ def resolve_paren(scope: Scope, node: exp.Paren, hint: pa.DataType | None) -> Ex
 
 
 def resolve_column(scope: Scope, node: exp.Expr, _hint: pa.DataType | None) -> Expression:
-    """A column name or a dotted path."""
+    """Return a column name or a dotted path."""
     parts: list[exp.Expr] = []
     rest = node
     while isinstance(rest, exp.Dot):
@@ -94,7 +94,7 @@ def resolve_negative(scope: Scope, node: exp.Neg, hint: pa.DataType | None) -> E
 
 def resolve_arithmetic(scope: Scope, node: exp.Expr, hint: pa.DataType | None) -> Expression:
     """`+ - * / %`."""
-    # Literals beside a float or decimal column count in its type; integers keep 64 bits, lest they overflow.
+    # Literals next to a float or decimal column have its type; integers keep 64 bits, to avoid overflow.
     passed = hint if hint is not None and (pat.is_floating(hint) or pat.is_decimal(hint)) else None
     sides = node.this, node.args["expression"]
     if scope.narrow and node is scope.syntax.root.unnest():
@@ -120,7 +120,7 @@ def _outermost(scope: Scope, left_node: exp.Expr, right_node: exp.Expr) -> tuple
 
 
 def _is_of_numbers(node: exp.Expr) -> bool:
-    """Whether it is a number, or a calculation with numbers alone."""
+    """Return whether it is a number, or a calculation with numbers alone."""
     inner = node.unnest()
     if type(inner) in ARITHMETIC:
         return _is_of_numbers(inner.this) and _is_of_numbers(inner.args["expression"])
@@ -128,7 +128,7 @@ def _is_of_numbers(node: exp.Expr) -> bool:
 
 
 def _counted_in(scope: Scope, node: exp.Expr, target: pa.DataType) -> Expression:
-    """A number, or a calculation with numbers, in a type."""
+    """Return a number, or a calculation with numbers, in a type."""
     inner = node.unnest()
     if type(inner) in ARITHMETIC:
         left, right = (_counted_in(scope, side, target) for side in (inner.this, inner.args["expression"]))
@@ -137,17 +137,17 @@ def _counted_in(scope: Scope, node: exp.Expr, target: pa.DataType) -> Expression
 
 
 def _is_number_text(node: exp.Expr) -> bool:
-    """Whether a number is written there, perhaps with a sign; the constant that a cast gives is none."""
+    """Return whether the expression is a number literal, with or without sign; casts are not."""
     digits = node.this if isinstance(node, exp.Neg) else node
     return isinstance(digits, exp.Literal) and not digits.is_string
 
 
 def _as_number(expression: Expression, target: pa.DataType) -> Expression:
-    """A number in a type, if that can hold it."""
+    """Return a number in a type, if that can hold it."""
     if not isinstance(expression, Literal) or not is_number(expression.type) or not is_number(target):
         return expression
     if pat.is_floating(expression.type) and pat.is_integer(target):
-        # `i / 2.0` asks for fractions; the peer refuses such a number beside whole ones.
+        # `i / 2.0` means fractions; pylance refuses such a number next to integers.
         return expression
     return number_as(str(expression.value), target) or expression
 

@@ -1,4 +1,4 @@
-"""What the resolution of one filter carries from node to node."""
+"""Scope: state of the resolution of one filter, passed from node to node."""
 
 import datetime as dt
 import itertools
@@ -55,7 +55,7 @@ class Scope:
 
     @property
     def today(self) -> Literal:
-        """The date in UTC; one for the whole filter, whatever the clock does meanwhile."""
+        """The date in UTC; constant for the whole filter."""
         if self._today is None:
             days = (dt.datetime.now(dt.UTC).date() - dt.date(1970, 1, 1)).days
             self._today = Literal(days, pa.date32())
@@ -66,7 +66,7 @@ class Scope:
 
         Args:
             node: The syntax.
-            hint: The type of the column that it is compared with, for numbers and texts without a type.
+            hint: The type of the column that it is compared with, for numbers and strings without a type.
         """
         handler = self._handlers.get(type(node))
         if handler is None:
@@ -86,20 +86,20 @@ class Scope:
         self.syntax.fail(message, at, hint)
 
     def only(self, node: exp.Expr, *names: str) -> None:
-        """Refuse parts of a node that nobody would look at."""
+        """Refuse unsupported parts of a node."""
         for name, part in node.args.items():
             if part and name not in names and not name.startswith("_"):
                 self.fail(f"{name.upper()} is not supported in {described(node)}", node)
 
     def column(self, names: Sequence[tuple[str, bool]], node: exp.Expr | int) -> Column:
-        """The column of a path; see `find_column`."""
+        """Return the column of a path; see `find_column`."""
         try:
             return find_column(self.schema, names)
         except PredicateError as error:
             self.fail(error.message, node, error.hint)
 
     def folded(self, expression: Expression, at: exp.Expr | int) -> Expression:
-        """The constant that an expression of constants is; it stays if it has no value, like 1 / 0."""
+        """Return the value of a constant expression; the expression if it has none, like 1 / 0."""
         children = expression.children()
         if isinstance(expression, Literal) or not all(isinstance(child, Literal) for child in children):
             return expression
@@ -119,37 +119,38 @@ class Scope:
             self.fail("a date without quotes is a subtraction of numbers", node, f"write '{date}'")
 
     def coerced(self, expression: Expression, target: pa.DataType, at: exp.Expr | int) -> Expression:
-        """The expression in another type."""
+        """Return the expression in another type."""
         if expression.type == target:
             return expression
         if isinstance(expression, Literal) and expression.value is None:
             return Literal(None, target)
         if not can_cast(expression.type, target):
-            self.fail(f"a value of type {expression.type} is no {target}", at)
+            self.fail(f"a value of type {expression.type} cannot be converted to {target}", at)
         converted = Coerce(expression, target)
-        # A literal of these types would read back as one of another type: SQL has no name for half floats and
-        # 256-bit decimals, and a timestamp means another moment than a date where there is a time zone.
+        # A literal of these types would be parsed as another type: SQL has no name for half floats and
+        # 256-bit decimals, and a timestamp means another time than a date if there is a time zone.
         unnamed = is_number(expression.type) and is_number(target) and sql_type(target) is None
         dated = pat.is_date(expression.type) and pat.is_timestamp(target)
         return converted if unnamed or dated else self.folded(converted, at)
 
     def read(self, expression: Expression, target: pa.DataType, at: exp.Expr | int) -> Expression:
-        """A text constant beside a value of type `target`: read as one, if it is a date or a time."""
+        """Parse a string constant next to a value of type `target` if it is a date or a time."""
         text = isinstance(expression, Literal) and is_text(expression.type) and expression.value is not None
         return self.coerced(expression, target, at) if text and reads_as(target) else expression
 
     def together(
         self, expressions: Sequence[Expression], node: exp.Expr, *, as_text: bool = False
     ) -> tuple[list[Expression], pa.DataType]:
-        """Several values in the type that they share.
+        """Convert several values to their common type.
 
         Args:
             expressions: The values.
-            node: Where they stand.
-            as_text: Numbers beside text become text; else a text constant beside numbers is read as one.
+            node: Their syntax node.
+            as_text: Convert numbers to strings if there is a string; otherwise parse string constants next to
+                numbers.
 
         Raises:
-            PredicateError: They have no type in common, or a constant does not fit it.
+            PredicateError: They have no type in common, or a constant cannot be converted.
         """
         texts = [isinstance(item, Literal) and is_text(item.type) for item in expressions]
         rest = union_type(
@@ -177,14 +178,14 @@ class Scope:
 
 
 def _in_unit(expression: Expression, target: pa.DataType) -> Expression:
-    """A date or a timestamp that is a constant in the unit of the values beside it, if that is exact."""
+    """Return a constant date or timestamp in the unit of the other operand, if that is exact."""
     if not isinstance(expression, Literal) or not pat.is_timestamp(target):
         return expression
     return narrowed(expression, target) or expression
 
 
 def described(node: exp.Expr) -> str:
-    """A syntax node in words."""
+    """Return a syntax node in words."""
     return _DESCRIPTIONS.get(type(node), type(node).__name__.upper())
 
 
@@ -194,7 +195,7 @@ _DESCRIPTIONS: dict[type[exp.Expr], str] = {
     exp.Select: "a subquery",
     exp.Subquery: "a subquery",
     exp.Tuple: "a list of values in parentheses",
-    exp.Concat: "joining texts by writing one behind the other",
+    exp.Concat: "concatenating adjacent strings",
     exp.AtTimeZone: "AT TIME ZONE",
     exp.Parameter: "a parameter",
     exp.Placeholder: "a parameter",

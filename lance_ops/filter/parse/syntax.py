@@ -1,6 +1,6 @@
 """SQL text to a syntax tree, with sqlglot.
 
-The dialect is the peer's, not that of any database: column names may stand in backticks, text in single or
+The dialect is pylance's, not that of any database: column names may stand in backticks, text in single or
 double quotes, the backslash is an ordinary character, `x'6162'` is binary, and few words are reserved, so
 that columns may be called `order` or `date`. Only the grammar of one scalar expression is reachable; what
 sqlglot accepts beyond it is refused where the syntax tree is resolved.
@@ -23,7 +23,7 @@ from lance_ops.filter.parse.chains import SET_ASIDE, Aside, Constant, aside_of, 
 from lance_ops.filter.parse.lists import set_lists_aside, set_long_lists_aside
 
 MAX_NESTING = 40
-"""Levels of parentheses, brackets and CASE; the peer refuses a little more than this."""
+"""Levels of parentheses, brackets and CASE; pylance refuses a little more than this."""
 
 _WORDS = {
     *("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE"),
@@ -85,11 +85,11 @@ class Syntax:
     asides: tuple[Aside, ...]
 
     def aside(self, node: exp.Expr) -> Aside | None:
-        """What was set aside for a name; None for any other node."""
+        """Return the content of a placeholder; None for any other node."""
         return aside_of(node.name, self.asides) if isinstance(node, exp.Column) else None
 
     def constants(self, node: exp.In) -> tuple[Constant, ...] | None:
-        """The constants of an IN, if its list was set aside."""
+        """Return the constants of an IN, if its list was set aside."""
         items = node.expressions
         found = self.aside(items[0]) if len(items) == 1 else None
         return found if isinstance(found, tuple) else None
@@ -130,7 +130,7 @@ def parse_syntax(sql: str) -> Syntax:
 
 
 def position(node: exp.Expr) -> int | None:
-    """Where a syntax node starts in the text, as far as sqlglot knows."""
+    """Return the position of a syntax node in the string, if sqlglot has it."""
     starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
     return min(starts, default=None)
 

@@ -34,11 +34,11 @@ _DICTIONARY = re.compile(r"Dictionary\s*\(\s*U?Int(?:8|16|32|64)\s*,(.*)\)", re.
 _MAX_WIDTH = 2**31 - 1
 
 EXAMPLES = "Int32, Decimal128(10, 2), Duration(Microsecond), FixedSizeBinary(16), Timestamp(Nanosecond, None)"
-"""Some names, for messages."""
+"""Example names, for messages."""
 
 
 def type_of_name(name: str) -> pa.DataType | None:
-    """The type of a name; None if there is none that a filter can compute with.
+    """Return the type of a name; None if filters do not support it.
 
     Views and dictionaries, which concern storage only, count as their plain types.
     """
@@ -70,7 +70,7 @@ def type_of_name(name: str) -> pa.DataType | None:
 
 
 def name_of_type(data_type: pa.DataType) -> str | None:
-    """A name that `type_of_name` and the peer read as this type; None if it has none."""
+    """Return a name that `type_of_name` and pylance read as this type; None if it has none."""
     for name, simple in _SIMPLE.items():
         if simple == data_type:
             return name

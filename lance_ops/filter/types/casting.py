@@ -1,4 +1,4 @@
-"""Conversions between Arrow types, with the rules that the peer's CAST has.
+"""Conversions between Arrow types, with the rules that pylance's CAST has.
 
 Arrow's own casts refuse, round or format differently in a few places: fractions are cut off towards zero on
 the way to an integer, decimals are rounded half away from zero, timestamps print in ISO form, a timestamp
@@ -53,12 +53,12 @@ def cast_values(
 
 
 def can_cast(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether there is a conversion at all."""
+    """Return whether there is a conversion at all."""
     return source in (NULL, target) or _find_cast(source, target) is not None
 
 
 def cast_can_fail(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether some value of `source` does not fit `target`."""
+    """Return whether some value of `source` does not fit `target`."""
     if source in (NULL, target) or (_kind(source), _kind(target)) in _NEVER_FAILING:
         return False
     if pat.is_integer(source) and pat.is_integer(target) and target.bit_width > source.bit_width:
@@ -67,7 +67,7 @@ def cast_can_fail(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _salvage(values: pa.Array, cast: Callable[[pa.Array], pa.Array], target: pa.DataType) -> pa.Array:
-    """Cast what can be cast: halve until the bad values stand alone, and make those null."""
+    """Cast valid values: bisect until the invalid ones are isolated, and make those null."""
     try:
         return cast(values)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, ValueError):
@@ -105,7 +105,7 @@ def _arrow(values: pa.Array, _source: pa.DataType, target: pa.DataType) -> pa.Ar
     return values.cast(target)
 
 
-# What Arrow casts as the peer does.
+# What Arrow casts as pylance does.
 _AS_ARROW = (
     ("bool", "int"),
     ("bool", "text"),

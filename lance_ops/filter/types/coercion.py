@@ -1,7 +1,7 @@
-"""Which Arrow type two operands meet in.
+"""Type coercion: the common Arrow type of two operands.
 
-The rules are those of the peer's query engine, because a predicate that both libraries may evaluate has to
-select the same rows in both. A `None` result means that the operands have no common type; the caller words
+The rules are those of pylance's query engine, because a predicate that both libraries may evaluate has to
+select the same rows in both. A `None` result means that the operands have no common type; the caller raises
 the error.
 """
 
@@ -24,7 +24,7 @@ _MAX_DECIMAL128 = 38
 _MAX_DECIMAL256 = 76
 _SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _UNITS = ("s", "ms", "us", "ns")
-# Decimal digits that hold every value of the type, and its scale; the floating-point rows are the peer's
+# Decimal digits that hold every value of the type, and its scale; the floating-point rows are pylance's
 # choice.
 _AS_DECIMAL = {
     pa.int8(): (3, 0),
@@ -59,43 +59,43 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def physical_type(data_type: pa.DataType) -> pa.DataType:
-    """The type that values have while they are computed with: Arrow computes with no half floats."""
+    """Return the type that values have while they are computed with: Arrow computes with no half floats."""
     if data_type == JSON:
         return UTF8
     return pa.float32() if data_type == pa.float16() else data_type
 
 
 def is_text(data_type: pa.DataType) -> bool:
-    """Whether it is a string type, of either offset width."""
+    """Return whether it is a string type, of either offset width."""
     return bool(pat.is_string(data_type) or pat.is_large_string(data_type))
 
 
 def is_bytes(data_type: pa.DataType) -> bool:
-    """Whether it is a binary type, of any layout."""
+    """Return whether it is a binary type, of any layout."""
     return bool(
         pat.is_binary(data_type) or pat.is_large_binary(data_type) or pat.is_fixed_size_binary(data_type)
     )
 
 
 def is_number(data_type: pa.DataType) -> bool:
-    """Whether it is an integer, floating-point or decimal type."""
+    """Return whether it is an integer, floating-point or decimal type."""
     return bool(pat.is_integer(data_type) or pat.is_floating(data_type) or pat.is_decimal(data_type))
 
 
 def is_list(data_type: pa.DataType) -> bool:
-    """Whether it is a list type of any layout."""
+    """Return whether it is a list type of any layout."""
     return bool(pat.is_list(data_type) or pat.is_large_list(data_type) or pat.is_fixed_size_list(data_type))
 
 
 def decimal_type(precision: int, scale: int) -> pa.DataType:
-    """The narrower of the two wide decimal types that has `precision` digits, capped at 76."""
+    """Return the narrower of the two wide decimal types that has `precision` digits, capped at 76."""
     if precision <= _MAX_DECIMAL128:
         return pa.decimal128(precision, scale)
     return pa.decimal256(min(precision, _MAX_DECIMAL256), scale)
 
 
 def as_decimal(data_type: pa.DataType) -> pa.DataType | None:
-    """The decimal type that a number type becomes beside a decimal."""
+    """Return the decimal type of a number type that is combined with a decimal."""
     if pat.is_decimal(data_type):
         return data_type
     digits = _AS_DECIMAL.get(data_type)
@@ -103,7 +103,7 @@ def as_decimal(data_type: pa.DataType) -> pa.DataType | None:
 
 
 def common_number_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which two numbers are compared, and in which non-decimals are computed with."""
+    """Return the type in which two numbers are compared, and in which non-decimals are computed with."""
     if left == right:
         return left
     if pat.is_decimal(left) or pat.is_decimal(right):
@@ -123,14 +123,14 @@ def _common_decimal(left: pa.DataType | None, right: pa.DataType | None) -> pa.D
 
 
 def _capped(left: pa.DataType, right: pa.DataType, precision: int, scale: int) -> pa.DataType:
-    """A decimal as wide as the operands can be; a value beyond it is an error, as in the peer."""
+    """Return a decimal as wide as the operands can be; a value beyond it is an error, as in pylance."""
     if pat.is_decimal256(left) or pat.is_decimal256(right):
         return pa.decimal256(min(precision, _MAX_DECIMAL256), min(scale, _MAX_DECIMAL256))
     return pa.decimal128(min(precision, _MAX_DECIMAL128), min(scale, _MAX_DECIMAL128))
 
 
 def _common_integer(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """The narrowest integer type for both; 64-bit unsigned beside signed needs a decimal."""
+    """Return the narrowest common integer type; 64-bit unsigned and signed need a decimal."""
     if pat.is_signed_integer(left) == pat.is_signed_integer(right):
         return left if left.bit_width >= right.bit_width else right
     signed, unsigned = (left, right) if pat.is_signed_integer(left) else (right, left)
@@ -145,7 +145,7 @@ def _finer_unit(*units: str) -> str:
 
 
 def _common_time(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Two temporal types; timestamps are compared in the coarser unit, as they are in the peer."""
+    """Return the common type of two temporal types, with the coarser unit, as in pylance."""
     if pat.is_timestamp(left) and pat.is_timestamp(right):
         return pa.timestamp(min(left.unit, right.unit, key=_UNITS.index), left.tz or right.tz)
     if pat.is_timestamp(left) and pat.is_date(right):
@@ -174,9 +174,9 @@ def _common_bytes(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 def comparison_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which `left` and `right` are compared, or None if they cannot be."""
+    """Return the type in which `left` and `right` are compared, or None if they cannot be."""
     if left == right:
-        # Arrow compares neither lists nor structs, and two texts may be the same document.
+        # Arrow compares neither lists nor structs, and two strings may be the same document.
         return None if pat.is_nested(left) or left == JSON else left
     if left == NULL or right == NULL:
         return comparison_type(right, right) if left == NULL else comparison_type(left, left)
@@ -193,7 +193,7 @@ def comparison_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None
 
 
 def reads_as(data_type: pa.DataType) -> bool:
-    """Whether a text constant beside a value of this type is read as one: dates, timestamps and times."""
+    """Return whether strings are parsed beside a value of this type: dates, timestamps and times."""
     return bool(pat.is_date(data_type) or pat.is_timestamp(data_type) or pat.is_time(data_type))
 
 
@@ -222,7 +222,7 @@ def union_type(types: Iterable[pa.DataType], *, as_text: bool = False) -> pa.Dat
 
 def _common_value(left: pa.DataType, right: pa.DataType, *, as_text: bool) -> pa.DataType | None:
     if pat.is_timestamp(left) and pat.is_timestamp(right):
-        # The peer cuts the values to the coarser unit.
+        # Pylance cuts the values to the coarser unit.
         return pa.timestamp(_finer_unit(left.unit, right.unit), left.tz or right.tz)
     for one, other in ((left, right), (right, left)):
         if as_text and is_text(one) and is_number(other):
@@ -233,7 +233,7 @@ def _common_value(left: pa.DataType, right: pa.DataType, *, as_text: bool) -> pa
 def arithmetic_types(
     op: str, left: pa.DataType, right: pa.DataType
 ) -> tuple[pa.DataType, pa.DataType, pa.DataType] | None:
-    """The types that both operands of `op` are brought to, and the type of the result."""
+    """Return the operand type and the result type of an arithmetic operator."""
     if NULL in (left, right):
         known = INT64 if left == right else (right if left == NULL else left)
         return arithmetic_types(op, known, known) if is_number(known) else None
@@ -253,7 +253,7 @@ def _number_arithmetic(
         common = common_number_type(left, right)
         if not pat.is_decimal(common):
             return common, common, common
-        # Signed beside unsigned 64 bits: both are as wide as the wider one.
+        # Signed and unsigned 64 bits: both have the width of the wider one.
         left = right = common
     left, right = as_decimal(left), as_decimal(right)
     return left, right, _decimal_result(op, left, right)
@@ -267,7 +267,7 @@ def _decimal_result(op: str, left: pa.DataType, right: pa.DataType) -> pa.DataTy
     if op == "*":
         return _capped(left, right, p1 + p2 + 1, s1 + s2)
     if op == "/":
-        # Four digits more than the dividend, the rest cut off: the peer's rule.
+        # Four digits more than the dividend, the rest cut off: pylance's rule.
         scale = min(s1 + 4, _MAX_DECIMAL128)
         return _capped(left, right, max(p1 - s1 + s2 + scale, 1), scale)
     scale = max(s1, s2)

@@ -1,4 +1,4 @@
-"""Casts between numbers, with the limits and the rounding of the peer."""
+"""Casts between numbers, with the limits and the rounding of pylance."""
 
 from collections.abc import Callable, Mapping
 
@@ -18,7 +18,7 @@ Cast = Callable[[pa.Array, pa.DataType, pa.DataType], pa.Array]
 
 
 def to_float(values: pa.Array, _source: pa.DataType, target: pa.DataType) -> pa.Array:
-    """Numbers as floats; what is too large for narrow ones becomes infinite."""
+    """Return numbers as floats; what is too large for narrow ones becomes infinite."""
     narrowed = values.cast(target, safe=False)
     return narrowed.cast(physical_type(target))
 
@@ -73,7 +73,7 @@ def _decimal_to_float(values: pa.Array, source: pa.DataType, target: pa.DataType
 
 
 def _relabel(values: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """The same bytes under another type of the same width."""
+    """Return the same bytes under another type of the same width."""
     return pa.Array.from_buffers(data_type, len(values), values.buffers(), offset=values.offset)
 
 
@@ -88,4 +88,4 @@ NUMBER_CASTS: Mapping[tuple[str, str], Cast] = {
     ("decimal", "float"): _decimal_to_float,
     ("decimal", "decimal"): _decimal_to_decimal,
 }
-"""Casts of numbers, by the kinds of source and target that `casting` tells apart."""
+"""Casts of numbers, by the kinds of source and target that `casting` distinguishes."""

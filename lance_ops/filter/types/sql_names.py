@@ -29,7 +29,7 @@ KNOWN = (*_NAMES, "TIMESTAMP[(0|3|6|9)]", "DECIMAL(precision, scale)")
 
 
 def arrow_type(name: str, parameters: tuple[int, ...]) -> pa.DataType | None:
-    """The Arrow type of an SQL type, or None if there is none.
+    """Return the Arrow type of an SQL type, or None if there is none.
 
     Args:
         name: The upper-case name, as in `KNOWN`.
@@ -46,7 +46,7 @@ def arrow_type(name: str, parameters: tuple[int, ...]) -> pa.DataType | None:
 
 
 def sql_type(data_type: pa.DataType) -> str | None:
-    """The SQL name of an Arrow type, or None if only a column can have it."""
+    """Return the SQL name of an Arrow type, or None if only a column can have it."""
     if pat.is_timestamp(data_type) and data_type.tz is None:
         digits = _DIGITS_OF_UNIT[data_type.unit]
         return "TIMESTAMP" if digits == 6 else f"TIMESTAMP({digits})"

@@ -154,4 +154,4 @@ TEXT_CASTS: Mapping[tuple[str, str], Cast] = {
     ("timestamp", "text"): _timestamp_to_text,
     ("time", "text"): _time_to_text,
 }
-"""Casts of text, by the kinds of source and target that `casting` tells apart."""
+"""Casts of text, by the kinds of source and target that `casting` distinguishes."""

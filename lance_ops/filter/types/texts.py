@@ -1,4 +1,4 @@
-"""How single values read from text and print as text."""
+"""Parsing and formatting of single values."""
 
 import datetime as dt
 import decimal
@@ -95,7 +95,7 @@ def read_timestamp(text: str, zone: str | None) -> int:
 
 
 def _offset_nanos(suffix: str, wall: int, zone: str | None) -> int:
-    """How far the wall clock is ahead of UTC."""
+    """Return the offset of the wall clock from UTC."""
     if suffix in ("Z", "z"):
         return 0
     match = _OFFSET.fullmatch(suffix) or (None if suffix else _OFFSET.fullmatch(zone or ""))
@@ -123,17 +123,17 @@ def read_interval(text: str) -> tuple[int, int, int]:
     months, days, nanos = 0, 0, 0
     words = text.lower().split()
     if not words or len(words) % 2:
-        raise ValueError(f"{text!r} is no interval; write a number and a unit, such as '2 days'")
+        raise ValueError(f"{text!r} is not an interval; use a number and a unit, such as '2 days'")
     for count_text, unit in zip(words[::2], words[1::2], strict=True):
         name = unit if unit in _INTERVAL_UNITS else unit.removesuffix("s")
         if not _NUMBER.fullmatch(count_text) or name not in _INTERVAL_UNITS:
-            raise ValueError(f"{count_text} {unit} is no part of an interval, such as 2 days")
+            raise ValueError(f"{count_text} {unit} is not a valid part of an interval, such as 2 days")
         field, size = _INTERVAL_UNITS[name]
         amount = decimal.Decimal(count_text) * size
         if field == "days" and amount != int(amount):
             amount, field = amount * _SECONDS_PER_DAY * _NANOS_PER_SECOND, "nanos"
         if amount != int(amount) or abs(amount) >= 2**63:
-            raise ValueError(f"{count_text} {unit} is no whole number of {field}")
+            raise ValueError(f"{count_text} {unit} is not a whole number of {field}")
         months += int(amount) if field == "months" else 0
         days += int(amount) if field == "days" else 0
         nanos += int(amount) if field == "nanos" else 0
@@ -141,7 +141,7 @@ def read_interval(text: str) -> tuple[int, int, int]:
 
 
 def read_decimal(text: str, scale: int) -> decimal.Decimal:
-    """A decimal rounded half away from zero to `scale` digits.
+    """Return a decimal rounded half away from zero to `scale` digits.
 
     Raises:
         ValueError: It is no number.
@@ -157,12 +157,12 @@ def read_decimal(text: str, scale: int) -> decimal.Decimal:
 
 
 def format_decimal(value: decimal.Decimal) -> str:
-    """All digits, never an exponent."""
+    """Return all digits, never an exponent."""
     return format(value, "f")
 
 
 def format_float(value: float, bits: int) -> str:
-    """The shortest text that reads back as the same float of `bits` bits, in the peer's notation."""
+    """Return the shortest text that reads back as the same float of `bits` bits, in pylance's notation."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -170,7 +170,7 @@ def format_float(value: float, bits: int) -> str:
     single = bits < 64
     number = np.float32(value) if single else np.float64(value)
     if bits == 16:
-        # The peer prints the single float of the same value, without an exponent.
+        # Pylance prints the single float of the same value, without an exponent.
         return str(np.format_float_positional(number, unique=True, trim="-"))
     mantissa, _, exponent = str(np.format_float_scientific(number, unique=True, trim="-")).partition("e")
     digits = mantissa.lstrip("-").replace(".", "")

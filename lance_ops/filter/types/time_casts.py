@@ -28,7 +28,7 @@ def _date_to_int(values: pa.Array, source: pa.DataType, target: pa.DataType) -> 
 
 
 def _date_to_date(values: pa.Array, source: pa.DataType, target: pa.DataType) -> pa.Array:
-    # Arrow refuses a date64 that is not at midnight; the peer takes the day that it falls on.
+    # Arrow refuses a date64 that is not at midnight; pylance takes the day that it falls on.
     return values.cast(target, safe=not pat.is_date64(source))
 
 
@@ -63,7 +63,7 @@ def wall_clock_in(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def zone_of(name: str) -> dt.tzinfo:
-    """The zone of an Arrow timestamp type: a name of the zone database, or an offset such as "+02:00"."""
+    """Return the zone of an Arrow timestamp type: a zone database name, or an offset such as "+02:00"."""
     if name[0] in "+-":
         digits = name[1:].replace(":", "")
         offset = dt.timedelta(hours=int(digits[:2]), minutes=int(digits[2:4] or 0))
@@ -115,4 +115,4 @@ TIME_CASTS: Mapping[tuple[str, str], Cast] = {
     ("duration", "duration"): _same_unit_family,
     (str(INTERVAL), "duration"): _interval_to_duration,
 }
-"""Casts of dates and times, by the kinds of source and target that `casting` tells apart."""
+"""Casts of dates and times, by the kinds of source and target that `casting` distinguishes."""

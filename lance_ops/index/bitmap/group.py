@@ -13,7 +13,7 @@ from lance_ops.index.sorted_runs import one_array
 from lance_ops.table.manifest.row_set import Addresses
 
 RUN_ROWS = 1 << 22
-"""Rows that are put in order at once; more of them are several runs."""
+"""Maximum rows sorted at once; more rows are sorted as several runs."""
 
 _PART_BYTES = 8 << 20
 _MANY = 1 << 16
@@ -54,7 +54,7 @@ def _group(rows: pa.Table, key_type: pa.DataType) -> Iterator[pa.Table]:
 
 
 def _ranks(values: pa.Array) -> tuple[pa.Array, npt.NDArray[np.generic]]:
-    """The distinct values in index order, and the place of each value among them."""
+    """Return the distinct values in index order, and the place of each value among them."""
     encoded = _bits(values).dictionary_encode()
     distinct = (
         encoded.dictionary.view(values.type) if pa.types.is_floating(values.type) else encoded.dictionary
@@ -69,7 +69,7 @@ def _ranks(values: pa.Array) -> tuple[pa.Array, npt.NDArray[np.generic]]:
 
 
 def _bits(values: pa.Array) -> pa.Array:
-    """Values that are equal only where the same bytes are stored: the zeros of floats are two."""
+    """Return values that are equal only where the same bytes are stored: the zeros of floats are two."""
     if not pa.types.is_floating(values.type):
         return values
     return values.view({16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[values.type.bit_width])
@@ -91,7 +91,7 @@ def _tables(keys: pa.Array, ids: Addresses, sizes: npt.NDArray[np.int64]) -> Ite
 
 
 def same_as_before(keys: pa.Array) -> npt.NDArray[np.bool_]:
-    """For each key but the first, whether it is the one in front of it."""
+    """Return a mask of keys equal to their predecessor, for all keys but the first."""
     bits = _bits(keys)
     later, earlier = bits.slice(1), bits.slice(0, max(len(bits) - 1, 0))
     both_null = pc.and_(later.is_null(), earlier.is_null())

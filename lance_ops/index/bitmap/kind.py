@@ -41,14 +41,14 @@ _INDEXED_TYPES = (
 
 
 FIRST_SETS = 64
-"""Those that are looked at to see whether a segment can be read at all."""
+"""Number of sets read to check whether a segment is readable."""
 
 
 class BitmapKind(IndexKind):
-    """BITMAP: exact for every condition on the column, since it is looked at for each distinct value.
+    """BITMAP: exact for every condition on the column, which is evaluated for each distinct value.
 
-    Index version 0 holds row ids, which are addresses unless the table has stable row ids; version 1, which
-    newer releases of the peer may write, holds addresses in any table.
+    Index version 0 has row ids, which are addresses unless the table has stable row ids; version 1, which
+    newer releases of pylance may write, holds addresses in any table.
     """
 
     name = "BITMAP"
@@ -61,11 +61,12 @@ class BitmapKind(IndexKind):
             raise InvalidArgumentError(
                 f"column {field.name!r} is {field.storage_type}, which a {self.name} cannot index",
                 field="column",
-                hint="it takes numbers, booleans, texts, bytes, dates and times; index a leaf of a struct",
+                hint="BITMAP supports numbers, booleans, strings, binary, dates and times; index a "
+                "leaf of a struct",
             )
 
     def build_share(self, task: BuildTask, path: str) -> Share:
-        """See `IndexKind.build_share`: lookups one behind the other; the detail is their lengths."""
+        """See `IndexKind.build_share`: lookups in sequence; the detail is their lengths."""
         key_type = value_type(task.dataset.lance_schema.field(task.column))
         values = column_values(task.dataset, task.column, task.fragment_ids, row_ids=task.row_ids)
         file = f"{path}.lance"
@@ -89,7 +90,7 @@ class BitmapKind(IndexKind):
             return BuiltSegment(writer.finish())
 
     def remap(self, move: SegmentMove) -> BuiltSegment:
-        """See `IndexKind.remap`: keys stay in their order, so their sets are rewritten as they come."""
+        """Remap a segment: keys keep their order, so their sets are rewritten in sequence."""
         dataset, segment = move.dataset, move.segment
         with reading(segment):
             lookup = self._open(dataset, segment)
@@ -145,12 +146,12 @@ class BitmapKind(IndexKind):
     def _covered(
         self, dataset: Snapshot, segment: IndexMetadata, key_type: pa.DataType
     ) -> Iterator[pa.Table]:
-        """Keys and rows of a segment in index order, as far as it answers for them."""
+        """Yield keys and rows of a segment in index order, as far as it answers for them."""
         with reading(segment):
             lookup = self._open(dataset, segment)
             bounds = self._bounds(dataset, segment, lookup)
             if bounds.has_addresses and dataset.fragment_reuse is None:
-                # No row is elsewhere than its set says.
+                # Each row must be in its own set only.
                 fragments = effective_fragments(dataset.manifest, segment)
                 tables = restricted_rows(lookup.sorted_rows(), bounds, fragments)
             else:
@@ -165,7 +166,7 @@ class BitmapKind(IndexKind):
         return lookup
 
     def _for_searches(self, dataset: Snapshot, segment: IndexMetadata) -> BitmapLookup:
-        """The lookup as it is kept between searches."""
+        """Return the lookup cached between searches."""
         return opened(dataset, segment, lambda: self._open(dataset, segment).for_searches())
 
     def _bounds(self, dataset: Snapshot, segment: IndexMetadata, lookup: BitmapLookup) -> RowBounds:

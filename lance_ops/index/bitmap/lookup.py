@@ -34,7 +34,7 @@ _FEW_SETS = 64
 
 
 def lookup_path(directory: str) -> str:
-    """Path of the file in the directory of a segment."""
+    """Return the path of the file in the directory of a segment."""
     return f"{directory}/{LOOKUP_FILE}"
 
 
@@ -77,7 +77,7 @@ class BitmapLookup:
 
     @property
     def path(self) -> str:
-        """Of the file."""
+        """Path of the file."""
         return self.file.path
 
     @property
@@ -94,7 +94,7 @@ class BitmapLookup:
         return replace(self, kept=keys, sets=sets)
 
     def keys(self) -> Iterator[tuple[int, pa.Array]]:
-        """All keys with the number of the first, a part at a time."""
+        """Yield all keys with the number of the first, a part at a time."""
         if self.kept is not None:
             yield 0, self.kept
             return
@@ -104,7 +104,7 @@ class BitmapLookup:
             yield start, one_array(self.file.read_table(keys, start=start, stop=stop).column(0))
 
     def bitmaps(self, rows: npt.NDArray[np.int64]) -> Iterator[pa.Array]:
-        """The bitmaps of some rows, in ascending order, a few megabytes at a time."""
+        """Yield the bitmaps of some rows, in ascending order, a few megabytes at a time."""
         bitmaps = Schema(self.file.schema.fields[1:])
         for start in range(0, len(rows), self._rows_at_once):
             part = rows[start : start + self._rows_at_once]
@@ -115,20 +115,20 @@ class BitmapLookup:
             yield self._valid(read.column(0))
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[pa.Table]:
-        """The file's rows (`keys`, `bitmaps`) as they are, a few megabytes at a time."""
+        """Yield the file's rows (`keys`, `bitmaps`) unchanged, a few megabytes at a time."""
         end = self.file.num_rows if stop is None else stop
         for first in range(start, end, self._rows_at_once):
             yield self._table(self.file.read_table(start=first, stop=min(first + self._rows_at_once, end)))
 
     def runs(self, lengths: Iterable[int]) -> Iterator[Iterator[pa.Table]]:
-        """The rows as several lookups that stand one behind the other."""
+        """Yield the rows as several consecutive lookups."""
         start = 0
         for length in lengths:
             yield self.rows(start, start + length)
             start += length
 
     def sorted_rows(self) -> Iterator[pa.Table]:
-        """The same in index order; early releases of the peer wrote keys as they came."""
+        """Yield the rows in index order; early releases of pylance wrote keys unsorted."""
         keys = [part for _, part in self.keys()]
         if not keys:
             return
@@ -143,7 +143,7 @@ class BitmapLookup:
             yield self._table(self.file.take(places)).take(pa.array(np.searchsorted(places, wanted)))
 
     def search(self, matches: Callable[[pa.Array], npt.NDArray[np.bool_]], bounds: RowBounds) -> RowSet:
-        """The rows of all keys that match.
+        """Return the rows of all keys that match.
 
         Raises:
             CorruptFileError: A bitmap cannot be read, or names rows that cannot be.
@@ -170,10 +170,10 @@ class BitmapLookup:
         return [rows for rows in found.values() if rows is not None]
 
     def row_set(self, key: str) -> bytes | None:
-        """The row set that an entry of the metadata names, see `LookupWriter.add_rows`; None if none does.
+        """Return the row set of a metadata entry, see `LookupWriter.add_rows`; None without one.
 
         Raises:
-            CorruptFileError: The entry is no number, or there is no such buffer.
+            CorruptFileError: The entry is not a number, or there is no such buffer.
         """
         entry = self.file.schema.metadata.get(key)
         if entry is None:
@@ -238,7 +238,7 @@ class LookupWriter:
         self._writer.add_schema_metadata({key: str(number).encode()})
 
     def finish(self) -> tuple[IndexFile, ...]:
-        """Make the file visible."""
+        """Close the file and make it visible."""
         stats = f'{{"num_bitmaps":{self._writer.num_rows}}}'
         self._writer.add_schema_metadata({_STATS_KEY: stats.encode()})
         written = self._writer.finish()

@@ -13,10 +13,10 @@ from lance_ops.table.manifest.row_set import RowSet, join_serialized
 
 
 def moved_rows(tables: Iterable[pa.Table], bounds: RowBounds, locate: Locate) -> Iterator[pa.Table]:
-    """Tables (`keys`, `bitmaps`) with other rows in the sets; keys that are left without any go.
+    """Map the rows in the sets of tables (`keys`, `bitmaps`); keys without rows are removed.
 
     Raises:
-        CorruptFileError: A bitmap cannot be read, or names rows that cannot be.
+        CorruptFileError: A bitmap cannot be read, or has impossible rows.
     """
     for table in tables:
         bitmaps, filled = move_row_sets(one_array(table["bitmaps"]), bounds, locate)

@@ -1,7 +1,7 @@
-"""Columns of row sets: many of them at once, made of addresses, moved and put together.
+"""Columns of row sets: build, map and merge many sets at once.
 
-The bitmaps of a column with many values are mostly sets of a single row, whose bytes have one shape: these
-are written and read without a look at each.
+The bitmaps of a column with many values are mostly sets of a single row, whose bytes have a fixed format:
+these are written and read without parsing each.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,10 +18,10 @@ from lance_ops.table.manifest.row_set import Addresses, RowSet
 
 Sizes = npt.NDArray[np.int64]
 Locate = Callable[[Addresses], tuple[Addresses, npt.NDArray[np.bool_]]]
-"""Where rows are now, and which of them count; the addresses of others mean nothing."""
+"""Function from row addresses to current addresses and a mask of valid rows."""
 
 _AT_ONCE = 1 << 20
-"""Rows of sets that are counted out at once."""
+"""Maximum rows of sets expanded at once."""
 
 # One row: one fragment with one bitmap (portable Roaring, no runs) of one container with one value.
 _SINGLE = np.dtype(
@@ -66,7 +66,7 @@ def encode_row_sets(addresses: Addresses, sizes: Sizes) -> pa.Array:
 def move_row_sets(
     column: pa.Array, bounds: RowBounds, locate: Locate
 ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-    """The same sets with their rows where they are now.
+    """Return the same sets with their rows where they are now.
 
     Returns:
         The sets that are not empty then, and for each set of `column` whether it is one of these.
@@ -108,7 +108,7 @@ def _move_apart(
 def restrict_row_sets(
     column: pa.Array, bounds: RowBounds, fragments: frozenset[int]
 ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-    """The same sets without the rows of other fragments; see `move_row_sets`.
+    """Return the same sets without the rows of other fragments; see `move_row_sets`.
 
     Sets that keep all of their rows are taken over as they are.
 
@@ -136,23 +136,23 @@ def restrict_row_sets(
 
 
 def check_row_sets(column: pa.Array, bounds: RowBounds) -> None:
-    """Look at all sets.
+    """Validate all sets.
 
     Raises:
-        CorruptFileError: A set cannot be read, or names rows that cannot be.
+        CorruptFileError: A set cannot be read, or has impossible rows.
     """
     _split(column, bounds)
 
 
 def move_row_set(rows: RowSet, locate: Locate) -> RowSet:
-    """One set with its rows where they are now; takes memory for the rows of a fragment, not for all."""
+    """Map the rows of one set; memory is bounded by the rows of a fragment."""
     return union(
         [_located(rows.restrict([owner]).addresses(), locate) for owner in sorted(rows.fragment_ids)]
     )
 
 
 def addresses_of_row_sets(column: pa.Array, bounds: RowBounds) -> Iterator[Addresses]:
-    """All rows of all sets, a part at a time.
+    """Yield all rows of all sets, a part at a time.
 
     Raises:
         CorruptFileError: A set cannot be read, or names rows that cannot be.
@@ -164,23 +164,23 @@ def addresses_of_row_sets(column: pa.Array, bounds: RowBounds) -> Iterator[Addre
 
 
 def addresses_of(rows: RowSet) -> Iterator[Addresses]:
-    """All rows of a set, a fragment at a time."""
+    """Yield all rows of a set, a fragment at a time."""
     for owner in sorted(rows.fragment_ids):
         yield rows.restrict([owner]).addresses()
 
 
 def union_of_row_sets(column: pa.Array, bounds: RowBounds) -> RowSet:
-    """All rows that are in some set, but that rows of fragments that are gone are left out.
+    """Return the union of all sets, without rows of removed fragments.
 
     Raises:
-        CorruptFileError: A set cannot be read, or names rows that cannot be.
+        CorruptFileError: A set cannot be read, or has impossible rows.
     """
     _, found, others = _split(column, bounds)
     return union([RowSet.of(found), *(rows for _, rows in others)])
 
 
 def union(sets: Sequence[RowSet]) -> RowSet:
-    """All rows of some sets, which is quicker than one `|` after the other."""
+    """Return all rows of some sets, which is quicker than one `|` after the other."""
     if len(sets) == 1:
         return sets[0]
     bitmaps: dict[int, list[BitMap]] = {}
@@ -228,7 +228,7 @@ def _located(addresses: Addresses, locate: Locate) -> RowSet:
 def _assemble(
     count: int, single: npt.NDArray[np.int64], addresses: Addresses, others: Mapping[int, bytes]
 ) -> pa.Array:
-    """A column of sets: those of one row at some places, and the bytes of the others by their places."""
+    """Return a column of sets: those of one row by position, and the bytes of the others by position."""
     lengths = np.full(count, _SINGLE.itemsize, np.int64)
     lengths[list(others)] = [len(data) for data in others.values()]
     offsets = np.concatenate(([0], np.cumsum(lengths)))
@@ -259,7 +259,7 @@ def _split(
     owners, inverse = np.unique(records["owner"], return_inverse=True)
     limits = np.array([bounds.rows_of(int(owner)) for owner in owners], np.uint64)[inverse]
     there = rows < limits
-    # Whatever is not right with the rest is said where they are looked at one by one.
+    # Other damage is reported when the sets are read one by one.
     looked_at = np.ones(len(column), np.bool_)
     looked_at[singles[there]] = False
     others = [
@@ -271,7 +271,7 @@ def _split(
 
 
 def _bytes_of(starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Positions of the bytes of sets of one row that start somewhere, a line each."""
+    """Return positions of the bytes of sets of one row that start somewhere, a line each."""
     return starts[:, None] + np.arange(_SINGLE.itemsize)
 
 

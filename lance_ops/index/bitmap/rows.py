@@ -33,7 +33,7 @@ def covered_rows(dataset: Snapshot, segment: IndexMetadata, *, has_addresses: bo
 
 
 def rewritten_rows(dataset: Snapshot, segment: IndexMetadata, moves: AddressMap) -> Locate:
-    """Moves rows through the fragment reuse index, and through a rewrite that comes on top of it."""
+    """Function that maps rows through the fragment reuse index, and through a rewrite on top of it."""
 
     def locate(addresses: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
         current, there = current_addresses(dataset, segment, addresses)

@@ -1,4 +1,4 @@
-"""What a Bloom filter knows values by: the xxHash64 of their bytes."""
+"""Hashes of values in a Bloom filter: xxHash64 of their bytes."""
 
 from typing import TypeVar
 
@@ -13,10 +13,10 @@ N = TypeVar("N", np.int32, np.int64)
 
 
 def hash_values(values: pa.Array) -> Words64:
-    """Hashes of values without nulls, by their bytes: texts as UTF-8, numbers little-endian in their width.
+    """Hashes of values without nulls, by their bytes: strings as UTF-8, numbers little-endian in their width.
 
     Args:
-        values: Texts, bytes, or a type of fixed width of whole bytes.
+        values: Strings, bytes, or a type of fixed width of whole bytes.
     """
     if not len(values):
         return np.zeros(0, np.uint64)

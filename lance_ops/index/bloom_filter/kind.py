@@ -77,7 +77,9 @@ class BloomFilterKind(ZoneKind):
             or not 0 < probability < 1
         ):
             raise InvalidArgumentError(
-                f"{probability!r} is no probability", field=_PROBABILITY, hint="give a number between 0 and 1"
+                f"{probability!r} is not a probability between 0 and 1",
+                field=_PROBABILITY,
+                hint="give a number between 0 and 1",
             )
         return {_ITEMS: DEFAULT_ITEMS, **items, _PROBABILITY: float(probability)}
 
@@ -101,7 +103,8 @@ class BloomFilterKind(ZoneKind):
             raise InvalidArgumentError(
                 f"column {field.name!r} is {field.storage_type}, which a BLOOMFILTER cannot index",
                 field="column",
-                hint="it takes integers, single and double floats, texts, bytes, dates and times",
+                hint="BLOOMFILTER supports integers, single and double floats, strings, binary, dates "
+                "and times",
             )
 
     def zone_rows(self, parameters: Parameters) -> int:
@@ -176,10 +179,10 @@ class BloomFilterKind(ZoneKind):
 
 @dataclass(frozen=True)
 class _ReadyZones:
-    """Zones that can be asked.
+    """Zones prepared for queries.
 
     Attributes:
-        has_null: Which have nulls.
+        has_null: Mask of zones with nulls.
         filters: See `_filters`.
     """
 
@@ -229,7 +232,7 @@ def _array(scalars: list[pa.Scalar]) -> pa.Array:
 
 
 def _with_zeros(values: pa.Array) -> pa.Array:
-    """Zeros of both signs are equal and have different bytes: whoever asks for one asks for both."""
+    """Add zeros of both signs, which are equal and have different bytes."""
     if not pa.types.is_floating(values.type):
         return values
     numbers = values.to_numpy(zero_copy_only=False)
@@ -239,7 +242,7 @@ def _with_zeros(values: pa.Array) -> pa.Array:
 
 
 def _filters(zones: pa.Table) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]]:
-    """The filters of zones as rows of words, those of one size together, with their places.
+    """Return the filters of zones as rows of words, those of one size together, with their places.
 
     Raises:
         CorruptFileError: One is none.

@@ -13,13 +13,13 @@ from lance_ops.encoding.kernels.fronts.index.split_block import insert
 
 BLOCK_BYTES = 32
 MOST_BYTES = 128 << 20
-"""No filter is larger, whatever is asked for."""
+"""Maximum size of a filter."""
 
 _WORDS = 8
 
 
 def filter_bytes(items: int, probability: float) -> int:
-    """Size of a filter of some distinct values with a probability of false positives: a power of two."""
+    """The size of a filter of some distinct values with a probability of false positives: a power of two."""
     bits = -8.0 * items / math.log1p(-(probability ** (1.0 / 8.0)))
     wanted = min(max(math.ceil(bits / 8.0), BLOCK_BYTES), MOST_BYTES)
     return 1 << (wanted - 1).bit_length()
@@ -42,7 +42,7 @@ def make_filters(hashes: Words64, ends: Integers, size: int) -> npt.NDArray[np.u
 
 
 def may_contain(filters: npt.NDArray[np.uint32], value: np.uint64) -> npt.NDArray[np.bool_]:
-    """Which filters may contain a value.
+    """Return which filters may contain a value.
 
     Args:
         filters: A row of words for each filter.

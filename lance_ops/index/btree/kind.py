@@ -31,10 +31,10 @@ from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
 
 _RUN_ROWS = 1 << 22
-"""Rows sorted at once; a share of more rows is written as several runs in one file and merged from there."""
+"""Maximum rows sorted at once; larger shares are written as several runs in one file and merged."""
 
 _CARRIED_BYTES = 2 << 20
-"""A share of less goes to the merge as it is: a file for it would be put, read twice and deleted."""
+"""Smaller shares are passed to the merge in memory: a file would be put, read twice and deleted."""
 
 _INDEXED_TYPES = (
     pa.types.is_integer,
@@ -50,14 +50,14 @@ _INDEXED_TYPES = (
 )
 
 _SCAN_IS_BETTER = 0.5
-"""Share of pages above which a search would read most of the index only to visit most of the table."""
+"""Share of pages above which a scan is cheaper than a search."""
 
 
 class BTreeKind(IndexKind):
     """BTREE: exact for comparisons, IN, BETWEEN, IS NULL and prefixes.
 
     Index version 0 holds row ids, which are addresses unless the table has stable row ids; version 1 holds
-    addresses in any table. Only the newest releases of the peer know version 1: those from 0.38 to 10 leave
+    addresses in any table. Only the newest releases of pylance know version 1: those from 0.38 to 10 leave
     such an index aside, and earlier ones take its addresses for row ids and lose rows.
     """
 
@@ -67,16 +67,17 @@ class BTreeKind(IndexKind):
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""
-        # A dictionary column could be searched by us, but the peer fails every filter on an index of one.
+        # A dictionary column could be searched by us, but pylance fails every filter on an index of one.
         if field.children or not any(is_kind(field.storage_type) for is_kind in _INDEXED_TYPES):
             raise InvalidArgumentError(
                 f"column {field.name!r} is {field.storage_type}, which a BTREE cannot index",
                 field="column",
-                hint="it takes numbers, booleans, texts, bytes, dates and times; index a leaf of a struct",
+                hint="BTREE supports numbers, booleans, strings, binary, dates and times; index a leaf "
+                "of a struct",
             )
 
     def build_share(self, task: BuildTask, path: str) -> Share:
-        """See `IndexKind.build_share`: sorted runs one after the other; the detail is the rows of each.
+        """See `IndexKind.build_share`: sorted runs in sequence; the detail is the rows of each.
 
         Of a small share it is the rows themselves, and there is no file.
         """
@@ -122,7 +123,7 @@ class BTreeKind(IndexKind):
             return BuiltSegment(writer.finish())
 
     def remap(self, move: SegmentMove) -> BuiltSegment:
-        """See `IndexKind.remap`: the order of values does not change, so pages are rewritten as they come."""
+        """Remap a segment: the order of values does not change, so pages are rewritten in sequence."""
         dataset, segment = move.dataset, move.segment
         with reading(segment):
             btree = BTreeSegment.open(*dataset.bases.index_directory(segment))
@@ -169,7 +170,7 @@ class BTreeKind(IndexKind):
                 problem = "rows"
         if problem is None:
             return None
-        return f"its pages hold other {problem} than its lookup says, left so by pylance before 4"
+        return f"pages and lookup have different {problem}, an error of pylance before release 4"
 
     def statistics(self, dataset: Snapshot, segment: IndexMetadata) -> Mapping[str, Any]:
         """See `IndexKind.statistics`."""
@@ -184,7 +185,7 @@ class BTreeKind(IndexKind):
             btree = BTreeSegment.open(*dataset.bases.index_directory(segment))
             check_values(dataset, segment, btree.value_type, btree.data.path)
         reuse = dataset.fragment_reuse
-        # Where rows went may be unknown: that is no fault of the segment.
+        # Unknown row locations are not damage of the segment.
         known = reuse is None or reuse.problem is None
         for rows in _rows(dataset, segment, btree, follow=known):
             del rows
@@ -193,7 +194,7 @@ class BTreeKind(IndexKind):
 
 
 def _bound_texts(lookup: pa.Table) -> tuple[str, str]:
-    """The bounds of all pages as the peer writes them; the first page may start with nulls."""
+    """Return the bounds of all pages as pylance writes them; the first page may start with nulls."""
     if not lookup.num_rows or not lookup["max"][-1].is_valid:
         return "N/A", "N/A"
     return _bound_text(lookup["min"][0]), _bound_text(lookup["max"][-1])
@@ -248,7 +249,7 @@ def _segment_rows(dataset: Snapshot, segment: IndexMetadata, schema: pa.Schema) 
 
 
 def _is_one_of(owners: Addresses, wanted: Addresses) -> npt.NDArray[np.bool_]:
-    """Which of some fragment ids are among others, which ascend."""
+    """Return which of some fragment ids are among others, which ascend."""
     if len(wanted) and int(wanted[-1]) - int(wanted[0]) == len(wanted) - 1:
         # None is left out between them.
         return np.asarray((owners >= wanted[0]) & (owners <= wanted[-1]), np.bool_)
@@ -258,9 +259,9 @@ def _is_one_of(owners: Addresses, wanted: Addresses) -> npt.NDArray[np.bool_]:
 def _rows(
     dataset: Snapshot, segment: IndexMetadata, btree: BTreeSegment, *, follow: bool = True
 ) -> Iterator[pa.Table]:
-    """All rows of a segment in index order, where they are now (as they are stored, unless `follow`).
+    """Yield all rows of a segment in index order, at current addresses if `follow`, else as stored.
 
-    None of them can be the garbage of a damaged file.
+    Rows are validated against garbage of damaged files.
     """
     has_addresses = _has_addresses(dataset, segment)
     with reading(segment):
@@ -287,6 +288,6 @@ def _moved(rows: pa.Table, moves: AddressMap) -> pa.Table:
 
 
 def _at(rows: pa.Table, addresses: Addresses, kept: npt.NDArray[np.bool_]) -> pa.Table:
-    """Rows with other addresses, without those that are not kept."""
+    """Return rows with other addresses, without those that are not kept."""
     moved = rows.set_column(1, rows.schema.field("ids"), pa.array(addresses, pa.uint64()))
     return moved if kept.all() else moved.filter(pa.array(kept))

@@ -39,7 +39,7 @@ class BTreeSegment:
     """An open segment.
 
     Releases of pylance differ: up to 0.34 the second column of the data is called `row_ids`, in 0.20 and
-    before both files are of storage version 0.1, which keeps neither the nulls of numbers nor empty texts
+    before both files are of storage version 0.1, which keeps neither the nulls of numbers nor empty strings
     (these are null there). Nulls come first in a page, though, and the lookup counts them, so that they can
     be restored. The minimum of a page that starts with nulls is null, or in early releases that of the values
     behind them.
@@ -111,7 +111,7 @@ class BTreeSegment:
         return self.lookup.schema.field("min").type
 
     def rows(self) -> Iterator[pa.Table]:
-        """All rows in index order, as tables (`values`, `ids`).
+        """Yield all rows in index order, as tables (`values`, `ids`).
 
         Raises:
             CorruptFileError: a page does not hold what the lookup says of it.
@@ -132,21 +132,21 @@ class BTreeSegment:
         return np.asarray(self._ids(rows.column(0)).to_numpy(), dtype=np.uint64)
 
     def candidate_pages(self, wanted: ColumnQuery) -> npt.NDArray[np.bool_]:
-        """Which pages may hold a match, one boolean a page."""
+        """Return which pages may hold a match, one boolean a page."""
         pages = np.ones(self.lookup.num_rows, dtype=np.bool_)
         for values in wanted.ranges or ():
             pages &= self._overlap(values)
         return pages
 
     def search(self, wanted: ColumnQuery, pages: npt.NDArray[np.bool_]) -> Addresses:
-        """Addresses of the rows that match, uint64, in index order.
+        """Return addresses of the rows that match, uint64, in index order.
 
         Args:
             wanted: The condition.
             pages: The candidates among the pages.
 
         Raises:
-            CorruptFileError: a page does not hold what the lookup says of it.
+            CorruptFileError: a page does not match the lookup.
         """
         if len(pages) and not pages.any():
             # That nothing matches rests on the lookup alone: it has to be that of these data.
@@ -159,7 +159,7 @@ class BTreeSegment:
         return np.concatenate(found) if found else np.zeros(0, dtype=np.uint64)
 
     def stale_bounds(self) -> str | None:
-        """What the lookup says of the ends of a page and is not so, of any page; None when all fits.
+        """Return the mismatch between the lookup and the first or last rows of a page; None if all match.
 
         Reads a few rows of each page: rows that moved across pages moved across their ends.
         """
@@ -191,7 +191,7 @@ class BTreeSegment:
 
     @cached_property
     def _some_value(self) -> npt.NDArray[np.bool_]:
-        """Which pages hold anything but nulls."""
+        """Return a mask of pages with non-null values."""
         return self._null_counts < self._rows_of_pages
 
     @cached_property
@@ -211,7 +211,7 @@ class BTreeSegment:
         return found
 
     def _read_pages(self, first: int, last: int) -> pa.Table:
-        """Neighbouring pages as a table (`values`, `ids`), compared with what the lookup says of them.
+        """Read consecutive pages as a table (`values`, `ids`), and compare them with the lookup.
 
         The rows before and behind them are compared, too. As rows are sorted, these show that no other page
         has what the lookup promises here only: rows may have moved across pages that are not read, for
@@ -226,7 +226,7 @@ class BTreeSegment:
         problem = self._problem(values, places)
         if problem is not None:
             raise CorruptFileError(
-                f"pages hold other {problem} than the lookup says",
+                f"pages and lookup have different {problem}",
                 path=self.data.path,
                 field="values",
                 hint="rebuild the index",
@@ -240,7 +240,7 @@ class BTreeSegment:
         return stored.combine_chunks()
 
     def _values(self, stored: pa.Table, places: Places) -> pa.Array:
-        """The values of some rows, nulls among them."""
+        """Return the values of some rows, nulls among them."""
         values = stored["values"].combine_chunks()
         values = values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
         return _with_nulls(values, self._is_null(places)) if self.data.version == _KEEPS_NO_NULLS else values
@@ -252,7 +252,7 @@ class BTreeSegment:
         return np.asarray(place < self._null_counts[page_of], dtype=np.bool_)
 
     def _problem(self, values: pa.Array, places: Places) -> str | None:
-        """What the lookup says of rows at ascending places and is not so: nulls, or a least or greatest."""
+        """Return which values at ascending positions do not match the lookup: nulls, minimum or maximum."""
         if values.null_count or self._has_nulls:
             held_nulls = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
             if not np.array_equal(held_nulls, self._is_null(places)):
@@ -284,17 +284,17 @@ class BTreeSegment:
             if pa.types.is_float16(held.type):
                 # Arrow compares no half floats.
                 said, held = said.cast(pa.float32()), held.cast(pa.float32())
-            # The total order of floats tells zeros apart, and equality tells NaN from itself: either will do.
+            # The total order distinguishes zeros, and equality distinguishes NaN from itself: accept either.
             equal = pc.or_(compare("=", held, said), pc.equal(held, said))
             if not known(equal, default=True).all():
                 return f"{name} values"
         return None
 
     def _overlap(self, values: Range) -> npt.NDArray[np.bool_]:
-        """Pages that hold a value of a range, as far as their bounds tell.
+        """Return pages that hold a value of a range, as far as their bounds tell.
 
-        A page without a minimum starts with nulls, which are below every value. One without a maximum holds
-        nothing else, or ends with an empty text that was not kept.
+        A page without a minimum starts with nulls, which are below every value. One without a maximum has
+        only nulls, or ends with an empty string that was not stored.
         """
         selected = np.zeros(self.lookup.num_rows, dtype=np.bool_)
         for interval in values.intervals:
@@ -341,7 +341,7 @@ def _signature(schema: pa.Schema) -> str:
 def _with_nulls(values: pa.Array, is_null: npt.NDArray[np.bool_]) -> pa.Array:
     """Values of a file that keeps no nulls, with those back that the lookup counts; all others are values."""
     if values.null_count:
-        # Texts and bytes: what is empty was kept as a null.
+        # Strings and bytes: what is empty was kept as a null.
         is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
         empty = pa.scalar("" if is_text else b"", values.type)
         values = values.fill_null(empty)

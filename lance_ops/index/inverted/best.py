@@ -1,4 +1,4 @@
-"""The best of many scores, of which most are equal to others and few are wanted."""
+"""Top-k selection of many scores, most of which are equal to others."""
 
 import numpy as np
 
@@ -10,18 +10,18 @@ _BLOCK = 256
 
 
 def best_places(scores: Floats, count: int) -> Ints:
-    """Places of the scores that are not below the greatest but so many, ascending.
+    """Return positions of the scores not below the `count`-th greatest, ascending.
 
     Args:
         scores: None of them is NaN.
-        count: How many are wanted, at least one. There are more where the last of them has equals.
+        count: Number of scores, at least one; more are returned in case of ties.
     """
     if len(scores) <= count:
         return np.arange(len(scores))
     blocks = len(scores) // _BLOCK
     if blocks < 2 * count:
         return np.flatnonzero(scores >= _last(scores, count))
-    # Of so many blocks the greatest scores are as many that are not below the last of these.
+    # The `count` greatest block maxima are a lower bound of the result.
     heads = scores[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
     floor = _last(heads, count)
     places = np.flatnonzero(scores >= floor)
@@ -29,11 +29,11 @@ def best_places(scores: Floats, count: int) -> Ints:
     above = some > floor
     found = np.count_nonzero(above)
     if found < count:
-        # The last one is one of many equals, which a partition would move about in vain.
+        # The last one is one of many equals, which a partition would move about for nothing.
         return places
     return places[some >= _last(some[above], count)]
 
 
 def _last(scores: Floats, count: int) -> np.float32:
-    """The least of the greatest."""
+    """Return the least of the greatest."""
     return np.float32(-greatest_of_least(distances=-scores, count=count))

@@ -1,4 +1,4 @@
-"""BM25: how well texts fit words, in the single precision and the order of operations of the peer."""
+"""BM25: how well strings fit words, in the single precision and the order of operations of pylance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,12 +21,12 @@ _HALF = np.float32(0.5)
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What scores rest on.
+    """Corpus statistics of scores.
 
     Attributes:
-        documents: How many there are.
-        words: Words of all.
-        holding: Documents that hold a word, by word.
+        documents: Number of documents.
+        words: Tokens of all documents.
+        holding: Number of documents with a token, by token.
     """
 
     documents: int = 0
@@ -40,7 +40,7 @@ class Statistics:
         return Statistics(self.documents + other.documents, self.words + other.words, holding)
 
     def word_weight(self, word: str) -> np.float32:
-        """How much a word says: the fewer documents hold it, the more."""
+        """Return the inverse document frequency of a token."""
         holding = self.holding.get(word, 0)
         return np.float32(word_weights(np.array([holding]), self.documents)[0] if holding else 0)
 
@@ -50,24 +50,24 @@ class Statistics:
         return np.float32(self.words) / np.float32(max(self.documents, 1))
 
     def norms(self, sizes: npt.NDArray[np.uint32]) -> Floats:
-        """What documents of some sizes (in words) divide by."""
+        """Return the length norms of documents, given their sizes in tokens."""
         return norms(sizes, self.words, self.documents)
 
 
 def word_weights(holding: npt.NDArray[np.int64], documents: int) -> Floats:
-    """How much words say that some of all documents hold."""
+    """Return the weights of tokens, given the number of documents with each."""
     count, total = holding.astype(np.float32), np.float32(documents)
     return np.asarray(np.log((total - count + _HALF) / (count + _HALF) + _ONE), np.float32)
 
 
 def norms(sizes: npt.NDArray[np.uint32], words: int, documents: int) -> Floats:
-    """What documents of some sizes divide by, among documents of so many words."""
+    """Return the length norms of documents in a corpus with so many tokens."""
     average = np.float32(words) / np.float32(max(documents, 1))
     return np.asarray(K1 * (_ONE - B + B * sizes.astype(np.float32) / average), np.float32)
 
 
 def document_weights(counts: npt.NDArray[np.uint32], norms_of: Floats) -> Floats:
-    """How much documents say of a word that they hold so often."""
+    """Return the weights of documents for a token, given its frequencies."""
     frequency = counts.astype(np.float32)
     return np.asarray((K1 + _ONE) * frequency / (frequency + norms_of), np.float32)
 
@@ -75,12 +75,12 @@ def document_weights(counts: npt.NDArray[np.uint32], norms_of: Floats) -> Floats
 def sum_scores(
     words: Sequence[tuple[np.float32, Postings]], sizes: npt.NDArray[np.uint32], statistics: Statistics
 ) -> tuple[Ints, Floats]:
-    """Texts that hold a word, ascending, and what all words that they hold say of them.
+    """Return documents with any token, ascending, and their scores.
 
     Args:
         words: The weight of each, and its postings.
-        sizes: Of all texts.
-        statistics: What scores rest on.
+        sizes: Of all strings.
+        statistics: Corpus statistics.
     """
     found: tuple[Ints, Floats] = np.zeros(0, np.int64), np.zeros(0, np.float32)
     for weight, postings in words:
@@ -115,7 +115,7 @@ def sum_scores(
 
 
 def scored_sizes(sizes: npt.NDArray[np.uint32], block_size: int) -> npt.NDArray[np.uint32]:
-    """Sizes that scores rest on: in segments with blocks of 256 only their four highest bits."""
+    """Return sizes that scores rest on: in segments with blocks of 256 only their four highest bits."""
     if block_size != LARGE_BLOCK:
         return np.ascontiguousarray(sizes)
     bits = np.frexp(sizes.astype(np.float64))[1]

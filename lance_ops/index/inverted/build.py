@@ -1,4 +1,4 @@
-"""Building partitions from the texts of a column, as many as the memory asks for."""
+"""Index build: partitions from the strings of a column, bounded by a memory limit."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,13 +12,13 @@ from lance_ops.storage import Store
 from lance_ops.table.manifest.row_set import Addresses
 
 _TEXT_BYTES = 4 << 20
-"""Texts that are cut into words at once."""
+"""Number of strings tokenized at once."""
 
 
 def build_partitions(
     tables: Iterable[pa.Table], parameters: BuildParameters, store: Store, directory: str
 ) -> tuple[WrittenPartition, ...]:
-    """Write the texts of some rows.
+    """Write the strings of some rows.
 
     Args:
         tables: Rows (`values`, `ids`), whose ids are what the segment is to name them by.

@@ -1,7 +1,7 @@
-"""Searching one column for words: all partitions of all segments, and texts that no segment covers.
+"""Searching one column for words: all partitions of all segments, and strings that no segment covers.
 
 Scores of what the index covers rest on the numbers of all its partitions, deleted rows included; those of
-other texts on these and their own together. So the peer has it.
+other strings on these and their own together. So pylance has it.
 """
 
 from abc import ABC, abstractmethod
@@ -35,21 +35,21 @@ from lance_ops.table.snapshot import Snapshot
 UNINDEXED = TextParameters(
     lower_case=False, stem=False, remove_stop_words=False, ascii_folding=False, max_token_length=None
 )
-"""How the peer cuts texts of a column without an index."""
+"""Tokenizer of pylance for a column without an index."""
 
 _Group = tuple[str, ...]
-"""Words that stand for each other."""
+"""Tokens that count as equal."""
 _SPARSE = 64
-"""Where one text in so many counts, they are sorted and not marked."""
+"""Share of strings above which they are marked instead of sorted."""
 _FEW = 1 << 10
-"""Texts of which it is not worth while to choose the best before it is known where they lie."""
+"""Number of strings below which all are located before the best are selected."""
 _SPARE = 32
-"""So many of the best may turn out to be deleted, and cost nothing."""
+"""Additional results in case some are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPartition:
-    """A partition of a segment of a dataset, and what tells where its rows lie now."""
+    """An open partition of a segment, with the locator of its rows."""
 
     dataset: Snapshot
     segment: IndexMetadata
@@ -58,12 +58,12 @@ class OpenPartition:
 
 
 class ColumnSearch:
-    """A column that is searched, as often as a query asks for.
+    """A search of one column.
 
     Args:
         partitions: Of all segments.
-        analyzer: Cuts queries into words as the index did its texts.
-        unindexed: Reads the texts that no segment covers.
+        analyzer: Tokenizes queries like the index.
+        unindexed: Reads uncovered strings.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class ColumnSearch:
         self._fresh: FreshTexts | None = None
 
     def match(self, query: MatchQuery, most: int | None = None) -> Scored:
-        """Texts that hold some words, or all.
+        """Strings that hold some words, or all.
 
         Args:
-            query: What is looked for.
-            most: Texts that are not among the best so many may be left out; none when None.
+            query: What is searched for.
+            most: Strings that are not among the best so many may be left out; none when None.
         """
         words = self._analyzer.query_words(query.query)
         groups, fresh_groups = _by_place(words), None
@@ -97,7 +97,7 @@ class ColumnSearch:
         return replace(found, scores=found.scores * np.float32(query.boost))
 
     def phrase(self, query: PhraseQuery, most: int | None = None) -> Scored:
-        """Texts that hold words in an order; see `match` for `most`."""
+        """Strings that hold words in an order; see `match` for `most`."""
         words = self._analyzer.query_words(query.query)
         if not words:
             return Scored.nothing()
@@ -106,15 +106,15 @@ class ColumnSearch:
         return self._score(groups, every=True, phrase=_Phrase(tuple(places), query.slop), most=most)
 
     def _expanded(self, query: MatchQuery, exact: Sequence[_Group]) -> tuple[list[_Group], list[_Group]]:
-        """For each word of a query those that it stands for: in the index, and in texts that none covers.
+        """Return the expansions of each token of a query: in the index, and in uncovered strings.
 
-        In the index they are words like those that are written, and no more than the query allows; so the
-        peer has it. In other texts the peer looks for the exact words; here these and similar ones count, so
-        that rows are found whether an index covers them yet or not.
+        In the index they are similar tokens, at most as many as the query allows, as in pylance. In other
+        strings pylance searches exact tokens only; here similar ones count too, so results do not depend on
+        coverage.
 
         Args:
-            query: It.
-            exact: Its words as the index cuts them, see `_by_place`.
+            query: The query.
+            exact: Its tokens, see `_by_place`.
         """
         tokenizer = self._analyzer.parameters.lance_tokenizer
         plain = replace(UNINDEXED, lance_tokenizer=tokenizer)
@@ -146,9 +146,9 @@ class ColumnSearch:
         most: int | None,
         fresh_groups: Sequence[_Group] | None = None,
     ) -> Scored:
-        """Texts that hold a word of one group, or of every one, the best `most` at least.
+        """Strings that hold a word of one group, or of every one, the best `most` at least.
 
-        Groups are others for texts that no segment covers where they are given.
+        Groups are others for strings that no segment covers where they are given.
         """
         fresh_groups = groups if fresh_groups is None else fresh_groups
         words = tuple(dict.fromkeys(word for group in (*groups, *fresh_groups) for word in group))
@@ -171,7 +171,7 @@ class ColumnSearch:
 def _similar(
     query: MatchQuery, words: Sequence[str], known: Collection[str], tokenizer: str | None
 ) -> list[_Group]:
-    """For each word those of the known ones that are like it, as many in all as a query allows."""
+    """Return for each token the similar ones, at most as many in total as the query allows."""
     groups: list[_Group] = []
     left = query.max_expansions
     for word in words:
@@ -185,7 +185,7 @@ def _similar(
 
 
 def _by_place(words: Sequence[tuple[str, int]]) -> list[_Group]:
-    """Words at one position of a query (as n-grams all are) stand for each other, and count once."""
+    """Return whether tokens at one position of a query (as of n-grams) are alternatives."""
     groups: dict[int, dict[str, None]] = {}
     for word, place in words:
         groups.setdefault(place, {})[word] = None
@@ -194,24 +194,24 @@ def _by_place(words: Sequence[tuple[str, int]]) -> list[_Group]:
 
 @dataclass(frozen=True, slots=True)
 class _Phrase:
-    """What a phrase asks for beside its words; see `holds_phrase`."""
+    """Conditions of a phrase besides its tokens; see `holds_phrase`."""
 
     places: tuple[int, ...]
     slop: int
 
 
 class _Texts(ABC):
-    """Texts numbered from 0, as they are scored."""
+    """Strings numbered from 0, as scored."""
 
     sizes: npt.NDArray[np.uint32]
 
     @abstractmethod
     def postings(self, word: str) -> Postings:
-        """Texts that hold a word."""
+        """Strings that hold a word."""
 
     @abstractmethod
     def occurrences(self, word: str, documents: Ints) -> tuple[Ints, Ints]:
-        """Where a word is in some texts, which hold it: texts, ascending, and positions."""
+        """Return the occurrences of a token: strings, ascending, and positions."""
 
 
 class _UnindexedTexts(_Texts):
@@ -229,7 +229,7 @@ class _UnindexedTexts(_Texts):
 
 
 class IndexedTexts(_Texts):
-    """The texts of a partition that hold some words.
+    """The strings of a partition that hold some words.
 
     Args:
         item: The partition.
@@ -257,13 +257,13 @@ class IndexedTexts(_Texts):
         self._postings = dict(zip(known, held, strict=True))
 
     def statistics(self) -> Statistics:
-        """What scores rest on, as far as this partition goes."""
+        """Return the corpus statistics of this partition."""
         held = {word: len(self.postings(word)) for word, n in self._numbers.items() if n is not None}
         documents = self._partition.documents
         return Statistics(len(documents), documents.total, held)
 
     def rows(self, words: Sequence[str]) -> Addresses:
-        """Rows that hold all of some of the words, as the segment names them."""
+        """Return rows that hold all of some of the words, as the segment names them."""
         lists = [[(word, self.postings(word))] for word in words]
         return self._there(_wanted(lists, len(self.sizes), every=True))[0]
 
@@ -283,12 +283,12 @@ class IndexedTexts(_Texts):
         return np.repeat(documents, counts), positions
 
     def located(self, documents: Ints, scores: Floats, *, most: int | None) -> Scored:
-        """What was found, at the addresses that it has now.
+        """Return results at their current addresses.
 
         Args:
-            documents: Numbers of texts.
+            documents: Numbers of strings.
             scores: Of each.
-            most: Rows that are not among the best so many may be left out; none when None.
+            most: Rows below the best so many may be omitted; all are returned when None.
         """
         if most is not None and len(scores) > _FEW:
             # Some may be deleted. What has lower scores than enough rows of this partition has lower ones
@@ -305,7 +305,7 @@ class IndexedTexts(_Texts):
         return Scored(np.asarray(addresses[kept], np.uint64), scores[there][kept])
 
     def _there(self, documents: Ints) -> tuple[Addresses, npt.NDArray[np.bool_]]:
-        """Rows of documents but those of fragments that the segment has given up, and which these are."""
+        """Return rows of documents except those of uncovered fragments, and a mask of them."""
         rows = self._partition.documents.rows[documents]
         deleted = self._partition.layout.deleted_fragments
         if not deleted:
@@ -322,7 +322,7 @@ def _scored(
     every: bool,
     phrase: _Phrase | None,
 ) -> tuple[Ints, Floats]:
-    """Numbers of texts that count, ascending, and their scores."""
+    """Return numbers of strings that count, ascending, and their scores."""
     held = [[(word, texts.postings(word)) for word in group] for group in groups]
     if phrase is None and not every:
         return sum_scores(
@@ -349,7 +349,7 @@ def _scored(
 
 
 def _wanted(held: Sequence[Sequence[tuple[str, Postings]]], size: int, *, every: bool) -> Ints:
-    """Texts (of so many) that hold a word of one group, or of every one."""
+    """Return strings with a token of any group, or of every group."""
     unions = [_union([postings.documents for _, postings in group], size) for group in held]
     if not every:
         return _union(unions, size)
@@ -379,7 +379,7 @@ def _mask(documents: Ints, size: int) -> npt.NDArray[np.bool_]:
 
 
 def _together(found: Sequence[Scored]) -> Scored:
-    """What partitions found; of a row that is in several the best."""
+    """Merge the results of partitions; of a row that is in several the best."""
     addresses = np.concatenate([part.addresses for part in found]) if found else np.zeros(0, np.uint64)
     scores = np.concatenate([part.scores for part in found]) if found else np.zeros(0, np.float32)
     if len(addresses) > 1 and not (addresses[1:] > addresses[:-1]).all():

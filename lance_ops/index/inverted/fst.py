@@ -22,7 +22,7 @@ _CHECKSUM_BYTES = 4
 _COMMON = b"te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG"
 """Bytes that the form of a node with one way can name, counted from 1."""
 _PROBLEMS = {
-    fst_words.OUTSIDE: "a node lies outside",
+    fst_words.OUTSIDE: "a node is outside of the data",
     fst_words.LEADS_OUTSIDE: "a way leads outside",
     fst_words.NOWHERE: "a way leads nowhere",
     fst_words.TOO_LONG: "its words are too long",
@@ -30,7 +30,7 @@ _PROBLEMS = {
 
 
 def write_fst(words: Sequence[str]) -> bytes:
-    """A map from words to their places.
+    """Return a map from words to their places.
 
     Args:
         words: In the order of their bytes, each once.
@@ -46,10 +46,10 @@ class FstMap:
 
     Args:
         data: Its bytes.
-        path: The file that they are from, for messages.
+        path: The file, for errors.
 
     Raises:
-        CorruptFileError: They are no such map, as far as their ends tell.
+        CorruptFileError: Header or footer are invalid.
     """
 
     def __init__(self, data: bytes, path: str) -> None:
@@ -67,13 +67,13 @@ class FstMap:
         self._root: int
         self._count, self._root = _FOOTER.unpack_from(data, end)
         if self._root >= end:
-            raise self._damage("its root lies outside")
+            raise self._damage("the root node is outside of the data")
 
     def __len__(self) -> int:
         return self._count
 
     def get(self, word: str) -> int | None:
-        """The number of a word, or None when it is not among them.
+        """Return the number of a word, or None when it is not among them.
 
         Raises:
             CorruptFileError: A node cannot be read.
@@ -89,7 +89,7 @@ class FstMap:
         return total + node.final_output if node.is_final else None
 
     def words(self) -> tuple[pa.LargeStringArray, npt.NDArray[np.uint64]]:
-        """All words with their numbers, in the order of their bytes.
+        """Return all words with their numbers, in the order of their bytes.
 
         Raises:
             CorruptFileError: A node cannot be read, or there are other words than there should be.
@@ -102,20 +102,20 @@ class FstMap:
             common=_COMMON,
         )
         if found == fst_words.TOO_MANY:
-            raise self._damage(f"it has more words than the {self._count} that it says")
+            raise self._damage(f"the transducer has more than the recorded {self._count} words")
         if found < 0:
             raise self._damage(_PROBLEMS[found])
         if found != self._count:
-            raise self._damage(f"it has {found} words and says {self._count}")
+            raise self._damage(f"number of words does not match (expected {self._count}, got {found})")
         words = pa.LargeStringArray.from_buffers(found, pa.py_buffer(offsets), pa.py_buffer(joined))
         try:
             words.validate(full=True)
         except pa.ArrowInvalid:
-            raise self._damage("a word is no text") from None
+            raise self._damage("a word is not valid UTF-8") from None
         return words, numbers
 
     def _node(self, address: int, only: int | None = None) -> Node:
-        """A node with all its ways, or with the one of a byte, if there is one."""
+        """Return a node with all its ways, or with the one of a byte, if there is one."""
         try:
             return read_node(self._data, address, self._version, _COMMON, only)
         except DamageError as error:

@@ -1,9 +1,9 @@
-"""Impacts: for each block of a posting list what its documents score at most, whatever the rest of the index.
+"""Impacts: upper bounds of the scores of each block of a posting list, independent of the rest of the index.
 
-An entry holds the last document of its range, and the pairs of a count and a size of documents that no other
-document of the range beats in both, by ascending counts. Sizes are codes of a byte. The entries of a word are
-one for each block, and then one for every 32 blocks. pylance passes over blocks by them; the format has them
-since version 3, where large blocks begin with no score.
+An entry has the last document of its range, and the Pareto-optimal pairs of token count and document size, by
+ascending counts. Sizes are codes of a byte. A token has one entry for each block, and one for every 32
+blocks. pylance uses them to skip blocks; the format has them since version 3, whose large blocks have no
+score.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ _COUNT_BITS, _CODE_BITS = 32, 8
 
 
 def size_codes(sizes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
-    """Codes of the sizes of documents: how often they are halved, and their four highest bits."""
+    """Return codes of the sizes of documents: how often they are halved, and their four highest bits."""
     bits = np.frexp(sizes.astype(np.float64))[1]
     shift = np.maximum(bits - 4, 0).astype(np.uint32)
     return np.asarray((shift << np.uint32(3)) + (sizes >> shift), np.uint8)
@@ -56,7 +56,7 @@ def encode_impacts(
 def _entries(
     documents: Words, counts: Words, codes: npt.NDArray[np.uint8], lengths: Ints, held: int
 ) -> pa.LargeBinaryArray:
-    """An entry for each `held` documents of a word."""
+    """Return an entry for each `held` documents of a word."""
     parts = -(-lengths // held)
     word = np.repeat(np.arange(len(lengths)), parts)
     ends = np.cumsum(lengths)
@@ -90,7 +90,7 @@ def _frontier(counts: Words, codes: npt.NDArray[np.uint8], sizes: Ints) -> tuple
     """Pairs that no other of their range beats, by ascending counts: range, count and code of each.
 
     Args:
-        counts: Of all ranges, one behind the other.
+        counts: Of all ranges, in sequence.
         codes: The same.
         sizes: Documents of each range.
     """
@@ -100,7 +100,7 @@ def _frontier(counts: Words, codes: npt.NDArray[np.uint8], sizes: Ints) -> tuple
     keys.sort()
     found = greatest - (keys & greatest)
     owner = keys >> (_CODE_BITS + _COUNT_BITS)
-    # By ascending codes a pair stays where its count is above those of all pairs before.
+    # By ascending codes a pair is kept if its count exceeds those of all previous pairs.
     marks = owner << _COUNT_BITS | found
     kept = np.ones(len(marks), np.bool_)
     kept[1:] = marks[1:] > np.maximum.accumulate(marks)[:-1]

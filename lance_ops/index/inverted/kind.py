@@ -1,4 +1,4 @@
-"""INVERTED as an index kind: partitions built by tasks, merged, moved along, and checked."""
+"""INVERTED as an index kind: partitions built by tasks, merged, remapped, and checked."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -44,7 +44,7 @@ from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
 
 _SCAN_IS_BETTER = 0.5
-"""Share of rows above which a search would visit most of the table."""
+"""Share of rows above which a scan is cheaper than a search."""
 
 
 class InvertedKind(IndexKind):
@@ -74,20 +74,20 @@ class InvertedKind(IndexKind):
             try:
                 made = BuildParameters.of_layout(SegmentLayout.read(*place))
             except NotFoundError:
-                # Early releases say no more; what they wrote is rebuilt, and merged with nothing.
+                # Early releases record no more; their segments are rebuilt, never merged.
                 made = BuildParameters(read_text_parameters(*place))
             made.text.require_known()
             made.text.require_no_others()
             return made.to_dict()
 
     def recorded_parameters(self, segment: IndexMetadata) -> Parameters:
-        """See `IndexKind.recorded_parameters`: stop words of one's own are told by the files alone."""
+        """Return recorded parameters; custom stop words are recorded in the files only."""
         require_rows(segment)
         text = TextParameters.from_details(segment.details)
         return {} if text is None else text.to_dict()
 
     def merges_with_new(self, dataset: Snapshot, segment: IndexMetadata, parameters: Parameters) -> bool:
-        """See `IndexKind.merges_with_new`: the peer refuses words that are kept in different forms."""
+        """See `IndexKind.merges_with_new`: pylance refuses words that are kept in different forms."""
         with reading(segment):
             try:
                 layout = SegmentLayout.read(*dataset.bases.index_directory(segment))
@@ -101,11 +101,12 @@ class InvertedKind(IndexKind):
             raise InvalidArgumentError(
                 f"column {field.name!r} is {type_words(field)}, which INVERTED cannot index",
                 field="column",
-                hint="it takes texts, lists of texts and JSON documents; index a leaf of a struct",
+                hint="INVERTED supports strings, lists of strings and JSON documents; index a leaf of "
+                "a struct",
             )
 
     def build_share(self, task: BuildTask, path: str) -> Share:
-        """See `IndexKind.build_share`: finished partitions under numbers of their own."""
+        """Build a share: complete partitions with their own numbers."""
         del path
         values = column_values(
             task.dataset,
@@ -119,7 +120,7 @@ class InvertedKind(IndexKind):
         return Share((), build_partitions(values, parameters, task.dataset.store, task.directory))
 
     def merge(self, build: SegmentBuild) -> BuiltSegment:
-        """See `IndexKind.merge`: partitions of tasks stay as they are, older ones are written anew."""
+        """Merge segments: partitions of tasks are kept, older ones are rewritten."""
         parameters = BuildParameters.of_dict(build.parameters)
         fresh: list[WrittenPartition] = [part for share in build.shares for part in share.detail]
         segments = [segment for segment in build.segments if segment.fragment_ids]
@@ -149,9 +150,9 @@ class InvertedKind(IndexKind):
                 yield partition.documents.rows
 
     def search(self, dataset: Snapshot, segment: IndexMetadata, query: ColumnQuery) -> Match | None:
-        """See `IndexKind.search`: it narrows `contains_tokens(column, 'words')`, and answers no other filter.
+        """Search for `contains_tokens(column, 'words')`; other filters are not supported.
 
-        Words are looked up as the index has them, such as in lower case, so that rows are looked at again.
+        Tokens are normalised as in the index, such as lower case, so the result is rechecked.
         """
         match query.condition:
             case Function("contains_tokens", (Column(), Literal(str(text)))):
@@ -186,7 +187,7 @@ class InvertedKind(IndexKind):
             }
 
     def _files(self, dataset: Snapshot, segment: IndexMetadata) -> tuple[IndexFile, ...]:
-        """Files of a segment whose entry does not list them."""
+        """Return files of a segment whose entry does not list them."""
         with reading(segment):
             layout, _ = open_partitions(*dataset.bases.index_directory(segment))
         parts = (tokens_file, postings_file, documents_file)

@@ -1,4 +1,4 @@
-"""Layout of a segment: names of its files, and what `metadata.lance` says of all partitions."""
+"""Layout of a segment: names of its files, and the content of `metadata.lance`."""
 
 import json
 from collections.abc import Mapping
@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 METADATA = "metadata.lance"
 _OLD_FILES, _FILES = "2.0", "2.2"
-"""Storage versions of the files: every peer since 0.30 reads the first, what knows format 2 the other."""
+"""Storage versions of the files: pylance since 0.30 reads the first, readers of format 2 the other."""
 
 _TAILS = {"fixed32_v1": False, "varint_delta_v1": True}
 _STREAM = "shared_stream_v2"
 _STREAM_CODECS = {"packed_delta_v1": True, "varint_doc_delta_v2": False}
 COLUMNS, TRANSDUCER = "arrow", "fst"
-"""How words are kept."""
+"""Storage of tokens."""
 _VOCABULARIES = (COLUMNS, TRANSDUCER)
 DELETED_FRAGMENTS = "deleted_fragments"
 _OLD_TOKENS = "tokens.lance"
@@ -37,17 +37,17 @@ _OLD_PARAMETERS = "tokenizer"
 
 @dataclass(frozen=True, slots=True)
 class SegmentLayout:
-    """How the files of a segment are to be read.
+    """Layout of the files of a segment.
 
     Attributes:
-        parameters: How texts are cut into words.
+        parameters: Tokenizer parameters.
         partitions: Numbers of the partitions.
-        postings: How posting lists are stored.
-        packed_positions: Whether streams of positions have packed groups.
+        postings: Format of posting lists.
+        packed_positions: True if streams of positions have packed groups.
         vocabulary: `COLUMNS` or `TRANSDUCER`.
-        format_version: 1, 2 or 3, as the peer counts.
-        deleted_fragments: Fragments whose rows do not count although the files name them.
-        names_deleted: Whether it has a place for these, as since release 4 of the peer.
+        format_version: 1, 2 or 3, as pylance counts.
+        deleted_fragments: Fragments whose rows are ignored although the files contain them.
+        names_deleted: True if it records these, as since release 4 of pylance.
     """
 
     parameters: TextParameters
@@ -61,19 +61,17 @@ class SegmentLayout:
 
     @classmethod
     def read(cls, store: Store, directory: str) -> "SegmentLayout":
-        """What `metadata.lance` says.
+        """Read `metadata.lance`.
 
         Raises:
-            CorruptFileError: It says something that cannot be.
-            UnsupportedError: It says something that is not known here.
+            CorruptFileError: It is inconsistent.
+            UnsupportedError: It has an unknown format.
         """
         path = f"{directory}/{METADATA}"
         reader = FileReader.open(store, path)
         said = _texts(reader)
         if "params" not in said or "partitions" not in said:
-            raise CorruptFileError(
-                "it does not say what the index consists of", path=path, field="partitions"
-            )
+            raise CorruptFileError("index metadata lists no partitions", path=path, field="partitions")
         block_size = _number(said, "posting_block_size", path, SMALL_BLOCK)
         if block_size not in (SMALL_BLOCK, LARGE_BLOCK):
             raise UnsupportedError(
@@ -91,7 +89,7 @@ class SegmentLayout:
         )
 
     def metadata(self) -> Mapping[str, str]:
-        """What `metadata.lance` is to say."""
+        """Return the metadata of `metadata.lance`."""
         return {
             "params": self.parameters.to_json(),
             "partitions": json.dumps(list(self.partitions), separators=(",", ":")),
@@ -100,7 +98,7 @@ class SegmentLayout:
         }
 
     def posting_metadata(self) -> Mapping[str, str]:
-        """What each `part_N_invert.lance` is to say."""
+        """Return the metadata of each `part_N_invert.lance`."""
         tails = {varint: name for name, varint in _TAILS.items()}
         said = {
             "format_version": str(self.format_version),
@@ -119,12 +117,12 @@ class SegmentLayout:
 
     @property
     def has_impacts(self) -> bool:
-        """Whether posting lists are written with what their blocks score at most."""
+        """Return whether posting lists are written with what their blocks score at most."""
         return self.format_version > 2
 
     @property
     def streams_positions(self) -> bool:
-        """Whether there are positions, in the newer layout."""
+        """Return whether there are positions, in the newer layout."""
         return self.parameters.with_position and self.format_version > 1
 
     def write(self, store: Store, directory: str) -> IndexFile:
@@ -140,12 +138,12 @@ class SegmentLayout:
 
 
 def read_text_parameters(store: Store, directory: str) -> TextParameters:
-    """How a segment cuts texts into words, also of releases up to 0.25, whose files are not read otherwise.
+    """Read the tokenizer parameters of a segment, also of releases up to 0.25, which are not read otherwise.
 
     Raises:
-        NotFoundError: No file is there that would say it.
-        CorruptFileError: It says something that cannot be.
-        UnsupportedError: It says something that is not known here.
+        NotFoundError: No file has them.
+        CorruptFileError: They are invalid.
+        UnsupportedError: They are not supported.
     """
     try:
         return SegmentLayout.read(store, directory).parameters
@@ -158,22 +156,22 @@ def read_text_parameters(store: Store, directory: str) -> TextParameters:
 
 
 def is_without_partitions(store: Store, directory: str) -> bool:
-    """Whether a segment has the files of pylance 0.27 and older, which knew no partitions."""
+    """Return whether a segment has the files of pylance 0.27 and older, which knew no partitions."""
     return store.exists(f"{directory}/{_OLD_POSTINGS}")
 
 
 def tokens_file(partition: int) -> str:
-    """Name of the file with the words of a partition."""
+    """Return the name of the file with the words of a partition."""
     return f"part_{partition}_tokens.lance"
 
 
 def postings_file(partition: int) -> str:
-    """Name of the file with the posting lists of a partition."""
+    """Return the name of the file with the posting lists of a partition."""
     return f"part_{partition}_invert.lance"
 
 
 def documents_file(partition: int) -> str:
-    """Name of the file with the documents of a partition."""
+    """Return the name of the file with the documents of a partition."""
     return f"part_{partition}_docs.lance"
 
 
@@ -181,7 +179,7 @@ def _texts(reader: FileReader) -> Mapping[str, str]:
     try:
         return {key: value.decode() for key, value in reader.schema.metadata.items()}
     except UnicodeDecodeError as error:
-        raise CorruptFileError(f"its metadata are no text: {error}", path=reader.path) from error
+        raise CorruptFileError(f"metadata are not valid UTF-8: {error}", path=reader.path) from error
 
 
 def _partitions(text: str, path: str) -> tuple[int, ...]:
@@ -199,7 +197,9 @@ def _number(said: Mapping[str, str], name: str, path: str, default: int) -> int:
     try:
         return int(said.get(name, default))
     except ValueError:
-        raise CorruptFileError(f"{said[name]!r} is no number", path=path, field=name) from None
+        raise CorruptFileError(
+            f"metadata {name} is not a number: {said[name]!r}", path=path, field=name
+        ) from None
 
 
 def _choice(said: Mapping[str, str], name: str, default: str, known: Mapping[str, T], path: str) -> T:

@@ -1,4 +1,4 @@
-"""Writing partitions anew: several as one, without the documents that no longer count."""
+"""Writing partitions again: several as one, without the documents that no longer count."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ from lance_ops.table.snapshot import Snapshot
 
 _WORDS_AT_ONCE = 1 << 14
 _POSTINGS_AT_ONCE = 1 << 19
-"""Of words whose posting lists are unpacked together; a word may have more."""
+"""Number of tokens whose posting lists are unpacked together; a token may have more."""
 _BYTES_OF_WORD = 48
-"""What a word of a document takes while a partition is brought in order, about."""
+"""Approximate memory of an occurrence while a partition is sorted."""
 _NO_WORD = ""
 
 
@@ -83,7 +83,7 @@ def merge_tasks(
 
 
 def merge_partitions(task: MergeTask) -> WrittenPartition | None:
-    """Run one task, on whatever machine; None when no document is left.
+    """Run one merge task; None if no document is left.
 
     Raises:
         UnreadableIndexError: A segment cannot be read.
@@ -102,10 +102,10 @@ def merge_partitions(task: MergeTask) -> WrittenPartition | None:
 def current_rows(
     dataset: Snapshot, segment: IndexMetadata, partition: Partition
 ) -> tuple[Addresses, npt.NDArray[np.bool_]]:
-    """How a segment that is written now names the rows of a partition, and which of them it covers.
+    """Return the row references of a partition for a new segment, and a mask of covered rows.
 
     Raises:
-        CorruptFileError: They cannot be rows of the table.
+        CorruptFileError: They are not rows of the table.
     """
     rows = partition.documents.rows
     covered = effective_fragments(dataset.manifest, segment)
@@ -137,7 +137,7 @@ def copy_into(
         partition: The old one.
         rows: Row of each of its documents, as the new one names them.
         kept: Which of them to add.
-        with_position: Whether the new one has positions.
+        with_position: True if the new one has positions.
 
     Raises:
         CorruptFileError: The old one cannot be read.
@@ -153,7 +153,7 @@ def copy_into(
         if not with_position:
             live = kept[postings.documents]
             documents = renumbered[postings.documents[live]]
-            # Words of texts that are gone go, too.
+            # Tokens without documents are removed.
             is_held = np.bincount(words[live], minlength=len(lengths)) > 0
             numbers = (np.cumsum(is_held) - 1)[words[live]]
             held = [own[word] for word in np.flatnonzero(is_held).tolist()]
@@ -173,7 +173,7 @@ def copy_into(
 
 
 def _vocabulary(partition: Partition) -> list[str]:
-    """Words by their numbers."""
+    """Return words by their numbers."""
     words, numbers = partition.tokens.words()
     rows = partition.checked_words(numbers)
     places = np.full(partition.invert.num_rows, -1, np.int64)
@@ -198,7 +198,7 @@ def _lists(partition: Partition) -> Iterator[tuple[int, Postings, Ints, pa.Table
 
 
 def _lengths(partition: Partition) -> Ints:
-    """Documents of each word."""
+    """Return documents of each word."""
     invert = partition.invert
     schema = Schema(tuple(field for field in invert.schema.fields if field.name == LENGTH))
     column = invert.read_table(schema)[LENGTH]

@@ -1,8 +1,8 @@
-"""Small integers in blocks: packed in interleaved lanes of 32, or one by one as varints.
+"""Small integers in blocks: packed in interleaved lanes of 32, or as varints.
 
-A packed block of width b holds 32 values a lane, and four lanes (128 values) or eight (256). Value i is in
-lane i modulo the lanes; each lane is a stream of bits in 32-bit words, and word w of all lanes lies before
-word w + 1. All functions work on many blocks at once.
+A packed block of width b has 32 values a lane, and four lanes (128 values) or eight (256). Value i is in lane
+i modulo the lanes; each lane is a stream of bits in 32-bit words, and word w of all lanes precedes word w +
+1. All functions work on many blocks at once.
 """
 
 import numpy as np
@@ -20,19 +20,19 @@ _MAX_VARINT_BYTES = 5
 
 
 def packed_bytes(width: npt.ArrayLike, block_size: int) -> Ints:
-    """Bytes of a packed block, by the width of its values in bits."""
+    """Return bytes of a packed block, by the width of its values in bits."""
     return np.asarray(width, np.int64) * (block_size // 8)
 
 
 def widths_of(values: Words) -> npt.NDArray[np.uint8]:
-    """Bits that the greatest value of each block needs; one block a row."""
+    """Return bits that the greatest value of each block needs; one block a row."""
     greatest = np.bitwise_or.reduce(values, axis=1)
     # Exact up to 2**53.
     return np.asarray(np.frexp(greatest.astype(np.float64))[1], np.uint8)
 
 
 def unpack(data: Bytes, starts: Ints, widths: Bytes, block_size: int) -> Words:
-    """Values of packed blocks, one block a row.
+    """Return values of packed blocks, one block a row.
 
     Args:
         data: What they lie in.
@@ -88,7 +88,7 @@ def _pack_words(values: Words, width: int) -> npt.NDArray[np.uint32]:
 
 
 def varint_sizes(values: npt.NDArray[np.uint32]) -> Ints:
-    """Bytes of each value as a varint."""
+    """Return bytes of each value as a varint."""
     sizes = np.ones(len(values), np.int64)
     for step in range(1, _MAX_VARINT_BYTES):
         sizes += values >= np.uint32(1 << (7 * step))
@@ -149,6 +149,6 @@ def write_words(output: Bytes, starts: Ints, values: npt.NDArray[np.generic]) ->
 
 
 def large_binary(offsets: Ints, data: Bytes) -> pa.LargeBinaryArray:
-    """Return binary values that lie one behind the other."""
+    """Return binary values that lie in sequence."""
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int64)), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)

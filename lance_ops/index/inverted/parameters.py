@@ -1,4 +1,4 @@
-"""What a user can say when an index is built, beside how texts are cut into words."""
+"""Build parameters of the index, besides those of the tokenizer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,17 +33,17 @@ _FORMAT_NAMES = {"1": 1, "v1": 1, "2": 2, "v2": 2, "3": 3, "v3": 3}
 
 @dataclass(frozen=True, slots=True)
 class BuildParameters:
-    """How a segment is made.
+    """Build parameters of a segment.
 
     Attributes:
-        text: How texts are cut into words.
-        format_version: 2, which releases of the peer since 4 read; 3, which release 14 writes for blocks of
+        text: Tokenizer parameters.
+        format_version: 2, which releases of pylance since 4 read; 3, which release 14 writes for blocks of
             256 documents and for code; or 1, which those since 0.30 read and which takes more bytes. 0 is 1
-            without a place for fragments that are gone, which releases before 4 do not look at: such a
-            segment is written anew where a compaction removes rows.
-        memory_limit: MiB that a task may hold, about; a partition is written when they are full.
-        vocabulary: How words are kept; "" for what goes with the format. The peer merges segments of one
-            index only if they keep their words alike.
+            without a list of removed fragments, which releases before 4 ignore: such a segment is rewritten
+            if a compaction removes rows.
+        memory_limit: Approximate memory of a task in MiB; a partition is written when it is full.
+        vocabulary: Storage of tokens; "" for the default of the format. Pylance merges segments of one index
+            only if they are equal.
     """
 
     text: TextParameters
@@ -53,15 +53,15 @@ class BuildParameters:
 
     @classmethod
     def of_user(cls, given: Mapping[str, Any], tokenizer: str = TEXT) -> "BuildParameters":
-        """What a user asks for.
+        """Parse the parameters of a user.
 
         Args:
             given: The parameters.
-            tokenizer: The `lance_tokenizer` that goes with the column.
+            tokenizer: The `lance_tokenizer` of the column type.
 
         Raises:
-            InvalidArgumentError: Names the parameter, and what is known.
-            UnsupportedError: Nobody here can do that.
+            InvalidArgumentError: A parameter is invalid.
+            UnsupportedError: The format is not supported.
         """
         own = {name: given[name] for name in (_FORMAT, _MEMORY) if name in given}
         if isinstance(own.get(_FORMAT), str):
@@ -91,13 +91,13 @@ class BuildParameters:
             raise InvalidArgumentError(
                 f"{_FORMAT} {own[_FORMAT]} has neither blocks of {LARGE_BLOCK} nor the tokenizer {CODE!r}",
                 field=_FORMAT,
-                hint=f"leave it out, or ask for {_NEW_FORMAT}",
+                hint=f"omit it, or use {_NEW_FORMAT}",
             )
         return cls(text, **own)
 
     @classmethod
     def of_layout(cls, layout: SegmentLayout) -> "BuildParameters":
-        """How a segment was made, as far as it can be made here."""
+        """Return the parameters of an existing segment, as far as they are supported."""
         least = 1 if layout.names_deleted else 0
         version = min(max(layout.format_version, 1), _FORMATS[-1])
         if layout.postings.block_size == LARGE_BLOCK:
@@ -107,7 +107,7 @@ class BuildParameters:
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> "BuildParameters":
-        """The reverse of `to_dict`."""
+        """Return the reverse of `to_dict`."""
         own = {name: values[name] for name in (_FORMAT, _MEMORY, _VOCABULARY) if name in values}
         return cls(
             TextParameters.from_dict({name: value for name, value in values.items() if name not in own}),
@@ -121,11 +121,11 @@ class BuildParameters:
 
     @property
     def words_as(self) -> str:
-        """How words are kept: `COLUMNS` or `TRANSDUCER`."""
+        """Storage of tokens: `COLUMNS` or `TRANSDUCER`."""
         return self.vocabulary or (TRANSDUCER if self.format_version > 1 else COLUMNS)
 
     def layout(self, partitions: tuple[int, ...] = ()) -> SegmentLayout:
-        """How the segment is stored."""
+        """Return the layout of the segment."""
         return SegmentLayout(
             self.text,
             partitions,
@@ -137,12 +137,12 @@ class BuildParameters:
 
     @property
     def memory_bytes(self) -> int:
-        """What a task may hold."""
+        """Memory limit of a task in bytes."""
         return self.memory_limit * _MEBIBYTE
 
     @property
     def index_version(self) -> int:
-        """Least version of a reader: what knows no newer format knows words as a column."""
+        """Minimum reader version: readers without the newer format support tokens as a column."""
         if self.format_version > 1:
             return self.format_version
         return 0 if self.words_as == COLUMNS else 1

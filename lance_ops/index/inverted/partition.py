@@ -1,4 +1,4 @@
-"""One partition of a segment: its words, its documents and its posting lists."""
+"""Partition of a segment: its tokens, documents and posting lists."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class Documents:
 
 
 class Partition:
-    """An open partition; files are read when they are first needed.
+    """An open partition; files are read on demand.
 
     Args:
         store: Where it is.
@@ -108,29 +108,29 @@ class Partition:
 
     @property
     def has_positions(self) -> bool:
-        """Whether it knows where in a text a word is."""
+        """Return whether it has token positions."""
         names = {field.name for field in self.invert.schema.fields}
         return LISTED in names or STREAM in names
 
     def require_positions(self) -> None:
-        """Refuse phrases where nobody knows positions.
+        """Refuse phrases without token positions.
 
         Raises:
-            InvalidArgumentError: The index does not.
+            InvalidArgumentError: The index has none.
         """
         if not self.has_positions:
             raise InvalidArgumentError(
-                "a phrase needs an index that knows positions",
+                "phrase queries need token positions, which the index does not have",
                 path=self.directory,
                 field="full_text_query",
                 hint="build the index with with_position=True",
             )
 
     def postings(self, words: Sequence[int]) -> list[Postings]:
-        """The posting lists of some words, by their rows, none twice; read at once.
+        """Return the posting lists of some words, by their rows, distinct; read at once.
 
         Raises:
-            CorruptFileError: They cannot be read, or name documents that are not there.
+            CorruptFileError: They cannot be read, or have documents out of range.
         """
         if not words:
             return []
@@ -165,7 +165,7 @@ class Partition:
             )
 
     def checked(self, word: int) -> int:
-        """The number of a word, if it has a posting list.
+        """Return the number of a word, if it has a posting list.
 
         Raises:
             CorruptFileError: It has none.
@@ -180,7 +180,7 @@ class Partition:
         return word
 
     def checked_words(self, words: npt.NDArray[np.uint64]) -> Ints:
-        """The same for many words."""
+        """Return checked tokens by number."""
         if len(words):
             self.checked(int(words.max()))
         return words.astype(np.int64)
@@ -189,7 +189,7 @@ class Partition:
         """Read the first words, or all, with their posting lists and positions.
 
         Raises:
-            CorruptFileError: They cannot be read, or contradict each other.
+            CorruptFileError: They cannot be read, or are inconsistent.
         """
         if len(self.tokens) != self.invert.num_rows:
             raise CorruptFileError(
@@ -205,10 +205,10 @@ class Partition:
                 self.positions(word, found).of(np.arange(len(found)))
 
     def positions(self, word: int, postings: Postings) -> WordPositions:
-        """Where in its documents a word is.
+        """Return the positions of a token in its documents.
 
         Raises:
-            InvalidArgumentError: The index does not know.
+            InvalidArgumentError: The index has no positions.
             CorruptFileError: They cannot be read.
         """
         names = {field.name for field in self.invert.schema.fields}
@@ -220,7 +220,7 @@ class Partition:
         return ListedPositions(lists, postings.counts, self.invert.path)
 
     def streamed(self, row: pa.Table, postings: Postings) -> StreamedPositions:
-        """Positions in the newer layout, from a table of one row."""
+        """Return positions in the newer layout, from a table of one row."""
         return StreamedPositions(
             row[STREAM][0].as_py() or b"",
             np.asarray(_values(row[STREAM_OFFSETS].combine_chunks()).to_numpy(), np.uint32),
@@ -248,7 +248,7 @@ def _values(lists: pa.Array) -> pa.Array:
 
 
 def open_partitions(store: Store, directory: str) -> tuple[SegmentLayout, tuple[Partition, ...]]:
-    """All partitions of a segment.
+    """Return all partitions of a segment.
 
     Raises:
         CorruptFileError: What it consists of cannot be read.

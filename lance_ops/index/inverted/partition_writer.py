@@ -1,4 +1,4 @@
-"""Making a partition: words of texts are collected, brought in order and written."""
+"""Partition writer: collect, sort and write tokens."""
 
 import uuid
 from collections.abc import Iterator, Sequence
@@ -42,13 +42,13 @@ from lance_ops.table.manifest.row_set import Addresses
 
 _POSTINGS_AT_ONCE = 1 << 18
 _BYTES_OF_OCCURRENCE = 48
-"""What an occurrence of a word takes while a partition is brought in order, about."""
+"""Approximate memory of an occurrence while a partition is sorted."""
 _BYTES_OF_WORD = 200
 _PARTITION_BITS = 48
 
 
 def new_partition() -> int:
-    """A number that no other partition has, of this or any other task."""
+    """Return a number that no other partition has, of this or any other task."""
     return uuid.uuid4().int >> (128 - _PARTITION_BITS)
 
 
@@ -137,7 +137,7 @@ class PartitionWriter:
         words = sorted(self._numbers, key=str.encode)
         rank = np.empty(len(words), np.uint32)
         rank[[self._numbers[word] for word in words]] = np.arange(len(words), dtype=np.uint32)
-        # They are in `words`, and everything is wanted below.
+        # They are in `words`, and all are needed below.
         self._numbers.clear()
         written_words = self._write_words(number, words)
         del words
@@ -219,7 +219,7 @@ class PartitionWriter:
         codes = size_codes(sizes)
         first = 0
         while first < words:
-            # At least one word, and others as long as they are not too many.
+            # At least one token, and others up to the limit.
             last = int(np.searchsorted(bounds, bounds[first] + _POSTINGS_AT_ONCE, side="right")) - 1
             last = min(max(last, first + 1), words)
             part = slice(int(bounds[first]), int(bounds[last]))
@@ -281,7 +281,7 @@ class PartitionWriter:
 
 
 def postings_schema(layout: SegmentLayout) -> pa.Schema:
-    """Columns of `part_N_invert.lance`."""
+    """Return columns of `part_N_invert.lance`."""
     binaries = pa.list_(pa.field("item", pa.large_binary()))
     columns = [(POSTING, binaries), (MAX_SCORE, pa.float32()), (LENGTH, pa.uint32())]
     if layout.has_impacts:

@@ -1,9 +1,9 @@
-"""Where in its documents a word is, in the two layouts of the peer.
+"""Token positions in documents, in the two layouts of pylance.
 
-The older one has a list of binary values for each document of a posting list: how many positions, full blocks
-of 128 packed, and the rest as numbers of 32 bits. The newer one has one stream a word, cut at the blocks of
-its postings: the positions of all documents of a block (the first of each as it is, the others as steps),
-packed in groups of 128, and the rest as varints; an older variant has varints only.
+The older one has a list of binary values for each document of a posting list: the number of positions, full
+blocks of 128 packed, and the rest as 32-bit numbers. The newer one has one stream a token, split at the
+blocks of its postings: the positions of all documents of a block (the first of each absolute, the others as
+deltas), packed in groups of 128, and the rest as varints; an older variant has varints only.
 """
 
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ _GROUP = 128
 
 
 class WordPositions(Protocol):
-    """Positions of one word, by place in its posting list."""
+    """Positions of one token, by index in its posting list."""
 
     def of(self, places: Ints) -> tuple[Positions, Ints]:
-        """Positions in the documents at some places of the posting list, which ascend.
+        """Return positions in the documents at some ascending indices of the posting list.
 
         Returns:
             The positions, those of one document after those of the one before, ascending; and how many each
             document has.
 
         Raises:
-            CorruptFileError: They cannot be read, or are not as many as the posting list says.
+            CorruptFileError: They cannot be read, or do not match the posting list.
         """
         ...
 
@@ -89,7 +89,7 @@ class StreamedPositions:
         offsets: Where each block of the postings begins in it.
         counts: Positions of each document.
         block_size: Documents of a full block of the postings.
-        packed: Whether there are packed groups, and not varints only.
+        packed: True if there are packed groups, and not varints only.
         path: The file that it is from, for messages.
     """
 
@@ -120,7 +120,7 @@ class StreamedPositions:
             raise _damage("positions are cut off", self.path)
         data = np.frombuffer(self.stream, np.uint8)[start:stop]
         steps = self._steps(data, int(counts.sum())).astype(np.int64)
-        # Sums over all, without what lies before the document.
+        # Cumulative sums, without those before the document.
         total = np.cumsum(steps)
         firsts = np.concatenate(([0], np.cumsum(counts)))[:-1]
         filled = counts > 0
@@ -147,7 +147,7 @@ class StreamedPositions:
 
 
 def encode_lists(positions: npt.NDArray[np.uint32], counts: Ints, lengths: Ints) -> pa.ListArray:
-    """Positions of several words in the older layout.
+    """Return positions of several words in the older layout.
 
     Args:
         positions: Of all words, by document and ascending there.
@@ -159,7 +159,7 @@ def encode_lists(positions: npt.NDArray[np.uint32], counts: Ints, lengths: Ints)
     bounds = np.concatenate(([0], np.cumsum(values_of)))
     sizes = np.empty(bounds[-1], np.int64)
     sizes[bounds[:-1]] = 4
-    # Where a document has few positions, they are its second value as they are.
+    # If a document has few positions, its second value has them directly.
     short = np.flatnonzero((counts > 0) & (counts < _GROUP))
     sizes[bounds[short] + 1] = 4 * counts[short]
     long: list[tuple[int, bytes]] = []
@@ -206,7 +206,7 @@ def encode_streams(
     firsts = np.concatenate(([0], np.cumsum(counts)))
     steps = np.diff(positions, prepend=np.zeros(1, positions.dtype))
     steps[firsts[:-1][counts > 0]] = positions[firsts[:-1][counts > 0]]
-    # Blocks of the postings of one word, and how many positions each has.
+    # Blocks of the postings of one token, and the number of positions of each.
     blocks_of = -(-lengths // block_size)
     first_block = np.concatenate(([0], np.cumsum(blocks_of)))
     word = np.repeat(np.arange(len(lengths)), blocks_of)
@@ -244,7 +244,7 @@ def encode_streams(
 
 
 def _some(values: Positions, counts: Ints, documents: Ints) -> Positions:
-    """Positions of some of the documents that lie together."""
+    """Return positions of consecutive documents."""
     wanted = np.zeros(len(counts), np.bool_)
     wanted[documents] = True
     return values[np.repeat(wanted, counts)]

@@ -20,12 +20,12 @@ _MAX_EXCEPTIONS = 31
 
 @dataclass(frozen=True, slots=True)
 class EncodedPostings:
-    """Posting lists of several words, as they are stored.
+    """Serialised posting lists of several tokens.
 
     Attributes:
-        blocks: List of large_binary, one list a word.
-        best: Greatest score of each word, float32.
-        lengths: Documents of each word.
+        blocks: List of large_binary, one list a token.
+        best: Greatest score of each token, float32.
+        lengths: Documents of each token.
     """
 
     blocks: pa.ListArray
@@ -40,7 +40,7 @@ def encode(
     lengths: Ints,
     form: PostingFormat,
 ) -> EncodedPostings:
-    """Store posting lists one behind the other.
+    """Store posting lists in sequence.
 
     Args:
         documents: Of all words, those of one ascending.
@@ -169,7 +169,7 @@ class _PackedCounts:
 
 
 def _widths(counts: Words) -> Bytes:
-    """Bits of a value of each block that take the fewest bytes, of equals the most."""
+    """Return bits of a value of each block that take the fewest bytes, of equals the most."""
     size = counts.shape[1]
     bits = np.frexp(counts.astype(np.float64))[1]
     rows = np.arange(len(counts))[:, None]

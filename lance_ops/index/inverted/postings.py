@@ -1,8 +1,8 @@
-"""Posting lists: for each word the documents that hold it, ascending, and how often each does, in blocks.
+"""Posting lists: for each token the documents that contain it, ascending, with frequencies, in blocks.
 
-A block of 128 begins with the best score that a document of it can have; full ones hold the first document,
-the steps to the others packed, and the counts packed. The last block, unless full, holds its numbers as they
-are or as varints. Blocks of 256 have no score, and keep counts that are too wide for their neighbours apart.
+A block of 128 begins with the best score that a document of it can have; full ones have the first document,
+packed deltas of the others, and packed counts. The last block, unless full, has plain numbers or varints.
+Blocks of 256 have no score, and store large counts separately.
 """
 
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ _BLOCKS_AT_ONCE = 1 << 13
 
 @dataclass(frozen=True, slots=True)
 class PostingFormat:
-    """How the posting lists of a segment are stored.
+    """Format of the posting lists of a segment.
 
     Attributes:
         block_size: Documents of a full block.
-        varint_tail: Whether the last block has varints, and not numbers of 32 bits.
+        varint_tail: True if the last block has varints instead of 32-bit numbers.
     """
 
     block_size: int = SMALL_BLOCK
@@ -36,7 +36,7 @@ class PostingFormat:
 
     @property
     def head_bytes(self) -> int:
-        """What lies before the documents of a block: its score, or nothing."""
+        """Bytes before the documents of a block: its score, or nothing."""
         return _SCORE_BYTES if self.block_size == SMALL_BLOCK else 0
 
 
@@ -49,7 +49,7 @@ class Postings:
 
     Attributes:
         documents: Numbers of documents, ascending.
-        counts: How often each holds the word.
+        counts: Frequency of the token in each.
     """
 
     documents: Ints
@@ -57,24 +57,24 @@ class Postings:
 
     @classmethod
     def nothing(cls) -> "Postings":
-        """Of a word that no document holds."""
+        """Return an empty posting list."""
         return cls(np.zeros(0, np.int64), np.zeros(0, np.uint32))
 
     def __len__(self) -> int:
         return len(self.documents)
 
     def part(self, start: int, stop: int) -> "Postings":
-        """Some of them."""
+        """Return some of them."""
         return Postings(self.documents[start:stop], self.counts[start:stop])
 
     @property
     def size_bytes(self) -> int:
-        """What they take in memory."""
+        """Bytes in memory."""
         return int(self.documents.nbytes + self.counts.nbytes)
 
 
 def decode_many(blocks: pa.LargeBinaryArray, lengths: Ints, form: PostingFormat, path: str) -> Postings:
-    """Read posting lists, one behind the other.
+    """Read posting lists, in sequence.
 
     Args:
         blocks: Their blocks.
@@ -104,7 +104,7 @@ def decode_many(blocks: pa.LargeBinaryArray, lengths: Ints, form: PostingFormat,
             counts=counts,
         ):
             return Postings(documents, counts)
-        # What follows knows what is wrong.
+        # The following code reports errors.
     first_block = np.concatenate(([0], np.cumsum(blocks_of)))
     owner = np.repeat(np.arange(len(lengths)), blocks_of)
     place = np.arange(len(owner)) - first_block[owner]

@@ -1,4 +1,4 @@
-"""Full-text queries: what is looked for in which columns, as values, texts or mappings."""
+"""Full-text queries: what is searched for in which columns, as values, strings or mappings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,17 +13,17 @@ _MAX_DEPTH = 100
 
 @dataclass(frozen=True, slots=True)
 class MatchQuery:
-    """Texts that hold words of a query.
+    """Match query: strings with tokens of the query.
 
     Attributes:
         query: The words.
         column: Path of the column; None for the only one that is indexed.
         boost: Its scores are multiplied by this.
-        fuzziness: Letters in which a word may differ; 0 and None for none. Fuzzy words are taken as they are
-            written, without lower case and stems, and compared with words of the index.
-        max_expansions: Words that all fuzzy words together stand for at most.
+        fuzziness: Maximum edit distance of a token; 0 and None for none. Fuzzy tokens are compared with those
+            of the index without lower case and stemming.
+        max_expansions: Maximum expansions of all fuzzy tokens together.
         operator: "OR" when one word is enough, "AND" when all are needed.
-        prefix_length: Bytes at the beginning of a fuzzy word that must not differ.
+        prefix_length: Bytes at the beginning of a fuzzy token that must match.
     """
 
     query: str
@@ -37,12 +37,12 @@ class MatchQuery:
 
 @dataclass(frozen=True, slots=True)
 class PhraseQuery:
-    """Texts that hold words in an order; the index has to know positions.
+    """Phrase query: strings with tokens in order; the index must have positions.
 
     Attributes:
         query: The words.
         column: Path of the column; None for the only one that is indexed.
-        slop: Words that may lie between two of them.
+        slop: Maximum tokens between two of them.
     """
 
     query: str
@@ -52,12 +52,12 @@ class PhraseQuery:
 
 @dataclass(frozen=True, slots=True)
 class BoostQuery:
-    """What one query finds, less what another one thinks of it.
+    """Boosting query: positive score minus weighted negative score.
 
     Attributes:
-        positive: Finds texts.
-        negative: Its scores are taken away, as far as it finds the same texts.
-        negative_boost: How much of them.
+        positive: Finds strings.
+        negative: Its scores are subtracted, for the same strings.
+        negative_boost: Weight of the negative scores.
     """
 
     positive: "TextQuery"
@@ -79,7 +79,7 @@ class MultiMatchQuery:
     def of(
         cls, query: str, columns: Sequence[str], boosts: Sequence[float] | None = None, operator: str = "OR"
     ) -> "MultiMatchQuery":
-        """The same words in several columns.
+        """Return the same words in several columns.
 
         Raises:
             InvalidArgumentError: There is no column, or another number of boosts.
@@ -99,12 +99,12 @@ class MultiMatchQuery:
 
 @dataclass(frozen=True, slots=True)
 class BooleanQuery:
-    """Rows that all of some queries find (or one of others), and none of yet others; scores add up.
+    """Boolean query: rows that match all of some queries, or one of others, and none of yet others.
 
     Attributes:
-        must: All of these have to find a row.
-        should: One of these has to, unless `must` has queries.
-        must_not: None of these may.
+        must: All of these must match.
+        should: One of these must match, unless `must` has queries.
+        must_not: None of these may match.
     """
 
     must: tuple["TextQuery", ...] = ()
@@ -116,17 +116,16 @@ TextQuery = MatchQuery | PhraseQuery | BoostQuery | MultiMatchQuery | BooleanQue
 
 
 def parse_text_query(value: object, indexed: Sequence[str]) -> TextQuery:
-    """A query out of what a user says.
+    """Parse a full-text query.
 
     Args:
-        value: A query; a text (words, or a phrase in quotation marks) that is looked for in all indexed
+        value: A query; a string (tokens, or a phrase in quotation marks) that is searched for in all indexed
             columns; or a mapping: either `{"query": a text or a query, "columns": [...]}`, or a query by the
             name of its kind (`match`, `phrase`, `boost`, `multi_match`, `boolean`), as JSON has it.
         indexed: Columns with a full-text index, for queries that name none.
 
     Raises:
-        InvalidArgumentError: It is no query, names no column where there is not exactly one, or has a value
-            that cannot be.
+        InvalidArgumentError: It is not a query, needs a column name, or has an invalid value.
         UnsupportedError: Its documents are not rows, or its kind is not supported.
     """
     query = _parse(value, None, 0)
@@ -139,12 +138,12 @@ def parse_text_query(value: object, indexed: Sequence[str]) -> TextQuery:
 
 
 def columns_of(query: TextQuery) -> tuple[str, ...]:
-    """Columns that a query names, each once."""
+    """Return columns that a query names, each once."""
     return tuple(dict.fromkeys(leaf.column for leaf in leaves(query) if leaf.column is not None))
 
 
 def leaves(query: TextQuery) -> Iterator[MatchQuery | PhraseQuery]:
-    """The queries for words that a query consists of."""
+    """Yield the queries for words that a query consists of."""
     match query:
         case BoostQuery():
             children: tuple[TextQuery, ...] = (query.positive, query.negative)
@@ -168,7 +167,7 @@ def _of_text(text: str, columns: Sequence[str]) -> TextQuery:
     if quoted:
         if len(columns) > 1:
             raise InvalidArgumentError(
-                f"a phrase is looked for in one column, and there are {len(columns)}",
+                f"phrase queries need exactly one column, got {len(columns)}",
                 field="full_text_query",
                 hint="name the column: PhraseQuery(words, column)",
             )
@@ -184,13 +183,13 @@ def _parse(value: object, columns: Sequence[str] | None, depth: int) -> TextQuer
     if isinstance(value, str):
         return value if columns is None else _of_text(value, columns)
     if not isinstance(value, Mapping):
-        raise InvalidArgumentError(f"{value!r} is no full-text query", field="full_text_query")
+        raise InvalidArgumentError(f"{value!r} is not a full-text query", field="full_text_query")
     if "query" in value and isinstance(value.get("query"), str | Mapping | TextQuery):
         named = value.get("columns")
         return _parse(value["query"], columns if named is None else _list(named, "columns"), depth + 1)
     if len(value) != 1:
         raise InvalidArgumentError(
-            f"{dict(value)!r} is no full-text query",
+            f"{dict(value)!r} is not a full-text query",
             field="full_text_query",
             hint=f"kinds: {', '.join(_KINDS)}",
         )
@@ -203,7 +202,7 @@ def _parse(value: object, columns: Sequence[str] | None, depth: int) -> TextQuer
         )
     if kind not in _KINDS or not isinstance(body, Mapping):
         raise InvalidArgumentError(
-            f"there are no full-text queries of kind {kind!r}",
+            f"unknown kind of full-text query {kind!r}",
             field="full_text_query",
             hint=f"kinds: {', '.join(_KINDS)}",
         )
@@ -213,14 +212,14 @@ def _parse(value: object, columns: Sequence[str] | None, depth: int) -> TextQuer
         if isinstance(error, InvalidArgumentError):
             raise
         raise InvalidArgumentError(
-            f"{dict(body)!r} does not say what a {kind} query needs: {error}", field="full_text_query"
+            f"{dict(body)!r} lacks a value that a {kind} query needs: {error}", field="full_text_query"
         ) from error
 
 
 def _list(value: object, what: str) -> list[Any]:
-    """A list of some things; a text or a mapping is none, though its parts can be counted out, too."""
+    """Return a list; strings and mappings, which can be iterated too, are refused."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise InvalidArgumentError(f"{value!r} is no list of {what}", field="full_text_query")
+        raise InvalidArgumentError(f"{value!r} is not a list of {what}", field="full_text_query")
     return list(value)
 
 
@@ -230,7 +229,7 @@ def _child(value: object, depth: int) -> TextQuery:
 
 
 def _check_granularity(body: dict[str, Any]) -> None:
-    """Take whole rows for documents; others are named by `document_granularity`, as with pylance."""
+    """Check that documents are whole rows; others are named by `document_granularity`, as in pylance."""
     granularity = body.pop("document_granularity", None)
     if granularity not in (None, "row"):
         raise UnsupportedError(

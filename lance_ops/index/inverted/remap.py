@@ -1,9 +1,9 @@
-"""Moving a full-text segment along with a rewrite of fragments, without reading a text of the table.
+"""Remap of a full-text segment after a rewrite of fragments, without reading strings of the table.
 
-Posting lists name documents by position, so that documents of rows that are gone stay in their places, under
-the address of a fragment that nobody has. Releases of the peer before 10 would look for them there, and fail:
-the segment names that fragment among the deleted ones, whose rows readers leave out. Segments that cannot say
-so are of releases before 4, which know of no deleted fragments: they are written anew without the documents.
+Posting lists refer to documents by position, so documents of removed rows keep their positions, with the
+address of a fragment that does not exist. Releases of pylance before 10 would look for them there, and fail:
+the segment names that fragment among the deleted ones, whose rows readers leave out. Segments of releases
+before 4 have no list of deleted fragments: they are rewritten without the documents.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def remap(move: SegmentMove, files: Sequence[IndexFile]) -> BuiltSegment:
 
 
 def _naming_gone_rows(move: SegmentMove, about: FileReader, layout: SegmentLayout) -> IndexFile:
-    """A copy of `metadata.lance` that has the fragment of rows that are gone among the deleted ones."""
+    """Return a copy of `metadata.lance` that lists the fragment of removed rows as deleted."""
     schema = about.schema.to_arrow()
     deleted = BitMap([*layout.deleted_fragments, GONE_FRAGMENT]).serialize()
     known = [about.read_table()[name] for name in schema.names]

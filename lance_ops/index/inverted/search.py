@@ -1,4 +1,4 @@
-"""Full-text search: a query over columns, answered by their segments and by texts that no segment covers."""
+"""Full-text search: a query over columns, answered by segments and by a scan of uncovered rows."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -34,18 +34,18 @@ from lance_ops.table.snapshot import Snapshot
 
 _RUNS = "simple"
 _KEPT_BYTES = 128 << 20
-"""The words and documents of a segment up to so large stay in memory between searches."""
+"""Maximum size of a segment whose tokens and documents are cached between searches."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextSource:
-    """Where the texts of a column are found.
+    """Sources of the strings of a column.
 
     Attributes:
-        segments: Segments of its index, each with what tells where its rows lie now.
+        segments: Segments of its index, each with its row locator.
         unindexed: Reads rows that no segment covers and that count, as tables (`values`, `ids`: addresses).
             It may be called more than once.
-        parameters: How texts are cut into words when there are no segments to tell.
+        parameters: Tokenizer parameters without segments.
     """
 
     segments: tuple[tuple[IndexMetadata, Locate], ...]
@@ -56,24 +56,24 @@ class TextSource:
 def search_text(
     dataset: Snapshot, sources: Mapping[str, TextSource], query: TextQuery, limit: int | None = None
 ) -> Scored:
-    """Rows that a query finds, best first; those with equal scores by address.
+    """Return rows that a query finds, best first; those with equal scores by address.
 
     Args:
         dataset: The version that is searched.
-        sources: For each column of the query (`columns_of`) where its texts are.
-        query: What is looked for, as `parse_text_query` gave it.
-        limit: Rows to find at most.
+        sources: Sources of each column of the query (`columns_of`).
+        query: Result of `parse_text_query`.
+        limit: Maximum rows to find.
 
     Raises:
-        InvalidArgumentError: The query is for a phrase, and the index knows no positions; or it only says
-            what rows must not hold.
-        UnsupportedError: The texts of the index were cut into words in a way that is not known here.
+        InvalidArgumentError: The query has a phrase, and the index has no positions; or it has only negative
+            conditions.
+        UnsupportedError: The tokenizer of the index is not supported.
         UnreadableIndexError: A segment cannot be read.
     """
     columns = {path: _open(dataset, source) for path, source in sources.items()}
     found = _find(columns, query, limit or None)
     if limit is not None and 0 < limit < len(found) and not np.isnan(found.scores).any():
-        # Those with the score of the last one stay: of them the least addresses count.
+        # Ties of the last score are kept: the least addresses of them count.
         best = best_places(found.scores, limit)
         found = Scored(found.addresses[best], found.scores[best])
     order = np.lexsort((found.addresses, -found.scores))[:limit]
@@ -95,7 +95,7 @@ def _open(dataset: Snapshot, source: TextSource) -> ColumnSearch:
 
 
 def _partitions(dataset: Snapshot, segment: IndexMetadata) -> tuple[SegmentLayout, tuple[Partition, ...]]:
-    """The partitions of a segment; those of a small one stay open, with their words, between searches."""
+    """Return the partitions of a segment; those of a small one are cached, with their tokens."""
     size = sum(file.size_bytes for file in segment.files)
     if not 0 < size <= _KEPT_BYTES:
         return open_partitions(*dataset.bases.index_directory(segment))
@@ -104,13 +104,13 @@ def _partitions(dataset: Snapshot, segment: IndexMetadata) -> tuple[SegmentLayou
 
 
 def rows_with_words(dataset: Snapshot, segment: IndexMetadata, text: str) -> Addresses | None:
-    """Rows of a segment, as it names them, that may hold all words of a text as they are written.
+    """Return row references of a segment that may have all words of a string.
 
-    None where its words are no runs of letters and digits, or say nothing: they are left out of the index.
+    None if its words are not alphanumeric runs, or are stop words, which the index omits.
 
     Raises:
         UnreadableIndexError: The segment cannot be read.
-        UnsupportedError: Its texts were cut into words in a way that is not known here.
+        UnsupportedError: Its tokenizer is not supported.
     """
     with reading(segment):
         require_rows(segment)
@@ -133,7 +133,7 @@ def _everywhere(rows: Addresses) -> "tuple[Addresses, np.ndarray[tuple[int], np.
 
 
 def _find(columns: Mapping[str, ColumnSearch], query: TextQuery, most: int | None = None) -> Scored:
-    """What a query finds, by ascending address; rows that are not among the best `most` may be missing."""
+    """Return the results of a query, by ascending address; rows below the best `most` may be missing."""
     match query:
         case MatchQuery():
             return _column(columns, query.column).match(query, most)
@@ -151,9 +151,7 @@ def _find(columns: Mapping[str, ColumnSearch], query: TextQuery, most: int | Non
 
 def _boolean(columns: Mapping[str, ColumnSearch], query: BooleanQuery) -> Scored:
     if not query.must and not query.should:
-        raise InvalidArgumentError(
-            "a boolean query has to say what a row must or should hold", field="full_text_query"
-        )
+        raise InvalidArgumentError("a boolean query needs a must or should clause", field="full_text_query")
     must = [_find(columns, child) for child in query.must]
     should = [_find(columns, child) for child in query.should]
     found = must[0] if must else _best(should)
@@ -170,7 +168,7 @@ def _boolean(columns: Mapping[str, ColumnSearch], query: BooleanQuery) -> Scored
 
 
 def _best(parts: list[Scored]) -> Scored:
-    """Rows of any of several, with their best scores."""
+    """Return rows of any of several, with their best scores."""
     addresses = distinct(np.concatenate([part.addresses for part in parts]))
     scores = np.full(len(addresses), -np.inf, np.float32)
     for part in parts:
@@ -180,7 +178,7 @@ def _best(parts: list[Scored]) -> Scored:
 
 
 def _scores_at(scored: Scored, wanted: Scored) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":
-    """The score of each wanted row, or 0."""
+    """Return the score of each wanted row, or 0."""
     scores = np.zeros(len(wanted), np.float32)
     place = np.searchsorted(wanted.addresses, scored.addresses)
     inside = place < len(wanted)
@@ -191,5 +189,5 @@ def _scores_at(scored: Scored, wanted: Scored) -> "np.ndarray[tuple[int], np.dty
 
 def _column(columns: Mapping[str, ColumnSearch], path: str | None) -> ColumnSearch:
     if path is None or path not in columns:
-        raise InvalidArgumentError(f"no texts of a column {path!r} to search", field="full_text_query")
+        raise InvalidArgumentError(f"column {path!r} has no strings to search", field="full_text_query")
     return columns[path]

@@ -1,4 +1,4 @@
-"""Words of a partition with their numbers, in the two forms that releases of the peer write."""
+"""Words of a partition with their numbers, in the two forms that releases of pylance write."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -26,11 +26,11 @@ class TokenSet(Protocol):
     def __len__(self) -> int: ...
 
     def get(self, word: str) -> int | None:
-        """The number of a word, or None when no text has it."""
+        """Return the number of a word, or None when not a string has it."""
         ...
 
     def words(self) -> tuple[pa.LargeStringArray, npt.NDArray[np.uint64]]:
-        """All words and the number of each, in the order of their bytes."""
+        """Return all words and the number of each, in the order of their bytes."""
         ...
 
 
@@ -76,7 +76,7 @@ def read_token_set(reader: FileReader, form: str) -> TokenSet:
     words, numbers = _one_array(table[WORD]), _one_array(table[NUMBER]).cast(pa.uint32())
     known = distinct(numbers.to_numpy(zero_copy_only=False))
     if words.null_count or numbers.null_count or len(known) != len(words):
-        raise CorruptFileError("words have no numbers of their own", path=reader.path, field=NUMBER)
+        raise CorruptFileError("token ids are missing", path=reader.path, field=NUMBER)
     return ArrowTokens(words.cast(pa.large_string()), numbers)
 
 
@@ -88,7 +88,7 @@ def column_table(words: Sequence[str]) -> pa.Table:
 
 
 def transducer_table(words: Sequence[str]) -> pa.Table:
-    """Words in the form of newer releases, each numbered by its place.
+    """Return words in the form of newer releases, each numbered by its place.
 
     Args:
         words: In the order of their bytes, each once.

@@ -1,4 +1,4 @@
-"""Texts that no segment covers: cut into words when they are searched, scored beside those of an index."""
+"""Uncovered strings: tokenized at query time, and scored together with those of an index."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from lance_ops.table.manifest.row_set import Addresses
 
 @dataclass(frozen=True, slots=True)
 class FreshTexts:
-    """Texts in words, those without any left out.
+    """Strings in words, those without any left out.
 
     Attributes:
         rows: Address of each.
         sizes: Words of each.
-        batches: Their words; texts are numbered through all batches.
+        batches: Their words; strings are numbered through all batches.
         numbers: For each batch the number of each word of its vocabulary.
     """
 
@@ -60,18 +60,18 @@ class FreshTexts:
         )
 
     def statistics(self, words: Iterable[str]) -> Statistics:
-        """What scores rest on, as far as these texts go."""
+        """Return the corpus statistics of these strings."""
         holding = {word: len(self.postings(word)) for word in words}
         return Statistics(len(self.rows), int(self.sizes.sum(dtype=np.int64)), holding)
 
     def postings(self, word: str) -> Postings:
-        """Texts that hold a word, and how often."""
+        """Strings that hold a word, and how often."""
         texts, _ = self.occurrences(word)
         documents, counts = np.unique(texts, return_counts=True)
         return Postings(documents, counts.astype(np.uint32))
 
     def occurrences(self, word: str) -> tuple[Ints, Ints]:
-        """Texts and positions in them where a word is, in this order."""
+        """Strings and positions in them where a word is, in this order."""
         texts: list[Ints] = []
         positions: list[Ints] = []
         for batch, numbers in zip(self.batches, self.numbers, strict=True):

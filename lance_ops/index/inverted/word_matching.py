@@ -12,15 +12,16 @@ _STRIDE = 1 << 32
 
 
 def holds_phrase(occurrences: Sequence[tuple[Ints, Ints]], places: Sequence[int], slop: int) -> Ints:
-    """Texts in which words follow each other.
+    """Strings in which words follow each other.
 
     Args:
-        occurrences: For each word of the phrase the texts (ascending) and the positions in them where it is.
+        occurrences: For each word of the phrase the strings (ascending) and the positions in them where it
+            is.
         places: The position of each word in the query.
         slop: How much later than there a word may come, counted from the one before.
 
     Returns:
-        Numbers of texts, ascending.
+        Numbers of strings, ascending.
     """
     texts, positions = occurrences[0]
     reached = texts * _STRIDE + positions
@@ -32,12 +33,12 @@ def holds_phrase(occurrences: Sequence[tuple[Ints, Ints]], places: Sequence[int]
         first = np.searchsorted(reached, here - step - slop, side="left")
         behind = np.searchsorted(reached, here - step, side="right")
         reached = here[behind > first]
-        # Within one text only: what lies in the text before would need a step as long as the stride.
+        # Within one string only: positions in the previous string would need a step as long as the stride.
     return distinct(reached // _STRIDE)
 
 
 def similar_words(word: str, known: Iterable[str], distance: int, prefix_bytes: int) -> Iterable[str]:
-    """Words that differ by `distance` letters at most and begin with the first bytes of a word."""
+    """Return words within an edit distance that share the first bytes of a word."""
     prefix = word.encode()[:prefix_bytes]
     for candidate in known:
         if abs(len(candidate) - len(word)) > distance:
@@ -49,7 +50,7 @@ def similar_words(word: str, known: Iterable[str], distance: int, prefix_bytes: 
 
 
 def _within(one: str, other: str, distance: int) -> bool:
-    """Whether so many letters changed, left out or put in make one word the other."""
+    """Return whether two words are within an edit distance."""
     if distance == 0:
         return one == other
     row = list(range(len(other) + 1))

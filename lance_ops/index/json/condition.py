@@ -15,16 +15,16 @@ from lance_ops.filter.predicates import Comparison, InList
 def value_condition(
     condition: Expression, path: str, value_type: pa.DataType
 ) -> tuple[Expression, bool] | None:
-    """What a condition on a column of documents says about the values at a path.
+    """Translate a condition on a column of documents to the values at a path.
 
     Args:
-        condition: On that column alone.
+        condition: A condition on that column.
         path: Of the values.
         value_type: Of the values.
 
     Returns:
-        A condition on a column of these values, in the place of the documents, and whether it says the same
-        and not less; None when there is none.
+        A condition on a column of these values, and whether it is equivalent rather than weaker; None without
+        one.
     """
     try:
         names = member_names(path)
@@ -60,7 +60,7 @@ def _rewrite(expression: Any, names: tuple[str, ...], value_type: pa.DataType) -
 
 
 def _member(expression: Expression, names: tuple[str, ...], function: str) -> Column | None:
-    """The column of documents of which a function gives the member that is reached by some names."""
+    """Return the column of documents of which a function gives the member that is reached by some names."""
     match expression:
         case Function(name, (inner, Literal(str(key)))) if name == function and key == names[-1]:
             if len(names) > 1:
@@ -72,7 +72,7 @@ def _member(expression: Expression, names: tuple[str, ...], function: str) -> Co
 def _extracted(
     condition: Expression, path: str, names: tuple[str, ...] | None, value_type: pa.DataType
 ) -> Expression | None:
-    """For texts of values that are compared: equal texts are equal values, and not the other way round."""
+    """Filter for compared values as strings: equal strings are equal values, but not vice versa."""
     match condition:
         case Comparison("=", Function() as function, Literal(str(text))):
             texts: tuple[str, ...] = (text,)

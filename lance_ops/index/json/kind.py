@@ -1,4 +1,4 @@
-"""JSON as an index kind: everything is asked of the kind of the values, about the values."""
+"""JSON as an index kind: delegates to the index kind of the extracted values."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses
 from lance_ops.table.snapshot import Snapshot
 
-# What tells the type of the values, by the other kind: the first column of a file, or that it is for texts.
+# The type of the values is known from the first column of a file of the other kind, or is string.
 _VALUE_FILES = {
     "btreeindexdetails": "page_lookup.lance",
     "bitmapindexdetails": "bitmap_page_lookup.lance",
@@ -51,7 +51,7 @@ _TYPE_NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A segment as the other kind sees it."""
+    """A segment as seen by the other kind."""
 
     kind: IndexKind
     dataset: ExtractedDataset
@@ -62,12 +62,12 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """What is known of a segment without its files, but for the type of its values.
+    """Metadata of a segment without its files, except the type of its values.
 
     Attributes:
-        kind: The kind that the values are indexed with.
+        kind: Index kind of the values.
         segment: The segment as one of that kind.
-        extraction: Which values.
+        extraction: The extracted values.
         schema: Of the dataset with these.
     """
 
@@ -80,10 +80,10 @@ class _Values:
 class JsonKind(IndexKind):
     """JSON: answers json_get_string, json_get_int, json_get_float and json_get_bool of its path, by its type.
 
-    Also json_extract where that is equal to a text, which is looked at again.
+    Also json_extract compared with a string, which is rechecked.
 
     Args:
-        targets: Kinds that can be asked about the values.
+        targets: Index kinds of the values.
     """
 
     name = "JSON"
@@ -126,7 +126,7 @@ class JsonKind(IndexKind):
         type_name = given.get("target_data_type")
         if type_name is not None and str(type_name).lower() not in VALUE_TYPES:
             raise InvalidArgumentError(
-                f"there is no target_data_type {type_name!r}",
+                f"unknown target_data_type {type_name!r}",
                 field="parameters",
                 hint=f"types: {', '.join(VALUE_TYPES)}",
             )
@@ -151,7 +151,7 @@ class JsonKind(IndexKind):
         }
 
     def recorded_parameters(self, segment: IndexMetadata) -> Parameters:
-        """See `IndexKind.recorded_parameters`: the type of the values is told by the files alone."""
+        """Return recorded parameters; the type of the values is recorded in the files only."""
         message, found = _read_details(segment.details), self._target(segment)
         if message is None or found is None:
             return {}
@@ -264,7 +264,7 @@ class JsonKind(IndexKind):
         return opened.kind.statistics(opened.dataset, opened.segment)
 
     def _inner(self, build: SegmentBuild, extraction: Extraction) -> SegmentBuild:
-        """The build of the other kind."""
+        """Return the build of the other kind."""
         return replace(
             build,
             dataset=ExtractedDataset(build.dataset, extraction),
@@ -300,7 +300,7 @@ class JsonKind(IndexKind):
         return found
 
     def _target(self, segment: IndexMetadata) -> tuple[IndexKind, IndexMetadata] | None:
-        """The kind of the values, and the segment as one of that kind; None if there is none."""
+        """Return the kind of the values, and the segment as one of that kind; None if there is none."""
         message = _read_details(segment.details)
         if message is None:
             return None
@@ -318,14 +318,14 @@ class JsonKind(IndexKind):
                 return kind
         known = ", ".join(kind.name.lower() for kind in self._targets if kind.can_build)
         raise InvalidArgumentError(
-            f"there is no kind {name!r} for the values of documents",
+            f"index kind {name!r} is not supported for values of documents",
             field="parameters",
             hint=f"known kinds: {known}",
         )
 
 
 def _parts(prepared: bytes) -> tuple[str, bytes]:
-    """The name of the type of the values, and what the other kind has prepared."""
+    """Return the name of the type of the values, and what the other kind has prepared."""
     type_name, _, rest = prepared.partition(b"\0")
     return type_name.decode(), rest
 
@@ -342,7 +342,7 @@ def _details(kind: IndexKind, extraction: Extraction, details: bytes) -> bytes:
     short = kind.type_url.rsplit(".", 1)[-1].lower()
     message = index_pb2.JsonIndexDetails(path=extraction.path)
     if short not in _VALUE_FILES and short not in _TEXT_KINDS:
-        # Nothing else tells the type.
+        # There is no other record of the type.
         message.target_data_type = _TYPE_NUMBERS[extraction.type_name]
     message.target_details.type_url = kind.type_url
     message.target_details.value = details
@@ -350,15 +350,15 @@ def _details(kind: IndexKind, extraction: Extraction, details: bytes) -> bytes:
 
 
 def _stored_type(dataset: Snapshot, segment: IndexMetadata, number: int) -> str:
-    """Name of the type of the values of a segment, as the other kind sees it.
+    """Return the name of the type of the values of a segment, as the other kind sees it.
 
     Args:
         dataset: The version that the segment belongs to.
         segment: The segment.
-        number: The type that its details name; 0 if they name none.
+        number: The type in its details; 0 without one.
 
     Raises:
-        CorruptFileError: Nothing tells, or it is none of those that documents have.
+        CorruptFileError: It is unknown, or not a type of JSON values.
     """
     for name, known in _TYPE_NUMBERS.items():
         if number == known:
@@ -368,7 +368,7 @@ def _stored_type(dataset: Snapshot, segment: IndexMetadata, number: int) -> str:
     file = _VALUE_FILES.get(segment.kind or "")
     if file is None or number:
         raise CorruptFileError(
-            "nothing tells the type of its values", path=segment.directory, field="details"
+            "the type of its values is not recorded", path=segment.directory, field="details"
         )
     store, directory = dataset.bases.index_directory(segment)
     stored = FileReader.open(store, f"{directory}/{file}").schema.to_arrow().types[0]

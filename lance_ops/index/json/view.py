@@ -20,13 +20,13 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.snapshot import Snapshot
 
 VALUE_TYPES = {"boolean": pa.bool_(), "int64": pa.int64(), "float64": pa.float64(), "utf8": pa.string()}
-"""Types of the values at a path, by the names that the peer gives them."""
+"""Types of the values at a path, by the names that pylance gives them."""
 _LOOKED_AT = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """Which values of documents.
+    """Extraction of values from documents.
 
     Attributes:
         column: Path of the column.
@@ -44,13 +44,13 @@ class Extraction:
         return VALUE_TYPES[self.type_name]
 
     def field(self, documents: Field) -> Field:
-        """The field of the values in place of that of the documents."""
+        """Return the field of the values in place of that of the documents."""
         return replace(
             documents, logical_type=encode_logical_type(self.type), metadata={}, extension_name="", source=b""
         )
 
     def values(self, documents: pa.Array) -> pa.Array:
-        """The values of some documents.
+        """Return the values of some documents.
 
         Raises:
             InvalidArgumentError: A value is of another type.
@@ -62,7 +62,7 @@ class Extraction:
             raise _refused(self.column, error) from error
 
     def _stored_values(self, documents: pa.Array) -> pa.Array | None:
-        """The same of documents as files hold them; None where they have to be read as text."""
+        """Return the same of documents as files hold them; None where they have to be read as text."""
         names = member_names(self.path)
         found = members_of(documents, names, self.type) if names and _is_stored(documents) else None
         if found is None:
@@ -80,7 +80,7 @@ class ExtractedDataset(Dataset):
     Args:
         documents: The dataset with the documents.
         extraction: Which values.
-        schema: What `extracted_schema` gives for them, where that is known; it is the same for each question.
+        schema: Result of `extracted_schema` for them, where that is known; it is the same for each question.
 
     Attributes:
         extraction: The same.
@@ -107,7 +107,7 @@ class ExtractedDataset(Dataset):
         return self._schema
 
     def to_batches(self, *arguments: Any, **options: Any) -> pa.RecordBatchReader:
-        """See `Dataset.to_batches`: with the column of the values first, all others as they are."""
+        """Yield batches with the column of the values first; see `Dataset.to_batches`."""
         assert isinstance(self._documents, Dataset)
         batches = _as_stored(self._documents).to_batches(*arguments, **options)
         schema = batches.schema.set(0, pa.field(batches.schema.names[0], self.extraction.type))
@@ -121,19 +121,19 @@ class ExtractedDataset(Dataset):
 
 
 def extracted_schema(documents: Schema, extraction: Extraction) -> Schema:
-    """A schema with a field of the values in place of that of the documents."""
+    """Return a schema with a field of the values in place of that of the documents."""
     names = parse_field_path(extraction.column)
     return Schema(tuple(_with(field, names, extraction) for field in documents.fields), documents.metadata)
 
 
 def first_type(dataset: Dataset, column: str, path: str, fragment_ids: Sequence[int]) -> str:
-    """Name of the type of the first value at a path; "utf8" if there is none.
+    """Return the name of the type of the first value at a path; "utf8" if there is none.
 
     Raises:
         InvalidArgumentError: It is an object or an array.
     """
     for batch in _as_stored(dataset).to_batches(columns=[column], fragments=fragment_ids):
-        # The first few tell, as a rule.
+        # The first few values are usually enough.
         for start in range(0, batch.num_rows, _LOOKED_AT):
             try:
                 found = type_at(_texts(batch.column(0).slice(start, _LOOKED_AT)), path)
@@ -163,7 +163,7 @@ def _is_stored(documents: pa.Array) -> bool:
 
 
 def _as_stored(documents: Dataset) -> Dataset:
-    """The dataset with documents as files hold them."""
+    """Return the dataset with documents as files hold them."""
     stored = documents.counted_manifest.replace(schema=stored_documents(documents.lance_schema))
     return Dataset(
         documents.store, documents.location, stored, storage_options=documents.storage_options, pruners=()

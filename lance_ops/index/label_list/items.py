@@ -1,4 +1,4 @@
-"""From lists to items: those of a column for a build, and what a function of lists says of single items."""
+"""List items: the items of a column for a build, and conditions on lists as conditions on items."""
 
 from collections.abc import Iterable, Iterator
 
@@ -18,7 +18,7 @@ _MET = "array_has_all"
 
 
 class ItemRows:
-    """Takes lists apart, and keeps the rows that have none.
+    """Flattens lists, and collects the rows without items.
 
     Args:
         lists: Tables (`values`, `ids`) of lists.
@@ -30,7 +30,7 @@ class ItemRows:
         """Rows whose list is null, of the tables that were taken so far."""
 
     def __iter__(self) -> Iterator[pa.Table]:
-        """Tables (`values`, `ids`) of items, as many as there are of them."""
+        """Yield tables (`values`, `ids`) of items."""
         for table in self._lists:
             lists, ids = one_array(table["values"]), one_array(table["ids"])
             if lists.null_count:
@@ -39,7 +39,7 @@ class ItemRows:
 
 
 def list_conditions(condition: Expression) -> tuple[tuple[Function, ...], bool] | None:
-    """A condition on lists as conditions on their items.
+    """Return a condition on lists as conditions on their items.
 
     Returns:
         Functions, such that the lists that have an item for each of them meet the condition (and all of these
@@ -61,7 +61,7 @@ def list_conditions(condition: Expression) -> tuple[tuple[Function, ...], bool] 
 
 
 def matching_items(function: Function, items: pa.Array) -> npt.NDArray[np.bool_]:
-    """For which items a function is true of the list that holds nothing else."""
+    """Return the items for which a function is true of a list with that item only."""
     column = function.arguments[0]
     assert isinstance(column, Column)
     wanted = _plain_value(function, column, items)

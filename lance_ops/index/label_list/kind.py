@@ -34,7 +34,7 @@ class LabelListKind(BitmapKind):
     """LABEL_LIST: exact for array_has, array_has_any, array_has_all, their negations, and IS NULL.
 
     Index versions 0 and 1 hold row ids, which are addresses unless the table has stable row ids; version 2,
-    which newer releases of the peer may write, holds addresses in any table. What version 0 lacks is the rows
+    which newer releases of pylance may write, holds addresses in any table. What version 0 lacks is the rows
     without a list: it answers no negation.
     """
 
@@ -142,12 +142,12 @@ class LabelListKind(BitmapKind):
                     return
 
     def _nulls(self, dataset: Snapshot, segment: IndexMetadata, lookup: BitmapLookup) -> RowSet | None:
-        """Rows whose list is null; None when the file does not tell."""
+        """Return rows whose list is null; None if the file does not record them."""
         data = lookup.row_set(NULLS_KEY)
         return None if data is None else self._bounds(dataset, segment, lookup).read(data)
 
     def _covered_nulls(self, dataset: Dataset, segment: IndexMetadata, column: str) -> RowSet:
-        """Those of the fragments that it covers, read from the table where the file does not tell."""
+        """Return null rows of covered fragments, read from the table if the file does not record them."""
         has_addresses = self._has_addresses(dataset, segment)
         with reading(segment):
             nulls = self._nulls(dataset, segment, self._open(dataset, segment))
@@ -160,7 +160,7 @@ class LabelListKind(BitmapKind):
         return lists.nulls
 
     def _without(self, dataset: Snapshot, segment: IndexMetadata, rows: RowSet) -> RowSet:
-        """The other rows of the fragments that a segment covers, where they are now."""
+        """Return the other rows of the fragments that a segment covers, where they are now."""
         covered = effective_fragments(dataset.manifest, segment)
         has_addresses = self._has_addresses(dataset, segment)
         found = move_row_set(rows, covered_rows(dataset, segment, has_addresses=has_addresses))

@@ -1,1 +1,1 @@
-"""MINHASHLSH: near duplicates of texts. Segments are kept and moved along, neither built nor searched."""
+"""MINHASHLSH: near duplicates of strings. Segments are kept and remapped, neither built nor searched."""

@@ -1,4 +1,4 @@
-"""MINHASHLSH as an index kind: what is there goes on working, and more of it is left to the peer."""
+"""MINHASHLSH as an index kind: existing segments are maintained, building is left to pylance."""
 
 from collections.abc import Iterator
 from typing import NoReturn
@@ -17,7 +17,7 @@ from lance_ops.table.snapshot import Snapshot
 SIGNATURES = "signatures.lance"
 """A row for each text: its row id and its signature."""
 BANDS = "bands.lance"
-"""Which texts share a band of their signatures; names them by their position in the other file."""
+"""File of strings that share a band of their signatures, by position in the other file."""
 
 _DOCUMENTS = "minhash_lsh_num_docs"
 
@@ -69,7 +69,7 @@ class MinHashLshKind(IndexKind):
             stated = int(bands.schema.metadata.get(_DOCUMENTS, b"-1"))
             if stated != signatures.num_rows:
                 raise CorruptFileError(
-                    f"it is about {stated:,} texts, of which {signatures.num_rows:,} have a signature",
+                    f"number of signatures does not match (expected {stated:,}, got {signatures.num_rows:,})",
                     path=bands.path,
                     field=_DOCUMENTS,
                 )

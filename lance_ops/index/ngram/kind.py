@@ -1,4 +1,4 @@
-"""NGRAM as an index kind: rows whose text has all trigrams of what is looked for."""
+"""NGRAM as an index kind: rows whose text has all trigrams of what is searched for."""
 
 from collections.abc import Iterator, Mapping
 from functools import reduce
@@ -40,9 +40,9 @@ from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
 
 _SCAN_IS_BETTER = 0.5
-"""Share of rows above which a search would visit most of the table."""
+"""Share of rows above which a scan is cheaper than a search."""
 _CUT_BYTES = 1 << 22
-"""Bytes of text whose trigrams are held at once."""
+"""Maximum bytes of strings whose trigrams are in memory at once."""
 _TOKEN_BITS = 32
 
 
@@ -64,7 +64,7 @@ class NGramKind(IndexKind):
             raise InvalidArgumentError(
                 f"column {field.name!r} is {field.storage_type}, which an NGRAM cannot index",
                 field="column",
-                hint="it takes texts",
+                hint="NGRAM supports string columns only",
             )
 
     def build_share(self, task: BuildTask, path: str) -> Share:
@@ -107,7 +107,7 @@ class NGramKind(IndexKind):
         return BuiltSegment((written,), segment.details)
 
     def addresses(self, dataset: Snapshot, segment: IndexMetadata) -> Iterator[Addresses]:
-        """See `IndexKind.addresses`: rows come as often as they have trigrams."""
+        """Yield row addresses, one for each trigram of a row."""
         for _, posting in _postings(dataset, segment):
             yield rows_of(posting)
 
@@ -157,7 +157,7 @@ def _with_tokens(dataset: Snapshot, segment: IndexMetadata) -> tuple[PostingFile
 
 
 def _rows_by_token(table: pa.Table) -> Iterator[tuple[int, Addresses]]:
-    """The rows of each token in some rows of a column."""
+    """Yield the rows of each token in some rows of a column."""
     size = max(table["values"].nbytes, 1)
     step = max(1, table.num_rows * _CUT_BYTES // size)
     for start in range(0, table.num_rows, step):

@@ -1,4 +1,4 @@
-"""Literals of a condition: texts that every text has that meets it."""
+"""Literals of a condition: strings that every text has that meets it."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ _WHOLE = ("contains", "starts_with", "ends_with")
 
 
 def required_literals(condition: Expression) -> tuple[str, ...]:
-    """Texts that the column has to contain; none when the condition does not ask for any."""
+    """Return strings that matching values must contain; none if the condition does not imply any."""
     return tuple(literal for part in conjuncts(condition) for literal in _literals(part) if literal)
 
 
@@ -29,7 +29,7 @@ def _literals(condition: Expression) -> Iterable[str]:
 
 
 def _of_like(pattern: str) -> list[str]:
-    """What is between the wildcards of a LIKE pattern."""
+    """Return the strings between the wildcards of a LIKE pattern."""
     found = [""]
     characters = iter(pattern)
     for character in characters:
@@ -41,7 +41,7 @@ def _of_like(pattern: str) -> list[str]:
 
 
 def _of_regex(pattern: str) -> list[str]:
-    """What is between `.`, `.*` and `.+` of a regular expression with nothing else but anchors."""
+    """Return the strings between `.`, `.*` and `.+` of a regular expression with only these and anchors."""
     for wildcard in (".*", ".+", "."):
         pattern = pattern.replace(wildcard, "\0")
     parts = pattern.removeprefix("^").removesuffix("$").split("\0")

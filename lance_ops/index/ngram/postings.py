@@ -27,7 +27,7 @@ FILE_VERSION = "2.0"
 SCHEMA = pa.schema(
     [
         pa.field("tokens", pa.uint32()),
-        # They are compressed as they are.
+        # They are compressed already.
         pa.field(
             "posting_list", pa.binary(), nullable=False, metadata={"lance-encoding:compression": "none"}
         ),
@@ -62,7 +62,7 @@ class PostingFile:
         return cls(reader)
 
     def tokens(self) -> npt.NDArray[np.uint32]:
-        """All tokens, ascending.
+        """Return all tokens, ascending.
 
         Raises:
             CorruptFileError: They are not.
@@ -74,19 +74,19 @@ class PostingFile:
         return tokens
 
     def take(self, rows: npt.NDArray[np.int64]) -> list[BitMap64]:
-        """The posting lists at some places of the file, in this order."""
+        """Return the posting lists at some places of the file, in this order."""
         order = np.argsort(rows)
         found = self.reader.take(rows[order], Schema(self.reader.schema.fields[1:])).column(0)
         lists = [self._posting(data) for data in found]
         return [lists[place] for place in np.argsort(order)]
 
     def postings(self) -> Iterator[Posting]:
-        """All of them, ascending by token."""
+        """Yield all of them, ascending by token."""
         for tokens, lists in self.batches():
             yield from self._postings(tokens, lists)
 
     def batches(self) -> Iterator[tuple[Tokens, pa.BinaryArray]]:
-        """All of them as they are in the file, some at a time, ascending by token."""
+        """Yield all posting lists as stored, in batches, ascending by token."""
         last = -1
         for batch in self.reader.iter_batches(batch_rows=_READ_TOKENS):
             tokens = np.asarray(batch["tokens"].fill_null(0).to_numpy(), np.uint32)
@@ -119,7 +119,7 @@ class PostingFile:
 
 
 def rows_of(posting: BitMap64) -> Addresses:
-    """The rows of a posting list, ascending."""
+    """Return the rows of a posting list, ascending."""
     return np.frombuffer(posting.to_array(), np.uint64)
 
 
@@ -162,12 +162,12 @@ def _arrays(postings: Iterable[Posting]) -> tuple[Tokens, pa.BinaryArray]:
 
 
 def write_postings(store: Store, path: str, postings: Iterable[Posting]) -> IndexFile:
-    """Write a file of posting lists that come ascending by token."""
+    """Write a file of posting lists in ascending order of tokens."""
     return write_batches(store, path, _batches(postings))
 
 
 def write_batches(store: Store, path: str, batches: Iterable[tuple[Tokens, pa.BinaryArray]]) -> IndexFile:
-    """The same of lists as they are in files, some at a time."""
+    """Write serialised posting lists in batches."""
     with FileWriter(store, path, Schema.from_arrow(SCHEMA), version=FILE_VERSION) as writer:
         for tokens, lists in batches:
             writer.write(pa.table([pa.array(tokens), lists], schema=SCHEMA))

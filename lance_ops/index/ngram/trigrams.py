@@ -1,8 +1,8 @@
-"""Trigrams: the runs of three letters or digits of ASCII in a text, once it is in lower case and folded.
+"""Trigrams: runs of three ASCII alphanumeric characters of a string, in lower case and folded.
 
 A trigram is a number to the base 37, its first character the most significant digit: 1 to 10 for the digits,
-11 to 36 for the letters. Folding comes last and may bring capitals; the peer gives these the digit that 8
-bits leave of their distance to "a".
+11 to 36 for the letters. Folding is applied last and may produce upper case; pylance uses their distance to
+"a" modulo 256 as digit.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from lance_ops.index.inverted.tokenizers.tables import folding, newer_lower_case
 
 LENGTH = 3
 NULL_TOKEN = 0
-"""Stands for the null rows."""
+"""Token of null rows."""
 
 _BASE = 37
 
@@ -29,13 +29,13 @@ _DIGITS[_LETTERS] = (_LETTERS - ord("a") + 11) % 256
 
 
 def trigrams(texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """All trigrams of some texts, in their order and as often as they are there.
+    """Return all trigrams of some strings, in order, with duplicates.
 
     Args:
         texts: Strings; a null has none.
 
     Returns:
-        (tokens, positions of the texts that they are from).
+        (tokens, positions of the strings that they are from).
     """
     plain = _normalized(texts.cast(pa.large_string()))
     if not len(plain):
@@ -55,12 +55,12 @@ def trigrams(texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.in
 
 
 def trigrams_of(text: str) -> frozenset[int]:
-    """The trigrams of one text."""
+    """Return the trigrams of one text."""
     return frozenset(trigrams(pa.array([text], pa.string()))[0].tolist())
 
 
 def _normalized(texts: pa.Array) -> pa.Array:
-    """Texts in lower case and folded; nulls are empty."""
+    """Strings in lower case and folded; nulls are empty."""
     texts = pc.fill_null(texts, "")
     is_ascii = np.asarray(pc.string_is_ascii(texts).to_numpy(zero_copy_only=False))
     lowered = pc.ascii_lower(texts)

@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Boxes = npt.NDArray[np.float64]
-"""One row a box: least x, least y, greatest x, greatest y; NaN for what lies nowhere."""
+"""One row a box: least x, least y, greatest x, greatest y; NaN for empty geometries."""
 
 POINT = ("x", "y")
 BOX = ("xmin", "ymin", "xmax", "ymax")
@@ -15,7 +15,7 @@ _DIGIT_BITS = 4
 
 
 def is_geometry(arrow_type: pa.DataType) -> bool:
-    """Whether values are points or boxes in the plane, or lists (of lists) of points, as in GeoArrow."""
+    """Return whether values are points or boxes in the plane, or lists of points, as in GeoArrow."""
     while pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
         arrow_type = arrow_type.value_type
         if pa.types.is_struct(arrow_type) and _names(arrow_type) == BOX:
@@ -50,7 +50,7 @@ def geometry_boxes(values: pa.Array) -> Boxes:
 
 
 def around(boxes: Boxes) -> Boxes:
-    """The box around all of some boxes, of the shape (4,); NaN when there is none."""
+    """Return the bounding box of some boxes, of the shape (4,); NaN if there is none."""
     known = boxes[~np.isnan(boxes[:, 0])]
     if not len(known):
         return np.full(4, np.nan)
@@ -58,7 +58,7 @@ def around(boxes: Boxes) -> Boxes:
 
 
 def overlap(boxes: Boxes, other: Boxes) -> npt.NDArray[np.bool_]:
-    """Which boxes have a point in common with another one, edges included."""
+    """Return which boxes have a point in common with another one, edges included."""
     inside = (boxes[:, :2] <= other[2:]) & (boxes[:, 2:] >= other[:2])
     return np.asarray(inside.all(axis=1), np.bool_)
 
@@ -69,7 +69,7 @@ def hilbert_keys(boxes: Boxes, whole: Boxes) -> npt.NDArray[np.uint64]:
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         middles = boxes[:, :2] / 2 + boxes[:, 2:] / 2
         scaled = (middles - whole[:2]) / (whole[2:] - whole[:2]) * cells
-    # Infinite coordinates, or a whole without extent, have no place of their own: any will do.
+    # Infinite coordinates, or an empty extent, have no position on the curve: any will do.
     places = np.clip(np.nan_to_num(scaled, nan=0.0), 0, cells).astype(np.uint16)
     x, y = places[:, 0], places[:, 1]
     keys = np.zeros(len(boxes), np.uint64)

@@ -59,7 +59,7 @@ _MOST_PAGE = 1 << 20
 _SORTED_ROWS = 1 << 22
 """Geometries of an existing segment that one task puts into their new order."""
 _SCAN_IS_BETTER = 0.5
-"""Share of rows above which a search would visit most of the table."""
+"""Share of rows above which a scan is cheaper than a search."""
 _READ_ROWS = 1 << 18
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _RUN = pa.schema(
@@ -90,7 +90,9 @@ class RTreeKind(IndexKind):
         page = given.get(_PAGE, DEFAULT_PAGE)
         if isinstance(page, bool) or not isinstance(page, int) or not 2 <= page <= _MOST_PAGE:
             raise InvalidArgumentError(
-                f"{page!r} is no size of a page", field=_PAGE, hint=f"give a number from 2 to {_MOST_PAGE:,}"
+                f"{page!r} is not a valid page size",
+                field=_PAGE,
+                hint=f"give a number from 2 to {_MOST_PAGE:,}",
             )
         return {_PAGE: page}
 
@@ -158,7 +160,7 @@ class RTreeKind(IndexKind):
         return BuiltSegment((written, write_nulls(dataset.store, build.directory, found)))
 
     def remap(self, move: SegmentMove) -> BuiltSegment:
-        """See `IndexKind.remap`: the order of geometries stays, and pages are made anew."""
+        """Remap a segment: the order of geometries is unchanged, and pages are rebuilt."""
         dataset, segment = move.dataset, move.segment
 
         def follow(rows: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
@@ -275,7 +277,7 @@ def _kept_nulls(dataset: Snapshot, segment: IndexMetadata) -> RowSet:
 def _covered(
     dataset: Snapshot, segment: IndexMetadata, rows: Addresses
 ) -> tuple[Addresses, npt.NDArray[np.bool_]]:
-    """Where rows are now, and which of them are in fragments that the segment still covers."""
+    """Return current addresses, and a mask of rows in fragments that the segment still covers."""
     covered = effective_fragments(dataset.manifest, segment)
     if not RTreeKind().holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
         return rows, locate_row_ids(dataset, segment, covered, rows)[1]
@@ -334,7 +336,7 @@ def _boxes_of(table: pa.Table) -> Boxes:
 
 
 def asked_box(condition: Expression) -> Boxes | None:
-    """The box, of the shape (4,); None when the condition does not ask for geometries that touch one."""
+    """Return the box, of the shape (4,); None if the condition is not an intersection."""
     match condition:
         case Function(name, (Column(), shape) | (shape, Column())) if name in _SERVED:
             if any(isinstance(node, Column) for node in shape.walk()):

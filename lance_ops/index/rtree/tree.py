@@ -24,8 +24,10 @@ from lance_ops.table.manifest.row_set import Addresses
 PAGE_DATA = "page_data.lance"
 NULLS = "nulls.lance"
 FILE_VERSION = "2.1"
-"""Storage version of index files: every peer that knows this kind reads it, and numbers of rows take a third
-of what they take in 2.0."""
+"""Storage version of index files, which all releases of pylance with this kind read.
+
+Row numbers take a third of the space of 2.0.
+"""
 DEFAULT_PAGE = 4096
 
 _CORNERS = [pa.field(name, pa.float64(), nullable=False) for name in BOX]
@@ -58,7 +60,7 @@ class TreeFile:
         reader: The file.
         items: Geometries in it.
         page: Entries of a page.
-        kept: What searches read last, and found to be as it is said to be.
+        kept: Cache of validated pages.
     """
 
     reader: FileReader
@@ -92,7 +94,7 @@ class TreeFile:
         return cls(reader, items, page)
 
     def bounds(self) -> Boxes:
-        """The box around all geometries, NaN where it is not known."""
+        """Return the box around all geometries, NaN where it is not known."""
         sizes = level_sizes(self.items, self.page)
         return around(self._read(self.reader.num_rows - sizes[-1], self.reader.num_rows)[0])
 
@@ -103,10 +105,10 @@ class TreeFile:
             yield self._read(first, min(first + _READ_ROWS, last))
 
     def search(self, box: Boxes) -> Addresses:
-        """Rows of the geometries whose boxes have a point in common with a box.
+        """Return rows of the geometries whose boxes have a point in common with a box.
 
         Raises:
-            CorruptFileError: The levels of the tree contradict each other.
+            CorruptFileError: The levels of the tree are inconsistent.
         """
         if self.items <= self.page:
             pages = np.arange(min(self.items, 1))
@@ -119,7 +121,7 @@ class TreeFile:
         return np.concatenate(found)
 
     def _told(self) -> Boxes:
-        """What the level above says of each page of geometries; kept, and only where it points at these."""
+        """Return the box of each leaf page from the level above; cached, and only if it refers to these."""
         found: Boxes | None = self.kept.get("told")
         if found is None:
             count = level_sizes(self.items, self.page)[1]
@@ -130,7 +132,7 @@ class TreeFile:
         return found
 
     def _leaf(self, number: int) -> tuple[Boxes, Addresses]:
-        """A page of geometries, which is what the level above says of it; those read last are kept."""
+        """Return a leaf page after comparing it with the level above; recently read ones are cached."""
         found: tuple[Boxes, Addresses] | None = self.kept.get(number)
         if found is None:
             found = self._read(number * self.page, min((number + 1) * self.page, self.items))
@@ -140,10 +142,10 @@ class TreeFile:
         return found
 
     def check(self) -> None:
-        """See that every page is as the level above says.
+        """Check that every page matches the level above.
 
         Raises:
-            CorruptFileError: One is not.
+            CorruptFileError: One does not.
         """
         sizes = level_sizes(self.items, self.page)
         start = 0
@@ -159,7 +161,7 @@ class TreeFile:
             start += size
 
     def statistics(self) -> Mapping[str, Any]:
-        """Numbers by the names that the peer gives them."""
+        """Return numbers by the names that pylance gives them."""
         offsets: list[int] = []
         start = 0
         for size in level_sizes(self.items, self.page):
@@ -183,7 +185,7 @@ class TreeFile:
 
     def _contradiction(self) -> CorruptFileError:
         return CorruptFileError(
-            "a page holds other geometries than the level above it says", path=self.reader.path, field="bbox"
+            "a page does not match the level above it", path=self.reader.path, field="bbox"
         )
 
 
@@ -256,10 +258,10 @@ def write_nulls(store: Store, directory: str, nulls: bytes) -> IndexFile:
 
 
 def read_nulls(store: Store, directory: str) -> bytes:
-    """The null rows, as they are stored.
+    """Return the null rows, as they are stored.
 
     Raises:
-        CorruptFileError: The file is another one.
+        CorruptFileError: It is another file.
     """
     path = f"{directory}/{NULLS}"
     reader = FileReader.open(store, path)

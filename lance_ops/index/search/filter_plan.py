@@ -1,9 +1,8 @@
-"""Filter plan: what of a filter the indices are asked, and how their answers go together.
+"""Filter plan: conditions to query indices for, and the combination of their answers.
 
-A filter selects the rows for which it is true; those for which it is null are left out as those for which it
-is false. In a tree whose negations stand at its leaves, that is a matter of sets alone: AND is true where all
-operands are, OR where one is. So each part that is on a single column is a question of its own, and a part
-that no index can answer costs an AND nothing but the check of the rows that are left.
+A filter selects the rows for which it is true; null counts as false. If negations are at the leaves of the
+tree, AND and OR are intersection and union of sets. So each part on a single column is one index query, and a
+part of an AND without an index only needs a recheck of the remaining rows.
 """
 
 from collections.abc import Callable
@@ -19,12 +18,11 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question about one column.
+    """An index query on one column.
 
     Attributes:
         query: The condition.
-        parts: Its parts, to ask when no index answers the whole; those of conditions that have to hold
-            together are not written down.
+        parts: Its parts, to query if no index supports the whole; not needed for conjunctions.
     """
 
     query: ColumnQuery
@@ -32,7 +30,7 @@ class Ask:
 
     @property
     def otherwise(self) -> "FilterPlan | None":
-        """What to ask when no index answers the whole."""
+        """Return the plan if no index supports the whole condition."""
         if self.query.conjuncts == 1:
             return self.parts
         return AllOf(
@@ -47,7 +45,7 @@ class AllOf:
 
     Attributes:
         parts: What can be asked.
-        complete: Whether there is nothing else that has to hold.
+        complete: True if there is nothing else that has to hold.
     """
 
     parts: "tuple[FilterPlan, ...]"
@@ -56,7 +54,7 @@ class AllOf:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Conditions of which one has to hold; all of them can be asked."""
+    """Conditions of which one must hold; all of them can be queried."""
 
     parts: "tuple[FilterPlan, ...]"
 
@@ -65,11 +63,11 @@ FilterPlan = Ask | AllOf | AnyOf
 
 
 def plan_filter(expression: Expression, indexed: Callable[[Path], bool]) -> FilterPlan | None:
-    """What to ask; None when no index can help.
+    """Return the index queries of a filter; None if no index helps.
 
     Args:
         expression: The filter.
-        indexed: Whether there is an index on a column.
+        indexed: True if there is an index on a column.
     """
     match expression:
         case IsTruth(operand, True):

@@ -33,12 +33,12 @@ TEXT_KIND = "invertedindexdetails"
 
 @dataclass(frozen=True, slots=True)
 class TextColumn:
-    """Where the texts of a column are found.
+    """Sources of the strings of a column.
 
     Attributes:
         segments: Segments of its index, with their kinds.
-        scanned: Fragments whose texts are read.
-        parameters: How they are cut into words when no segment is left to tell.
+        scanned: Fragments whose strings are read.
+        parameters: Tokenizer parameters if no segment has them.
     """
 
     segments: tuple[tuple[IndexMetadata, IndexKind], ...]
@@ -46,10 +46,10 @@ class TextColumn:
     parameters: TextParameters = UNINDEXED
 
     def without(self, dataset: Dataset, unreadable: Sequence[IndexMetadata]) -> "TextColumn":
-        """The same with the texts of some segments read instead.
+        """Return the same with the strings of some segments read instead.
 
         Raises:
-            UnreadableIndexError: Nothing is left that tells how the texts were cut into words.
+            UnreadableIndexError: Nothing is left that tells how the strings were cut into words.
         """
         lost = [segment for segment, _ in self.segments if segment in unreadable]
         kept = tuple(item for item in self.segments if item[0] not in unreadable)
@@ -60,11 +60,11 @@ class TextColumn:
 
 @dataclass(frozen=True, slots=True)
 class FullTextPlan:
-    """A `table.scan.search.SearchPlan` for texts.
+    """A `table.scan.search.SearchPlan` for strings.
 
     Attributes:
         dataset: The version that is searched.
-        query: What is looked for.
+        query: What is searched for.
         columns: The columns that it names.
     """
 
@@ -141,11 +141,11 @@ def _readable(segments: Sequence[IndexMetadata]) -> tuple[tuple[IndexMetadata, I
     for segment in segments:
         kind = kind_of(segment)
         if kind is None:
-            # Words would be cut otherwise than it does: what a scan finds were another answer.
+            # Another tokenizer would give another answer in a scan.
             raise UnsupportedError(
                 f"index {segment.name!r} is of version {segment.index_version}, which is not known here",
                 path=segment.directory,
-                hint="a newer release of lance_ops may know it",
+                hint="a newer release of lance_ops may support it",
             )
         known.append((segment, kind))
     return tuple(known)
@@ -157,15 +157,15 @@ def _check_texts(dataset: Dataset, column: str) -> None:
         raise UnsupportedError(
             f"column {column!r} is {type_words(field)}, and no text",
             field="full_text_query",
-            hint="search a column of texts, of lists of texts or of JSON documents",
+            hint="search a column of strings, of lists of strings or of JSON documents",
         )
 
 
 def _parameters(dataset: Dataset, segments: Sequence[IndexMetadata]) -> TextParameters:
-    """How the texts of an index were cut into words: by what is left of its files, or by its entries.
+    """Return the tokenizer parameters of an index: from its remaining files, or from its entries.
 
     Raises:
-        UnreadableIndexError: Neither says it.
+        UnreadableIndexError: Neither has them.
     """
     first: UnreadableIndexError | None = None
     for segment in segments:
@@ -177,7 +177,7 @@ def _parameters(dataset: Dataset, segments: Sequence[IndexMetadata]) -> TextPara
     for segment in segments:
         said = TextParameters.from_details(segment.details)
         if said is not None:
-            # Entries do not say what the values of the column are.
+            # Entries do not record the type of the column.
             field = dataset.lance_schema.field(dataset.lance_schema.path(segment.fields[0]))
             return replace(said, lance_tokenizer=tokenizer_of(field))
     assert first is not None

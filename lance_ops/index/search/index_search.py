@@ -1,4 +1,4 @@
-"""What `lance_ops.dataset` hands to a dataset: the door to its indices."""
+"""Index search: entry point of `lance_ops.dataset` to its indices."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where the rows lie now that a segment names, and which of them a search may find."""
+"""Locations of the rows of a segment, and which of them a search may return."""
 
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ _FEW_ROWS = 1 << 12
 def current_rows(
     dataset: Snapshot, segment: IndexMetadata, kind: IndexKind, rows: RowSet, fragments: frozenset[int]
 ) -> RowSet:
-    """Rows that a segment names, where they lie now.
+    """Return the current addresses of rows of a segment.
 
     Deleted rows may be among them.
 
@@ -31,11 +31,11 @@ def current_rows(
         dataset: The version.
         segment: One of its `indices`.
         kind: Its kind.
-        rows: What the segment says.
-        fragments: Those that it still covers: rows of others are left out.
+        rows: Rows as stored in the segment.
+        fragments: Fragments that it still covers: rows of others are dropped.
 
     Raises:
-        CorruptFileError: the segment names rows that cannot be.
+        CorruptFileError: the segment has impossible rows.
     """
     if not kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
         addresses, kept = locate_row_ids(dataset, segment, fragments, rows.addresses())
@@ -102,7 +102,7 @@ class RowLocator:
     def _count_wanted(
         self, wanted: RowSet, addresses: Addresses, kept: Mask, covered: frozenset[int]
     ) -> Mask:
-        """Which of a few rows count: the rows of whole fragments need not be marked for them."""
+        """Return which of a few rows count: the rows of whole fragments need not be marked for them."""
         found = (RowSet.of(addresses[kept]) & wanted).restrict(covered)
         parts: dict[int, BitMap] = {}
         for owner, offsets in found.items():
@@ -116,7 +116,7 @@ class RowLocator:
         return kept & np.isin(addresses, RowSet(parts).addresses())
 
     def _mask(self, fragment_id: int) -> Mask | None:
-        """Which rows of a fragment count; None if all do."""
+        """Return which rows of a fragment count; None if all do."""
         if fragment_id not in self._counting:
             fragment = self.dataset.fragments_by_id[fragment_id]
             deleted = self.dataset.deletion_vector(fragment)

@@ -27,7 +27,7 @@ from lance_ops.table.scan.search import DISTANCE
 
 VECTOR_KIND = "vectorindexdetails"
 _FARTHER = 4
-"""So many times as many candidates are looked at when those before were too near."""
+"""Factor by which the number of candidates grows if those before were too near."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class NearestPlan:
 
     Attributes:
         dataset: The version that is searched.
-        queries: What is looked for, one after the other.
+        queries: The queries, in order.
         segments: Segments of the index that is used, with their kinds.
-        scanned: Fragments whose vectors are looked at one by one.
-        metric: What distances are.
-        numbers_queries: Whether rows say which query found them.
+        scanned: Fragments whose vectors are scanned.
+        metric: Metric of distances.
+        numbers_queries: True if rows say which query found them.
     """
 
     dataset: Dataset
@@ -62,7 +62,7 @@ class NearestPlan:
                 f"  index {segment.name} ({kind.name}), segment {segment.uuid}: {fragments} fragments"
             )
         if self.segments and query.refine_factor is not None:
-            lines.append(f"  of {query.refine_factor} times as many rows the distances are computed anew")
+            lines.append(f"  the distances of {query.refine_factor} times as many rows are recomputed")
         lines.append(f"  fragments to scan: {fragments_text(self.scanned)}")
         return "\n".join(lines)
 
@@ -75,7 +75,7 @@ class NearestPlan:
         if wanted is not None and self._takes_all(query, wanted):
             return self._look(_Best.nothing(query), query, self._searched, wanted).scored()
         scanned = set(self.scanned)
-        # What a quantizer makes of distances does not compare with true ones: as the peer, look anew.
+        # Quantized distances are not comparable with exact ones: as pylance, recompute.
         factor = query.refine_factor or (1 if scanned else None)
         indexed, unreadable = self._indexed(replace(query, refine_factor=factor), wanted)
         scanned |= unreadable
@@ -95,9 +95,9 @@ class NearestPlan:
         return self._look(best, query, frozenset(scanned), wanted).scored()
 
     def _takes_all(self, query: NearestQuery, wanted: RowSet) -> bool:
-        """Whether no more rows count than are looked for: all of them are found, in whatever partition.
+        """Return whether `k` covers all rows that count, so that all partitions are searched.
 
-        So the peer has it, too, unless it is told how many partitions to look into.
+        As in pylance, unless the number of partitions is given.
         """
         exactly = query.minimum_nprobes == query.maximum_nprobes
         return bool(self.segments) and len(wanted) <= query.k and not exactly
@@ -108,9 +108,9 @@ class NearestPlan:
         return self.scanned.union(*(effective_fragments(manifest, item) for item, _ in self.segments))
 
     def _indexed(self, query: NearestQuery, wanted: RowSet | None) -> tuple[list[Scored], frozenset[int]]:
-        """What each segment finds, and the fragments of those that cannot be read.
+        """Return the results of each segment, and the fragments of unreadable ones.
 
-        Of rows with several vectors it is what all segments find together.
+        For rows with several vectors, the results of all segments are combined.
         """
         several = query.vector.ndim > 1
         vectors = [query]
@@ -139,14 +139,14 @@ class NearestPlan:
         return [estimated_distances([_most(parts, most) for parts in zip(*found, strict=True)])], unreadable
 
     def _refined(self, found: Sequence[Scored], query: NearestQuery, count: int) -> "_Best":
-        """The best of so many candidates, by their true distances."""
+        """Return the best candidates by exact distances."""
         rows = RowSet.of(_most(found, count).addresses)
         return self._look(_Best.nothing(query), query, rows.fragment_ids, rows)
 
     def _look(
         self, best: "_Best", query: NearestQuery, fragments: frozenset[int], wanted: RowSet | None
     ) -> "_Best":
-        """The best of those known and of the rows of some fragments, whose vectors are read."""
+        """Return the best of those known and of the rows of some fragments, whose vectors are read."""
         for batch in scanned_rows(self.dataset, query.column, fragments, wanted):
             distances = row_distances(self.metric, query.vector, batch.column(0))
             ids, addresses = (batch.column(name).to_numpy() for name in (ROW_ID, ROW_ADDRESS))
@@ -187,7 +187,7 @@ def plan_nearest(dataset: Dataset, given: Mapping[str, Any], *, fast: bool, limi
     if fast:
         scanned = frozenset[int]().union(*unreadable)
     if several and first.distance_range != (None, None):
-        # An index tells distances of vectors, and the range is one of the sums of these.
+        # An index has distances of vectors, but the range is one of their sums.
         usable, scanned = [], scanned | covered
     queries = tuple(replace(query, metric=metric) for query in queries)
     return NearestPlan(
@@ -196,7 +196,7 @@ def plan_nearest(dataset: Dataset, given: Mapping[str, Any], *, fast: bool, limi
 
 
 def _segments(dataset: Dataset, query: NearestQuery) -> list[tuple[IndexMetadata, IndexKind]]:
-    """Segments of the vector index on a column: of several, the first of the manifest."""
+    """Return segments of the vector index on a column: of several, the first of the manifest."""
     field = dataset.lance_schema.field(query.column)
     for index in listed_coverage(dataset):
         known = [(segment, kind_of(segment)) for segment in index.segments if segment.kind == VECTOR_KIND]
@@ -225,7 +225,7 @@ class _Best:
 
     @classmethod
     def nothing(cls, query: NearestQuery) -> "_Best":
-        """None seen yet."""
+        """Return an empty result."""
         return cls(query, np.zeros(0, np.float32), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
 
     def add(
@@ -255,9 +255,9 @@ class _Best:
 
     @property
     def is_short_of_farther(self) -> bool:
-        """Whether there is room for rows that are farther than some which were too near to count."""
+        """Return whether there is room for rows that are farther than some which were too near to count."""
         return self.query.distance_range[0] is not None and len(self.distances) < self.query.k
 
     def scored(self) -> Scored:
-        """As the result of a search."""
+        """Convert to the result of a search."""
         return Scored(self.addresses, self.distances)

@@ -1,4 +1,4 @@
-"""What a user writes into `nearest`, checked against the column of vectors."""
+"""Nearest query: validate the argument `nearest` against the column of vectors."""
 
 from collections.abc import Mapping
 from numbers import Integral, Real
@@ -34,23 +34,23 @@ _K = 10
 def nearest_queries(
     dataset: Snapshot, given: Mapping[str, Any], limit: int | None = None
 ) -> tuple[tuple[NearestQuery, ...], bool]:
-    """The queries, and whether an index may answer them.
+    """Return the queries, and whether an index may answer them.
 
     Args:
         dataset: The version that is searched.
-        given: As of `Dataset.scanner`: `column` and `q`, the others as far as wanted.
-        limit: Rows that are returned at most; as many are looked for when `given` does not say how many.
+        given: As of `Dataset.scanner`: `column` and `q`, the others optional.
+        limit: Maximum rows to return; also the default of `k`.
 
     Raises:
-        InvalidArgumentError: Names what is missing, unknown or makes no sense.
+        InvalidArgumentError: A parameter is missing, unknown or invalid.
     """
     check_type(given, Mapping, "a mapping with 'column' and 'q'", field="nearest")
     for name in given:
         if name not in _KNOWN:
             raise InvalidArgumentError(
-                f"a search for the nearest vectors knows no {name!r}",
+                f"unknown parameter {name!r} of a nearest query",
                 field="nearest",
-                hint=f"it knows {', '.join(_KNOWN)}",
+                hint=f"use {', '.join(_KNOWN)}",
             )
     for name in ("column", "q"):
         if given.get(name) is None:
@@ -60,7 +60,7 @@ def nearest_queries(
     metric = None if given.get("metric") is None else metric_named(given["metric"])
     if metric is not None and (metric == "hamming") != (kind.value_type == pa.uint8()):
         raise InvalidArgumentError(
-            f"there is no distance {metric!r} between vectors of {kind.value_type}",
+            f"metric {metric!r} is not supported for vectors of {kind.value_type}",
             field="metric",
             hint="hamming is for uint8, all others are for floats",
         )
@@ -87,12 +87,12 @@ def nearest_queries(
 
 
 def several_vectors(given: Any) -> bool:
-    """Whether a query is a list of vectors, be it of a single one."""
+    """Return whether a query is a list of vectors, be it of a single one."""
     return np.ndim(_plain(given)) == 2
 
 
 def default_metric(vector: npt.NDArray[Any]) -> str:
-    """The metric of a search that names none, without an index that has one."""
+    """Return the metric of a search that names none, without an index that has one."""
     return "hamming" if vector.dtype == np.uint8 else "l2"
 
 
@@ -115,7 +115,7 @@ def _vector_type(dataset: Snapshot, column: Any) -> pa.FixedSizeListType:
 
 
 def _vectors(given: Any, kind: pa.FixedSizeListType) -> npt.NDArray[Any]:
-    """One vector a row, with values as NearestQuery has them."""
+    """Return one vector a row, with the values of NearestQuery."""
     values = kind.value_type
     wanted = np.float32 if values == pa.float16() else number_dtype(values)
     try:
@@ -123,14 +123,14 @@ def _vectors(given: Any, kind: pa.FixedSizeListType) -> npt.NDArray[Any]:
         with np.errstate(invalid="ignore", over="ignore"):
             vectors = found.astype(wanted)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgumentError(f"it is no vector of numbers: {error}", field="q") from error
+        raise InvalidArgumentError(f"q must be a vector of numbers: {error}", field="q") from error
     if found.dtype == bool or found.dtype.kind not in "iuf" or vectors.ndim != 2:
-        raise InvalidArgumentError("it is no vector of numbers, nor a list of them", field="q")
+        raise InvalidArgumentError("q must be a vector of numbers, or a list of them", field="q")
     if np.dtype(wanted).kind in "ui":
         bounds = np.iinfo(wanted)
         if not ((found >= bounds.min) & (found <= bounds.max)).all():
             raise InvalidArgumentError(
-                f"it has a number that is none from {bounds.min} to {bounds.max}, as {values} takes them",
+                f"q has a number outside of the range {bounds.min} to {bounds.max} of {values}",
                 field="q",
             )
     if vectors.shape[1] != kind.list_size or not len(vectors):

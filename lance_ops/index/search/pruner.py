@@ -1,4 +1,4 @@
-"""Narrowing scans with the indices of a dataset: the questions of a filter plan, asked."""
+"""Index pruner: narrow scans by running the index queries of a filter plan."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,15 +30,15 @@ _MOST_ROWS, _ROW_BYTES = 1 << 18, 2
 """Rows of an answer that is kept, and bytes of one where they are scattered."""
 _USABLE = "usable indices"
 _MOST_QUESTIONS = 64
-"""Each question opens files, so that a filter of very many parts is better evaluated."""
+"""Maximum index queries of a filter: each opens files, so a filter of very many parts is better evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexPruner:
     """Answers the part of a filter that is on indexed columns. A `table.pruner.Pruner`.
 
-    A segment that cannot be read is not used, whatever is wrong with it: a warning says so, and the rows of
-    its fragments are scanned. That is slower, never wrong.
+    An unreadable segment is not used: there is a warning, and the rows of its fragments are scanned. That is
+    slower, never wrong.
     """
 
     def prune(self, dataset: Snapshot, expression: Expression) -> Pruning | None:
@@ -65,7 +65,7 @@ class IndexPruner:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Rows that can meet a condition, in the fragments that were looked at, at their current addresses."""
+    """Rows that can match a condition, in the queried fragments, at their current addresses."""
 
     covered: frozenset[int] = frozenset()
     rows: RowSet = field(default_factory=RowSet)
@@ -73,35 +73,35 @@ class _Found:
     indexed: frozenset[int] = frozenset()
 
     def meet(self, other: "_Found") -> "_Found":
-        """Rows that both allow; what only one of them knows of a fragment stands. None of it is exact."""
+        """Return rows that both allow; fragments known to one only are kept. The result is not exact."""
         alone = (self.covered | other.covered) - (self.covered & other.covered)
         rows = (self.rows & other.rows) | self.rows.restrict(alone) | other.rows.restrict(alone)
         return _Found(self.covered | other.covered, rows, indexed=self.indexed & other.indexed)
 
     def without(self, fragments: frozenset[int]) -> "_Found":
-        """What is known of other fragments."""
+        """Return the result without some fragments."""
         covered = self.covered - fragments
         return replace(self, covered=covered, rows=self.rows.restrict(covered), exact=self.exact - fragments)
 
     def join(self, other: "_Found") -> "_Found":
-        """Rows that one of them allows, where both know."""
+        """Return the union of two results, for fragments known to both."""
         covered = self.covered & other.covered
         rows = (self.rows | other.rows).restrict(covered)
         return _Found(covered, rows, self.exact & other.exact, self.indexed & other.indexed)
 
     def pruning(self, uses: tuple[IndexUse, ...]) -> Pruning:
-        """As the result of a search."""
+        """Convert to the result of a pruner."""
         return Pruning(self.covered, self.rows, self.exact, uses, self.indexed)
 
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """A segment that can be asked.
+    """A segment that can be queried.
 
     Attributes:
-        metadata: What the manifest says of it.
+        metadata: Its manifest entry.
         kind: Its kind.
-        fragments: Ids of the fragments that it covers and that still exist.
+        fragments: Ids of the existing fragments that it covers.
     """
 
     metadata: IndexMetadata
@@ -111,14 +111,14 @@ class _Segment:
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """An index that can be asked: its name, and its segments."""
+    """An index that can be queried: its name, and its segments."""
 
     name: str
     segments: tuple[_Segment, ...]
 
 
 class _Known:
-    """What a dataset's metadata say of its indices, for all questions."""
+    """Metadata of the indices of a dataset, for all queries."""
 
     def __init__(self, manifest: Manifest, indices: Iterable[IndexMetadata]) -> None:
         self.indices = coverage_by(manifest, indices)
@@ -132,7 +132,7 @@ class _Known:
         return plan_filter(expression, lambda path: bool(self.indices_on(path)))
 
     def indices_on(self, path: Path) -> tuple[_Index, ...]:
-        """Indices on a column that can be used, the best first: as kinds are listed, then by coverage."""
+        """Return usable indices on a column, best first: in the order of kinds, then by coverage."""
         if path not in self._on:
             self._on[path] = self._find(path)
         return self._on[path]
@@ -171,14 +171,14 @@ _of_manifests: IdentityCache[[Manifest], _Known] = IdentityCache(
 
 def _known_of(dataset: Snapshot) -> _Known:
     if dataset.fragment_reuse is None:
-        # What is known follows from the manifest alone, which is one object for all who open this version.
+        # Derived from the manifest alone, which is shared by all openings of this version.
         return _of_manifests(dataset.manifest)
     found: _Known = dataset.cache(_USABLE).load("", lambda: _Known(dataset.manifest, dataset.indices))
     return found
 
 
 class _Search:
-    """One filter, asked of the indices of a dataset."""
+    """Index queries of one filter."""
 
     def __init__(self, dataset: Snapshot, known: _Known) -> None:
         self._dataset = dataset
@@ -188,7 +188,7 @@ class _Search:
         self.all_readable = True
 
     def answer(self, plan: FilterPlan) -> _Found | None:
-        """What the indices know of a filter; None when they know nothing."""
+        """Return the answer of the indices to a filter; None if no index helps."""
         if isinstance(plan, Ask):
             found = self._ask(plan.query)
             otherwise = None if found is not None else plan.otherwise
@@ -208,7 +208,7 @@ class _Search:
         return joined
 
     def _ask(self, query: ColumnQuery) -> _Found | None:
-        """The answers of all indices on the column: of an inexact one, only where none is exact."""
+        """Return the answers of all indices on the column: of an inexact one, only where none is exact."""
         result = _Found()
         for index in self._known.indices_on(query.path):
             if self._questions == _MOST_QUESTIONS:
@@ -220,7 +220,7 @@ class _Search:
             if not result.covered:
                 result = found
             elif found.covered:
-                # Both are about one condition, so that what one knows exactly is exact.
+                # Both are for one condition, so an exact answer of one is exact.
                 met = result.meet(found)
                 result = _Found(met.covered, met.rows, result.exact | found.exact)
             result = replace(result, indexed=indexed)
@@ -243,7 +243,7 @@ class _Search:
                     found = current_rows(self._dataset, segment.metadata, kind, match.rows, fragments)
                     rows = rows | found if answering else found
             except LanceOpsError as error:
-                # Each time: whoever asks again is told again.
+                # Each time, because callers expect a warning each.
                 self.all_readable = False
                 indexed |= fragments
                 warn_unreadable(error)

@@ -42,11 +42,11 @@ class RecallSample:
 
     Attributes:
         index: Its name.
-        recall: Share of the true neighbours that it found, 0 to 1; None when there was nothing to look for.
-        k: Neighbours that each query looked for.
+        recall: Share of the true neighbours that it found, 0 to 1; None without queries.
+        k: Neighbours of each query.
         queries: Rows that were queries.
-        rows: Rows that were compared with them one by one, and that the index was to find.
-        is_whole: Whether these are all rows; neighbours in a part of them lie farther apart, so that the
+        rows: Rows compared exhaustively.
+        is_whole: True if these are all rows; neighbours in a part of them lie farther apart, so that the
             recall in all rows is greater, if anything.
     """
 
@@ -59,7 +59,7 @@ class RecallSample:
 
     def __str__(self) -> str:
         if self.recall is None:
-            return f"{self.index}: there is no row to search for"
+            return f"{self.index}: no rows to search for"
         of = "all rows" if self.is_whole else f"a sample of {self.rows:,} rows"
         return (
             f"{self.index}: finds {self.recall:.1%} of the {self.k} nearest in {of}, {self.queries} queries"
@@ -76,20 +76,20 @@ def measure_recall(
     max_bytes: int = SAMPLE_BYTES,
     storage_options: Mapping[str, str] | None = None,
 ) -> RecallSample:
-    """Search for rows of the dataset, by the index and one by one, as `nearest` does unless told otherwise.
+    """Measure the recall of a vector index: search for rows of the dataset, by the index and exhaustively.
 
     The sample is the same each time for the same version.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         name: Of a vector index.
-        k: Neighbours to look for.
+        k: Neighbours of each query.
         queries: Rows to search for.
         max_bytes: Vectors that are read at most; of more a random part is compared, in runs of rows.
         storage_options: For opening the dataset.
 
     Raises:
-        InvalidArgumentError: There is no vector index of this name, or a number makes no sense.
+        InvalidArgumentError: There is no vector index of this name, or a number is invalid.
         UnreadableIndexError: It cannot be read.
 
     Examples:
@@ -124,7 +124,7 @@ def measure_recall(
         distances = sample.distances(plan.metric, query.vector)
         known = np.sort(distances[~np.isnan(distances)])[:k]
         if len(known):
-            # Rows as far away as the last neighbour are as good as it is.
+            # Rows at the distance of the last neighbour are equally good.
             near = addresses[distances <= known[-1]]
             hits += min(len(known), int(np.isin(result.addresses, near).sum()))
             possible += len(known)
@@ -133,7 +133,7 @@ def measure_recall(
 
 
 def vector_indices(dataset: Dataset) -> list[IndexCoverage]:
-    """The indices whose recall can be measured."""
+    """Return the indices whose recall can be measured."""
     return [
         item
         for item in coverage(dataset)
@@ -151,7 +151,7 @@ class _Sample:
         addresses: Of the rows.
         vectors: Of all rows, one row behind the other.
         starts: Where the vectors of each row begin; None where each row has a single one.
-        is_whole: Whether these are all rows.
+        is_whole: True if these are all rows.
     """
 
     addresses: Addresses
@@ -160,7 +160,7 @@ class _Sample:
     is_whole: bool
 
     def query(self, row: int) -> Vectors:
-        """A search for a row of the sample."""
+        """Return a search for a row of the sample."""
         if self.starts is None:
             return np.asarray(self.vectors[row])
         stop = self.starts[row + 1] if row + 1 < len(self.starts) else len(self.vectors)
@@ -168,7 +168,7 @@ class _Sample:
         return np.asarray(own[:: -(-len(own) // _QUERY_VECTORS)])
 
     def distances(self, metric: str, wanted: Vectors) -> Distances:
-        """Of each row."""
+        """Return the distance of each row."""
         if self.starts is None:
             return flat_distances(metric, wanted, self.vectors)
         return summed_distances(metric, wanted, self.vectors, self.starts)

@@ -13,8 +13,7 @@ from lance_ops.index.vector.metric import Distances, Vectors, flat_distances, on
 from lance_ops.index.vector.vectors import stored_lists
 
 OVER_FETCH = 10
-"""So many times as many vectors as rows are looked for, for each vector of a query, as in pylance: those that
-are found have to belong to rows enough."""
+"""Vectors searched per requested row, for each vector of a query, as in pylance."""
 
 
 def row_distances(metric: str, wanted: npt.NDArray[Any], column: pa.Array) -> Distances:
@@ -48,7 +47,7 @@ def row_distances(metric: str, wanted: npt.NDArray[Any], column: pa.Array) -> Di
 def summed_distances(
     metric: str, wanted: Vectors, vectors: Vectors, starts: npt.NDArray[np.int64]
 ) -> Distances:
-    """Distances of rows with several vectors: for each vector of the query the nearest one counts.
+    """Return distances of rows with several vectors: for each vector of the query the nearest one counts.
 
     Args:
         metric: That distances are in.
@@ -62,7 +61,7 @@ def summed_distances(
 
 
 def estimated_distances(parts: Sequence[Scored]) -> Scored:
-    """Rows that hold several vectors, with their distances as far as searches in an index tell them.
+    """Return rows with several vectors, with distances estimated from searches in an index.
 
     For each vector of the query the most similar vector of a row counts that the search found. A row that it
     did not find counts as the last one that it found: as in pylance, its true similarity is no greater.
@@ -86,7 +85,7 @@ def estimated_distances(parts: Sequence[Scored]) -> Scored:
 
 
 def _vectors_of(column: pa.Array) -> tuple[Vectors, npt.NDArray[np.bool_]]:
-    """The vectors that are there, as a matrix, and of which rows they are; a null in one is NaN."""
+    """Return the vectors that are there, as a matrix, and of which rows they are; a null in one is NaN."""
     column = stored_lists(column)
     width = column.type.list_size
     known = pc.is_valid(column).to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Rows that a search looks at one by one: no index covers them, or none knows enough of them."""
+"""Scanned rows of a search: rows that no index covers, or that an index cannot answer."""
 
 from collections.abc import Collection, Iterator
 
@@ -16,7 +16,7 @@ _ALL = Literal(True, BOOL)
 def scanned_rows(
     dataset: Dataset, column: str, fragments: Collection[int], wanted: RowSet | None
 ) -> Iterator[pa.RecordBatch]:
-    """A column of live rows with `_rowid` and `_rowaddr`, a batch at a time.
+    """Yield a column of live rows with `_rowid` and `_rowaddr`, a batch at a time.
 
     Args:
         dataset: The version.
@@ -29,7 +29,7 @@ def scanned_rows(
         return
     yield from dataset.to_batches(
         [column],
-        # What is true of every row lets the pruner say which ones are read.
+        # A condition that is always true lets the pruner report which rows are read.
         filter=None if wanted is None else _ALL,
         fragments=[fragment for fragment in dataset.fragments if fragment.id in known],
         with_row_id=True,
@@ -39,5 +39,5 @@ def scanned_rows(
 
 
 def fragments_text(fragments: Collection[int]) -> str:
-    """Their ids, for people to read."""
+    """Format fragment ids for people."""
     return ", ".join(str(number) for number in sorted(fragments)) or "none"

@@ -1,1 +1,1 @@
-"""Upkeep of indices: built, moved along with rewritten fragments, checked, and counted."""
+"""Upkeep of indices: built, remapped with rewritten fragments, checked, and counted."""

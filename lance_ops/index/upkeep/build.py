@@ -27,7 +27,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ROWS_PER_TASK = 1 << 22
-"""Live rows that one task of a build reads, unless told otherwise; bounds its memory."""
+"""Default live rows that one build task reads; bounds its memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def build_tasks(
 
 
 def build_share(task: ShareTask) -> Share:
-    """Run one task, on whatever machine; what it writes has a fresh name: it may run more than once."""
+    """Run one build task; its output has a unique name, because it may run more than once."""
     path = f"{task.task.directory}/.tmp_share_{uuid.uuid4().hex}"
     return kind_by_name(task.kind).build_share(task.task, path)
 
@@ -91,20 +91,20 @@ def build_segment(
     parameters: Parameters,
     run: TaskMap,
 ) -> IndexMetadata:
-    """Make one segment of existing segments and of fresh rows.
+    """Build one segment from existing segments and from rows.
 
     Args:
-        dataset: Version that everything is read from.
+        dataset: The version that is read.
         kind: Kind of the index.
         column: Path of the indexed column.
         name: Index name.
         segment_id: Names the directory.
-        merged: Segments that the new one takes over.
-        beside: Segments of the index that stay.
+        merged: Segments merged into the new one.
+        beside: Other segments of the index.
         fragments: Fragments to read.
         rows_per_task: Live rows that one task reads.
-        row_ids: Whether all of it is about stable row ids and not addresses.
-        parameters: How it is made, as `IndexKind.parameters` gave them.
+        row_ids: True for stable row ids instead of addresses.
+        parameters: Result of `IndexKind.parameters`.
         run: Runs the tasks.
 
     Raises:
@@ -148,7 +148,7 @@ def build_segment(
 
 
 def catch_up(dataset: Dataset, segment: IndexMetadata, segment_id: uuid.UUID) -> IndexMetadata:
-    """Write a segment anew whose rows were moved by deferred compactions; it stays the same otherwise.
+    """Rewrite a segment with the row maps of deferred compactions applied.
 
     Args:
         dataset: A version of the segment.
@@ -175,7 +175,7 @@ def catch_up(dataset: Dataset, segment: IndexMetadata, segment_id: uuid.UUID) ->
 
 
 def in_turn(function: Callable[[T], R], tasks: Sequence[T], message: str, /) -> list[R]:
-    """A `TaskMap` that runs one task after the other, here."""
+    """Return a `TaskMap` that runs one task after the other, here."""
     del message
     return [function(task) for task in tasks]
 

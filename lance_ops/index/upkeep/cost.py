@@ -1,4 +1,4 @@
-"""Cost model: what it takes to move an index segment along, to build it anew, or to let it wait. Pure.
+"""Cost model: what it takes to move an index segment along, to build it again, or to let it wait. Pure.
 
 A cost is bytes read, bytes written and seconds of computing; costs add up, and seconds follow at a pace of
 the store. The constants are measured: 400,000 rows a kind (vectors: 100,000 of 128 dimensions), one core,
@@ -10,24 +10,24 @@ from dataclasses import dataclass
 from typing import Final
 
 BYTES_PER_SECOND: Final = 800e6
-"""What a store and the decoding of what it gives pass on, one stream."""
+"""Bytes per second of a store with decoding, one stream."""
 _NS: Final = 0.25e-9
 """The paces below are nanoseconds of an earlier release, which took four times as long for all kinds."""
 _SEGMENT_SECONDS: Final = 0.00125
-"""For the files of a segment, however small: requests, heads and ends."""
+"""Fixed seconds for the files of a segment: requests and metadata."""
 _VARIABLE_WIDTH: Final = 4.0
-"""How much longer it takes to sort and compare values that are not all of one width."""
+"""Slowdown of sorting and comparing variable-width values."""
 _REUSE_BYTES: Final = 1 / 8
-"""Of the fragment reuse index, a moved row: one bit of a bitmap, and nothing where runs are long."""
+"""Bytes of the fragment reuse index for a moved row: one bit of a bitmap, less for long runs."""
 _READERS: Final = 100
 """Searches that are taken to translate before a deferred remap is caught up with."""
 _READER_SECONDS: Final = 0.0025
-"""What each of them pays for opening the fragment reuse index and looking its rows up."""
+"""Seconds for each reader to open the fragment reuse index and map rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexCost:
-    """What following a rewrite takes.
+    """Cost of an index for a rewrite.
 
     Attributes:
         read_bytes: Of the segment, or of the indexed column.
@@ -41,7 +41,7 @@ class IndexCost:
 
     @property
     def seconds(self) -> float:
-        """Of one core that waits for its store."""
+        """Return the seconds of one core that waits for its store."""
         return self.cpu_seconds + (self.read_bytes + self.written_bytes) / BYTES_PER_SECOND
 
     def __add__(self, other: "IndexCost") -> "IndexCost":
@@ -54,17 +54,17 @@ class IndexCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentLoad:
-    """What there is to be moved or read.
+    """Work for a segment.
 
     Attributes:
         kind: Name of the kind.
-        named_rows: Rows that the segment names, deleted ones included.
-        live_rows: Those of them that are still there.
+        named_rows: Rows in the segment, deleted ones included.
+        live_rows: Those of them that are live.
         moved_rows: Live rows that the rewrite moves.
-        noted_rows: Those of them that are looked at while they are written.
+        noted_rows: Those of them that are observed during the rewrite.
         segment_bytes: Size of its files.
         column_bytes: Size of the indexed column in the fragments that it covers.
-        of_one_width: Whether all values have the same number of bytes.
+        of_one_width: True if all values have the same number of bytes.
     """
 
     kind: str
@@ -78,7 +78,7 @@ class SegmentLoad:
 
     @property
     def live_share(self) -> float:
-        """Share of the named rows that are live, 0 to 1."""
+        """Share of the rows in the segment that are live, 0 to 1."""
         return self.live_rows / self.named_rows if self.named_rows else 1.0
 
     @property
@@ -95,7 +95,7 @@ class Pace:
         move_ns: Nanoseconds for each row that a segment names, to move it.
         build_ns: For each live row, to build it; None where a build learns a model, which no compaction does.
         move_byte_ns: For each byte of a segment, on top.
-        sorts: Whether values of many widths are slower to build from.
+        sorts: True if values of many widths are slower to build from.
     """
 
     move_ns: float
@@ -121,7 +121,7 @@ _GRAPHS: Final = Pace(120, None, move_byte_ns=3)
 
 
 def move_cost(load: SegmentLoad) -> IndexCost:
-    """All of the segment is read and written, whatever part of it the rewrite moves."""
+    """Return the cost of a remap, which reads and writes the whole segment."""
     pace = _pace(load.kind)
     return IndexCost(
         read_bytes=load.segment_bytes,
@@ -132,7 +132,7 @@ def move_cost(load: SegmentLoad) -> IndexCost:
 
 
 def build_cost(load: SegmentLoad) -> IndexCost | None:
-    """The column is read in all fragments that the segment covers; None where that is out of the question."""
+    """Cost of reading the column in all covered fragments; None if it cannot be read."""
     pace = _pace(load.kind)
     if pace.build_ns is None:
         return None
@@ -145,9 +145,9 @@ def build_cost(load: SegmentLoad) -> IndexCost | None:
 
 
 def look_cost(load: SegmentLoad) -> IndexCost:
-    """The column is read in the new fragments, unless their rows are looked at while they are written.
+    """Return the cost of reading the column in the new fragments, unless observed during the rewrite.
 
-    What the segment says of others is copied.
+    Entries of other fragments are copied.
     """
     pace = _pace(load.kind)
     read_share = (load.moved_rows - load.noted_rows) / load.live_rows if load.live_rows else 0.0
@@ -160,9 +160,9 @@ def look_cost(load: SegmentLoad) -> IndexCost:
 
 
 def defer_cost(load: SegmentLoad) -> IndexCost:
-    """The reuse index now, translations until it is caught up with, and then this rewrite's part of that.
+    """Cost of the reuse index now, of translations until the remap, and of this rewrite's part of it.
 
-    A later move follows all rewrites since at once: each of them owes as much of it as it moves of the rows.
+    A later remap applies all rewrites at once: each is charged for its share of the rows.
     """
     later = move_cost(load)
     share = load.moved_share

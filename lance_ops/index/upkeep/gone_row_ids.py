@@ -1,8 +1,8 @@
-"""Gone row ids: indices of tables with stable row ids that name rows which a compaction has removed.
+"""Removed row ids: indices of tables with stable row ids that contain rows removed by a compaction.
 
-Nothing has to move in such an index, so a compaction leaves it as it is. Release 14.0.2 of the peer finds
-the rows that are gone in full-text and vector indices, counts them, and returns as many rows fewer than asked
-for, until the segments are written without them (`optimize_indices`).
+Such an index needs no remap, so a compaction does not rewrite it. Release 14.0.2 of pylance counts the
+removed rows in results of full-text and vector indices, and returns fewer rows than requested, until the
+segments are rewritten (`optimize_indices`).
 """
 
 import numpy as np
@@ -17,11 +17,11 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 SAMPLE_NAMES = 1 << 18
-"""All names of smaller segments are looked at, and so many of larger ones, spread over them."""
+"""Sample size: all rows of smaller segments are read, and so many of larger ones, spread over them."""
 
 
 def minds_gone_row_ids(dataset: Dataset, segment: IndexMetadata, kind: IndexKind) -> bool:
-    """Whether readers of a segment mind row ids that no fragment has, and it can be written without them."""
+    """Return whether removed row ids affect readers of a segment, and it can be rewritten without them."""
     return (
         dataset.manifest.uses_stable_row_ids
         and kind.can_build
@@ -32,7 +32,7 @@ def minds_gone_row_ids(dataset: Dataset, segment: IndexMetadata, kind: IndexKind
 
 
 def names_gone_row_ids(dataset: Dataset, item: IndexCoverage) -> bool:
-    """Whether the peer returns too few rows from an index, by a bounded sample of what it names.
+    """Return whether pylance returns too few rows from an index, by a bounded sample of what it names.
 
     Args:
         dataset: The version.
@@ -51,6 +51,6 @@ def names_gone_row_ids(dataset: Dataset, item: IndexCoverage) -> bool:
                 if absent_row_ids(dataset, np.ascontiguousarray(names)).any():
                     return True
         except UnreadableIndexError:
-            # `fsck` says what is wrong with it.
+            # `fsck` reports its damage.
             continue
     return False

@@ -1,9 +1,9 @@
-"""Lost rows: those that a segment names and does not answer for any more.
+"""Lost rows: rows in a segment that it no longer covers.
 
-An update in place takes fragments out of the coverage of a segment, whose files go on to name their rows. The
-peer looks at the coverage of all segments of an index together: once another segment answers for such rows,
-release 14.0.2 finds them by their old values, too. A name of a fragment that a compaction has removed since
-takes the place of a row in its best texts. A segment alone does no harm.
+An update in place removes fragments from the coverage of a segment, whose files still contain their rows.
+Pylance combines the coverage of all segments of an index: once another segment covers such rows, release
+14.0.2 also finds them by their old values. Rows of a fragment that a compaction has removed since displace
+others in search results. A single segment does no harm.
 """
 
 from collections.abc import Iterable
@@ -27,16 +27,16 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.snapshot import Snapshot
 
 SAMPLE_NAMES = 1 << 18
-"""All names of smaller segments are looked at, and so many of larger ones, spread over them."""
+"""Sample size: all rows of smaller segments are read, and so many of larger ones, spread over them."""
 _OFFSET_BITS = np.uint64(32)
 _LOST = "it names rows that it does not cover any more"
 
 
 def lost_segments(dataset: Snapshot, item: IndexCoverage) -> tuple[IndexMetadata, ...]:
-    """Segments of an index that name rows which another one answers for, or may, so that readers mind.
+    """Return segments of an index with rows that another one covers, or may cover, which affects readers.
 
-    Looks at bounded samples; a segment that cannot be read says nothing. Of segments of row ids only those
-    that cover nothing any more are among them: which rows others have lost takes all ids of the table.
+    Reads bounded samples; unreadable segments are skipped. Segments of row ids are only included if they
+    cover nothing: for others, all ids of the table would be needed.
 
     Raises:
         StorageError: The store fails.
@@ -50,13 +50,13 @@ def lost_segments(dataset: Snapshot, item: IndexCoverage) -> tuple[IndexMetadata
             if _names_lost_rows(dataset, segment, kind):
                 found.append(segment)
         except UnreadableIndexError:
-            # `fsck` says what is wrong with it.
+            # `fsck` reports its damage.
             continue
     return tuple(found)
 
 
 def misleads(dataset: Snapshot, item: IndexCoverage) -> bool:
-    """Whether the peer gives wrong answers from an index for the rows that its segments have lost."""
+    """Return whether pylance gives wrong answers from an index for the rows that its segments have lost."""
     return len(item.segments) > 1 and bool(lost_segments(dataset, item))
 
 
@@ -66,10 +66,10 @@ def with_purges(
     routes: tuple[SegmentRoute, ...],
     moved: frozenset[int],
 ) -> tuple[SegmentRoute, ...]:
-    """The routes of a rewrite with what segments need that name rows of it which they do not cover.
+    """Return the routes of a rewrite with what segments need that name rows of it which they do not cover.
 
-    These names are taken out. A segment that covers nothing of what moves is written anew for that; one whose
-    remap would wait is remapped at once: the fragment reuse index would lead from such names to rows.
+    These names are taken out. A segment that covers nothing of what moves is written again for that; one
+    whose remap would wait is remapped at once: the fragment reuse index would lead from such names to rows.
 
     Args:
         dataset: The version that the rewrite was planned from.
@@ -87,7 +87,7 @@ def with_purges(
 
 
 def may_need_purges(routes: Iterable[SegmentRoute], moved: Iterable[Fragment]) -> bool:
-    """Whether fragments that move were updated in place under segments that readers mind."""
+    """Return whether fragments to be rewritten were updated in place under segments that affect readers."""
     kinds = (kind_of(item.segment) for item in routes)
     if not any(kind is not None and _minds_gone_fragments(kind) for kind in kinds):
         return False
@@ -101,7 +101,7 @@ def _at_once(dataset: Dataset, item: SegmentRoute, moved: frozenset[int]) -> Seg
 
 
 def _names_rows_of(dataset: Dataset, item: SegmentRoute, moved: frozenset[int]) -> bool:
-    """Whether a segment names rows of fragments that move and that it does not cover, and readers mind."""
+    """Return whether a segment has rows of rewritten fragments that it does not cover."""
     kind = kind_of(item.segment)
     recorded = item.segment.fragment_ids
     if kind is None or recorded is None or item.route not in (Route.MOVE, Route.DEFER):
@@ -117,7 +117,7 @@ def _names_rows_of(dataset: Dataset, item: SegmentRoute, moved: frozenset[int]) 
 
 
 def _may_be_minded(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind) -> bool:
-    """Whether the manifest leaves it open that a segment names rows for which readers give wrong answers."""
+    """Return whether, according to the manifest, a segment may mislead readers."""
     if not (kind.can_build and kind.one_segment_after_updates) or segment.fragment_ids is None:
         return False
     covered = effective_fragments(dataset.manifest, segment)
@@ -125,7 +125,7 @@ def _may_be_minded(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind) -
         # A compaction may have removed all signs of the update.
         return not covered or kind.holds_addresses(segment, stable_row_ids=_is_stable(dataset))
     if not covered or not kind.holds_addresses(segment, stable_row_ids=_is_stable(dataset)):
-        # The peer leaves segments of other kinds alone that cover nothing.
+        # Pylance leaves segments of other kinds alone that cover nothing.
         return False
     return any(
         TOMBSTONE in file.fields
@@ -144,7 +144,7 @@ def _names_lost_rows(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind)
     with reading(segment):
         current, kept = current_addresses(dataset, segment, names)
     owners = current >> _OFFSET_BITS
-    # What it was built from and is deleted stays in its coverage, and readers leave it out.
+    # Deleted fragments stay in the coverage, and readers ignore them.
     recorded = np.array(sorted((segment.fragment_ids or frozenset()) | covered), np.uint64)
     foreign = kept & ~np.isin(owners, recorded) & ~np.isin(names >> _OFFSET_BITS, recorded)
     if not _minds_gone_fragments(kind):
@@ -153,7 +153,7 @@ def _names_lost_rows(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind)
 
 
 def _minds_gone_fragments(kind: IndexKind) -> bool:
-    """Whether the peer counts names of fragments that are gone among the best that it found."""
+    """Return whether pylance counts rows of removed fragments among search results."""
     return isinstance(kind, InvertedKind)
 
 

@@ -35,16 +35,15 @@ Groups = Sequence[tuple[Sequence[Fragment], Sequence[Fragment]]]
 
 @dataclass(frozen=True, slots=True)
 class FollowTask:
-    """One segment that follows a rewrite at once; travels to executors.
+    """Remap of one segment after a rewrite; picklable for executors.
 
     Attributes:
         dataset: The version that the rewrite was planned from.
-        groups: The fragments that are replaced, and those that replace them. No version has the dataset as it
-            will be: whoever gets the task elsewhere makes it of these.
-        moves: Where its rows lie now.
+        groups: The replaced fragments and their replacements, from which executors build the future version.
+        moves: Maps its rows.
         item: The segment and its route.
-        job_key: Leaves its mark in the name of the segment; see `write_data_files`.
-        notes: What was noted for it of the new fragments, by their ids.
+        job_key: Marks the name of the segment; see `write_data_files`.
+        notes: Observations of the new fragments, by id.
     """
 
     dataset: Dataset
@@ -57,13 +56,13 @@ class FollowTask:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What became of the segment of a task.
+    """Result of a remap task.
 
     Attributes:
         item: The segment and its route.
-        index: What the Rewrite has to carry; None when the segment cannot be read.
-        problem: What is wrong with it then.
-        seconds: How long it took.
+        index: Entry for the Rewrite; None if the segment cannot be read.
+        problem: Error of an unreadable segment.
+        seconds: Duration.
     """
 
     item: SegmentRoute
@@ -85,17 +84,17 @@ def follow_tasks(
     job_key: str | None = None,
     noted: Mapping[Watch, Mapping[int, bytes]] | None = None,
 ) -> list[FollowTask]:
-    """Tasks of the segments that cover a rewritten fragment and are to follow at once, the dearest first.
+    """Return remap tasks of the segments that cover a rewritten fragment, most expensive first.
 
-    Those from which lost rows are taken cover none.
+    Segments that are rewritten without lost rows cover none.
 
     Args:
         dataset: The version that the rewrite was planned from.
-        moves: Where its rows lie now.
+        moves: Maps its rows.
         groups: The fragments that are replaced, and those that replace them.
-        routes: How each segment follows.
+        routes: Remap strategy of each segment.
         job_key: See `FollowTask`.
-        noted: What watches noted of new fragments, by the ids of these.
+        noted: Observations of new fragments, by id.
     """
     followers = sorted(
         (
@@ -139,14 +138,14 @@ def defer_remap(
     read_version: int,
     job_key: str | None = None,
 ) -> IndexMetadata | None:
-    """Write the fragment reuse index that leads from segments that stay as they are to their rows.
+    """Write the fragment reuse index for segments that are not remapped.
 
     Args:
         dataset: The version that the rewrite was planned from.
-        moves: Where its rows lie now.
-        routes: How each segment follows.
+        moves: Maps its rows.
+        routes: Remap strategy of each segment.
         read_version: The version that the rewrite is committed on.
-        job_key: Leaves its mark in the name of its directory.
+        job_key: Marks the name of its directory.
 
     Returns:
         The entry that replaces the one of `dataset`; None when the rewrite touches no deferred segment.
@@ -176,7 +175,7 @@ def discard_followed(store: Store, followed: Sequence[Followed]) -> None:
 
 
 def _rewritten(task: FollowTask) -> Dataset:
-    """The dataset with the new fragments in place of the old ones, before it is committed."""
+    """Return the dataset with the new fragments in place of the old ones, before it is committed."""
     dataset, groups = task.dataset, task.groups
     old = {fragment.id for group, _ in groups for fragment in group}
     kept = [fragment for fragment in dataset.fragments if fragment.id not in old]
@@ -196,7 +195,7 @@ def _notes_for(
 
 
 def watch_of(dataset: Dataset, item: SegmentRoute) -> Watch | None:
-    """What a segment wants to know of the rows that a rewrite reads; None when nothing, or unreadable."""
+    """Return the watch of a segment for the rows that a rewrite reads; None without one, or if unreadable."""
     kind = kind_of(item.segment)
     if not isinstance(kind, WatchingKind) or item.route is not Route.LOOK:
         return None
@@ -246,7 +245,7 @@ def _build(task: FollowTask, new_uuid: uuid.UUID) -> RewrittenIndex:
         beside=(),
         fragments=[fragment for fragment in rewritten.fragments if fragment.id in after],
         rows_per_task=ROWS_PER_TASK,
-        # A segment of row ids needs no move, and never comes here.
+        # A segment of row ids needs no remap, and is never passed here.
         row_ids=False,
         parameters=parameters_as_made(dataset, [segment]),
         run=in_turn,

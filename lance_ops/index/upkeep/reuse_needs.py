@@ -1,4 +1,4 @@
-"""Which generations of the fragment reuse index the segments of a dataset still need."""
+"""Generations of the fragment reuse index that the segments of a dataset still need."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,10 +15,10 @@ from lance_ops.table.manifest.row_set import Addresses
 
 
 def needed_generations(dataset: Dataset, segment: IndexMetadata) -> frozenset[int]:
-    """Positions of the generations through which addresses of a segment have to be moved.
+    """Return positions of the generations that addresses of a segment have to be mapped through.
 
-    The version that a segment says it was built from does not tell: the peer keeps it when it merges or moves
-    a segment, and a segment may be committed after a compaction that it knows nothing of. The addresses tell.
+    The dataset version of a segment is not sufficient: pylance keeps it when it merges or remaps a segment,
+    and a segment may be committed after a compaction that it does not include. The addresses decide.
 
     Args:
         dataset: A version with a fragment reuse index that can be read.
@@ -80,14 +80,14 @@ def _needs(
                 open_ = open_ - {number}
         if not open_ - needed:
             break
-    # Where the rows of a broken segment were is told by nothing else (see `current_addresses`).
+    # There is no other record of the row locations of a damaged segment (see `current_addresses`).
     return needed | (lost & open_)
 
 
 def _not_built_after(
     dataset: Dataset, reuse: FragmentReuse, segment: IndexMetadata, open_: set[int]
 ) -> set[int]:
-    """For a segment that cannot be read: all but the generations that its version already had."""
+    """Return, for an unreadable segment, all generations that its version did not have."""
     try:
         built = {fragment.id for fragment in dataset.checkout_version(segment.dataset_version).fragments}
     except LanceOpsError:

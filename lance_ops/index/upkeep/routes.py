@@ -1,4 +1,4 @@
-"""How each segment of an index follows a rewrite of fragments: judged before anything is written."""
+"""Remap strategies: how each segment of an index follows a rewrite, decided before anything is written."""
 
 import contextlib
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from lance_ops.table.snapshot import Snapshot
 
 
 class Route(Enum):
-    """What becomes of a segment that covers rewritten fragments."""
+    """Remap strategy of a segment that covers rewritten fragments."""
 
     MOVE = "remap"
     BUILD = "build anew"
@@ -35,7 +35,7 @@ AT_ONCE = (Route.MOVE, Route.BUILD, Route.LOOK, Route.PURGE)
 
 @dataclass(frozen=True, slots=True)
 class SegmentRoute:
-    """The route of a segment, why it is this one, and what it costs once that was weighed (`weigh`)."""
+    """The strategy of a segment with its reason, and its cost if it was estimated (`weigh`)."""
 
     segment: IndexMetadata
     route: Route
@@ -44,7 +44,7 @@ class SegmentRoute:
 
 
 def plan_routes(dataset: Snapshot, *, defer: bool, defer_unknown: bool) -> tuple[SegmentRoute, ...]:
-    """The routes of all ordinary segments of a version.
+    """Return the routes of all ordinary segments of a version.
 
     Args:
         dataset: The version that a rewrite is planned from.
@@ -61,7 +61,7 @@ def plan_routes(dataset: Snapshot, *, defer: bool, defer_unknown: bool) -> tuple
 
 
 def why_not_deferred(dataset: Snapshot) -> str | None:
-    """Why no segment of a version can be left to the fragment reuse index, if so."""
+    """Return why no remap of a version can be deferred, if so."""
     if dataset.manifest.uses_stable_row_ids:
         return "no remap is deferred in a table with stable row ids"
     if _has_too_many_deleted(dataset):
@@ -70,12 +70,12 @@ def why_not_deferred(dataset: Snapshot) -> str | None:
 
 
 def may_be_deferred(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind) -> bool:
-    """Whether a segment can be left to the fragment reuse index, and every reader goes on with that."""
+    """Return whether the remap of a segment can be deferred so that every reader supports it."""
     return why_not_deferred(dataset) is None and _may_wait(kind, dataset, segment)
 
 
 def _has_too_many_deleted(dataset: Snapshot) -> bool:
-    """Whether a deferred rewrite could lose more rows than readers follow, who would scan all instead."""
+    """Return whether a deferred rewrite could lose more rows than readers support."""
     deleted = total_physical_rows(dataset.fragments) - total_rows(dataset.fragments)
     return deleted > fragment_reuse.MOST_DELETED
 
@@ -117,7 +117,7 @@ def _route_of_unknown(dataset: Snapshot, segment: IndexMetadata, *, defer: bool)
         way_out = f": its writer did not record its kind; {REPAIR}"
     elif segment.index_version is None:
         way_out = f": it is of a layout of early releases; {REPAIR}"
-    stuck = f"its row addresses cannot be moved along{way_out}"
+    stuck = f"its row addresses cannot be remapped{way_out}"
     if not defer:
         return SegmentRoute(segment, Route.LEAVE, stuck)
     if stable:
@@ -128,7 +128,7 @@ def _route_of_unknown(dataset: Snapshot, segment: IndexMetadata, *, defer: bool)
 
 
 def _is_of_early_release(kind: IndexKind, dataset: Snapshot, segment: IndexMetadata) -> bool:
-    """Whether a segment has a layout that its own readers go on to use, and nothing here can move."""
+    """Return whether a segment has an early layout that its own readers still use, but we cannot remap."""
     if segment.index_version is not None or kind.file_of_layout is None:
         return False
     store, directory = dataset.bases.index_directory(segment)
@@ -136,7 +136,7 @@ def _is_of_early_release(kind: IndexKind, dataset: Snapshot, segment: IndexMetad
 
 
 def _may_be_graph(dataset: Snapshot, segment: IndexMetadata) -> bool:
-    """Whether a vector index of an unknown version has graphs: the peer fails on those with rows missing."""
+    """Return whether a vector index of an unknown version may have graphs, which need all rows."""
     if segment.kind != "vectorindexdetails":
         return False
     with contextlib.suppress(LanceOpsError, LookupError):

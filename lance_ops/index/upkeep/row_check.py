@@ -1,8 +1,7 @@
-"""Whether an index segment holds the rows of the fragments that it claims: all of them, or a sample.
+"""Check that an index segment has the rows of the fragments that it covers: all of them, or a sample.
 
-A segment whose addresses belong to other fragments than its bitmap says gives wrong answers without an error:
-what it does not name is not found. That happens when rows were moved and the segment was not, or was merged
-without following them.
+A segment whose addresses belong to other fragments than its bitmap gives wrong results without an error:
+missing rows are not found. That happens if a segment was not remapped, or was merged without the row maps.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,9 +29,9 @@ from lance_ops.table.manifest.row_address_map import row_addresses
 from lance_ops.table.manifest.row_set import Addresses
 
 SMALL_ROWS = 1 << 18
-"""Up to so many live rows a segment is compared as a whole in any case."""
+"""Segments with at most so many live rows are compared completely."""
 SAMPLED_FRAGMENTS = 16
-"""Of a larger one, two rows each of so many fragments are looked up."""
+"""Of a larger segment, two rows each of so many fragments are checked."""
 
 _SAMPLED_NAMES = 1 << 12
 _OFFSET_BITS = np.uint64(32)
@@ -51,7 +50,7 @@ def missing_rows(
         deep: Compare all rows, however many they are.
 
     Returns:
-        How many rows are missing, how many were looked for, and the fragments of those that are missing.
+        How many rows are missing, how many were searched for, and the fragments of those that are missing.
 
     Raises:
         LanceOpsError: The segment, the rows or the deletions cannot be read.
@@ -68,13 +67,13 @@ def missing_rows(
 
 
 def names_other_rows_only(dataset: Dataset, kind: IndexKind, segment: IndexMetadata) -> bool:
-    """Whether a segment names rows, and none of the fragments that it covers, although these have some.
+    """Return whether a segment has rows, but none of the fragments that it covers.
 
-    So does one whose index version says that it holds addresses and which holds row ids: small numbers are
-    addresses, too. A look for rows does not tell with kinds that do not name all of them.
+    Also true for row ids with the index version of addresses: small numbers are valid addresses, too. A
+    search for rows is not conclusive for kinds that do not contain all of them.
 
     Raises:
-        LanceOpsError: The segment cannot be read, or names rows that cannot be.
+        LanceOpsError: The segment cannot be read, or has impossible rows.
     """
     covered = effective_fragments(dataset.manifest, segment)
     if not any(fragment.num_rows for fragment in dataset.fragments if fragment.id in covered):
@@ -83,7 +82,7 @@ def names_other_rows_only(dataset: Dataset, kind: IndexKind, segment: IndexMetad
     if kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
         check_addresses(dataset.manifest, names, segment.directory)
         if not total:
-            # Bitmaps are read without what they hold of fragments that are gone.
+            # Bitmaps are read without removed fragments.
             return bool(kind.statistics(dataset, segment).get("num_bitmaps"))
     owners = _located(dataset, kind, segment, names) >> _OFFSET_BITS
     return total > 0 and not np.isin(owners, np.array(sorted(covered), np.uint64)).any()
@@ -92,7 +91,7 @@ def names_other_rows_only(dataset: Dataset, kind: IndexKind, segment: IndexMetad
 def _compare_all(
     dataset: Dataset, kind: IndexKind, segment: IndexMetadata, fragments: Sequence[Fragment]
 ) -> dict[int, int]:
-    """Number of missing rows by fragment."""
+    """Return the number of missing rows by fragment."""
     named = {fragment.id: BitMap() for fragment in fragments}
     for addresses in kind.addresses(dataset, segment):
         current = np.sort(_located(dataset, kind, segment, addresses))
@@ -114,7 +113,7 @@ def _compare_all(
 
 
 def _located(dataset: Dataset, kind: IndexKind, segment: IndexMetadata, found: Addresses) -> Addresses:
-    """Where the rows are that a segment names."""
+    """Return the locations of the rows of a segment."""
     if kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
         addresses, kept = current_addresses(dataset, segment, found)
     else:
@@ -152,7 +151,7 @@ def _look_up_some(
 
 
 def _live_offsets(dataset: Dataset, fragment: Fragment) -> list[int]:
-    """The first live row, and one of the middle."""
+    """Return the first live row, and one of the middle."""
     deleted = BitMap(_deleted(dataset, fragment))
     found = []
     for start in (0, fragment.physical_rows // 2):
@@ -165,7 +164,7 @@ def _live_offsets(dataset: Dataset, fragment: Fragment) -> list[int]:
 def _conditions(
     dataset: Dataset, segment: IndexMetadata, rows: Sequence[tuple[int, int]]
 ) -> Iterator[ColumnQuery | None]:
-    """For each row a search for its value; None where it has none that can be searched for."""
+    """Return for each row a condition that matches its value; None without a searchable one."""
     path = dataset.lance_schema.path(segment.fields[0])
     field = dataset.lance_schema.field(path)
     addresses = np.array([row_addresses(number, [offset])[0] for number, offset in rows], np.uint64)

@@ -1,4 +1,4 @@
-"""The indices of a version: a line for each, and statistics of one as the peer tells them."""
+"""Index statistics of a version: a summary of each index, and the statistics of pylance."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class IndexDescription:
 
     Attributes:
         name: Of the index.
-        index_type: Its kind, as the peer writes it; what the type URL says where lance_ops does not know it.
+        index_type: Its kind, as pylance writes it; from the type URL if unknown to lance_ops.
         type_url: As recorded; None for the oldest writers.
         fields: Ids of the indexed fields.
         field_names: Their paths; None for one that the schema does not have.
@@ -40,7 +40,7 @@ class IndexDescription:
         num_fragments_indexed: Fragments that they cover.
         num_fragments_unindexed: The other fragments.
         total_size_bytes: Recorded size of the files; None when a writer did not record it.
-        readable: Whether lance_ops knows the layout, and uses it or moves it along at least.
+        readable: True if lance_ops supports the layout, at least for remaps.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""Wear: what makes an index slower or worse although it covers all rows.
+"""Degradation: reasons why an index is slower or less accurate although it covers all rows.
 
-Names of rows that are gone: a search finds them, and drops them. They stay in segments of row ids, which no
-compaction rewrites, in segments whose remap keeps places (full text, graphs), and in all others until the
-next remap. And a model that was learned from other rows than those that came since (`index.vector.fit`).
+Removed rows: a search finds and drops them. They stay in segments of row ids, which no compaction rewrites,
+in segments whose remap keeps positions (full text, graphs), and in all others until the next remap. And an
+outdated model, trained on other rows than those added since (`index.vector.fit`).
 """
 
 from collections.abc import Collection, Mapping
@@ -35,8 +35,8 @@ class SegmentWear:
 
     Attributes:
         uuid: Of the segment.
-        rows: Rows that it names; where none of them can be gone, all rows of the fragments that it covers.
-            0 for a kind that names none.
+        rows: Rows in it; if none can be removed ones, all rows of the covered fragments. 0 for a kind without
+            rows.
         dead_ratio: Share of them that are not live in the fragments that it covers, 0 to 1, from a sample
             where there are many.
     """
@@ -77,7 +77,7 @@ class IndexWear:
         }
 
     def lines(self) -> tuple[str, ...]:
-        """The numbers of its model in words."""
+        """Return the numbers of its model in words."""
         if self.fit is None:
             return ()
         fit = self.fit
@@ -132,7 +132,7 @@ def index_wear(dataset: Dataset, item: IndexCoverage) -> IndexWear:
         except StorageError:
             raise
         except LanceOpsError:
-            # `fsck` says what is wrong with it.
+            # `fsck` reports its damage.
             continue
     first = kinds[0]
     if first is not None and all(kind is not None and kind.name == first.name for kind in kinds):
@@ -157,7 +157,7 @@ def _segment_wear(dataset: Dataset, kind: IndexKind, segment: IndexMetadata) -> 
 
 
 def _may_name_gone_rows(dataset: Dataset, kind: IndexKind, segment: IndexMetadata) -> bool:
-    """Whether the manifest leaves it open that a segment names rows that are gone."""
+    """Return whether, according to the manifest, a segment may contain removed rows."""
     if kind.keeps_gone_rows or dataset.manifest.uses_stable_row_ids or dataset.fragment_reuse is not None:
         return True
     recorded = segment.fragment_ids or frozenset()

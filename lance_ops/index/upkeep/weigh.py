@@ -28,7 +28,7 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.snapshot import Snapshot
 
 _CLEARLY = 0.8
-"""Another route is taken when it costs less than so much of the plain one: the model is no better."""
+"""Another strategy is chosen if its cost is below this share of the default: the model is no more precise."""
 
 
 def weigh_routes(
@@ -39,7 +39,7 @@ def weigh_routes(
     may_defer: bool,
     written: Collection[int] = (),
 ) -> tuple[SegmentRoute, ...]:
-    """The routes of the segments that a rewrite touches, the cheapest where there is a choice.
+    """Return the routes of the segments that a rewrite touches, the cheapest where there is a choice.
 
     A remap gives way to a build where deletes have left little of what the segment names; no model is learned
     for that. It gives way to the fragment reuse index, where that is allowed, when little of a large segment
@@ -49,8 +49,8 @@ def weigh_routes(
         dataset: The version that the rewrite is planned from.
         routes: Of all segments, as `plan_routes` found them.
         moved: Ids of the fragments that are rewritten.
-        may_defer: Whether segments may be left to the fragment reuse index for what that saves.
-        written: Those of the fragments whose rows are written anew, and not copied page by page.
+        may_defer: True if segments may be left to the fragment reuse index for what that saves.
+        written: Those of the fragments whose rows are written again, and not copied page by page.
     """
     rewritten = frozenset(moved)
     touched = (item for item in routes if not rewritten.isdisjoint(item.segment.fragment_ids or ()))
@@ -59,7 +59,7 @@ def weigh_routes(
 
 
 def cost_of_move(dataset: Snapshot, segment: IndexMetadata, moved: Collection[int]) -> IndexCost:
-    """What it takes to write a segment of a known kind anew with what it holds."""
+    """Estimate the cost of rewriting a segment of a known kind."""
     kind = kind_of(segment)
     assert kind is not None
     return move_cost(_load(dataset, segment, kind, frozenset(moved), frozenset()))
@@ -102,7 +102,7 @@ def _seconds(cost: IndexCost) -> str:
 
 
 def _can_build(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind) -> bool:
-    """Whether a segment could be written from its column, as it was made."""
+    """Return whether a segment could be written from its column, as it was made."""
     if not kind.can_build or len(segment.fields) != 1:
         return False
     field = dataset.lance_schema.by_id(segment.fields[0])
@@ -147,9 +147,9 @@ def _are_in(numbers: FragmentNumbers, ids: frozenset[int]) -> npt.NDArray[np.boo
 def _column_bytes(
     dataset: Snapshot, field: Field, numbers: FragmentNumbers, inside: npt.NDArray[np.bool_]
 ) -> int:
-    """About how many bytes of the data files a column has: nobody records that.
+    """Estimate the bytes of a column in the data files, which are not recorded.
 
-    Values of one width tell; the others share what these leave. Neither is more than there is.
+    Fixed-width columns are known; the others share the rest. Neither exceeds the total.
     """
     stored: int = sum(numbers.data_bytes[inside].tolist())
     rows = int(numbers.rows[inside].sum())
@@ -162,7 +162,7 @@ def _column_bytes(
 
 
 def _width(arrow_type: pa.DataType) -> float | None:
-    """Bytes of a value, where all have the same number."""
+    """Return bytes of a value, where all have the same number."""
     if pa.types.is_fixed_size_list(arrow_type):
         item = _width(arrow_type.value_type)
         return None if item is None else item * arrow_type.list_size

@@ -11,18 +11,18 @@ _WAITING = "OMP_WAIT_POLICY"
 
 
 def load_faiss(operations: int = 0) -> Any:
-    """The module.
+    """Return the module.
 
-    Its threads wait for each other: beside other tasks, and for little work, that costs more than it brings.
-    Unless the user says otherwise they do so asleep, and not in a loop.
+    Its threads synchronise, which costs more than it gains next to other tasks and for little work. By
+    default they wait passively, not in a loop.
 
     Args:
-        operations: How much one call has to do, as multiplications; 0 in tasks that run side by side.
+        operations: Work of one call in multiplications; 0 in parallel tasks.
 
     Raises:
         MissingExtraError: it is not installed.
     """
-    # It is looked at once, when the library is loaded.
+    # Read once, when the library is loaded.
     os.environ.setdefault(_WAITING, "PASSIVE")
     faiss = load_extra("faiss")
     threads = (os.cpu_count() or 1) if operations > _MANY_OPERATIONS else 1

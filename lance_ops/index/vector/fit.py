@@ -1,8 +1,8 @@
-"""How well the model of an index fits the rows it has now: how even its partitions are, and how far rows lie.
+"""Model fit: balance of the partitions of an index, and distances of rows from their centroids.
 
-A model is learned once, and rows keep coming. Those that are unlike the ones it was learned from lie far from
-all centroids, so that their codes say little of them, and crowd into a few partitions, so that a search that
-looks into one of these reads more. Both are told from the lengths of the partitions and a bounded sample.
+A model is trained once, and rows are added later. Rows unlike the training data are far from all centroids,
+so their codes are inaccurate, and concentrate in a few partitions, so a search of these reads more. Both are
+estimated from the partition sizes and a bounded sample.
 """
 
 from collections.abc import Sequence
@@ -30,12 +30,12 @@ _TRAINING_ROWS = 1 << 16
 
 
 def training_of(model: Model, sample: Vectors, rows: int) -> Training:
-    """What to remember of a training, to compare with later.
+    """Return the training statistics to record, for later comparison.
 
     Args:
-        model: What was learned.
-        sample: The vectors that it was learned from.
-        rows: Live rows that they stand for.
+        model: The trained model.
+        sample: The training vectors.
+        rows: Live rows that they represent.
     """
     step = max(1, len(sample) // _TRAINING_ROWS)
     lengths = np.bincount(
@@ -47,9 +47,9 @@ def training_of(model: Model, sample: Vectors, rows: int) -> Training:
 
 
 def imbalance_of(lengths: npt.NDArray[np.int64]) -> float:
-    """Rows that one partition has for whoever looks into it, over those of even partitions; 1 at the least.
+    """Return the mean rows read per partition searched, relative to even partitions; at least 1.
 
-    A row is looked for where it lies, so that a partition is looked into as often as it has rows.
+    Queries are distributed like rows, so a partition is searched in proportion to its rows.
     """
     rows = lengths.astype(np.float64)
     total = float(rows.sum())
@@ -103,7 +103,7 @@ def model_fit(
 def _by_age(
     fragments: Sequence[Fragment], covered: frozenset[int], training: Training | None
 ) -> tuple[list[Fragment], list[Fragment]]:
-    """The fragments that a model was learned from, and those that came since.
+    """Return the fragments that a model was trained on, and those added since.
 
     Rows were merged into the segment since where it has more of them than it was learned from: these are
     about the last ones.
@@ -134,7 +134,7 @@ def _distance(dataset: Dataset, column: str, model: Model, fragments: Sequence[F
 
 
 def _nearest(model: Model, vectors: Vectors) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """How far vectors lie from their centroids, and which these are.
+    """Return the distances of vectors from their centroids, and the centroids.
 
     The distance of l2 and cosine is squared, as the error of a code is; that of dot is one of directions,
     since products have no zero to compare with.
@@ -161,6 +161,6 @@ def _nearest(model: Model, vectors: Vectors) -> tuple[npt.NDArray[np.float64], n
 
 
 def _comparable(model: Model, vectors: Vectors) -> Vectors:
-    """Vectors as they are compared, those left out that cannot be."""
+    """Return vectors prepared for comparison, without invalid ones."""
     prepared = model.prepare(vectors)
     return prepared if model.metric == "hamming" else only(prepared, finite_rows(prepared))

@@ -1,4 +1,4 @@
-"""IVF: where the rows of each partition lie in a file, and the centroids that partitions are around."""
+"""IVF: positions of the rows of each partition in a file, and the centroids."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -41,12 +41,12 @@ class Partitions:
         centroids: npt.NDArray[Any] | None = None,
         loss: float | None = None,
     ) -> "Partitions":
-        """Partitions that lie one after the other."""
+        """Build consecutive partitions from their lengths."""
         offsets = np.concatenate(([0], np.cumsum(lengths)))[:-1].astype(np.int64)
         return cls(offsets, lengths, centroids, loss)
 
     def encode(self) -> bytes:
-        """The message."""
+        """Return the message."""
         message = index_pb2.IVF(offsets=self.offsets.tolist(), lengths=self.lengths.tolist(), loss=self.loss)
         if self.centroids is not None:
             message.centroids_tensor.CopyFrom(encode_tensor(self.centroids))
@@ -54,7 +54,7 @@ class Partitions:
 
 
 def read_partitions(reader: FileReader, *, rows: int | None = None) -> Partitions:
-    """The partitions of a file.
+    """Return the partitions of a file.
 
     Args:
         reader: The file.

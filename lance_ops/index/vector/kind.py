@@ -1,7 +1,7 @@
-"""Vector indices as kinds: built from assigned shares, merged by partitions, moved along, searched by score.
+"""Vector indices as kinds: built from assigned shares, merged by partitions, remapped, searched by score.
 
-All share one type URL; the details of an entry tell them apart. Entries of some writers have none: these are
-of the kind `VECTOR`, and their files tell.
+All share one type URL; the details of an entry distinguish them. Entries of some writers have none: these are
+of the kind `VECTOR`, and their files decide.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ ANY_VECTOR = "VECTOR"
 _RABIT = "IVF_RQ"
 _RABIT_VERSION = 2
 _GROWTH = 4
-"""An index that should have so many times the partitions that it has is trained anew."""
+"""Factor of the ideal to the actual number of partitions above which an index is trained again."""
 # A name of a parameter by that of the hint in the details.
 _HINTS = {"ivf.sample_rate": "sample_rate", "ivf.max_iters": "max_iters"}
 
@@ -62,7 +62,7 @@ class VectorKind(IndexKind):
     Index versions up to 2 hold row ids, which are addresses unless the table has stable row ids.
 
     Args:
-        index_type: As the peer calls it, or `VECTOR` for entries that do not tell.
+        index_type: Name in pylance, or `VECTOR` for entries without details.
     """
 
     type_url = "/lance.index.pb.VectorIndexDetails"
@@ -80,7 +80,7 @@ class VectorKind(IndexKind):
         index_type = given.get("index_type", self.name)
         if index_type not in INDEX_TYPES:
             raise InvalidArgumentError(
-                f"{index_type} can be searched and moved along, not built",
+                f"{index_type} can be searched and remapped, not built",
                 field="kind",
                 hint=f"kinds that can be built: {', '.join(INDEX_TYPES)}",
             )
@@ -114,7 +114,7 @@ class VectorKind(IndexKind):
                 raise UnsupportedError(f"an index of type {given['index_type']} cannot be built")
             field = dataset.lance_schema.by_id(segment.fields[0])
             assert field is not None
-            # What no user could have asked for is damage: nobody's argument is wrong.
+            # Impossible parameters are damage, not an error of the caller.
             parameters = dict(self.parameters(field, given))
             # An index that has grown may have more partitions than it was made with, never fewer.
             rows = sum(fragment.num_rows for fragment in dataset.fragments)
@@ -143,7 +143,7 @@ class VectorKind(IndexKind):
         vector_type(field)
 
     def can_read(self, segment: IndexMetadata) -> bool:
-        """See `IndexKind.can_read`: an entry is of the kind that its details say."""
+        """Return whether the details of an entry are of this kind; see `IndexKind.can_read`."""
         if segment.index_version == _RABIT_VERSION and self.name not in (_RABIT, ANY_VECTOR):
             return False
         return super().can_read(segment) and _index_type(segment) == self.name
@@ -184,7 +184,7 @@ class VectorKind(IndexKind):
         return remap(move)
 
     def may_wait(self, dataset: Snapshot, segment: IndexMetadata) -> bool:
-        """See `IndexKind.may_wait`: graphs cannot: the peer takes rows out of their storage."""
+        """See `IndexKind.may_wait`: graphs cannot: pylance takes rows out of their storage."""
         with reading(segment):
             return VectorSegment.open(*dataset.bases.index_directory(segment)).graph is None
 
@@ -257,10 +257,10 @@ class VectorKind(IndexKind):
 
 
 def _existing_model(build: SegmentBuild) -> Model | None:
-    """That of the largest segment of the index which is as its parameters say; None to train one.
+    """Return the model of the largest segment of the index that matches its parameters; None to train one.
 
-    Segments that share a model can be merged without reading a vector, and their distances compare. A model
-    that has become far too small for its index is given up when no other segment keeps to it.
+    Segments with one model can be merged without reading vectors, and have comparable distances. A model that
+    is far too small for its index is dropped if no other segment uses it.
     """
     found: Model | None = None
     rows = -1
@@ -281,7 +281,7 @@ def _existing_model(build: SegmentBuild) -> Model | None:
                 _check_column(build.dataset, segment, model)
                 found, rows = model, opened.storage.num_rows
         except LanceOpsError:
-            # Its damage stops whoever has to merge it, and no one else.
+            # Its damage only matters for a merge of this segment.
             continue
     wanted = int(build.parameters["num_partitions"] or 1)
     if found is not None and not build.beside and _GROWTH * len(found.centroids) < min(wanted, rows):

@@ -41,8 +41,7 @@ from lance_ops.table.snapshot import Snapshot
 
 _RANGE_BYTES = 64 << 20
 _GRAPH_ROWS_LEAST, _GRAPH_ROWS_MOST, _GRAPH_TASKS = 1 << 13, 1 << 17, 32
-"""Rows that one task makes graphs of, or one partition if that has more; of few rows, so that there are about
-so many tasks: a partition may have many times the rows of another, and nobody waits long for the last one."""
+"""Rows of one graph task, or one partition if it has more; fewer for small indices, to balance tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ def merge(build: SegmentBuild, model: Model, *, addresses: bool) -> tuple[IndexF
     Args:
         build: The segment.
         model: Of the index.
-        addresses: Whether existing segments hold row addresses and not stable row ids.
+        addresses: True if existing segments hold row addresses and not stable row ids.
 
     Raises:
         UnreadableIndexError: an existing segment cannot be read.
@@ -129,7 +128,7 @@ def merge(build: SegmentBuild, model: Model, *, addresses: bool) -> tuple[IndexF
 
 
 def _encode_anew(build: SegmentBuild, segments: Sequence[IndexMetadata]) -> list[Runs]:
-    """What segments of another model cover, from the table: their codes mean nothing to this one."""
+    """Encode the rows of segments with another model from the table: their codes are incompatible."""
     tasks = []
     for segment in segments:
         covered = sorted(effective_fragments(build.dataset.manifest, segment))
@@ -144,7 +143,7 @@ def _encode_anew(build: SegmentBuild, segments: Sequence[IndexMetadata]) -> list
                 build.prepared,
             )
             tasks.append(ShareTask(task, f"{build.directory}/.tmp_anew_{uuid.uuid4().hex}.lance"))
-    return build.run(run_share, tasks, "encode vectors anew") if tasks else []
+    return build.run(run_share, tasks, "encode vectors again") if tasks else []
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,11 +157,11 @@ class _Alike:
     addresses: bool
 
     def rows(self, model: Model, number: int) -> pa.Table:
-        """Rows of a partition that belong to fragments it still covers, at their places of today."""
+        """Return rows of a partition that belong to fragments it still covers, at their places of today."""
         with reading(self.segment):
             stored = self.opened.read_partition(number)
             if any(column.null_count for column in stored.columns[1:]):
-                # Graphs are made anew, so that null vectors have no number to keep under them either.
+                # Graphs are created again, so that null vectors have no number to keep under them either.
                 stored = stored.drop_null()
             names = row_ids(stored, self.opened.storage.path)
             rows = self.quantizer.unpack(stored.drop_columns([ROW_ID]))
@@ -198,14 +197,14 @@ def _partitions(
 
 
 def _bytes_of(stored: pa.DataType) -> int:
-    """What a row takes of a column of a quantizer."""
+    """Return the bytes of a row of a quantizer column."""
     if pa.types.is_fixed_size_list(stored):
         return int(stored.list_size) * _bytes_of(stored.value_type)
     return int(stored.bit_width) // 8
 
 
 def cut(rows: npt.NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
-    """Ranges (first, behind the last) of partitions with at most `limit` rows, or of one partition."""
+    """Yield ranges (first, behind the last) of partitions with at most `limit` rows, or of one partition."""
     first, held = 0, 0
     for number, count in enumerate(rows.tolist()):
         if number > first and held + count > limit:
@@ -235,7 +234,7 @@ def _graph_tasks(build: SegmentBuild, model: Model, lengths: npt.NDArray[np.int6
 
 
 def run_graphs(task: GraphTask) -> list[tuple[int, str]]:
-    """Make the graphs of a range of partitions; nodes and description of each."""
+    """Build the graphs of a range of partitions; nodes and description of each."""
     model = Model.from_bytes(task.model)
     assert model.graph is not None
     storage = FileReader.open(task.store, f"{task.directory}/{STORAGE_FILE}")

@@ -1,6 +1,6 @@
 """Metric: how far two vectors are from each other.
 
-Distances are those of the peer: l2 is squared, cosine and dot are one less the product (so that the least is
+Distances are those of pylance: l2 is squared, cosine and dot are one less the product (so that the least is
 the nearest), hamming counts the bits that differ.
 """
 
@@ -30,7 +30,7 @@ _ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=
 
 
 def metric_named(name: object) -> str:
-    """The metric that a user means, ignoring case.
+    """Return the metric that a user means, ignoring case.
 
     Raises:
         InvalidArgumentError: there is none of this name.
@@ -45,17 +45,17 @@ def metric_named(name: object) -> str:
 
 
 def metric_number(name: str) -> "index_pb2.VectorMetricType.ValueType":
-    """Its number in the details of an index."""
+    """Return the number of a metric in the details of an index."""
     return _NUMBERS[name]
 
 
 def metric_numbered(number: "index_pb2.VectorMetricType.ValueType") -> str:
-    """The metric that the details of an index name; l2 for numbers that are not known."""
+    """Return the metric that the details of an index name; l2 for numbers that are not known."""
     return next((name for name, known in _NUMBERS.items() if known == number), "l2")
 
 
 def finite_rows(vectors: Vectors) -> npt.NDArray[np.bool_]:
-    """Which of some float vectors have finite values only."""
+    """Return which of some float vectors have finite values only."""
     kind = np.float32 if vectors.dtype == np.float16 else None
     with np.errstate(all="ignore"):
         # A sum is finite only where all of its terms are: no flag has to be written for each of these.
@@ -67,12 +67,12 @@ def finite_rows(vectors: Vectors) -> npt.NDArray[np.bool_]:
 
 
 def only(vectors: Vectors, rows: npt.NDArray[np.bool_]) -> Vectors:
-    """Some of the vectors; they are not copied when these are all."""
+    """Return some of the vectors; they are not copied when these are all."""
     return vectors if rows.all() else vectors[rows]
 
 
 def flat_distances(metric: str, query: npt.NDArray[Any], vectors: Vectors) -> Distances:
-    """Distances of vectors from a query.
+    """Return distances of vectors from a query.
 
     Args:
         metric: One of `METRICS`.
@@ -110,7 +110,7 @@ def flat_distances(metric: str, query: npt.NDArray[Any], vectors: Vectors) -> Di
 
 
 def normalized(vectors: Vectors) -> Vectors:
-    """Vectors of length one in the same directions; NaN for those of length zero."""
+    """Return vectors of length one in the same directions; NaN for those of length zero."""
     with np.errstate(all="ignore"):
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
         return np.asarray(vectors / lengths[:, None], dtype=vectors.dtype)

@@ -1,4 +1,4 @@
-"""Model: what is learned before vectors can be indexed, and what all segments that go together share."""
+"""Model: the trained part of a vector index, shared by mergeable segments."""
 
 import io
 import json
@@ -26,12 +26,12 @@ _TRAINING_HINT = "lance_ops.training"
 
 @dataclass(frozen=True, slots=True)
 class GraphParameters:
-    """How the graphs of HNSW are made.
+    """Build parameters of HNSW graphs.
 
     Attributes:
         m: Neighbours of a node; twice as many at the lowest level.
-        ef_construction: Candidates that are kept while they are looked for.
-        max_level: Levels at most.
+        ef_construction: Candidates during construction.
+        max_level: Maximum number of levels.
     """
 
     m: int = 20
@@ -41,7 +41,7 @@ class GraphParameters:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What is remembered of a training, in the details of an index entry.
+    """Training statistics in the details of an index entry.
 
     Attributes:
         rows: Live rows that the index had then.
@@ -55,7 +55,7 @@ class Training:
 
     @classmethod
     def read(cls, message: index_pb2.VectorIndexDetails | None) -> "Training | None":
-        """What the details of an entry say; None where they say nothing, or nothing that can be."""
+        """Read them from the details of an entry; None without valid ones."""
         text = "" if message is None else message.runtime_hints.get(_TRAINING_HINT, "")
         try:
             rows, distance, imbalance = json.loads(text)
@@ -66,7 +66,7 @@ class Training:
         return found if sound else None
 
     def to_json(self) -> str:
-        """For the details of an entry."""
+        """Convert to JSON for the details of an entry."""
         return json.dumps([self.rows, self.distance, self.imbalance])
 
 
@@ -79,7 +79,7 @@ class Model:
         centroids: Shape (partitions, dimension), of the type of the column; of cosine those of vectors of
             length one.
         quantizer: How vectors are stored.
-        graph: Whether partitions have graphs, and how they are made.
+        graph: True if partitions have graphs, and how they are made.
         loss: Of the training.
         training: What is remembered of it; None for models of other writers.
     """
@@ -93,18 +93,18 @@ class Model:
 
     @property
     def index_type(self) -> str:
-        """As the peer calls it, such as "IVF_HNSW_SQ"."""
+        """Name of the index type in pylance, such as "IVF_HNSW_SQ"."""
         return f"IVF_{'HNSW_' if self.graph else ''}{self.quantizer.name}"
 
     def prepare(self, vectors: Vectors) -> Vectors:
-        """Vectors (or queries) as they are compared: float32, of length one for cosine; bytes as they are."""
+        """Return vectors (or queries) for comparison: float32, of length one for cosine; bytes unchanged."""
         if self.metric == "hamming":
             return vectors
         prepared = vectors.astype(np.float32, copy=False)
         return normalized(prepared) if self.metric == "cosine" else prepared
 
     def assign(self, vectors: Vectors) -> npt.NDArray[np.int64]:
-        """The partition of each of some prepared vectors."""
+        """Return the partition of each of some prepared vectors."""
         if self.metric == "hamming":
             nearest = np.full(len(vectors), np.inf, np.float32)
             found = np.zeros(len(vectors), np.int64)
@@ -126,25 +126,25 @@ class Model:
         return found
 
     def encode(self, vectors: Vectors, partitions: npt.NDArray[np.int64]) -> pa.Table:
-        """The columns of some prepared vectors."""
+        """Return the columns of some prepared vectors."""
         return self.quantizer.encode(vectors, self.centroids, partitions)
 
     def decode(self, rows: pa.Table, partition: int) -> Vectors:
-        """What is known of the prepared vectors of some rows of a partition."""
+        """Decode the prepared vectors of some rows of a partition."""
         vectors = self.quantizer.decode(rows)
         if self.quantizer.of_residuals:
             vectors = vectors + self.centroids[partition].astype(np.float32)
         return vectors
 
     def centroid_distances(self, query: npt.NDArray[Any]) -> Distances:
-        """Of each partition how far its centroid is from a prepared query; for cosine, squared."""
+        """Return the distances of the centroids from a prepared query; for cosine, squared."""
         metric = "l2" if self.metric == "cosine" else self.metric
         return flat_distances(metric, query, self.centroids)
 
     def distances(
         self, query: npt.NDArray[Any], parts: Sequence[Codes], partitions: Sequence[int]
     ) -> npt.NDArray[np.float32]:
-        """Distances of the rows of some partitions, one behind the other, from a prepared query.
+        """Return distances of the rows of some partitions, in sequence, from a prepared query.
 
         Args:
             query: Shape (dimension,).
@@ -156,7 +156,7 @@ class Model:
             return self.quantizer.distances(query, parts, self.centroids[list(partitions)])
 
     def equals(self, other: "Model") -> bool:
-        """Whether rows of both can lie in one segment."""
+        """Return whether rows of both can be in one segment."""
         return (
             (self.metric, self.index_type) == (other.metric, other.index_type)
             and self.centroids.dtype == other.centroids.dtype
@@ -165,7 +165,7 @@ class Model:
         )
 
     def details(self, hints: Mapping[str, str], target_partition_size: int = 0) -> bytes:
-        """The message of an index entry."""
+        """Return the message of an index entry."""
         message = index_pb2.VectorIndexDetails(
             metric_type=metric_number(self.metric),
             target_partition_size=target_partition_size,
@@ -185,7 +185,7 @@ class Model:
         return message.SerializeToString(deterministic=True)
 
     def to_bytes(self) -> bytes:
-        """For tasks on other machines."""
+        """Serialise for tasks on other machines."""
         graph = self.graph and [self.graph.m, self.graph.ef_construction, self.graph.max_level]
         about = {
             "metric": self.metric,
@@ -233,7 +233,7 @@ def read_quantizer(
     value_type: pa.DataType,
     path: str,
 ) -> Quantizer:
-    """The quantizer that a storage describes.
+    """Return the quantizer that a storage describes.
 
     Args:
         name: As the type of the index ends.
@@ -259,6 +259,6 @@ def read_quantizer(
             return ProductQuantizer.read(metric, info, book, path)
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptFileError(
-            f"{dict(info)} is no quantizer: {error!r}", path=path, field="storage_metadata"
+            f"{dict(info)} is not a valid quantizer: {error!r}", path=path, field="storage_metadata"
         ) from error
     raise CorruptFileError(f"quantizer {name!r} is not known", path=path, field="storage_metadata")

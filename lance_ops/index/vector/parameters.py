@@ -1,4 +1,4 @@
-"""Parameters: how a vector index is made, by the names of the peer; what is left open is filled in."""
+"""Parameters: how a vector index is made, by the names of pylance; what is left open is filled in."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ INDEX_TYPES = (
     "IVF_HNSW_PQ",
     "IVF_HNSW_SQ",
 )
-"""What can be built."""
+"""Index types that can be built."""
 
 _ALIASES = {
     "distance_type": "metric",
@@ -60,16 +60,16 @@ _HNSW: dict[str, tuple[_Check, str, int | None]] = {
 def check_parameters(
     index_type: str, column: pa.FixedSizeListType, given: Parameters, *, several: bool = False
 ) -> Parameters:
-    """The parameters of an index, complete but for what the data have to say.
+    """Return the parameters of an index, complete except for values that depend on the data.
 
     Args:
         index_type: One of `INDEX_TYPES`.
         column: Type of the vectors of the column.
-        given: What the user says.
-        several: Whether a row has a list of vectors.
+        given: Parameters of the user.
+        several: True if a row has a list of vectors.
 
     Raises:
-        InvalidArgumentError: names the parameter, and what it can be.
+        InvalidArgumentError: a parameter is invalid.
     """
     known = {
         **_NUMBERS,
@@ -123,7 +123,7 @@ def check_parameters(
 
 
 def partition_count(parameters: Parameters, rows: int) -> int:
-    """How many partitions an index of some rows has."""
+    """Return how many partitions an index of some rows has."""
     if parameters["num_partitions"]:
         return int(parameters["num_partitions"])
     index_type = parameters["index_type"]
@@ -135,14 +135,14 @@ def partition_count(parameters: Parameters, rows: int) -> int:
 
 
 def _sub_vectors(dimension: int, asked: int | None, bits: int) -> int:
-    # Codes of four bits come in pairs.
+    # Codes of four bits are stored in pairs.
     fits = [parts for parts in range(1, dimension + 1) if not dimension % parts and not parts * bits % 8]
     if asked is None:
         wanted = max(1, dimension // 16)
         asked = min(fits, key=lambda parts: abs(parts - wanted), default=0)
     if asked not in fits:
         raise InvalidArgumentError(
-            f"{asked} sub-vectors of {dimension} dimensions, {bits} bits each",
+            f"num_sub_vectors={asked} must divide the {dimension} dimensions (num_bits={bits})",
             field="num_sub_vectors",
             hint=f"it can be {', '.join(map(str, fits[:16])) or 'no number: index it without PQ'}",
         )

@@ -1,7 +1,7 @@
-"""Probes: into how many partitions a search looks before it asks whether it found rows enough.
+"""Probes: number of partitions that a search reads before it checks whether it has enough rows.
 
-The peer's figures, as its plans show them (`partitions_searched`): partitions count whose centroids are
-hardly farther away than the nearest one, within bounds by metric and by how many rows are wanted.
+Pylance's figures, as its plans show them (`partitions_searched`): partitions whose centroids are almost as
+near as the nearest one, within bounds by metric and `k`.
 """
 
 from bisect import bisect_left
@@ -12,12 +12,12 @@ from lance_ops.index.vector.metric import Distances
 
 @dataclass(frozen=True, slots=True)
 class _Budget:
-    """Partitions to look into.
+    """Partitions to search.
 
     Attributes:
-        margin: How much farther a centroid may be than the nearest one, as a part of the distance of that.
-        least: Partitions at least.
-        most: At most; None for all.
+        margin: Maximum relative distance of a centroid beyond the nearest one.
+        least: Minimum partitions.
+        most: Maximum; None for all.
     """
 
     margin: float
@@ -35,7 +35,7 @@ def _always(partitions: int) -> _Budget:
 
 
 _UP_TO = (1, 10, 100, 200, 500, 1000)
-"""Rows that are wanted, for all but the last of the budgets of a metric."""
+"""Values of `k` for all but the last of the budgets of a metric."""
 _BUDGETS = {
     "l2": (
         _Budget(0.2175, 5, 19),
@@ -61,15 +61,15 @@ _BUDGETS = {
 
 
 def first_probes(metric: str, distances: Distances, k: int, least: int, most: int | None) -> int:
-    """Partitions to look into at first.
+    """Return the number of partitions to search first.
 
     Args:
         metric: Of the index.
         distances: Of all centroids from the query, nearest first; of cosine the squared ones between vectors
             of length one.
-        k: Rows that are wanted.
-        least: What the user asks for at least.
-        most: And at most; None for no bound.
+        k: Rows to find.
+        least: Minimum given by the user.
+        most: Maximum given by the user; None for no limit.
     """
     wanted = len(distances) and max(least, _BUDGETS[metric][bisect_left(_UP_TO, k)].of(distances))
     return min(wanted, len(distances) if most is None else most)

@@ -1,7 +1,7 @@
-"""Moving the rows of a vector segment along with a rewrite, without reading a vector of the table.
+"""Remap of a vector segment after a rewrite, without reading vectors of the table.
 
-Rows that are gone leave the segment: the peer would find them, and return that many rows less. Where no row
-is gone everything but the names of rows is copied as it is.
+Removed rows are dropped from the segment: pylance would count them, and return fewer rows. Without removed
+rows everything but the row ids is copied unchanged.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def remap(move: SegmentMove) -> BuiltSegment:
 def _renamed(
     move: SegmentMove, opened: VectorSegment, source: FileReader, index: FileReader
 ) -> tuple[IndexFile, ...]:
-    """A copy with other names for its rows."""
+    """Return a copy with other names for its rows."""
     target = move.dataset.store
     # The encodings of a field are those of its storage version.
     with FileWriter(
@@ -109,7 +109,7 @@ def _partition(
 def _moved(
     move: SegmentMove, names: Addresses, opened: VectorSegment
 ) -> tuple[Addresses, npt.NDArray[np.bool_]]:
-    """Names of rows after the rewrite, and which are still there and the segment's affair."""
+    """Return names of rows after the rewrite, and which are still there and the segment's affair."""
     check_addresses(move.dataset.manifest, names, opened.storage.path)
     current, there = current_addresses(move.dataset, move.segment, names)
     covered = np.array(sorted(effective_fragments(move.dataset.manifest, move.segment)), np.uint64)

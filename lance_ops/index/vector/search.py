@@ -29,9 +29,9 @@ from lance_ops.table.snapshot import Snapshot
 __all__ = ["flat_distances", "search_segment"]
 
 _LOOKED_UP = 256
-"""Rows that are looked up at first, at least: rows that do not count may be among the nearest."""
+"""Minimum number of candidates at first: rows that do not count may be among the nearest."""
 _MORE = 8
-"""So many times as many are looked up when too few of those before count."""
+"""Growth factor of candidates if too few of them count."""
 _READ_BYTES = 64 << 20
 
 
@@ -43,19 +43,18 @@ def search_segment(
     *,
     enough: int | None = None,
 ) -> Scored:
-    """The nearest rows of a segment, best first; a row with several vectors once for each of these.
+    """Return the nearest rows of a segment, best first; a row with several vectors once for each of these.
 
     Args:
         dataset: The version to search.
         segment: One of its vector indices.
-        query: What to look for. With a refine factor there are as many times `k` rows, and a distance range
-            is left to whoever refines.
-        locate: Where rows are, and which count.
-        enough: How many have to be found for no more partitions to be looked into; as many as are looked
-            for when None.
+        query: The query. With a refine factor, more rows are returned, and the caller applies the distance
+            range.
+        locate: Locates rows, and masks those that count.
+        enough: Number of rows after which no more partitions are searched; the requested number when None.
 
     Returns:
-        Rows with their distances by what the index knows of them: exact for FLAT; for PQ and SQ those of the
+        Rows with distances from the index: exact for FLAT; for PQ and SQ those of the
         codes, which for cosine are twice as large (squared distances of vectors of length one).
 
     Raises:
@@ -89,13 +88,13 @@ def search_segment(
             distances = model.distances(wanted, [part.codes for part in parts], group)
             best = _best(best, names, distances, locate, count, limits)
         done += step
-        # Twice as many each time, until there are rows enough.
+        # Doubled each time, until there are enough rows.
         step = 0 if len(best) >= (enough or count) else min(done, most - done)
     return best
 
 
 def metric_of(dataset: Snapshot, segment: IndexMetadata) -> str:
-    """The metric that a segment measures distances by.
+    """Return the metric that a segment measures distances by.
 
     Raises:
         CorruptFileError: the segment is damaged.
@@ -104,7 +103,7 @@ def metric_of(dataset: Snapshot, segment: IndexMetadata) -> str:
 
 
 def _groups(opened: VectorSegment, partitions: Sequence[int]) -> Iterator[list[int]]:
-    """Partitions that are read at once: some megabytes of them, or a single one."""
+    """Yield partitions that are read at once: some megabytes, or a single one."""
     row_bytes = max(1, opened.row_bytes)
     group: list[int] = []
     held = 0
@@ -130,7 +129,7 @@ class _Rows:
 
 
 _NARROW = "narrow columns"
-"""Stands for them among the parts of a segment, which have numbers else."""
+"""Key of the centroids among the cached parts of a segment, which are numbers otherwise."""
 
 
 def _read(
@@ -141,7 +140,7 @@ def _read(
     partitions: Sequence[int],
 ) -> list[_Rows]:
     columns = [ROW_ID, *model.quantizer.searched]
-    # Each question may be the first about some partitions, and would read all of these again.
+    # Each query may be the first on some partitions, and would read all of these again.
     (narrow,) = opened_parts(
         dataset, segment, [_NARROW], lambda _: [opened.read_narrow(columns)], lambda table: int(table.nbytes)
     )
@@ -164,7 +163,7 @@ def _best(
     count: int,
     limits: tuple[float | None, float | None],
 ) -> Scored:
-    """What was found before and the nearest of some rows that count, best first."""
+    """Merge previous results with the nearest of some rows that count, best first."""
     low, high = limits
     # NaN is in no range, and not near to anything.
     inside = np.isfinite(distances)
@@ -186,7 +185,7 @@ def _best(
         counted += int(kept.sum())
         if counted >= count or len(order) == len(distances):
             break
-        # These come first again.
+        # Previous results come first.
         start, wide = len(order), _MORE * len(order)
     together, ranks = np.concatenate(addresses), np.concatenate(scores)
     chosen = _order(ranks, together)[:count]

@@ -18,22 +18,22 @@ _NUMBERS = {dtype: number for number, dtype in _TYPES.items()}
 
 
 def encode_tensor(values: npt.NDArray[Any]) -> index_pb2.Tensor:
-    """The message of an array of floats or bytes."""
+    """Return the message of an array of floats or bytes."""
     dtype = values.dtype.newbyteorder("<")
     data = np.ascontiguousarray(values, dtype).tobytes()
     return index_pb2.Tensor(data_type=_NUMBERS[dtype], shape=values.shape, data=data)
 
 
 def decode_tensor(message: index_pb2.Tensor, *, path: str, field: str) -> npt.NDArray[Any]:
-    """The array of a message.
+    """Return the array of a message.
 
     Args:
         message: The message.
-        path: The file that it is from.
-        field: What it stands for there.
+        path: The file, for errors.
+        field: Name of the field, for errors.
 
     Raises:
-        CorruptFileError: its type is none that vectors have, or it holds more or fewer numbers than it says.
+        CorruptFileError: its type is not supported, or its size does not match its shape.
     """
     dtype = _TYPES.get(message.data_type)
     if dtype is None:
@@ -44,6 +44,6 @@ def decode_tensor(message: index_pb2.Tensor, *, path: str, field: str) -> npt.ND
         count *= length
     if not shape or count * dtype.itemsize != len(message.data):
         raise CorruptFileError(
-            f"{len(message.data):,} bytes are no {dtype} of shape {shape}", path=path, field=field
+            f"{len(message.data):,} bytes do not match {dtype} of shape {shape}", path=path, field=field
         )
     return np.frombuffer(message.data, dtype).reshape(shape)

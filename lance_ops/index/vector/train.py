@@ -21,26 +21,25 @@ from lance_ops.index.vector.quantizer.sq import ScalarQuantizer
 SEED = 42
 _SAMPLE_BYTES = 1 << 30
 _STARTS, _LITTLE_WORK = 3, 100_000_000
-"""Of few vectors chance decides how well they are met: so many starts are tried while a round takes that many
-multiplications or fewer, which is milliseconds."""
+"""Number of initial centroid sets tried, if a round takes at most so many multiplications."""
 
 _SPREAD_ROWS, _SPREAD_LEAST, _SPREAD_MOST, _CANDIDATES = 16, 4, 1 << 14, 4
 """Vectors for each centroid among which the first ones are sought, if there are few and if there are many of
 them, how many vectors are many, and how many are compared for each."""
 
 _MULTIPLIED_AT_ONCE = 1 << 12
-"""Of so many vectors the products of all with each other are 64 MB."""
+"""Number of vectors whose pairwise products take 64 MB."""
 
 _ROUNDS = 5
-"""After so many rounds it is looked whether centroids still move."""
+"""Rounds between checks whether centroids still move."""
 _SETTLED = 1e-4
-"""Rounds that make the loss less by a smaller share than this are not worth their time, as with the peer."""
+"""Rounds that make the loss less by a smaller share than this are not worth their time, as with pylance."""
 _LONGEST_SQUARED = np.finfo(np.float32).max / 16
 """Between vectors that are shorter, and differences of them, squared distances are finite."""
 
 
 def sample_rows(parameters: Parameters, partitions: int, dimension: int) -> int:
-    """Vectors to train from: enough for the centroids and the codebook, and no more than 1 GB of them."""
+    """Return training vectors: enough for the centroids and the codebook, at most 1 GB."""
     wanted = partitions * int(parameters["sample_rate"])
     if parameters["index_type"].endswith("PQ"):
         wanted = max(wanted, int(parameters["sample_rate"]) << int(parameters["num_bits"]))
@@ -51,12 +50,12 @@ def sample_rows(parameters: Parameters, partitions: int, dimension: int) -> int:
 
 
 def train(sample: Vectors, parameters: Parameters, partitions: int, value_type: pa.DataType) -> Model:
-    """Learn a model.
+    """Train a model.
 
     Args:
-        sample: Finite vectors of the column, perhaps none.
-        parameters: As `VectorKind.parameters` gave them.
-        partitions: Wanted; there are no more than distinct vectors in the sample.
+        sample: Finite vectors of the column, possibly none.
+        parameters: Result of `VectorKind.parameters`.
+        partitions: Number of partitions; at most the distinct vectors of the sample.
         value_type: Arrow type of the values of the column.
 
     Raises:
@@ -73,7 +72,7 @@ def train(sample: Vectors, parameters: Parameters, partitions: int, value_type: 
     if metric == "cosine":
         vectors = normalized(vectors)
         vectors = only(vectors, finite_rows(vectors))
-    # Where squares overflow there are no distances, and faiss stops the process.
+    # If squares overflow there are no distances, and faiss aborts the process.
     with np.errstate(all="ignore"):
         comparable = np.einsum("ij,ij->i", vectors, vectors) < _LONGEST_SQUARED
     if len(vectors) and not comparable.any():
@@ -92,7 +91,7 @@ def train(sample: Vectors, parameters: Parameters, partitions: int, value_type: 
         spherical=metric == "dot",
         spread=True,
     )
-    # Whoever reads them has them in the type of the column: what follows is about these.
+    # Readers have them in the type of the column, so rounding is applied first.
     centroids = means.astype(dtype)
     graph = None
     if "_HNSW_" in parameters["index_type"]:
@@ -134,7 +133,7 @@ def _codebook(vectors: Vectors, parameters: Parameters) -> npt.NDArray[np.float3
 def _k_means(
     vectors: Vectors, count: int, iterations: int, rate: int, *, spherical: bool, spread: bool = False
 ) -> tuple[npt.NDArray[np.float32], float]:
-    """Centroids, at most `count` and at least one, and the loss; `spread` says where they begin."""
+    """Return centroids, at most `count` and at least one, and the loss; `spread` are the initial ones."""
     if len(vectors) <= count:
         distinct = np.unique(vectors, axis=0)
         return (distinct if len(distinct) else np.zeros((1, vectors.shape[1]), np.float32)), 0.0
@@ -159,10 +158,10 @@ def _k_means(
 
 
 def _spread_out(vectors: Vectors, count: int, seed: int) -> npt.NDArray[np.float32]:
-    """Vectors to begin with, by greedy k-means++: the next is one that is far from all before, by chance.
+    """Return initial vectors by greedy k-means++: the next is a random one far from all before.
 
-    Of data that lie in groups, any vectors are several of one group and none of others, and rounds that
-    follow do not bring centroids from one group to another.
+    In clustered data, random vectors miss some clusters, and later rounds do not move centroids between
+    clusters.
     """
     rng = np.random.default_rng(seed)
     most = max(_SPREAD_LEAST * count, min(_SPREAD_ROWS * count, _SPREAD_MOST))
@@ -215,7 +214,7 @@ def _settle(
         centroids = np.asarray(means.centroids, np.float32)
         found = [float(loss) for loss in means.obj]
         losses += found
-        # It stops by itself when nothing changes any more, and then says less.
+        # It stops when nothing changes any more, and then reports fewer rounds.
         if len(found) < _ROUNDS or abs(found[-2] - found[-1]) <= _SETTLED * abs(found[-2]):
             break
     assert centroids is not None

@@ -18,15 +18,15 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.row_set import Addresses
 
 _SAMPLE_WHOLE = 0.3
-"""Share of the rows above which a sample is cheaper to take from all of them than one by one."""
+"""Share of the rows above which a sample is read from all of them instead of one by one."""
 _TAKEN_ROWS = 1 << 16
 _ITEM_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 _PILOT_ROWS, _PILOT_SEED = 256, 7
-"""Rows that say how many vectors a row has, where rows have several."""
+"""Number of rows from which the average vectors per row are estimated."""
 
 
 def holds_several(field: Field) -> bool:
-    """Whether each row of a column holds a list of vectors and not a single one."""
+    """Return whether each row of a column holds a list of vectors and not a single one."""
     found = value_type(field)
     return bool(pa.types.is_list(found)) and bool(pa.types.is_fixed_size_list(found.value_type))
 
@@ -44,7 +44,7 @@ def vector_type(field: Field) -> pa.FixedSizeListType:
     """Arrow type of the vectors of a column that vector indices can be on, as these see them.
 
     Of several vectors a row it is that of one of them. Numbers of 8 bits with a sign are floats of 32 bits to
-    indices, as in the peer.
+    indices, as in pylance.
 
     Raises:
         InvalidArgumentError: they cannot be on it; names its type and what they take.
@@ -63,7 +63,7 @@ def vector_type(field: Field) -> pa.FixedSizeListType:
         pa.types.is_floating(found.value_type) or found.value_type in (pa.int8(), pa.uint8())
     ):
         raise InvalidArgumentError(
-            f"column {field.name!r} is {found}, which is no vector",
+            f"column {field.name!r} has type {found}, which is not a vector type",
             field="column",
             hint="it takes lists of a fixed number of floats (16, 32 or 64 bits), int8, or bytes for hamming",
         )
@@ -73,7 +73,7 @@ def vector_type(field: Field) -> pa.FixedSizeListType:
 def live_vectors(
     dataset: Dataset, column: str, fragment_ids: Sequence[int], *, row_ids: bool
 ) -> Iterator[tuple[Addresses, Vectors]]:
-    """Names and vectors of live rows, a batch at a time, without nulls and what is not finite.
+    """Yield names and vectors of live rows, a batch at a time, without nulls and what is not finite.
 
     A row that holds several vectors is named once for each of them.
 
@@ -89,7 +89,7 @@ def live_vectors(
 
 
 def finite_vectors(column: pa.ChunkedArray) -> tuple[Vectors, npt.NDArray[np.int64]]:
-    """The vectors of a column that are there and all finite, and the row of each, ascending."""
+    """Return the vectors of a column that are there and all finite, and the row of each, ascending."""
     # Joining copies, even what is in one piece.
     lists = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(lists, pa.ChunkedArray):
@@ -104,7 +104,7 @@ def finite_vectors(column: pa.ChunkedArray) -> tuple[Vectors, npt.NDArray[np.int
 
 
 def _finite(lists: pa.FixedSizeListArray) -> tuple[Vectors, npt.NDArray[np.bool_]]:
-    """The vectors that are there and all finite, and which these are."""
+    """Return the vectors that are there and all finite, and which these are."""
     kept = np.asarray(lists.is_valid().to_numpy(zero_copy_only=False), np.bool_)
     present = lists if kept.all() else lists.filter(pa.array(kept))
     values = present.flatten()
@@ -139,7 +139,7 @@ def sample_vectors(
         fragment_ids: Which fragments.
         rows: About how many.
         seed: Of the random choice.
-        run: Rows that are taken one after the other: longer runs take fewer reads.
+        run: Rows that are taken in sequence: longer runs take fewer reads.
     """
     counts = {fragment.id: fragment.num_rows for fragment in dataset.fragments}
     total = sum(counts[number] for number in fragment_ids)
@@ -161,13 +161,13 @@ def sample_vectors(
 
 
 def rows_with(dataset: Dataset, column: str, vectors: int, fragment_ids: Sequence[int] | None = None) -> int:
-    """How many rows have about so many vectors together, by a look at some of them.
+    """Estimate from a sample how many rows have about so many vectors together.
 
     Args:
         dataset: The version to read.
         column: Path of a column with several vectors a row.
-        vectors: How many are wanted.
-        fragment_ids: Which fragments; all when None.
+        vectors: Number of vectors.
+        fragment_ids: Fragments; all when None.
     """
     ids = [fragment.id for fragment in dataset.fragments] if fragment_ids is None else fragment_ids
     total = sum(fragment.num_rows for fragment in dataset.fragments if fragment.id in ids)
@@ -179,14 +179,14 @@ def rows_with(dataset: Dataset, column: str, vectors: int, fragment_ids: Sequenc
 
 
 def leaf_of(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
-    """The column itself in what was read of it, which is a struct where it lies in one."""
+    """Return the column from the read data, which is a struct for nested columns."""
     for name in parse_field_path(column)[1:]:
         values = pc.struct_field(values, name)
     return values
 
 
 def random_positions(total: int, rows: int, seed: int, *, run: int = 1) -> npt.NDArray[np.int64]:
-    """About `rows` of so many positions, ascending, in random runs of some that follow each other."""
+    """Return about `rows` random positions, ascending, in short consecutive runs."""
     return _ranks(np.random.default_rng(seed), total, rows, run)
 
 

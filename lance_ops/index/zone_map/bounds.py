@@ -9,9 +9,9 @@ from lance_ops.encoding.arrays import number_dtype
 
 
 def zone_bounds(values: pa.Array, starts: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
-    """The columns `min`, `max`, `null_count` and `nan_count` of runs that begin at `starts`.
+    """Return the columns `min`, `max`, `null_count` and `nan_count` of runs that begin at `starts`.
 
-    Nulls and NaN bound nothing: a run of nothing else has no least value. As the peer has it, the greatest of
+    Nulls and NaN bound nothing: a run of nothing else has no least value. As pylance has it, the greatest of
     a run with a NaN is NaN.
     """
     lengths = np.diff(np.append(starts, len(values)))
@@ -30,7 +30,7 @@ def zone_bounds(values: pa.Array, starts: npt.NDArray[np.int64]) -> dict[str, pa
     else:
         least, greatest = _extremes(plain, np.repeat(np.arange(len(starts)), lengths), len(starts))
     if pa.types.is_floating(values.type):
-        # Zeros of both signs are one: no bound tells them apart.
+        # Zeros of both signs are equal in bounds.
         least = _with_zero(least, -0.0)
         greatest = _with_zero(greatest, 0.0)
         has_nan = pc.greater(counted["nan_count"], 0)

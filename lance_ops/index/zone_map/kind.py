@@ -46,9 +46,9 @@ _BOUNDED_TYPES = (
 class ZoneMapKind(ZoneKind):
     """ZONEMAP: narrows comparisons, IN, BETWEEN and prefixes to zones; exact for IS NULL.
 
-    Bounds over dictionaries are dictionaries, too; the peer uses them, and finds none of its own.
+    Bounds of dictionary columns are dictionaries, too; pylance uses them.
 
-    Early releases of the peer keep no null rows, and nothing but the file says how large its zones are.
+    Early releases of pylance store no null rows, and record the size of zones in the file only.
     """
 
     name = "ZONEMAP"
@@ -77,7 +77,8 @@ class ZoneMapKind(ZoneKind):
             raise InvalidArgumentError(
                 f"column {field.name!r} is {field.storage_type}, which a ZONEMAP cannot index",
                 field="column",
-                hint="it takes numbers, booleans, texts, bytes, dates and times; index a leaf of a struct",
+                hint="ZONEMAP supports numbers, booleans, strings, binary, dates and times; index a "
+                "leaf of a struct",
             )
 
     def check_new(self, field: Field) -> None:
@@ -100,7 +101,7 @@ class ZoneMapKind(ZoneKind):
         return pa.schema([pa.field("min", values), pa.field("max", values), *counts, *ZONE_FIELDS])
 
     def stored_type(self, field: Field) -> pa.DataType:
-        """See `ZoneKind.stored_type`: dictionaries stay such."""
+        """Return the stored type; dictionaries are kept, see `ZoneKind.stored_type`."""
         return field.file_type
 
     def as_stored(self, zones: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -152,13 +153,13 @@ class ZoneMapKind(ZoneKind):
 
 @dataclass(frozen=True)
 class _ReadyZones:
-    """Zones that can be asked.
+    """Zones prepared for queries.
 
     Attributes:
         bounds: Their least and greatest values.
-        some_value: Which may have a value at all.
-        has_null: Which have nulls.
-        has_nan: Which have NaN.
+        some_value: Mask of zones that may have a value.
+        has_null: Mask of zones with nulls.
+        has_nan: Mask of zones with NaN.
     """
 
     bounds: ValueBounds
@@ -172,10 +173,10 @@ class _ReadyZones:
         nulls, nans, rows = [
             np.asarray(zones[name].to_numpy()) for name in ("null_count", "nan_count", "zone_length")
         ]
-        # The peer leaves out bounds that it cannot find: then there may be any value.
+        # Pylance leaves out bounds that it cannot find: then there may be any value.
         some_value = np.asarray(low.is_valid().to_numpy(zero_copy_only=False), np.bool_)
         if pa.types.is_floating(high.type):
-            # NaN as the greatest says nothing of the numbers; not all writers count on it being above them.
+            # A maximum of NaN does not bound the numbers; not all writers order it above them.
             high = pc.if_else(pc.is_nan(high), pa.scalar(None, high.type), high)
         return cls(ValueBounds(low, high), some_value | (nulls + nans < rows), nulls > 0, nans > 0)
 
@@ -187,7 +188,7 @@ class _ReadyZones:
         return chosen
 
     def _overlap(self, values: Range) -> Mask:
-        """Zones that hold a value of a range, as far as their bounds tell."""
+        """Return a mask of zones that may have a value of a range."""
         chosen = self.has_null.copy() if values.nulls else np.zeros(len(self.has_null), np.bool_)
         for interval in values.intervals:
             inside = self.some_value & self.bounds.reach(interval)
@@ -198,7 +199,7 @@ class _ReadyZones:
 
 
 def _encoded(values: pa.Array, kind: pa.DictionaryType) -> pa.Array:
-    """Values as a dictionary of a type, nulls where it is too small for them: then nobody knows."""
+    """Encode values as a dictionary of a type; nulls, meaning unknown, if it is too small for them."""
     coded = values.cast(kind.value_type).dictionary_encode()
     try:
         indices = coded.indices.cast(kind.index_type)
@@ -208,7 +209,7 @@ def _encoded(values: pa.Array, kind: pa.DictionaryType) -> pa.Array:
 
 
 def _may_be_nan(interval: Interval) -> bool:
-    """Whether a NaN of either sign can lie in it: above all numbers, or below them."""
+    """Return whether a range can contain NaN of either sign: above all numbers, or below them."""
     return any(end is None or end.as_py() != end.as_py() for end in (interval.low, interval.high))
 
 

@@ -1,4 +1,4 @@
-"""Zone file: the one file of a segment of zones, with the null rows in a buffer of its own."""
+"""Zone file: the only file of a segment of zones, with the null rows in a separate buffer."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,14 +64,14 @@ class ZoneFile:
 
     @property
     def metadata(self) -> Mapping[str, bytes]:
-        """What the writer says of the whole."""
+        """Metadata of the file."""
         return self.reader.schema.metadata
 
     def number(self, key: str) -> float | None:
-        """A number of the metadata; None when there is none.
+        """Return a number of the metadata; None when there is none.
 
         Raises:
-            CorruptFileError: What is there is no number.
+            CorruptFileError: It is not a number.
         """
         text = self.metadata.get(key)
         try:
@@ -81,33 +81,33 @@ class ZoneFile:
 
     @property
     def counts_live_rows(self) -> bool:
-        """See `ZoneLayout`: who did not keep the null rows may have been one of the first writers."""
+        """See `ZoneLayout`: a writer without null rows may be one of the first."""
         return NULL_BITMAP not in self.metadata
 
     @cached_property
     def layout(self) -> ZoneLayout:
-        """Where all zones lie."""
+        """Return the layout of all zones."""
         names = {field.name for field in ZONE_FIELDS}
         chosen = Schema(tuple(field for field in self.reader.schema.fields if field.name in names))
         return self.layout_of([self._all if self._is_small else self.reader.read_table(chosen)])
 
     def layout_of(self, zones: Sequence[pa.Table]) -> ZoneLayout:
-        """The same, of all zones as they have been read."""
+        """Return the same, of all zones as they have been read."""
         every = zones[0] if len(zones) == 1 else pa.concat_tables(zones)
         return ZoneLayout.of(every, self.reader.path, counts_live_rows=self.counts_live_rows)
 
     def summaries(self) -> pa.Table:
-        """All zones."""
+        """Return all zones."""
         return self.reader.read_table()
 
     def first(self) -> pa.Table:
-        """Some zones, if there are any."""
+        """Return some zones, if there are any."""
         if self._is_small:
             return self._all
         return self.reader.read_table(stop=min(_FIRST_ROWS, self.reader.num_rows))
 
     def batches(self, row_bytes: int) -> Iterator[pa.Table]:
-        """All zones, some at a time; `row_bytes` is about what one takes."""
+        """Yield all zones, some at a time; `row_bytes` is about what one takes."""
         if self._is_small and self.reader.num_rows:
             yield self._all
             return
@@ -125,7 +125,7 @@ class ZoneFile:
         return self.reader.size_bytes <= _SMALL_BYTES and self.reader.num_rows <= _SMALL_ROWS
 
     def nulls(self, dataset: Snapshot) -> RowSet | None:
-        """The null rows; None when the writer did not keep them.
+        """Return the null rows; None when the writer did not keep them.
 
         Raises:
             CorruptFileError: They cannot be read.
@@ -135,7 +135,7 @@ class ZoneFile:
             return None
         path = self.reader.path
         if not number.isdigit() or int(number) >= self.reader.num_global_buffers or not int(number):
-            raise CorruptFileError(f"there is no buffer {number!r}", path=path, field=NULL_BITMAP)
+            raise CorruptFileError(f"buffer {number!r} does not exist", path=path, field=NULL_BITMAP)
         data = self.reader.global_buffer(int(number)).to_pybytes()
         return RowSet.deserialize(data, path=path, rows_of=lambda owner: rows_of(dataset, owner))
 
@@ -151,12 +151,12 @@ def write_zone_file(
     """Write a file of zones.
 
     Args:
-        store: Where it goes.
+        store: Destination.
         path: Relative to the store.
         schema: Columns of the zones, in the order of the file.
         zones: The zones, some at a time.
-        metadata: What to say of the whole.
-        nulls: The null rows; looked at once all zones are written.
+        metadata: Metadata of the file.
+        nulls: The null rows; read after all zones are written.
 
     Returns:
         The file, by its name.

@@ -1,7 +1,7 @@
 """Zone kind: what indices of zones share: building them fragment by fragment, following rewrites, searching.
 
 Zones name runs of rows by fragment and offset, in every table. A rewrite cannot move them: the zones of the
-new fragments are made anew from the rows, in the commit of the rewrite.
+new fragments are created again from the rows, in the commit of the rewrite.
 """
 
 import uuid
@@ -45,29 +45,29 @@ from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
 
 _SCAN_IS_BETTER = 0.5
-"""Share of rows above which a search would visit most of the table."""
+"""Share of rows above which a scan is cheaper than a search."""
 _KEPT_BYTES = 16 << 20
-"""Up to so many bytes of zones are kept between searches."""
+"""Maximum bytes of zones cached between searches."""
 _CARRIED_BYTES = 1 << 20
-"""Up to so many bytes of zones go from a task to the merge as they are, and not through a file."""
+"""Maximum bytes of zones that a task returns to the merge in memory instead of a file."""
 _FILE = "file"
 
 
 class Ready(Protocol):
-    """Zones that can be asked."""
+    """Zones prepared for queries."""
 
     def candidates(self, query: ColumnQuery) -> npt.NDArray[np.bool_] | None:
-        """Which of them may hold a row that meets a condition; None when they cannot tell."""
+        """Return a mask of zones that may have a matching row; None if unknown."""
 
 
 class ZoneKind(WatchingKind):
-    """An index that says something of the values of each zone: of so many neighbouring rows of a fragment."""
+    """An index with a summary of the values of each zone, a range of consecutive rows of a fragment."""
 
     names_every_row = False
     looks_at_rows = True
     file_name: ClassVar[str]
     summary_names: ClassVar[tuple[str, ...]]
-    """Columns of the file beside `ZONE_FIELDS`."""
+    """Columns of the file in addition to `ZONE_FIELDS`."""
 
     @abstractmethod
     def zone_rows(self, parameters: Parameters) -> int:
@@ -75,7 +75,7 @@ class ZoneKind(WatchingKind):
 
     @abstractmethod
     def file_schema(self, values: pa.DataType) -> pa.Schema:
-        """Columns of the file for values of a type, in their order."""
+        """Return columns of the file for values of a type, in their order."""
 
     def stored_type(self, field: Field) -> pa.DataType:
         """Type of the values in a file, for an indexed column."""
@@ -83,11 +83,11 @@ class ZoneKind(WatchingKind):
 
     @abstractmethod
     def metadata(self, parameters: Parameters) -> dict[str, str]:
-        """What the file says of itself."""
+        """Metadata of the file."""
 
     @abstractmethod
     def details(self, parameters: Parameters) -> bytes:
-        """The message of the entry in the manifest."""
+        """Return the message of the entry in the manifest."""
 
     @abstractmethod
     def zone_bytes(self, zones: ZoneFile) -> int:
@@ -97,11 +97,11 @@ class ZoneKind(WatchingKind):
     def summarise(
         self, values: pa.Array, starts: npt.NDArray[np.int64], parameters: Parameters
     ) -> dict[str, pa.Array]:
-        """The columns of `summary_names`, for zones that begin at some positions of the values."""
+        """Return the columns of `summary_names`, for zones that begin at some positions of the values."""
 
     @abstractmethod
     def ready(self, zones: pa.Table) -> Ready:
-        """Zones that can be asked; what their columns say is taken apart once."""
+        """Prepare zones for queries; their columns are parsed once."""
 
     def build_share(self, task: BuildTask, path: str) -> Share:
         """See `IndexKind.build_share`: the zones and their null rows, in a file unless they are few."""
@@ -123,7 +123,7 @@ class ZoneKind(WatchingKind):
         return Share((file,))
 
     def merge(self, build: SegmentBuild) -> BuiltSegment:
-        """See `IndexKind.merge`: zones of fragments as they were are kept, those of others made anew."""
+        """See `IndexKind.merge`: zones of fragments as they were are kept, those of others created again."""
         dataset = build.dataset
         kept = [self._kept(dataset, segment) for segment in build.segments]
         lost = frozenset[int]().union(*(part.lost for part in kept))
@@ -225,7 +225,7 @@ class ZoneKind(WatchingKind):
             try:
                 file.layout.check(dataset, effective_fragments(dataset.manifest, segment))
             except CorruptFileError:
-                return "its zones leave out live rows, as pylance before 1.0 placed them beside deleted ones"
+                return "its zones omit live rows, as of pylance before 1.0 next to deleted rows"
         return None
 
     def verify(self, dataset: Snapshot, segment: IndexMetadata, *, deep: bool) -> None:
@@ -236,16 +236,16 @@ class ZoneKind(WatchingKind):
             file.nulls(dataset)
             reuse = dataset.fragment_reuse
             if reuse is None or reuse.problem is None:
-                # Where rows went may be unknown otherwise: that is no fault of the segment.
+                # Unknown row locations are not damage of the segment.
                 file.layout.check(dataset, effective_fragments(dataset.manifest, segment))
             for zones in file.batches(self.zone_bytes(file)) if deep else [file.first()]:
                 self.check_zones(zones, file.reader.path)
 
     def zone_rows_of(self, dataset: Snapshot, segment: IndexMetadata, key: str, default: int) -> int:
-        """Live rows of a zone of a segment, as its metadata say; a default where it does not say.
+        """Return the live rows of a zone of a segment from its metadata; a default without a record.
 
         Raises:
-            UnreadableIndexError: It cannot be opened, or says what cannot be.
+            UnreadableIndexError: It cannot be opened, or is inconsistent.
         """
         with reading(segment):
             file = self._file(dataset, segment)
@@ -260,7 +260,7 @@ class ZoneKind(WatchingKind):
         return zones
 
     def check_zones(self, zones: pa.Table, path: str) -> None:
-        """Refuse zones that contradict themselves.
+        """Refuse zones that are inconsistent.
 
         Raises:
             CorruptFileError: They do.
@@ -283,7 +283,7 @@ class ZoneKind(WatchingKind):
                 )
 
     def opened(self, dataset: Snapshot, segment: IndexMetadata) -> ZoneFile:
-        """The file of a segment, whose columns fit the column of the table."""
+        """Return the file of a segment, whose columns fit the column of the table."""
         store, directory = dataset.bases.index_directory(segment)
         file = ZoneFile.open(store, f"{directory}/{self.file_name}", self.summary_names)
         path = dataset.lance_schema.path(segment.fields[0])
@@ -291,18 +291,18 @@ class ZoneKind(WatchingKind):
         return file
 
     def _file(self, dataset: Snapshot, segment: IndexMetadata) -> ZoneFile:
-        """The same for the steps of one upkeep, which need not all read it."""
+        """Return the same for the steps of one upkeep, which need not all read it."""
         return opened(dataset, segment, lambda: self.opened(dataset, segment), part=_FILE)
 
     def _for_searches(
         self, dataset: Snapshot, segment: IndexMetadata
     ) -> tuple[ZoneFile, ZoneLayout, Sequence[Ready]]:
-        """The file, its layout and, unless they are many, its zones, as they are kept between searches."""
+        """Return the file, its layout and, unless they are many, its zones, cached between searches."""
         file = self.opened(dataset, segment)
         row_bytes = self.zone_bytes(file)
         few = file.reader.num_rows * row_bytes <= _KEPT_BYTES
         zones = list(file.batches(row_bytes)) if few else []
-        # Each column costs a read of its own, however short it is.
+        # Each column is a separate read, however short it is.
         layout = file.layout_of(zones) if zones else file.layout
         layout.check(dataset, effective_fragments(dataset.manifest, segment))
         return file, layout, [self.ready(part) for part in zones]
@@ -353,7 +353,7 @@ class ZoneKind(WatchingKind):
         parameters: Parameters,
         nulls: list[RowSet],
     ) -> Iterator[pa.Table]:
-        """The zones of some fragments, some at a time; their null rows are added to `nulls`."""
+        """Yield the zones of some fragments, some at a time; their null rows are added to `nulls`."""
         summaries = Summaries(self, parameters, nulls)
         last: int | None = None
         # One scan of all of them: to start one takes longer than to read a small fragment.

@@ -1,4 +1,4 @@
-"""Zone layout: which rows the zones of a segment stand for, and whether they are all that it claims."""
+"""Zone layout: the rows of each zone of a segment, and a check that they cover all its fragments."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class ZoneLayout:
         starts: Offset of the first row, uint64.
         lengths: Rows from there on, uint64.
         path: The file they are from, for errors.
-        counts_live_rows: Whether the writer may have counted live rows only and placed zones as if there were
+        counts_live_rows: True if the writer may have counted live rows only and placed zones as if there were
             no others, as pylance before 1.0 did: zones that end before their fragment are not where they say.
     """
 
@@ -45,10 +45,10 @@ class ZoneLayout:
 
     @classmethod
     def of(cls, zones: pa.Table, path: str, *, counts_live_rows: bool = False) -> "ZoneLayout":
-        """Take the columns of `ZONE_FIELDS` out of a table; see the attributes for the rest.
+        """Read the columns of `ZONE_FIELDS` from a table; see the attributes for the rest.
 
         Raises:
-            CorruptFileError: A zone lies where no row can be, or does not say where it lies.
+            CorruptFileError: The position of a zone is out of range or missing.
         """
         for field in ZONE_FIELDS:
             if zones[field.name].null_count:
@@ -59,7 +59,7 @@ class ZoneLayout:
             any((column >= _MOST_OFFSET).any() for column in columns)
             or (starts + lengths > _MOST_OFFSET).any()
         ):
-            raise CorruptFileError("a zone lies where no row can be", path=path, field="zone_start")
+            raise CorruptFileError("zone start is out of range", path=path, field="zone_start")
         return cls(owners, starts, lengths, path, counts_live_rows)
 
     @property
@@ -68,7 +68,7 @@ class ZoneLayout:
         return frozenset(np.unique(self.owners).tolist())
 
     def rows(self, chosen: npt.NDArray[np.bool_]) -> RowSet:
-        """All rows of some zones."""
+        """Return all rows of some zones."""
         return RowSet.of_ranges(
             zip(
                 self.owners[chosen].tolist(),
@@ -79,7 +79,7 @@ class ZoneLayout:
         )
 
     def addresses(self, dataset: Snapshot) -> Iterator[Addresses]:
-        """All rows of the zones of fragments that exist, or whose rows compactions have moved."""
+        """Yield all rows of the zones of fragments that exist, or whose rows compactions have moved."""
         known = _physical_rows(dataset)
         for owner, start, length in zip(
             self.owners.tolist(), self.starts.tolist(), self.lengths.tolist(), strict=True
@@ -92,11 +92,11 @@ class ZoneLayout:
                 yield np.arange(first + at, first + min(at + _PART_ROWS, start + length), dtype=np.uint64)
 
     def check(self, dataset: Snapshot, covered: frozenset[int]) -> None:
-        """See that each live row of the covered fragments lies in a zone, where it is now or was before.
+        """Check that each live row of the covered fragments is in a zone, at its current or former position.
 
         Raises:
-            CorruptFileError: One does not, or a zone goes behind the last row of its fragment: to believe
-                the zones could lose rows.
+            CorruptFileError: One does not, or a zone exceeds the last row of its fragment: using the zones
+                could lose rows.
         """
         gaps = self._gaps(dataset, covered | self.fragment_ids)
         own = self.fragment_ids
@@ -113,7 +113,7 @@ class ZoneLayout:
     def _check_moved(
         self, dataset: Snapshot, wanted: frozenset[int], gaps: dict[int, list[tuple[int, int]]]
     ) -> None:
-        """The same for fragments that have no zones of their own: the zones of those they were made of."""
+        """Check fragments without zones by the zones of the fragments that they replaced."""
         own = self.fragment_ids
         reuse = dataset.fragment_reuse
         for generation in reversed(reuse.generations if reuse is not None else ()):
@@ -138,7 +138,7 @@ class ZoneLayout:
                 raise self._uncovered(owner)
 
     def _gaps(self, dataset: Snapshot, fragments: frozenset[int]) -> dict[int, list[tuple[int, int]]]:
-        """Rows of some fragments that are in no zone, as (first, behind the last), by fragment."""
+        """Return rows of some fragments that are in no zone, as (first, behind the last), by fragment."""
         known = _physical_rows(dataset)
         order = np.lexsort((self.starts, self.owners))
         owners, starts = self.owners[order], self.starts[order]
@@ -174,14 +174,14 @@ class ZoneLayout:
 
     def _uncovered(self, owner: int) -> CorruptFileError:
         return CorruptFileError(
-            f"it has no zone for some rows of fragment {owner}, which it claims to know",
+            f"zones are missing for some rows of covered fragment {owner}",
             path=self.path,
             field="zone_start",
         )
 
 
 def _physical_rows(dataset: Snapshot) -> dict[int, int]:
-    """Rows of the fragments that there are, and of those whose rows compactions have moved."""
+    """Return rows of the fragments that there are, and of those whose rows compactions have moved."""
     known: dict[int, int] = {}
     reuse = dataset.fragment_reuse
     for generation in reuse.generations if reuse is not None else ():
@@ -193,5 +193,5 @@ def _physical_rows(dataset: Snapshot) -> dict[int, int]:
 
 
 def rows_of(dataset: Snapshot, fragment_id: int) -> int:
-    """Physical rows of a fragment; 0 for one that nobody knows of any more."""
+    """Return the physical rows of a fragment; 0 for an unknown one."""
     return _physical_rows(dataset).get(fragment_id, 0)

@@ -8,7 +8,7 @@ MOST_ROWS = 1 << 32
 
 
 def whole_number(kind: str, given: Parameters, name: str) -> dict[str, int]:
-    """The rows of a zone, if they are given; nothing else may be.
+    """Return the rows of a zone, if they are given; nothing else may be.
 
     Raises:
         InvalidArgumentError: The number is none, or there is another parameter.
@@ -23,6 +23,6 @@ def whole_number(kind: str, given: Parameters, name: str) -> dict[str, int]:
     value = given[name]
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < MOST_ROWS:
         raise InvalidArgumentError(
-            f"{value!r} is no number of rows", field=name, hint="give a whole number from 1 on"
+            f"{value!r} is not a valid number of rows", field=name, hint="give a whole number from 1 on"
         )
     return {name: value}

@@ -18,7 +18,7 @@ OFFSET_BITS, OFFSET_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 
 @dataclass(frozen=True, slots=True)
 class FewZones:
-    """What a task found, small enough to be handed on.
+    """Result of a task that fits into memory.
 
     Attributes:
         zones: All of them.
@@ -40,15 +40,15 @@ class FewZones:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What of a segment is still right.
+    """Still valid part of a segment.
 
     Attributes:
         segment: The segment.
         file: Its file.
         owners: Fragments whose zones are kept.
         nulls: Their null rows.
-        lost: Fragments whose rows have to be read again: they hold rows of others, by a compaction that left
-            the segment as it was, or the writer did not keep the null rows.
+        lost: Fragments whose rows have to be read again: they have rows of others, by a compaction with
+            deferred remap, or the writer stored no null rows.
     """
 
     segment: IndexMetadata
@@ -58,18 +58,18 @@ class Kept:
     lost: frozenset[int]
 
     def only(self, fragment_ids: frozenset[int]) -> "Kept":
-        """The same for some fragments."""
+        """Return the same for some fragments."""
         owners = self.owners & fragment_ids
         return replace(self, owners=owners, nulls=self.nulls.restrict(owners))
 
 
 def owner_of(rows: pa.Table) -> int:
-    """The fragment of the first of some rows."""
+    """Return the fragment of the first of some rows."""
     return int(rows["ids"][0].as_py()) >> 32
 
 
 def by_fragment(batches: Iterable[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
-    """The same rows, those of each fragment by themselves; with its id."""
+    """Yield the same rows, those of each fragment by themselves; with its id."""
     for batch in batches:
         if not batch.num_rows:
             continue

@@ -1,4 +1,4 @@
-"""Zones of rows as they come: cut to their length, summarised some at a time."""
+"""Zone summaries of a stream of rows: split by zone length, several at a time."""
 
 from collections.abc import Iterator
 from functools import reduce
@@ -20,20 +20,20 @@ _NULL_ROWS = b"null_rows"
 
 
 class ZoneMaker(Protocol):
-    """What a kind of zones says of them; see `ZoneKind`."""
+    """Summary function of a kind of zones; see `ZoneKind`."""
 
     def zone_rows(self, parameters: Parameters) -> int:
         """Live rows of a zone."""
         ...
 
     def file_schema(self, values: pa.DataType) -> pa.Schema:
-        """Columns of the file for values of a type, in their order."""
+        """Return columns of the file for values of a type, in their order."""
         ...
 
     def summarise(
         self, values: pa.Array, starts: npt.NDArray[np.int64], parameters: Parameters
     ) -> dict[str, pa.Array]:
-        """What a zone says of its values, for zones that begin at some positions."""
+        """Summarise the values of zones that begin at some positions."""
         ...
 
 
@@ -56,7 +56,7 @@ class Summaries:
         self._count = self._bytes = 0
 
     def add(self, batch: pa.Table) -> Iterator[pa.Table]:
-        """Take the next rows of a fragment (`values`, `ids`); the zones that are full, if it is time."""
+        """Add rows of a fragment (`values`, `ids`); return complete zones, if enough."""
         self._held.append(batch)
         self._count += batch.num_rows
         self._bytes += batch.nbytes
@@ -70,7 +70,7 @@ class Summaries:
         self._count, self._bytes = rest.num_rows, rest.nbytes
 
     def rest(self) -> Iterator[pa.Table]:
-        """The last zones of the fragment, whose last one may be short."""
+        """Yield the last zones of the fragment, whose last one may be short."""
         if self._held:
             yield self._zones(pa.concat_tables(self._held))
         self._held, self._count, self._bytes = [], 0, 0
@@ -111,7 +111,7 @@ class PassingZones:
 
     def add(self, values: pa.Array) -> None:
         """See `Observer.add`."""
-        # Nobody knows the id of the fragment yet: 0 until it has one.
+        # The fragment has no id yet: 0 until it gets one.
         ids = np.arange(self._offset, self._offset + len(values), dtype=np.uint64)
         self._offset += len(values)
         self._zones += self._summaries.add(pa.table({"values": values, "ids": ids}))
@@ -128,7 +128,7 @@ class PassingZones:
 
 
 def noted_zones(note: bytes, fragment_id: int, rows: int) -> FewZones | None:
-    """What `PassingZones` noted of a fragment, which has an id by now; None if that is not about its rows."""
+    """Return what `PassingZones` noted of a fragment, which has an id now; None for other rows."""
     zones = pa.ipc.open_stream(note).read_all()
     lengths = np.asarray(zones["zone_length"].to_numpy(), np.uint64)
     starts = np.asarray(zones["zone_start"].to_numpy(), np.uint64)

@@ -1,8 +1,8 @@
-"""One local file that appears whole and durable, or not at all.
+"""Atomic file: a local file that appears complete and durable, or not at all.
 
-The bytes go to a temporary file in the same folder, are flushed to the disk with all pending flushes, and
-only then get their name: by `rename` when they may replace, by `link` when they must not (link fails if the
-name is taken, which makes a commit by put-if-absent safe). The folder is flushed last, for the name is there.
+The bytes are written to a temporary file in the same folder, flushed to disk with all pending flushes, and
+only then renamed: by `rename` if it may replace, by `link` if it must not (link fails if the name exists,
+which makes put-if-absent commits safe). The folder is flushed last, for the name.
 """
 # ruff: noqa: PTH102, PTH105, PTH108, PTH120, PTH123 - pathlib costs several times the system call
 
@@ -25,7 +25,7 @@ from lance_ops.storage.store import BytesLike, Durability, Store
 _BUFFER = 1 << 20
 # Larger pieces are not gathered before they are written.
 _DIRECT = 64 << 10
-# Asking the file system for room pays from here on: it then need not look for it page by page.
+# From this size on, space is allocated in advance: the file system then does not search for it page by page.
 _RESERVED = 256 << 10
 _KEEP_SIZE = 1
 _PARENT_ATTEMPTS = 10
@@ -54,7 +54,7 @@ class AtomicFile(ClosingWriter):
 
     Args:
         full: Absolute path that the file will get.
-        pending: Flushes of the store; None to flush nothing: a power cut may lose or tear the file.
+        pending: Flushes of the store; None to flush nothing: a power failure may lose or tear the file.
         if_absent: Fail on `close` if the path is taken, rather than replace.
         durable: When to flush.
     """
@@ -93,7 +93,7 @@ class AtomicFile(ClosingWriter):
         view = memoryview(data).cast("B")
         self._written += view.nbytes
         if view.nbytes < _DIRECT:
-            # Copied, since whoever owns the memory may use it again.
+            # Copied, because the caller may reuse the memory.
             self._gathered.append(bytes(view))
             self._gathered_size += view.nbytes
             if self._gathered_size < _BUFFER:
@@ -127,7 +127,7 @@ class AtomicFile(ClosingWriter):
         )
 
     def tell(self) -> int:
-        """See `StoreWriter.tell`."""
+        """Return the bytes written; see `StoreWriter.tell`."""
         return self._written
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ class AtomicFile(ClosingWriter):
     def _publish(self) -> None:
         self._write_out()
         if os.fstat(self._file.fileno()).st_size != self._written:
-            # Whoever closes a file after a write that failed.
+            # Closing a file after a failed write.
             raise OSError(errno.EIO, "not everything was written")
         pending = self._pending
         if pending is not None and self._durable == "now":
@@ -206,7 +206,7 @@ class AtomicFile(ClosingWriter):
             if self._written:
                 pending.add_file(self._full, self._file.fileno())
             else:
-                # An empty file is nothing but its name, and may replace one that was lost.
+                # An empty file is only its name, and may replace one that was lost.
                 pending.forget(self._full)
 
     def _link(self) -> None:
@@ -222,7 +222,7 @@ class AtomicFile(ClosingWriter):
             self._create_exclusively()
 
     def _create_exclusively(self) -> None:
-        """Put-if-absent without hard links: one writer wins, but a crash in the middle leaves a torn file."""
+        """Put if absent without hard links: one writer wins, but a crash in between leaves a torn file."""
         with open(self._temporary, "rb") as source, open(self._full, "xb") as target:
             try:
                 shutil.copyfileobj(source, target, _BUFFER)
@@ -236,7 +236,7 @@ class AtomicFile(ClosingWriter):
 
 
 def _reserve(descriptor: int, position: int, size: int) -> bool:
-    """Ask for room; whoever is refused need not ask again, and learns from writing why."""
+    """Allocate space; after a refusal this is not tried again, and writes report the error."""
     return _fallocate is not None and _fallocate(descriptor, _KEEP_SIZE, position, size) == 0
 
 

@@ -1,8 +1,8 @@
 """Flushes: files and folders that must be on the disk before the next durable file gets its name.
 
-A small pool of threads flushes the bytes of each file as soon as it is written, while its writer goes on.
+A small pool of threads flushes each file as soon as it is written, while its writer continues.
 Names in folders are flushed just before the durable file appears, one flush a folder, however many names are
-new. So no name on the disk refers to bytes or names that a power cut could still lose.
+new. So no name on the disk refers to bytes or names that a power failure could still lose.
 """
 
 import errno
@@ -109,7 +109,7 @@ class PendingFlushes:
                     del self._folders[folder]
 
     def _restart_after_fork(self) -> None:
-        """Flush in this process what its parent had begun to: the child has none of the parent's threads."""
+        """Flush in the child process after a fork what its parent had started: threads are not inherited."""
         if self._process == os.getpid():
             return
         with self._lock:

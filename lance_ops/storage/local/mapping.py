@@ -46,7 +46,7 @@ class _Mapping:
     def __init__(self, address: int, size: int, unmap: Any) -> None:
         self._address = address
         self._size = size
-        # Module globals may be gone when the interpreter ends.
+        # Module globals may be deleted when the interpreter exits.
         self._unmap = unmap
 
     def __del__(self) -> None:
@@ -78,7 +78,7 @@ def map_ranges(path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
     start = min(offset for offset, _ in ranges)
     whole = _map(path, (start, max(offset + length for offset, length in ranges)))
     size = whole.size
-    # Arrow does not look whether a slice ends within its buffer.
+    # Arrow does not check whether a slice is within its buffer.
     return [whole.slice(min(offset, size), min(length, max(0, size - offset))) for offset, length in ranges]
 
 

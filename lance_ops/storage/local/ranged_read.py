@@ -22,12 +22,12 @@ _SMALL = os.O_RDONLY | os.O_NONBLOCK
 
 
 def stat_file(full: str) -> os.stat_result:
-    """What the system knows of a regular file.
+    """Return the status of a regular file.
 
     Raises:
-        FileMissingError: Nothing is there, or no regular file.
+        FileMissingError: There is no such regular file.
     """
-    # Asked before every open: opening a named pipe would hang, and a folder opens without complaint.
+    # Checked before every open: opening a named pipe would block, and a folder opens without error.
     try:
         status = os.stat(full)
     except OSError as error:
@@ -38,7 +38,7 @@ def stat_file(full: str) -> os.stat_result:
 
 
 def read_at_once(full: str, offset: int, length: int) -> pa.Buffer | None:
-    """One range of a few bytes, with as few calls as can be; None where somebody has to look what is there.
+    """Read one small range with few system calls; None if the file needs further checks.
 
     Args:
         full: The file.
@@ -59,7 +59,7 @@ def read_at_once(full: str, offset: int, length: int) -> pa.Buffer | None:
 
 
 def read_mapped(full: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-    """Ranges (offset, length) of a file as views of what is mapped of it."""
+    """Return ranges (offset, length) of a file as views of what is mapped of it."""
     buffers = map_ranges(full, ranges)
     return [
         _whole(buffer, full, offset, length) for buffer, (offset, length) in zip(buffers, ranges, strict=True)
@@ -67,7 +67,7 @@ def read_mapped(full: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]
 
 
 def read_copied(full: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-    """Ranges (offset, length) of a file in memory of their own; those near each other are read together."""
+    """Read ranges (offset, length) of a file into new memory; adjacent ones are read together."""
     results = [pa.py_buffer(b"")] * len(ranges)
     descriptor = os.open(full, os.O_RDONLY)
     try:
@@ -82,7 +82,7 @@ def read_copied(full: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]
 
 
 def read_copy(descriptor: int, full: str, offset: int, length: int) -> pa.Buffer:
-    """One range of an open file in memory of its own; `full` names the file in errors."""
+    """Read one range of an open file into new memory; `full` names the file in errors."""
     if length <= _BYTES_UP_TO:
         data = os.pread(descriptor, length, offset)
         if len(data) == length:

@@ -36,7 +36,7 @@ class LocalStore:
     Args:
         root: Absolute path; it need not exist yet.
         options: `fsync` ("true"): whether writes are flushed to the disk as `Durability` says; without it a
-            power cut may lose or tear them. `memory_map` ("true"): whether large reads are mapped; turn
+            power failure may lose or tear them. `memory_map` ("true"): whether large reads are mapped; turn
             it off on network mounts, where a file deleted elsewhere would kill the reading process.
     """
 
@@ -190,7 +190,7 @@ class LocalStore:
         return sorted(name for name in folders if self._has_files(lead + name))
 
     def _has_files(self, folder: str) -> bool:
-        """Whether anything lies below a folder; one that may not be read is for whoever enters it to tell."""
+        """Return whether a folder has any content; unreadable ones count, and raise when they are read."""
         try:
             return next(self._walk(folder, ""), None) is not None
         except PermissionDeniedError:
@@ -257,14 +257,14 @@ class LocalStore:
         return os.path.realpath(link).startswith(root.rstrip("/") + "/")
 
     def leads_out(self, folder: str) -> bool:
-        """Return whether a folder lies behind a symbolic link that leads out of the root."""
+        """Return whether a folder is behind a symbolic link that leads out of the root."""
         return not self._stays_inside(join_uri(self._root, validate_folder(folder)))
 
     def delete(self, path: str) -> None:
-        """See `Store.delete`. Folders that became empty go too, except those directly below the root.
+        """Delete an object, and folders that became empty, except those directly below the root.
 
         Raises:
-            PathEscapeError: The object lies behind a symbolic link that leads out of the root.
+            PathEscapeError: The object is behind a symbolic link that leads out of the root.
         """
         self.delete_many([path])
 
@@ -310,10 +310,10 @@ class LocalStore:
 
 
 def _overwrite(full: str, data: BytesLike) -> bool:
-    """Write over a file that may be torn; False when there is none, or another name of it has to stay.
+    """Overwrite a file that may be torn; False if there is none, or if it has another name.
 
-    To rename over it would cost more than the rest of the write: file systems bring the new bytes to the disk
-    first, lest a power cut leave neither the old nor the new ones.
+    Renaming over it would cost more than the rest of the write, because file systems flush the new bytes
+    first to protect against a power failure.
     """
     try:
         descriptor = os.open(full, os.O_WRONLY | os.O_NOFOLLOW)
@@ -336,7 +336,7 @@ def _overwrite(full: str, data: BytesLike) -> bool:
 
 
 def _mark(status: os.stat_result) -> str:
-    # The clock of a file system may stand still for milliseconds, in which a file is replaced.
+    # The clock of a file system may be coarse (milliseconds); a file may be replaced within a tick.
     return f"{status.st_size}.{status.st_mtime_ns}.{status.st_ino}"
 
 

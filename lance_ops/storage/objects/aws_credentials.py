@@ -1,7 +1,7 @@
-"""AWS credentials from wherever AWS tools look for them, through botocore.
+"""AWS credentials from all sources of AWS tools, through botocore.
 
-obstore by itself knows options, the environment, web identities and metadata services; profiles, SSO and
-processes that print credentials are known to botocore only, which comes with s3fs.
+obstore supports options, the environment, web identities and metadata services; profiles, SSO and credential
+processes need botocore, which is a dependency of s3fs.
 """
 
 import importlib.util
@@ -23,12 +23,12 @@ _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 class BotocoreCredentials:
-    """Finds credentials when the first request needs them, and again before they expire.
+    """Credential provider that loads credentials on the first request, and again before they expire.
 
-    Picklable: an executor looks on its own machine.
+    Picklable: an executor loads those of its own machine.
 
     Args:
-        profile: Name of a profile of `~/.aws`; None for what the environment says.
+        profile: Name of a profile of `~/.aws`; None for the environment.
     """
 
     def __init__(self, profile: str | None = None) -> None:
@@ -41,9 +41,9 @@ class BotocoreCredentials:
         return (BotocoreCredentials, (self._profile,))
 
     def __call__(self) -> dict[str, Any]:
-        """Return the credentials of now as obstore wants them."""
+        """Return the current credentials for obstore."""
         with self._lock:
-            # Those of a process that forked have locks of their own, which nobody may release here.
+            # Locks of the parent process cannot be released after a fork.
             forked = self._process != os.getpid()
             if forked or self._found is None or not hasattr(self._found, "refresh_needed"):
                 self._process = os.getpid()
@@ -81,13 +81,13 @@ class BotocoreCredentials:
 
 
 def find_credentials(options: Mapping[str, str]) -> BotocoreCredentials | None:
-    """Decide who looks for credentials.
+    """Choose the credential provider.
 
     Args:
         options: Storage options of an S3 store.
 
     Returns:
-        None where the options hold keys or ask for none, and where obstore finds those of the environment.
+        None if the options have keys or disable signing, or if obstore finds credentials in the environment.
 
     Raises:
         InvalidArgumentError: The options name a profile, and botocore is not installed.
@@ -108,7 +108,7 @@ def find_credentials(options: Mapping[str, str]) -> BotocoreCredentials | None:
 
 
 def names_region(options: Mapping[str, str]) -> bool:
-    """Say whether options or environment name a region."""
+    """Return whether options or environment set a region."""
     named = {name.lower().removeprefix("aws_") for name in options} & {"region", "default_region"}
     return bool(named) or any(os.environ.get(name) for name in _REGION_VARIABLES)
 

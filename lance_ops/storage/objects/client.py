@@ -1,4 +1,4 @@
-"""The client of a bucket: the peer's storage options, sorted into those of store, HTTP and retries."""
+"""The client of a bucket: pylance's storage options, sorted into those of store, HTTP and retries."""
 
 import functools
 import os
@@ -15,7 +15,7 @@ from lance_ops.storage.objects.aws_credentials import PROFILE_OPTION, find_crede
 from lance_ops.storage.objects.failures import tidy
 from lance_ops.storage.options import redact
 
-# Options of HTTP clients, which obstore takes apart from those of the store.
+# Options of HTTP clients, which obstore separates from those of the store.
 _CLIENT_OPTIONS = frozenset(
     {
         "allow_http",
@@ -35,7 +35,7 @@ _CLIENT_OPTIONS = frozenset(
     }
 )
 _DURATIONS = frozenset({"connect_timeout", "pool_idle_timeout", "read_timeout", "timeout"})
-# Options of the peer or of other stores here that mean nothing to obstore, so that one set serves all.
+# Options of pylance or of other stores here that mean nothing to obstore, so that one set serves all.
 _IGNORED = frozenset(
     {
         PROFILE_OPTION,
@@ -62,22 +62,22 @@ _RETRIES: Mapping[str, Any] = {
         "base": 3,
     },
 }
-"""What failed in passing is tried again for half a minute or so, as long as a server takes to restart."""
+"""Time for retries of temporary failures, enough for a server to restart."""
 
 _UNTIL_TIMEOUT = 10_000
 
 
 @functools.lru_cache(maxsize=32)
 def connect(bucket: str, options: tuple[tuple[str, str], ...]) -> Any:
-    """Make or reuse the client of a bucket: a new one starts without connections and credentials.
+    """Return the client of a bucket, cached because a new one has no connections and credentials.
 
     Args:
         bucket: URI of the bucket.
         options: Storage options, sorted. `client_retry_timeout` (seconds) or `client_max_retries` replace the
-            patience that is usual here; `aws_profile` names a profile of `~/.aws`.
+            default retry limits; `aws_profile` names a profile of `~/.aws`.
 
     Raises:
-        InvalidArgumentError: An option is unknown or makes no sense.
+        InvalidArgumentError: An option is unknown or invalid.
     """
     config: dict[str, str] = {}
     client: dict[str, str] = {}
@@ -116,7 +116,7 @@ def connect(bucket: str, options: tuple[tuple[str, str], ...]) -> Any:
 
 
 def is_amazon(options: Mapping[str, str]) -> bool:
-    """Say whether a bucket of S3 is one of Amazon's, rather than of a server that resembles it."""
+    """Return whether a bucket is on Amazon S3, rather than on a compatible server."""
     endpoints = [os.environ.get(name, "") for name in _ENDPOINT_VARIABLES]
     endpoints += [value for name, value in options.items() if name.lower() in _ENDPOINT_OPTIONS]
     return all(not endpoint or "amazonaws.com" in endpoint for endpoint in endpoints)
@@ -140,7 +140,7 @@ def _aws_arguments(options: Mapping[str, str], config: dict[str, str]) -> dict[s
 
 def _patience(asked: Mapping[str, Any]) -> dict[str, Any]:
     if "max_retries" in asked:
-        # How many times says little without how long between them: that is obstore's then, as with the peer.
+        # A number of retries alone implies no delay: the delay is then that of obstore, as in pylance.
         return dict(asked)
     if asked:
         return {**_RETRIES, "max_retries": _UNTIL_TIMEOUT, **asked}

@@ -1,4 +1,4 @@
-"""Turns what obstore raises into the errors of this package, and says what can be done about it."""
+"""Conversion of obstore exceptions into errors of this package, with hints."""
 
 import re
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def translate(
         error: As raised.
         where: The URI that it is about.
         options: Storage options, whose secrets are blanked out.
-        conditional: Whether the request had a condition, which not every server knows.
+        conditional: True if the request had a condition, which not every server knows.
     """
     text = str(error)
     reason = redact(tidy(text), options)
@@ -59,7 +59,7 @@ def translate(
         return UnsupportedError(f"the store cannot do this: {reason}", path=where)
     if conditional and _NOT_IMPLEMENTED.search(text):
         return UnsupportedError(
-            f"the server knows no put-if-absent: {reason}",
+            f"the server does not support put-if-absent: {reason}",
             path=where,
             hint='let every writer commit with a LockCommitter, and set aws_conditional_put to "disabled"',
         )
@@ -76,19 +76,22 @@ def _hint(text: str) -> str | None:
     if _REDIRECT.search(text):
         return "the bucket is in another region: set the storage option aws_region"
     if "InvalidHeaderValue" in text:
-        return "a credential holds what no header can carry, such as a newline: look at its source"
+        return (
+            "a credential contains a character that is invalid in headers, such as a newline: check "
+            "its source"
+        )
     if "error sending request" in text or "dns error" in text:
-        return "check the endpoint, and that the server runs; client_retry_timeout says how long to try"
+        return "check the endpoint, and that the server runs; client_retry_timeout sets how long to retry"
     return None
 
 
 def is_cut_off(error: BaseException) -> bool:
-    """Say whether an answer began and broke off, which obstore does not try again."""
+    """Return whether a response was truncated, which obstore does not retry."""
     return isinstance(error, exceptions.BaseError) and _CUT.search(str(error).split(_DEBUG, 1)[0]) is not None
 
 
 def is_panic(error: BaseException) -> bool:
-    """Say whether an exception is a panic of the Rust library, which is not even an `Exception`."""
+    """Return whether an exception is a panic of the Rust library, which is not even an `Exception`."""
     return type(error).__name__ == "PanicException"
 
 
@@ -98,7 +101,7 @@ def tidy(text: str) -> str:
     document = _XML.search(text)
     if document is not None:
         found = [pattern.search(document[0]) for pattern in (_CODE, _MESSAGE)]
-        # Azure adds the request's id and time to its message, in lines of their own.
+        # Azure adds the request's id and time to its message, on separate lines.
         parts = [match[1].strip().partition("\n")[0].strip() for match in found if match]
         text = f"{text[: document.start()]}{': '.join(parts) or 'a document instead of an answer'}"
     return text

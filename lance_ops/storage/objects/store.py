@@ -43,7 +43,7 @@ _PIECE = 4 << 20
 _CONCURRENCY = 64
 _DELETES = 16
 _LIST_PAGE = 1000
-# A request may name so many, which servers delete one after the other: several requests of fewer are faster.
+# Maximum keys per delete request. Servers delete them in sequence: several smaller requests are faster.
 _LEAST_DELETED, _MOST_DELETED = 50, 1000
 
 # Seconds before each further request when the answer was cut off.
@@ -54,8 +54,8 @@ class ObjectStore:
     """A prefix of a bucket.
 
     Args:
-        uri: `s3://bucket/prefix` and the like; percent escapes in it are decoded, as the peer does.
-        options: Storage options with the names that the peer takes (`aws_access_key_id`, `aws_region`,
+        uri: `s3://bucket/prefix` and the like; percent escapes in it are decoded, as pylance does.
+        options: Storage options with the names that pylance takes (`aws_access_key_id`, `aws_region`,
             `aws_endpoint`, `allow_http`, `client_max_retries`, `timeout`, ...). `aws_conditional_put` =
             "disabled" says that the server ignores conditional writes.
         native: An obstore store of the whole bucket, instead of a new connection; not picklable then.
@@ -83,7 +83,7 @@ class ObjectStore:
 
     @property
     def supports_put_if_absent(self) -> bool:
-        """True unless the options say that the server lacks conditional writes."""
+        """True unless the options disable conditional writes."""
         return not conditional_put_disabled(self._options)
 
     @property
@@ -166,7 +166,7 @@ class ObjectStore:
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
         """See `Store.read_ranges`."""
-        # Not obstore.get_ranges: it panics on ranges beyond the end, which damaged metadata ask for.
+        # Not obstore.get_ranges: it panics on ranges beyond the end, which damaged metadata may contain.
         for offset, length in ranges:
             check_possible(self._where(path), offset, length)
         results = [pa.py_buffer(b"")] * len(ranges)
@@ -286,7 +286,7 @@ class ObjectStore:
         return iter(obstore.list(self._store, lead or None, offset=after, chunk_size=_LIST_PAGE))
 
     def _infos(self, lead: str, after: str | None) -> Iterator[ObjectInfo]:
-        """List in the order of the keys; a listing that breaks off goes on after the last key it showed."""
+        """List in key order; a truncated listing continues after its last key."""
         path = lead[len(self._lead) :]
         pages: Iterator[Any] | None = None
 
@@ -340,10 +340,10 @@ class ObjectStore:
 
 
 def _ordered(found: Iterator[ObjectInfo], cut: int) -> Iterator[ObjectInfo]:
-    """Put a listing in the order of the paths that may be in the order of a walk through folders.
+    """Sort a listing that may be in folder order by path.
 
-    There "a/b" comes before "a-b", as "a" does. Objects that come before the first in a folder are in their
-    place in both orders, so that flat listings, which may be long and be left early, are passed on at once.
+    In folder order "a/b" comes before "a-b". Objects before the first folder have the same position in both
+    orders, so flat listings, which may be long and partly consumed, are streamed.
     """
     for info in found:
         if "/" in info.path[cut:]:

@@ -1,1 +1,1 @@
-"""The commit: conflict rules, rebase, the next manifest, publishing it, and exactly once."""
+"""Commit: conflict rules, rebase, the next manifest, publishing, and exactly-once job keys."""

@@ -1,6 +1,6 @@
-"""Applying a transaction: what the manifest after the head looks like. Pure.
+"""Application of a transaction: build the manifest after the head. Pure.
 
-Source: transaction.proto; what the peer makes of each operation.
+Source: transaction.proto; the manifests that pylance writes for each operation.
 """
 
 import re
@@ -23,18 +23,18 @@ from lance_ops.table.transaction.transaction import Transaction, encode_transact
 
 _TICK = timedelta(microseconds=1)
 FORMAT_RULES = "14.0.2"
-"""The release of pylance whose rules for manifests are followed here: the newest that was compared."""
+"""pylance release whose manifest rules are followed: the newest one compared."""
 
 
 @cache
 def writer_version() -> WriterVersion:
-    """This library, as manifests name it.
+    """Return the writer version recorded in manifests.
 
-    The number is that of the rules (`FORMAT_RULES`), and our own is build metadata. Releases of pylance
-    compare the number with their own early ones, and those before 1.0 do so whatever the library is called.
-    What looks older than 0.8.15 they mend with every commit: they count the coverage of each index anew from
-    its files, which fails on some kinds (nothing can be committed any more) and goes by whatever rows the
-    files still name on others. Later releases compare only where the library is called "lance".
+    The version number is that of the rules (`FORMAT_RULES`); our own is build metadata. Releases of pylance
+    compare the number with their own early ones, and those before 1.0 do so whatever the library name. They
+    repair manifests of writers before 0.8.15 with every commit by recomputing the coverage of each index from
+    its files. That fails for some kinds (all later commits fail) and is wrong for others. Later releases
+    compare only if the library is called "lance".
     """
     own = re.sub(r"[^0-9A-Za-z.-]", "-", __version__)
     return WriterVersion("lance_ops", FORMAT_RULES, build_metadata=f"lance-ops.{own}")
@@ -51,22 +51,23 @@ def build_manifest(
 
     Args:
         current: The head; None to create a dataset.
-        transaction: What to commit. Fragments that are new get their ids and row ids here.
-        options: What the caller decides.
-        encoded: What `encode_transaction` gives, where it is at hand.
+        transaction: What to commit. New fragments get their ids and row ids here.
+        options: Options of the caller.
+        encoded: Result of `encode_transaction`, if already computed.
 
     Returns:
         The manifest of the next version, with the transaction in it.
 
     Raises:
-        InvalidArgumentError: The operation does not fit the head, or a new column has a name that
-            none may have.
-        CorruptManifestError: The head is such that nobody could open its successor.
+        InvalidArgumentError: The operation does not fit the head, or a new column has a forbidden name.
+        CorruptManifestError: No reader could open the successor of the head.
     """
     operation = transaction.operation
     if current is None:
         if not isinstance(operation, Overwrite):
-            raise InvalidArgumentError(f"{operation.name} needs a dataset; only Overwrite creates one")
+            raise InvalidArgumentError(
+                f"{operation.name} needs an existing dataset; only Overwrite creates one"
+            )
         current = _nothing(operation, options)
     if not isinstance(operation, CommittedOperation):
         raise InvalidArgumentError(
@@ -88,7 +89,7 @@ def build_manifest(
         version=current.version + 1,
         fragments=fragments,
         max_fragment_id=highest if highest >= 0 else None,
-        # Versions are told apart by time as well ("as of", retention by age): time must not stand still.
+        # Versions are also selected by time ("as of", retention by age): time must not stand still.
         timestamp=_next_timestamp(current.timestamp, options),
         tag=transaction.tag,
         transaction_file=transaction.file_name,
@@ -98,13 +99,14 @@ def build_manifest(
     reader_flags, writer_flags = flags_for(manifest)
     result = manifest.replace(reader_flags=reader_flags, writer_flags=writer_flags)
     for what, field in contradictions(result):
-        # Nobody could open it: not a version to publish, whatever led there.
+        # No reader could open this version, so it must not be published.
         raise CorruptManifestError(what, field=field, hint="restore an older version")
     return result
 
 
 def _next_timestamp(before: datetime, options: ManifestOptions) -> datetime:
-    # A clock that is far ahead would else set the time of all versions to come, and keep them from cleanup.
+    # A clock that is far ahead would otherwise set the time of all later versions and exempt them from
+    # cleanup.
     credible = options.follow_until is None or before <= options.follow_until
     return max(options.timestamp, before + _TICK) if credible else options.timestamp
 
@@ -124,7 +126,7 @@ def _nothing(operation: Overwrite, options: ManifestOptions) -> Manifest:
 
 
 def _with_data_format(manifest: Manifest) -> Manifest:
-    """State the storage version, which old manifests leave to be told from the files."""
+    """Set the storage version, which old manifests leave to be derived from the files."""
     if manifest.data_format[1] == manifest.storage_version:
         return manifest
     return manifest.replace(data_format=("lance", manifest.storage_version))

@@ -1,4 +1,4 @@
-"""Commit files: what one commit writes besides data and manifest, and removes when it came to nothing."""
+"""Commit files: files that one commit writes besides data and manifest, and removes if it fails."""
 
 import contextlib
 from collections.abc import Collection
@@ -20,12 +20,12 @@ from lance_ops.table.transaction.transaction import Transaction, encode_transact
 
 @dataclass(slots=True)
 class CommitFiles:
-    """Transaction file, and deletion files that were merged.
+    """Transaction file and merged deletion files of a commit.
 
     Attributes:
         store: Root of the dataset.
         ours: The transaction as it was begun; rebases keep its name.
-        brought: Files that the operation brings.
+        brought: Files that the operation adds.
         merged: Deletion files of its rebases.
     """
 
@@ -37,7 +37,7 @@ class CommitFiles:
     _of: Transaction | None = None
 
     def encoded(self, transaction: Transaction) -> bytes | None:
-        """The bytes of a transaction, if it is the one that was written last."""
+        """Return the bytes of a transaction, if it is the one written last."""
         return self._stored if transaction is self._of else None
 
     def write_transaction(self, transaction: Transaction, encoded: bytes | None = None) -> None:
@@ -47,13 +47,14 @@ class CommitFiles:
         data = encode_transaction(transaction) if encoded is None else encoded
         self._of = transaction
         if data != self._stored:
-            # First, because a put that fails may have written the file.
+            # Set before the put, because a failed put may have written the file.
             self._stored = data
-            # Readers look here when the manifest has no copy of it: it has to last as long as the manifest.
+            # Readers use this file if the manifest has no copy of the transaction: it must last as long as
+            # the manifest.
             self.store.put(transaction.path, data, durable="later")
 
     def remove_superseded(self, committed: Operation) -> None:
-        """Remove files that a rebase replaced, or found to hold no live row: no version refers to them."""
+        """Remove files that a rebase replaced or found without live rows: no version refers to them."""
         begun = self.ours.operation
         if isinstance(begun, Delete | Update):
             self.remove({*deletion_files(begun.updated_fragments), *self.merged.paths} - committed.files())
@@ -61,13 +62,13 @@ class CommitFiles:
             self.remove({*data_files(begun.new_fragments), *self.merged.paths} - committed.files())
 
     def discard(self) -> None:
-        """Remove all of it; only when it is certain that nothing was committed."""
+        """Remove all files; only call this when it is certain that nothing was committed."""
         written = set(self.merged.paths)
         if self._stored is not None:
             written.add(self.ours.path)
         self.remove(written)
 
     def remove(self, paths: Collection[str]) -> None:
-        """Remove files as far as the store does it; what stays waits for cleanup."""
+        """Remove files as far as the store allows; cleanup removes the rest."""
         with contextlib.suppress(LanceOpsError):
             self.store.delete_many(sorted(paths))

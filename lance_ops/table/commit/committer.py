@@ -1,6 +1,6 @@
-"""Committer: who puts the manifest of a version in its place, exactly one of several racing writers.
+"""Committer: stores the manifest of a version, for exactly one of several racing writers.
 
-Writers that commit to one dataset must all use the same way, or they overwrite each other's versions.
+Writers that commit to one dataset must all use the same committer, or they overwrite each other's versions.
 Source: format, "Committing Datasets".
 """
 
@@ -36,7 +36,7 @@ class Committer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PutIfAbsentCommitter:
-    """Leaves the decision to the store: local files, memory and object stores with conditional put."""
+    """Committer that relies on the store: local files, memory and object stores with conditional put."""
 
     def commit(self, store: Store, location: ManifestLocation, manifest: bytes) -> None:
         """See `Committer.commit`."""
@@ -45,11 +45,11 @@ class PutIfAbsentCommitter:
 
 @dataclass(frozen=True, slots=True)
 class CopyIfAbsentCommitter:
-    """For stores that copy or rename to an absent destination, but cannot put there conditionally."""
+    """Committer for stores that copy or rename to an absent destination, but have no conditional put."""
 
     def commit(self, store: Store, location: ManifestLocation, manifest: bytes) -> None:
         """See `Committer.commit`."""
-        # Readers ignore a file of this prefix, and cleanup removes it when it is old.
+        # Readers ignore files with this prefix, and cleanup removes old ones.
         staged = f"{VERSIONS_DIRECTORY}/.tmp_{uuid.uuid4().hex}"
         store.put(staged, manifest)
         try:
@@ -60,11 +60,11 @@ class CopyIfAbsentCommitter:
 
 @dataclass(frozen=True, slots=True)
 class LockCommitter:
-    """For stores without any condition: a lock of the caller, which every writer must use.
+    """Committer with a lock of the caller, which every writer must use; for stores without conditional put.
 
     Attributes:
-        lock: Makes a context manager for a version; the manifest is stored while it is held. It may raise
-            `AlreadyExistsError` to say that another writer has the version.
+        lock: Returns a context manager for a version; the manifest is stored while it is held. It may raise
+            `AlreadyExistsError` if another writer has committed the version.
     """
 
     lock: Callable[[int], AbstractContextManager[object]]
@@ -73,32 +73,32 @@ class LockCommitter:
         """See `Committer.commit`."""
         with self.lock(location.version):
             if is_there(store, location.path):
-                raise AlreadyExistsError(f"version {location.version} exists", path=location.path)
+                raise AlreadyExistsError(f"version {location.version} already exists", path=location.path)
             store.put(location.path, manifest)
 
 
 def committer_for(store: Store) -> Committer:
-    """The committer for a store; a server that should decide races is asked once whether it does.
+    """Return the committer for a store; servers are asked once whether they support conditional put.
 
     Raises:
-        UnsupportedError: The store cannot decide a race, so that it needs a lock.
+        UnsupportedError: The store has no conditional operation and needs a lock.
         StorageError: The server could not be asked.
     """
     if store.supports_put_if_absent:
         require_put_if_absent(store, VERSIONS_DIRECTORY)
         return PutIfAbsentCommitter()
     raise UnsupportedError(
-        "the store cannot write a file only if it is absent, so two writers could commit one version",
+        "the store has no conditional put, so two writers could commit the same version",
         path=store.uri,
         hint="pass a LockCommitter with a lock that all writers of the dataset use",
     )
 
 
 def deletion_mark(committer: Committer, store: Store, job_key: str | None) -> int | None:
-    """What marks the deletion files that a job merges; see `write_deletion_file`. None where it takes none.
+    """Return the mark of deletion files that a job merges; see `write_deletion_file`. None without one.
 
     Args:
-        committer: Who puts manifests.
+        committer: The committer.
         store: Root of the dataset.
         job_key: Of the job, if it has one.
     """

@@ -1,8 +1,8 @@
-"""Concurrent commits: those of others since our read version, every one of them, or no commit of ours.
+"""Concurrent commits: all commits of other writers since our read version; any gap prevents our commit.
 
-A version that cleanup removed, that cannot be read, or whose transaction is missing may have done anything,
-also deleted the rows that ours would bring back. The peer skips such versions; here they are a conflict
-(architecture, invariant 1).
+A version that cleanup removed, that cannot be read, or whose transaction is missing may have changed
+anything, or deleted the rows that ours would bring back. pylance skips such versions; here they are a
+conflict (architecture, invariant 1).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,32 +33,32 @@ from lance_ops.table.transaction.transaction import (
 
 _PARALLEL_READS = 16
 _READ_AT_ONCE = 256
-_REPLAN = "plan the operation afresh from the head"
+_REPLAN = "plan the operation again from the newest version"
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A transaction and the version that it led to."""
+    """A transaction and the version that it created."""
 
     version: int
     transaction: Transaction
 
     def describe(self) -> str:
-        """One line for messages."""
+        """Return a one-line description for messages."""
         return f"version {self.version}: {self.transaction.describe()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What is kept of a commit that ours may be carried over: there may be many, and large ones.
+    """Summary of a commit that ours is rebased over: there may be many, and large ones.
 
     Attributes:
-        version: Version that it led to.
+        version: Version that it created.
         description: One line for messages.
         changed: Ids of the existing fragments that it changed.
-        emptied: Ids of those among them of which it deleted all rows that were left.
-        groups: What a Rewrite put in the place of what; the fragments without their row ids.
-        keeps_order: Its writer vouches for the order of their rows.
+        emptied: Ids of changed fragments whose last rows it deleted.
+        groups: Fragment groups of a Rewrite, without row ids.
+        keeps_order: The writer guarantees that the row order was kept.
     """
 
     version: int
@@ -70,7 +70,7 @@ class Passed:
 
     @classmethod
     def of(cls, committed: Committed) -> "Passed":
-        """Keep what messages and rebases need."""
+        """Keep the parts that messages and rebases need."""
         operation = committed.transaction.operation
         emptied = operation.emptied_fragments() if isinstance(operation, Delete | Update) else frozenset()
         groups = _without_sequences(operation.groups) if isinstance(operation, Rewrite) else ()
@@ -79,7 +79,7 @@ class Passed:
         return cls(committed.version, committed.describe(), changed, emptied, groups, kept)
 
     def describe(self) -> str:
-        """One line for messages."""
+        """Return a one-line description for messages."""
         return self.description
 
 
@@ -93,7 +93,7 @@ def _without_sequences(groups: Iterable[RewriteGroup]) -> tuple[RewriteGroup, ..
 def read_intervening(
     store: Store, ours: Transaction, after: int, head: ManifestLocation, head_manifest: Manifest
 ) -> Iterator[Committed]:
-    """Read the transactions of all versions in `(after, head]`, oldest first, some at a time.
+    """Read the transactions of all versions in `(after, head]`, oldest first, in batches.
 
     Args:
         store: Root of the dataset.
@@ -103,8 +103,8 @@ def read_intervening(
         head_manifest: Its manifest.
 
     Raises:
-        RetryableCommitConflictError: A version of the range is missing, cannot be read, or does not say what
-            it did.
+        RetryableCommitConflictError: A version of the range is missing, cannot be read, or records no
+            transaction.
     """
 
     def read(version: int) -> Committed:
@@ -123,9 +123,9 @@ def read_intervening(
 
 
 def emptied_fragments(planned: Dataset, head: Dataset) -> frozenset[int]:
-    """Fragments of a version that are gone in a later one because commits in between deleted all their rows.
+    """Return fragments that are gone in a later version because commits in between deleted all their rows.
 
-    Where not every version in between tells what it did, nothing is said of those.
+    Fragments are left out if a version in between records no transaction.
     """
     left = {fragment.id for fragment in head.fragments}
     gone = {fragment.id for fragment in planned.fragments} - left
@@ -148,14 +148,14 @@ def _committed(
     try:
         transaction = read_transaction(store, read())
     except NotFoundError as error:
-        raise _gap(ours, version, "is gone, so nobody knows what it did", error) from error
+        raise _gap(ours, version, "was removed, so its changes are unknown", error) from error
     except StorageError:
-        # The store is down or refuses: no statement about the version, and nothing a new plan would solve.
+        # The store is down or refuses access: says nothing about the version, and a new plan would not help.
         raise
     except LanceOpsError as error:
-        raise _gap(ours, version, "cannot be read, so nobody knows what it did", error) from error
+        raise _gap(ours, version, "cannot be read, so its changes are unknown", error) from error
     if transaction is None:
-        raise _gap(ours, version, "does not say what it did", None)
+        raise _gap(ours, version, "records no transaction", None)
     return Committed(version, transaction)
 
 
@@ -173,21 +173,21 @@ def _gap(
 
 
 def conflict(ours: Transaction, theirs: Committed | Passed, reason: str) -> RetryableCommitConflictError:
-    """The error for a collision that planning afresh from the head may solve."""
+    """Return the error for a conflict that planning again from the head may solve."""
     return RetryableCommitConflictError(
         reason, ours=ours.describe(), theirs=theirs.describe(), version=theirs.version, hint=_REPLAN
     )
 
 
 def contradiction(ours: Transaction, theirs: Committed, reason: str) -> IncompatibleCommitConflictError:
-    """The error for a collision that planning afresh does not solve."""
+    """Return the error for a conflict that planning again does not solve."""
     return IncompatibleCommitConflictError(
         reason, ours=ours.describe(), theirs=theirs.describe(), version=theirs.version
     )
 
 
 def base_conflict(ours: Transaction, what: str, version: int) -> RetryableCommitConflictError:
-    """The error for a read version that is not what it was when the operation was worked out."""
+    """Return the error for a read version that has changed since the operation was planned."""
     return RetryableCommitConflictError(
         what, ours=ours.describe(), theirs=f"version {version}", version=version, hint=_REPLAN
     )

@@ -1,17 +1,17 @@
 """Conflict matrix: which commits collide, as a table.
 
 A row is the operation that is being committed, a column one that another writer has committed since our read
-version. Source: format, "Conflict resolution", and what the peer does (`test_conflict_matrix.py` drives both,
-and names the cells where ours is stricter).
+version. Source: format, "Conflict resolution", and the behaviour of pylance (`test_conflict_matrix.py` drives
+both, and names the cells where ours is stricter).
 
 Symbols:
 
-- `.` compatible: both stand
-- `r` retryable: the operation may succeed when it is planned afresh from the head
+- `.` compatible: both commits are valid
+- `r` retryable: the operation may succeed if planned again from the head
 - `X` incompatible: the other commit contradicts this operation
 - a word: the rule of that name in `conflict_rules`, which looks into both operations
 
-An operation that is not known is not in the table: it collides with everything (`judge`).
+An unknown operation is not in the table: it conflicts with everything (`judge`).
 """
 
 from collections.abc import Mapping
@@ -74,23 +74,23 @@ def _parse_matrix(text: str) -> Mapping[tuple[str, str], Rule]:
 
 
 RULE_OF: Mapping[tuple[str, str], Rule] = _parse_matrix(MATRIX)
-"""The matrix by (kind of ours, kind of theirs)."""
+"""Matrix by (kind of ours, kind of theirs)."""
 
 
 def judge(ours: Transaction, theirs: Transaction) -> Verdict:
-    """Say whether our transaction can still be committed after another one.
+    """Decide whether our transaction can still be committed after another one.
 
     Args:
         ours: The transaction to commit.
         theirs: A transaction committed after our read version.
 
     Returns:
-        The verdict of the cell of the matrix. An operation of unknown kind is a conflict that planning afresh
-        from the head solves (architecture, invariant 1).
+        Verdict of the matrix cell. An operation of unknown kind is a retryable conflict (architecture,
+        invariant 1).
     """
     rule = RULE_OF.get((ours.operation.kind, theirs.operation.kind))
     if rule is None:
-        return retryable("the other commit did something that this version of lance_ops does not know")
+        return retryable("the other commit has an operation that this version of lance_ops does not know")
     return rule(ours.operation, theirs.operation)
 
 

@@ -1,8 +1,7 @@
-"""Conflict rules that cells of the matrix name: each looks into both operations and gives a verdict.
+"""Conflict rules named by cells of the matrix: each compares both operations and returns a verdict.
 
-A verdict of `compatible` is about the declared operations only. `rebase` compares the fragments of the read
-version and the head besides, so that a rule which is too generous still cannot make a commit drop the work of
-another writer.
+A `compatible` verdict covers the declared operations only. `rebase` also compares the fragments of the read
+version and the head, so a rule that is too generous cannot lose the work of another writer.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -29,7 +28,7 @@ from lance_ops.table.transaction.operations import (
 
 
 class Outcome(Enum):
-    """What a verdict comes to."""
+    """Result of a conflict check."""
 
     COMPATIBLE = "compatible"
     RETRYABLE = "retryable"
@@ -38,7 +37,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether two transactions can both stand, and why not."""
+    """Decision whether two transactions are compatible, with the reason if not."""
 
     outcome: Outcome
     reason: str = ""
@@ -50,22 +49,22 @@ _COMPATIBLE = Verdict(Outcome.COMPATIBLE)
 
 
 def compatible() -> Verdict:
-    """Both stand."""
+    """Return the verdict that both commits are valid."""
     return _COMPATIBLE
 
 
 def retryable(reason: str) -> Verdict:
-    """Planning afresh from the head may succeed."""
+    """Return a verdict that planning again from the head may solve."""
     return Verdict(Outcome.RETRYABLE, reason)
 
 
 def incompatible(reason: str) -> Verdict:
-    """Planning afresh does not help."""
+    """Return a verdict that planning again does not solve."""
     return Verdict(Outcome.INCOMPATIBLE, reason)
 
 
 def same_fragments(ours: Operation, theirs: Operation) -> Verdict:
-    """`frag`: retryable if both change a fragment, or remap one index segment, or defer their remaps."""
+    """`frag`: retryable if both change a fragment, remap the same index segment, or defer their remaps."""
     common = ours.changed_fragments() & theirs.changed_fragments()
     if common:
         return retryable(f"both change {_fragments(common)}")
@@ -73,14 +72,14 @@ def same_fragments(ours: Operation, theirs: Operation) -> Verdict:
         if ours.fragment_reuse_index is not None:
             return retryable("the fragment reuse index may have changed")
         if ours.removed_segments() & theirs.removed_segments():
-            return retryable("both remap one index segment")
+            return retryable("both remap the same index segment")
     return compatible()
 
 
 def deletions_carried(ours: Operation, theirs: Operation) -> Verdict:
-    """`carry`: rows deleted since ours read them are deleted in its new fragments by `rebase`.
+    """`carry`: `rebase` applies deletions since the read version to our new fragments.
 
-    Retryable where the other gave rows of a fragment other values in place: ours wrote the old ones. The peer
+    Retryable if the other commit updated rows of a fragment in place: ours wrote the old values. pylance
     retries in any case.
     """
     assert isinstance(ours, Rewrite)
@@ -91,10 +90,10 @@ def deletions_carried(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def rows_followed(ours: Operation, theirs: Operation) -> Verdict:
-    """`follow`: deleted rows are found by `rebase` in the fragments that a Rewrite put their own into.
+    """`follow`: `rebase` finds deleted rows in the fragments that a Rewrite moved them to.
 
-    Retryable where those have another number of live rows: no row could be told by its rank. The peer retries
-    in any case.
+    Retryable if the live row counts differ, because rows are then not identified by rank. pylance retries in
+    any case.
     """
     assert isinstance(ours, Delete | Update)
     assert isinstance(theirs, Rewrite)
@@ -104,15 +103,15 @@ def rows_followed(ours: Operation, theirs: Operation) -> Verdict:
         common = ours.changed_fragments().intersection(fragment.id for fragment in group.old_fragments)
         rows = [sum(item.num_rows for item in side) for side in (group.old_fragments, group.new_fragments)]
         if common and rows[0] != rows[1]:
-            return retryable(f"it is not told where the rows of {_fragments(common)} were written")
+            return retryable(f"the new location of the rows of {_fragments(common)} is not recorded")
     return compatible()
 
 
 def same_rows(ours: Operation, theirs: Operation) -> Verdict:
-    """`rows`: deletions from a fragment that both keep are merged by `rebase`, unless they are the same rows.
+    """`rows`: `rebase` merges deletions from a fragment that both keep, unless they delete the same rows.
 
-    The peer merges too where its caller tells it the deleted rows, and retries where not; here the deletion
-    files tell.
+    pylance merges too if its caller passes the deleted rows, and retries otherwise; here they are read from
+    the deletion files.
     """
     assert isinstance(ours, Delete | Update)
     assert isinstance(theirs, Delete | Update)
@@ -122,27 +121,27 @@ def same_rows(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def rows_added(ours: Operation, theirs: Operation) -> Verdict:
-    """`added`: retryable if rows came that ours, which replaces rows by new ones, did not see.
+    """`added`: retryable if rows were added that ours, which replaces rows, did not see.
 
-    Ours would delete what of them it selects, had it been planned after they came. The peer lets both pass.
+    Planned after them, our operation would replace the matching ones. pylance allows both commits.
     """
     assert isinstance(ours, Update)
     assert isinstance(theirs, Append | Update)
     added = theirs.fragments if isinstance(theirs, Append) else theirs.new_fragments
     if added and ours.sees_new_rows and not _have_other_keys(ours, theirs):
-        return retryable("ours replaces rows, and did not see those that the other added")
+        return retryable("this operation replaces rows, and did not see the rows that the other commit added")
     return compatible() if isinstance(theirs, Append) else same_rows(ours, theirs)
 
 
 def _have_other_keys(ours: Update, theirs: Append | Update) -> bool:
-    """Whether both tell the keys of the rows that they insert, and no key is that of rows of both."""
+    """Return whether both record the keys of the rows that they insert, and share none of them."""
     if isinstance(theirs, Append) or ours.inserted_keys is None or theirs.inserted_keys is None:
         return False
     return not ours.inserted_keys.meets(theirs.inserted_keys)
 
 
 def keeps_nullability(ours: Operation, theirs: Operation) -> Verdict:
-    """`null`: rows written without knowledge of a schema change are valid only if nothing became required."""
+    """`null`: rows written without knowledge of a schema change are valid if no column became required."""
     change = ours if isinstance(ours, Project) else theirs
     assert isinstance(change, Project | Merge)
     if change.preserves_nullability:
@@ -151,14 +150,14 @@ def keeps_nullability(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def schema_alone(ours: Operation, theirs: Operation) -> Verdict:
-    """`schema`: retryable unless ours changes nothing but the schema: it takes the fragments of the head.
+    """`schema`: retryable unless ours changes the schema alone, and so takes the fragments of the head.
 
-    The peer retries in any case.
+    pylance retries in any case.
     """
     assert isinstance(ours, Merge)
     if ours.schema_only:
         return compatible()
-    return retryable(f"ours tells columns of all fragments, and {theirs.kind} changed some")
+    return retryable(f"this operation lists columns of all fragments, and {theirs.kind} changed some")
 
 
 def same_config(ours: Operation, theirs: Operation) -> Verdict:
@@ -173,9 +172,10 @@ def same_config(ours: Operation, theirs: Operation) -> Verdict:
             if first is not None and second is not None and (first.replace or second.replace):
                 return incompatible("one replaces the whole map that the other changes")
         return compatible()
-    # An Overwrite replaces metadata as it replaces rows; but metadata were not meant for another schema.
+    # An Overwrite replaces metadata as it replaces rows; metadata of the old schema must not apply to the new
+    # one.
     if isinstance(ours, UpdateConfig) and _changes_schema_metadata(ours):
-        return incompatible("the schema whose metadata ours changes was replaced")
+        return incompatible("the schema whose metadata this operation changes was replaced")
     return compatible()
 
 
@@ -189,7 +189,7 @@ def schema_restored(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def schema_metadata(ours: Operation, theirs: Operation) -> Verdict:
-    """`meta`: retryable if a schema is replaced and its metadata are changed at the same time."""
+    """`meta`: retryable if a schema is replaced while its metadata change."""
     update = ours if isinstance(ours, UpdateConfig) else theirs
     assert isinstance(update, UpdateConfig)
     # A Project keeps the metadata of the schema and replaces those of the fields.
@@ -200,7 +200,7 @@ def schema_metadata(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def same_index(ours: Operation, theirs: Operation) -> Verdict:
-    """`index`: retryable if both build, replace or drop segments of one index."""
+    """`index`: retryable if both build, replace or drop segments of the same index."""
     assert isinstance(ours, CreateIndex)
     assert isinstance(theirs, CreateIndex)
     common = ours.index_names & theirs.index_names
@@ -208,10 +208,10 @@ def same_index(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def rows_moved(ours: Operation, theirs: Operation) -> Verdict:
-    """`moved`: compatible, and `rebase` sees which of the rewritten fragments the new index still covers.
+    """`moved`: compatible; `rebase` computes which of the rewritten fragments the new index still covers.
 
-    Retryable where nobody knows what it covers, or where it replaces a segment that was remapped. The peer
-    retries whenever a fragment that it covers was rewritten.
+    Retryable if its coverage is unknown, or if it replaces a segment that was remapped. pylance retries
+    whenever a covered fragment was rewritten.
     """
     assert isinstance(ours, CreateIndex)
     assert isinstance(theirs, Rewrite)
@@ -219,9 +219,9 @@ def rows_moved(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def index_built(ours: Operation, theirs: Operation) -> Verdict:
-    """`built`: retryable if an index was built on fragments that ours rewrites, or on nobody knows which.
+    """`built`: retryable if an index was built on fragments that ours rewrites, or has no fragment bitmap.
 
-    Not where it knows rows by their stable ids: it covers the new fragments then. The peer retries there too.
+    Not if it refers to rows by stable row ids: it covers the new fragments then. pylance retries there too.
     """
     assert isinstance(ours, Rewrite)
     assert isinstance(theirs, CreateIndex)
@@ -236,40 +236,42 @@ def index_built(ours: Operation, theirs: Operation) -> Verdict:
             continue
         covered = segment.fragment_ids & ours.changed_fragments()
         if covered and not (stable and holds_stable_row_ids(segment) and _covers_whole(segment, ours)):
-            return retryable(f"index {segment.name!r} covers {_fragments(covered)}, rewritten meanwhile")
+            return retryable(
+                f"index {segment.name!r} covers {_fragments(covered)}, which were rewritten concurrently"
+            )
     return compatible()
 
 
 def _covers_whole(segment: IndexMetadata, rewrite: Rewrite) -> bool:
-    """Whether a segment covers all or none of the fragments of each group."""
+    """Return whether a segment covers all or none of the fragments of each group."""
     covered = segment.fragment_ids or frozenset()
     groups = ({fragment.id for fragment in group.old_fragments} for group in rewrite.groups)
     return all(old <= covered or old.isdisjoint(covered) for old in groups)
 
 
 def _replaces_remapped(index: CreateIndex, rewrite: Rewrite) -> Verdict | None:
-    # A removed segment that was remapped has another UUID now: removing the old one would remove nothing.
+    # A removed segment that was remapped has a new UUID: removing the old one would have no effect.
     if rewrite.removed_segments().intersection(segment.uuid for segment in index.removed_indices):
-        return retryable("one remaps an index segment that the other removes")
+        return retryable("one commit remaps an index segment that the other removes")
     return None
 
 
 def _covers_unknown(index: CreateIndex) -> Verdict | None:
     for segment in index.new_indices:
         if segment.fragment_ids is None and not segment.is_system:
-            return retryable(f"nobody knows which fragments index {segment.name!r} covers")
+            return retryable(f"the fragment coverage of index {segment.name!r} is unknown")
     return None
 
 
 def fields_updated(ours: Operation, theirs: Operation) -> Verdict:
-    """`prune`: compatible. `rebase` takes fragments with other values out of the coverage of the index."""
+    """`prune`: compatible. `rebase` removes fragments with changed values from the index coverage."""
     assert isinstance(ours, CreateIndex)
     assert isinstance(theirs, Update)
     return compatible()
 
 
 def fields_replaced(ours: Operation, theirs: Operation) -> Verdict:
-    """`field`: retryable if values of an indexed field were replaced, in any fragment; either way round."""
+    """`field`: retryable if values of an indexed field were replaced, in any fragment and either order."""
     index, replacement = (ours, theirs) if isinstance(ours, CreateIndex) else (theirs, ours)
     assert isinstance(index, CreateIndex)
     assert isinstance(replacement, DataReplacement)
@@ -278,31 +280,31 @@ def fields_replaced(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def columns_there(ours: Operation, theirs: Operation) -> Verdict:
-    """`there`: incompatible if a column whose values ours replaces is gone.
+    """`there`: incompatible if a column whose values ours replaces was dropped.
 
-    Retryable if a fragment is gone, its rows were moved, or the values that ours replaces were changed
-    meanwhile; rows that were deleted do no harm.
+    Retryable if a fragment was removed, its rows were moved, or the replaced values changed concurrently;
+    deleted rows do no harm.
     """
     assert isinstance(ours, DataReplacement)
     if isinstance(theirs, Project):
         if not theirs.preserves_nullability:
             return keeps_nullability(ours, theirs)
         gone = ours.fields.difference(node.id for node in theirs.schema.walk())
-        return incompatible("a column that ours replaces was dropped") if gone else compatible()
+        return incompatible("a column that this operation replaces was dropped") if gone else compatible()
     common = ours.changed_fragments() & theirs.changed_fragments()
     if isinstance(theirs, Rewrite):
         return retryable(f"{_fragments(common)} were rewritten") if common else compatible()
     assert isinstance(theirs, Delete | Update)
     emptied = common & theirs.emptied_fragments()
     if emptied:
-        return retryable(f"all rows of {_fragments(emptied)} are gone")
+        return retryable(f"all rows of {_fragments(emptied)} were deleted")
     if isinstance(theirs, Update) and common:
         return retryable(f"rows of {_fragments(common)} were updated")
     return compatible()
 
 
 def fields_kept(ours: Operation, theirs: Operation) -> Verdict:
-    """`kept`: retryable if a column that ours indexes or describes is gone. The peer commits the index."""
+    """`kept`: retryable if a column that ours indexes or describes was dropped. pylance commits the index."""
     assert isinstance(ours, CreateIndex | UpdateConfig)
     assert isinstance(theirs, Merge | Project)
     if isinstance(ours, CreateIndex):
@@ -310,7 +312,7 @@ def fields_kept(ours: Operation, theirs: Operation) -> Verdict:
     else:
         needed = set(ours.field_metadata)
     if needed.difference(node.id for node in theirs.schema.walk()):
-        return retryable("a column that ours needs was dropped")
+        return retryable("a column that this operation needs was dropped")
     if isinstance(ours, CreateIndex) and isinstance(theirs, Merge):
         return mem_wal_index(theirs, ours)
     return compatible()
@@ -330,7 +332,7 @@ def _always(verdict: Verdict) -> Rule:
 
 RULES: Mapping[str, Rule] = {
     ".": _always(compatible()),
-    "r": _always(retryable("the two cannot be merged")),
+    "r": _always(retryable("the two operations cannot be merged")),
     "X": _always(incompatible("the other commit contradicts this operation")),
     "added": rows_added,
     "back": schema_restored,
@@ -351,7 +353,7 @@ RULES: Mapping[str, Rule] = {
     "schema": schema_alone,
     "there": columns_there,
 }
-"""Symbol in the matrix to rule."""
+"""Conflict rule by its symbol in the matrix."""
 
 
 def _fragments(ids: Iterable[int]) -> str:
@@ -364,7 +366,7 @@ def _changes_schema_metadata(update: UpdateConfig) -> bool:
 
 
 def _config_keys(operation: Operation) -> frozenset[str]:
-    """Keys of config and metadata that an operation sets or removes, named for a message."""
+    """Return keys of config and metadata that an operation sets or removes, with names for messages."""
     if isinstance(operation, Overwrite):
         return frozenset(f"config {key!r}" for key in operation.config_upsert)
     assert isinstance(operation, UpdateConfig)

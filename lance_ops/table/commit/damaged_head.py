@@ -1,4 +1,4 @@
-"""Damaged head: going on from a newest version that cannot be opened, of which a restore needs little."""
+"""Damaged head: recover from a newest version that cannot be opened, by a restore on top of it."""
 
 import contextlib
 import struct
@@ -15,7 +15,7 @@ from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import latest, list_versions
 
 RESTORED_OVER = "lance_ops.restored_over"
-"""Property of a restore that was made because the version before it is damaged: the number of that one."""
+"""Transaction property of a restore on top of a damaged version: number of that version."""
 
 _FOOTER = struct.Struct("<qhh4s")
 _LENGTH = struct.Struct("<I")
@@ -23,10 +23,10 @@ _LAST_FRAGMENT_ID = (1 << 32) - 2
 
 
 def stand_in_for_head(store: Store, storage_options: Mapping[str, str] | None = None) -> Dataset | None:
-    """Something to put a restore on top of when the newest version cannot be opened.
+    """Return a stand-in manifest for a newest version that cannot be opened.
 
-    It has the number of that version and no rows. The ids of fragments and rows go on counting from what the
-    damaged manifest says, as far as it can be read, and from the newest version that opens.
+    It has the number of that version and no rows. Fragment and row ids continue from the damaged manifest, as
+    far as it can be read, and from the newest version that opens.
 
     Args:
         store: Root of the dataset.
@@ -59,7 +59,7 @@ def stand_in_for_head(store: Store, storage_options: Mapping[str, str] | None = 
         next_row_id=max(manifest.next_row_id, damaged.next_row_id),
         transaction=None,
     )
-    # By these the commit knows that it is still the same dataset; where they cannot be read, it does not ask.
+    # The commit identifies the dataset by these; without them it skips the check.
     with contextlib.suppress(FormatError):
         summary = read_summary(store, head)
         stand_in = stand_in.replace(timestamp=summary.timestamp, transaction_file=summary.transaction_file)
@@ -67,7 +67,7 @@ def stand_in_for_head(store: Store, storage_options: Mapping[str, str] | None = 
 
 
 def newest_sound_version(store: Store, below: int) -> Dataset | None:
-    """The newest version under a number whose manifest opens; None when there is none."""
+    """Return the newest version whose manifest opens; None when there is none."""
     for location in reversed(list_versions(store)):
         if location.version < below:
             try:
@@ -78,7 +78,7 @@ def newest_sound_version(store: Store, below: int) -> Dataset | None:
 
 
 def _message(store: Store, path: str) -> table_pb2.Manifest:
-    """What can be read of a manifest; an empty message when nothing can."""
+    """Parse as much of a manifest as possible; an empty message if nothing can be read."""
     data = bytes(store.read(path))
     try:
         start = _FOOTER.unpack_from(data, len(data) - _FOOTER.size)[0]

@@ -1,7 +1,7 @@
-"""Detached commits: versions that belong to no history, known to those alone who are told their numbers.
+"""Detached commits: versions outside of the history, opened by their numbers alone.
 
-Such a version is never the newest one, conflicts with nothing, and is not cleaned up by our cleanup. Source:
-format, "Manifest Naming Schemes"; what the peer commits.
+Such a version is never the newest one, conflicts with nothing, and is not removed by our cleanup. Source:
+format, "Manifest Naming Schemes"; the versions that pylance commits.
 """
 
 import random
@@ -34,24 +34,26 @@ def commit_detached(
     properties: Mapping[str, str] | None = None,
     committer: Committer | None = None,
 ) -> CommitResult:
-    """Commit an operation as a version of its own, beside the history.
+    """Commit an operation as a version outside of the history.
 
     Args:
-        base: The version that the operation was worked out on; it may be detached itself.
+        base: The version that the operation was planned on; it may be detached itself.
         operation: What to commit. Its files must be in the store.
-        properties: Notes to store with the transaction.
+        properties: Properties stored with the transaction.
         committer: See `commit`.
 
     Raises:
         InvalidArgumentError: The operation does not fit the version.
-        CommitOutcomeUnknownError: Nobody knows whether the version is there. Delete nothing.
+        CommitOutcomeUnknownError: It is unknown whether the version exists. Delete nothing.
     """
     if not isinstance(operation, CommittedOperation) or isinstance(operation, Restore):
-        raise InvalidArgumentError(f"{operation.kind} cannot be committed detached", field="operation")
+        raise InvalidArgumentError(
+            f"{operation.kind} cannot be committed as a detached version", field="operation"
+        )
     check_head(base.store, base.manifest, base.location)
     operation.check(base.manifest)
     current = with_moved_coverage(base.bases, base.manifest)
-    # What is built on a detached version counts on from none: its own number is chance.
+    # A detached version does not continue the numbering of its base: its number is random.
     if is_detached(base.version):
         current = current.replace(version=current.version & ~DETACHED_BIT)
     transaction = new_transaction(operation, base.version, properties=properties)
@@ -72,4 +74,4 @@ def commit_detached(
     except InvalidArgumentError:
         files.discard()
         raise
-    raise LanceOpsError("no number for a detached version was free", path=base.uri)
+    raise LanceOpsError("found no free version number for a detached version", path=base.uri)

@@ -1,4 +1,4 @@
-"""Head of a commit: the newest version, known to be one of the same dataset as the read version."""
+"""Head of a commit: the newest version, checked to belong to the same dataset as the read version."""
 
 import contextlib
 from collections.abc import Callable
@@ -34,14 +34,14 @@ def known_head(
     is_own: bool = False,
     settle: Callable[[], None] | None = None,
 ) -> tuple[ManifestLocation, Manifest] | None:
-    """The newest version where it is at hand.
+    """Return the newest version if it is already known.
 
     Args:
         store: Root of the dataset.
         known: The newest version that the caller knows.
-        ours: What is committed, for messages.
-        is_own: It is a commit of the caller's, who looked for later ones: an instant ago is soon enough.
-        settle: It is a commit of the caller's, which this proves to stand.
+        ours: The transaction to commit, for messages.
+        is_own: It was committed by the caller, who then listed later versions, so it is recent enough.
+        settle: It was committed by the caller, and this call proves that it is in the history.
     """
     if settle is not None:
         settle()
@@ -50,8 +50,8 @@ def known_head(
         return known.location, known.manifest
     if not was_newest_within(known.location, MOMENT):
         return None
-    # Whether the next version exists its put tells, which takes as long as a look at it. Where a look costs
-    # next to nothing, it saves building a manifest in vain.
+    # The put reports whether the next version exists, as fast as a lookup does. If a lookup is nearly free,
+    # it saves building a manifest for nothing.
     if not has_latency(store) and not is_still_newest(store, known.location):
         return None
     return (known.location, known.manifest) if _is_same(store, known, ours) else None
@@ -60,16 +60,16 @@ def known_head(
 def find_head(
     store: Store, base: Dataset, ours: Transaction, *, check_base: bool
 ) -> tuple[ManifestLocation, Manifest]:
-    """Look the newest version up.
+    """Find the newest version.
 
     Args:
         store: Root of the dataset.
         base: The read version.
-        ours: What is committed, for messages.
-        check_base: See that the read version is still the one that was read.
+        ours: The transaction to commit, for messages.
+        check_base: Check that the read version is still the one that was read.
 
     Raises:
-        RetryableCommitConflictError: It is another dataset than the one that was read.
+        RetryableCommitConflictError: The dataset was replaced by another one.
         UnsupportedFeatureError: The newest version uses features that are not implemented.
         UnsupportedError: A later version is staged.
     """
@@ -78,7 +78,7 @@ def find_head(
     if head.version < base.version:
         raise base_conflict(ours, f"the read version {base.version} is newer than the head", head.version)
     if check_base:
-        # When it was cleaned away, the versions after it are all there, or the commit ends there.
+        # If it was cleaned up, the versions after it all exist, or the commit ends there.
         _is_there(store, base, head.scheme, ours)
     if manifest is not base.manifest:
         check_head(store, manifest, head)
@@ -86,7 +86,7 @@ def find_head(
 
 
 def check_head(store: Store, manifest: Manifest, location: ManifestLocation) -> None:
-    """Refuse a version that no commit of ours could go on top of, or could bring back.
+    """Refuse a version on which we cannot commit, or which we cannot restore.
 
     Raises:
         UnsupportedFeatureError: It uses features that are not implemented.
@@ -98,10 +98,10 @@ def check_head(store: Store, manifest: Manifest, location: ManifestLocation) -> 
 
 
 def _is_same(store: Store, base: Dataset, ours: Transaction) -> bool:
-    """Whether the dataset is the one that was read a moment ago, without reading its manifest again."""
-    # The name is unique, and whoever removes a dataset removes this file, too.
+    """Return whether the dataset is the one that was read just now, without reading its manifest again."""
+    # The name is unique, and removing a dataset removes this file too.
     name = base.manifest.transaction_file
-    # A name that leads elsewhere says nothing; the manifest itself does.
+    # A name that leads outside proves nothing; the manifest decides.
     with contextlib.suppress(PathEscapeError):
         if name and store.exists(transaction_path(name)):
             return True
@@ -109,10 +109,10 @@ def _is_same(store: Store, base: Dataset, ours: Transaction) -> bool:
 
 
 def _is_there(store: Store, base: Dataset, scheme: NamingScheme, ours: Transaction) -> bool:
-    """Whether the read version exists.
+    """Return whether the read version exists.
 
     Raises:
-        RetryableCommitConflictError: Another one does: the dataset was deleted and made anew.
+        RetryableCommitConflictError: The dataset was deleted and created again.
     """
     path = manifest_path(base.version, scheme)
     try:
@@ -120,7 +120,7 @@ def _is_there(store: Store, base: Dataset, scheme: NamingScheme, ours: Transacti
     except VersionNotFoundError:
         return False
     except FormatError:
-        # What a restore replaces may be damaged.
+        # The version that a restore replaces may be damaged.
         if isinstance(ours.operation, Restore):
             return True
         raise

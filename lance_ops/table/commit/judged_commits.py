@@ -1,4 +1,4 @@
-"""Judged commits: what others committed since the read version, and whether ours may still follow."""
+"""Conflict check: commits since the read version, and whether ours may follow them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -29,11 +29,11 @@ _ABSENT = object()
 
 @dataclass(slots=True)
 class JudgedCommits:
-    """The commits that ours was carried over so far.
+    """The commits that ours was rebased over so far.
 
     Attributes:
-        store: Where the table is.
-        brought: Files that ours brings.
+        store: Root of the dataset.
+        brought: Files that ours adds.
         carried: The fields that ours depends on.
         also_judge: See `CommitHooks.judge`.
         passed: What is kept of each, in their order.
@@ -56,16 +56,16 @@ class JudgedCommits:
     def judge_since(
         self, ours: Transaction, known: int, head: ManifestLocation, manifest: Manifest
     ) -> ManifestLocation | None:
-        """Judge the commits after `known`; a commit of the same job ends the matter.
+        """Check the commits after `known`; a commit of the same job ends the check.
 
         Returns:
-            Where that commit is; None where there is none, and ours may follow.
+            Location of that commit; None if there is none, and ours may follow.
 
         Raises:
-            InvalidArgumentError: Another commit brought some of the files of ours, or did something else with
-                them: their rows would come twice, or the others would be lost.
-            CommitConflictError: It may not. A commit that another run of the job made of some of these files
-                is one that planning afresh solves: they are done.
+            InvalidArgumentError: Another commit added some of the files of ours, or used them differently:
+                rows would be duplicated or lost.
+            CommitConflictError: Ours may not follow. It is retryable if another run of the job committed some
+                of these files: they are done.
         """
         collision: CommitConflictError | None = None
         taken: InvalidArgumentError | None = None
@@ -84,11 +84,11 @@ class JudgedCommits:
                     )
             self.passed.append(Passed.of(committed))
             self.passed_restore |= isinstance(committed.transaction.operation, Restore)
-            # The first collision is the one to tell, unless a later commit turns out to be our own.
+            # Report the first conflict, unless a later commit turns out to be our own.
             if collision is None:
                 collision = self._collision(ours, committed)
         if taken is not None:
-            # Before conflicts: no other plan solves it.
+            # Checked before conflicts: no other plan solves it.
             raise taken
         if collision is not None:
             raise collision
@@ -98,7 +98,7 @@ class JudgedCommits:
         return None
 
     def check_left_over(self, ours: Transaction) -> None:
-        """Notice a cleanup that removed our files while another run of the job counted (see `left_over`).
+        """Detect a cleanup that removed our files because another run of the job was committed.
 
         Raises:
             CommitConflictError: It did.
@@ -124,14 +124,14 @@ class JudgedCommits:
 
     def _taken(self, theirs: Committed, path: str) -> InvalidArgumentError:
         return InvalidArgumentError(
-            f"file {path!r} is part of the dataset already, by another commit ({theirs.describe()})",
+            f"file {path!r} already belongs to the dataset, by another commit ({theirs.describe()})",
             path=f"{self.store.uri}/{path}",
             field="operation",
-            hint="commit only what no version has yet",
+            hint="commit only files that no version uses yet",
         )
 
     def _is_ours(self, ours: Transaction, theirs: Transaction) -> bool:
-        """Whether a commit is that of the same job, or did the same with the same files: names are unique."""
+        """Return whether a commit is of the same job, or used the same files in the same way."""
         if ours.uuid == theirs.uuid or (ours.job_key is not None and theirs.job_key == ours.job_key):
             return True
         if not self._shared(theirs) or ours.operation.kind != theirs.operation.kind:
@@ -139,7 +139,7 @@ class JudgedCommits:
         mine, other = ours.operation, theirs.operation
         if _lasting(mine.files()) != _lasting(other.files()):
             return False
-        # Those that were carried over the commits in between have other deletion files where these changed.
+        # Rebased commits have other deletion files where concurrent commits changed them.
         before, after = _changes(mine), _changes(other)
         differing = {
             number
@@ -152,23 +152,23 @@ class JudgedCommits:
         return not differing
 
     def _shared(self, theirs: Transaction) -> list[str]:
-        """Files of ours that a commit of others brought already."""
+        """Return files of ours that another commit already added."""
         return sorted(theirs.operation.files().intersection(self.brought))
 
 
 def _is_same_work(ours: Transaction, theirs: Transaction) -> bool:
-    """Whether runs of one job made both, which share its files."""
+    """Return whether both were made by runs of one job, which share its files."""
     work = ours.properties.get(JOB_WORK)
     return work is not None and theirs.properties.get(JOB_WORK) == work
 
 
 def _lasting(files: Iterable[str]) -> frozenset[str]:
-    """Those that a rebase never replaces."""
+    """Return the files that a rebase never replaces."""
     return frozenset(path for path in files if not path.startswith("_deletions/"))
 
 
 def _changes(operation: Operation) -> dict[int, DeletionFile | None]:
-    """The deletion file that each fragment gets, None where all of its rows go."""
+    """Map fragments to their new deletion files, None if all rows are deleted."""
     if not isinstance(operation, Delete | Update):
         return {}
     changes: dict[int, DeletionFile | None] = dict.fromkeys(operation.emptied_fragments())

@@ -1,9 +1,9 @@
-"""Lineage of a stored version: whether it is part of the history that others carry on.
+"""Lineage of a stored version: whether later versions are built on it.
 
-Between the moment a writer reads the head and the moment it stores the next version, others may commit that
+Between the time a writer reads the head and the time it stores the next version, others may commit that
 version and more, and a cleanup may remove it again. The name is free then, the store accepts the manifest,
-and nobody will ever see it: readers open the newest version, which was not built on it. So after every put
-the versions above ours are looked for (architecture, invariant 1).
+and no reader will ever see it: readers open the newest version, which was not built on it. So after every
+put, versions above ours are checked (architecture, invariant 1).
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ _V = TypeVar("_V")
 
 
 class Standing(Enum):
-    """What became of a version that was stored."""
+    """State of a stored version in the history."""
 
     STANDS = "stands"
     ORPHANED = "orphaned"
@@ -59,19 +59,19 @@ def settle(
     *,
     base: Manifest | None = None,
 ) -> None:
-    """Make sure that a version that was stored just now is one that others build on.
+    """Verify that a version stored just now is in the history.
 
     Args:
         store: Root of the dataset.
-        location: Where the version lies.
+        location: Location of the version.
         manifest: The version.
-        transaction: What it committed.
-        base: The version that this was worked out on, where it is at hand.
+        transaction: The committed transaction.
+        base: The read version, if already loaded.
 
     Raises:
-        RetryableCommitConflictError: It took the name of a version that was cleaned away, below the newest
-            one. It is removed again.
-        CommitOutcomeUnknownError: That cannot be told.
+        RetryableCommitConflictError: It took the name of a version that was cleaned up, below the newest one.
+            It is removed again.
+        CommitOutcomeUnknownError: That is unknown.
     """
     standing = find_standing(store, location, manifest, transaction, base=base)
     path = f"{store.uri}/{location.path}"
@@ -80,19 +80,19 @@ def settle(
             store.delete(location.path)
         except LanceOpsError as error:
             raise CommitOutcomeUnknownError(
-                f"version {location.version} lies below the newest version, where nobody looks for it, "
-                f"and could not be removed ({error})",
+                f"version {location.version} is below the newest version, where no reader looks, and "
+                f"could not be removed ({error})",
                 path=path,
                 hint="remove this manifest, then run the operation again",
             ) from error
-        reason = "other writers committed this version and more, and it was cleaned away before ours came"
+        reason = "others committed this and later versions, and it was cleaned up before ours was stored"
         raise base_conflict(transaction, reason, location.version)
     if standing is Standing.UNKNOWN:
         raise CommitOutcomeUnknownError(
-            f"version {location.version} was written, and newer versions do not tell whether they were built "
-            f"on it",
+            f"version {location.version} was written, but it is unknown whether newer versions are "
+            "built on it",
             path=path,
-            hint="look whether the newest version has what was committed",
+            hint="check whether the newest version contains the change",
         )
 
 
@@ -104,17 +104,17 @@ def find_standing(
     *,
     base: Manifest | None = None,
 ) -> Standing:
-    """Say whether the versions above one were built on it.
+    """Determine whether the versions above one were built on it.
 
     Args:
         store: Root of the dataset.
-        location: Where the version lies.
+        location: Location of the version.
         manifest: The version.
-        transaction: What it committed.
-        base: The version that this was worked out on, where it is at hand.
+        transaction: The committed transaction.
+        base: The read version, if already loaded.
 
     Raises:
-        CommitOutcomeUnknownError: The store does not tell.
+        CommitOutcomeUnknownError: The store does not answer.
     """
     find = partial(_find_standing, store, location, manifest, transaction.operation, base)
     try:
@@ -143,7 +143,7 @@ def _find_standing(
         successor = read_manifest(store, following)
         theirs = read_transaction(store, successor)
     except NotFoundError:
-        # Cleaned away meanwhile: only what is ours without doubt counts now.
+        # Cleaned up concurrently: only files that are certainly ours count now.
         used = used_among(brought_files(ours, base), read_manifest(store, head))
         return Standing.STANDS if used else Standing.UNKNOWN
     standing = compare(manifest, ours, successor, theirs.operation if theirs else None, base=base)
@@ -154,7 +154,7 @@ def _find_standing(
         and adds_none
         and theirs is not None
     ):
-        # Whoever deletes more rows of a fragment replaces its deletion file, which names ours no more.
+        # A later delete in a fragment replaces its deletion file, so ours is no longer named.
         same_places = not isinstance(theirs.operation, Rewrite)
         if same_places and _are_deleted(ours, Bases(store, successor.base_paths), successor):
             return Standing.STANDS
@@ -162,7 +162,7 @@ def _find_standing(
 
 
 def _starts_above(store: Store) -> bool:
-    """Whether a clone of a later version was made where a dataset was created at the same time."""
+    """Return whether a clone of a later version was made where a dataset was created at the same time."""
     above = next((item for item in list_versions(store) if item.version > 1), None)
     if above is None:
         return False
@@ -171,7 +171,7 @@ def _starts_above(store: Store) -> bool:
 
 
 def _are_deleted(ours: Delete | Update, files: Bases, successor: Manifest) -> bool:
-    """Whether all rows that a delete took are deleted in the next version, in which none moved."""
+    """Return whether all rows of a delete are deleted in the next version, in which no row moved."""
     after = {fragment.id: fragment for fragment in successor.fragments}
     emptied = ours.changed_fragments().difference(fragment.id for fragment in ours.updated_fragments)
     if not emptied.isdisjoint(after):
@@ -194,20 +194,20 @@ def compare(
     *,
     base: Manifest | None = None,
 ) -> Standing:
-    """Say whether the next version was built on a version, by what the two have in common. Pure.
+    """Determine from their contents whether the next version was built on a version. Pure.
 
     Args:
         manifest: The version.
-        ours: What it committed.
+        ours: Its transaction.
         successor: The version with the next number.
-        theirs: What that committed; None when it is not recorded.
-        base: The version that ours was worked out on, where it is at hand.
+        theirs: Its transaction; None when it is not recorded.
+        base: The read version of ours, if already loaded.
     """
     own = brought_files(ours, base)
     if used_among(own, successor):
         return Standing.STANDS
     if theirs is not None and theirs.scope is Scope.ALL:
-        # What ours did would be gone either way; but the ids that it gave out must be respected.
+        # The effects of ours would be gone either way; but the ids that it allocated must be respected.
         return Standing.STANDS if _max_id(successor) >= _max_id(manifest) else Standing.UNKNOWN
     if theirs is None or theirs.scope is not Scope.NAMED:
         return Standing.UNKNOWN
@@ -215,7 +215,7 @@ def compare(
         return Standing.STANDS if _shows(ours, manifest, successor, theirs) else Standing.ORPHANED
     if isinstance(theirs, Rewrite) and own & theirs.replaced_files():
         return Standing.STANDS
-    # Our files are missing: theirs took all of them away, or never knew them.
+    # Our files are missing: theirs removed all of them, or never saw them.
     bearers = {fragment.id for fragment in manifest.fragments if own & files_of(fragment)}
     segments = {index.uuid for index in manifest.indices if f"{index.directory}/" in own}
     taken = bearers <= theirs.changed_fragments() and segments <= theirs.removed_segments()
@@ -223,7 +223,7 @@ def compare(
 
 
 def _shows(ours: Operation, manifest: Manifest, successor: Manifest, theirs: Operation) -> bool:
-    """Whether the next version shows what an operation without files of its own did."""
+    """Return whether the next version shows the effect of an operation without files of its own."""
     if isinstance(ours, ReserveFragments):
         reserved = reserved_ids(manifest, ours.num_fragments)
         given = any(fragment.id in reserved for fragment in successor.fragments)
@@ -237,11 +237,11 @@ def _shows(ours: Operation, manifest: Manifest, successor: Manifest, theirs: Ope
 
 
 def _same_fragments(manifest: Manifest, successor: Manifest, theirs: Operation) -> bool:
-    """Whether two versions have the same fragments, but for those that the operation between them changed."""
+    """Return whether two versions have the same fragments, except those changed by `theirs`."""
     changed = set(theirs.changed_fragments())
     before = {fragment.id: files_of(fragment) for fragment in manifest.fragments}
     if not changed <= before.keys():
-        # It changed a fragment that is not there any more, so it did not know that.
+        # It changed a fragment that does not exist in the next version, so it did not see it.
         return False
     after = {fragment.id: files_of(fragment) for fragment in successor.fragments}
     if any(after.get(number) != files for number, files in before.items() if number not in changed):
@@ -255,7 +255,7 @@ def _same_fragments(manifest: Manifest, successor: Manifest, theirs: Operation) 
 
 
 def _same_settings(manifest: Manifest, successor: Manifest, theirs: Operation) -> bool:
-    """Whether two versions have the same settings, but for those that the operation between them changed."""
+    """Return whether two versions have the same settings, except those changed by `theirs`."""
     update = theirs if isinstance(theirs, UpdateConfig) else UpdateConfig()
     fields = {node.id: node.metadata for node in successor.schema.walk()}
     return (
@@ -283,7 +283,7 @@ def _max_id(manifest: Manifest) -> int:
 
 
 def _new_ids(operation: Operation) -> int:
-    """How many fragment ids an operation takes."""
+    """Return how many fragment ids an operation allocates."""
     if isinstance(operation, ReserveFragments):
         return operation.num_fragments
     return len(operation.numbered_fragments())

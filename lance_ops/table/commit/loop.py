@@ -84,7 +84,7 @@ from lance_ops.table.transaction.transaction import (
 )
 
 CREDIBLE_LEAD = timedelta(minutes=10)
-"""How far clocks of machines and stores may be apart."""
+"""Maximum clock difference between machines and stores."""
 
 _BACKOFF = Backoff(0.04, longest=0.5)
 
@@ -101,14 +101,14 @@ def commit(target: Dataset | Store | str, request: CommitRequest) -> CommitResul
         The committed version.
 
     Raises:
-        RetryableCommitConflictError: Another writer's commit is in the way, or a version since the read
-            version is not there to be judged; planning afresh from the head may succeed. Nothing changed.
+        RetryableCommitConflictError: Another writer's commit conflicts, or a version since the read version
+            is missing; planning again from the head may succeed. Nothing changed.
         IncompatibleCommitConflictError: Another writer's commit contradicts the operation. Nothing changed.
-        CommitOutcomeUnknownError: Nobody knows whether the version is there. Delete nothing.
-        DatasetExistsError: A dataset was to be created where one is.
+        CommitOutcomeUnknownError: It is unknown whether the version exists. Delete nothing.
+        DatasetExistsError: The dataset to create already exists.
         UnsupportedFeatureError: The dataset uses features that are not implemented. Nothing was written.
         InvalidArgumentError: The operation does not fit the dataset. Nothing changed.
-        JobUnprovenError: Whether the job is done cannot be told any more; see `job_keys.find_job`.
+        JobUnprovenError: It is unknown whether the job is done; see `job_keys.find_job`.
     """
     operation, job_key = request.operation, request.job_key
     if not isinstance(operation, CommittedOperation):
@@ -143,7 +143,7 @@ def commit(target: Dataset | Store | str, request: CommitRequest) -> CommitResul
         with work.held:
             result = work.create() if base is None else work.onto(base)
     except CommitOutcomeUnknownError:
-        # What the commit wrote may be part of the version: it stays, all of it.
+        # Files of the commit may be part of the version: all of them stay.
         raise
     except LanceOpsError as error:
         work.files.discard()
@@ -157,7 +157,7 @@ def commit(target: Dataset | Store | str, request: CommitRequest) -> CommitResul
 
 @dataclass(slots=True)
 class _Commit:
-    """One call of `commit`: what it was given, and what it found and wrote so far."""
+    """One call of `commit`: its arguments, and its state so far."""
 
     store: Store
     base: Dataset | None
@@ -174,7 +174,7 @@ class _Commit:
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def create(self) -> CommitResult:
-        # Listed before it is certain that there is no dataset: what comes later belongs to the next one.
+        # Listed before it is certain that there is no dataset: later files belong to the next one.
         left = set(list_job_files(self.store)) if self.ours.job_key is not None else set()
         try:
             head = latest(self.store)
@@ -189,7 +189,7 @@ class _Commit:
         )
         manifest = build_manifest(None, self.ours, options)
         self.files.write_transaction(self.ours, manifest.transaction)
-        # No key of a dataset that lay here before counts.
+        # Keys of a dataset that was at this location before do not count.
         self.files.remove(left)
         manifest = with_job(self.store, None, None, manifest, self.ours, self.files.brought)
         path = manifest_path(1, NamingScheme.V2)
@@ -199,7 +199,7 @@ class _Commit:
         try:
             settle(self.store, location, manifest, self.ours)
         except RetryableCommitConflictError:
-            # A clone of a later version was made here.
+            # A clone of a later version was made at this location.
             return self._existing(latest(self.store))
         return self._done(manifest, location, self.ours, 1)
 
@@ -208,9 +208,9 @@ class _Commit:
         if done is not None:
             return done
         raise DatasetExistsError(
-            "a dataset is here already",
+            "dataset already exists",
             path=self.store.uri,
-            hint="append to it, or overwrite it with mode 'overwrite'",
+            hint="append to it, or replace it with mode 'overwrite'",
         )
 
     def onto(self, base: Dataset) -> CommitResult:
@@ -218,7 +218,7 @@ class _Commit:
         check_head(self.store, base.manifest, base.location)
         if self.request.stable_row_ids and not base.manifest.uses_stable_row_ids:
             raise InvalidArgumentError(
-                "stable row ids are given from the first row on: they cannot be switched on later",
+                "stable row ids must be enabled when the dataset is created: they cannot be enabled later",
                 path=self.store.uri,
                 field="stable_row_ids",
             )
@@ -251,13 +251,13 @@ class _Commit:
             final, next_manifest = self._build(base.manifest, head, manifest)
             self.files.write_transaction(final, next_manifest.transaction)
             if self.restored is not None:
-                # A cleanup that knows no pins may have removed the version that ours brings back.
+                # A cleanup that ignores pins may have removed the version that ours restores.
                 locate(self.store, self.restored.version)
             self.theirs.check_left_over(self.ours)
             if self.request.hooks.guard is not None:
                 self.request.hooks.guard()
             path = manifest_path(manifest.version + 1, head.scheme)
-            # Once it is known to stand, no version was above it when it was stored.
+            # Once it is verified, no version was above it when it was stored.
             location = ManifestLocation(
                 manifest.version + 1, path, scheme=head.scheme, newest_at=time.monotonic()
             )
@@ -292,7 +292,7 @@ class _Commit:
         look = partial(known_head, self.store, known, self.ours, is_own=own, settle=chain.settle)
         if not ahead:
             return look()
-        # A look that fails ends the commit, which removes what was put.
+        # A failed lookup ends the commit, which removes the files it put.
         found, _ = side_by_side(self.store, look, partial(self.files.write_transaction, self.ours))
         return found
 
@@ -339,7 +339,7 @@ class _Commit:
         return self.request.chain.settle_later and has_latency(self.store)
 
     def _note_data_transaction(self, source: Manifest) -> None:
-        """Note which transaction made the rows, so that it is known when that version is cleaned away."""
+        """Record which transaction made the rows, so that it is known after that version is cleaned up."""
         self.noted_for = source.version
         self.ours = with_data_transaction(self.store, self.ours, source)
 
@@ -366,10 +366,10 @@ class _Commit:
 
 
 def latest_credible(store: Store, head: Manifest, now: datetime) -> datetime:
-    """The latest time that the newest version can claim to be of.
+    """Return the latest plausible timestamp of the newest version.
 
-    Ours may be the clock that is wrong. So a time that is far ahead is compared with the time at which the
-    store says it got the manifest, which costs a listing; nothing is asked in the ordinary case.
+    Our own clock may be wrong. So a timestamp far ahead is compared with the time at which the store received
+    the manifest, which costs a listing; there is no request in the ordinary case.
 
     Args:
         store: Root of the dataset.
@@ -389,13 +389,13 @@ def latest_credible(store: Store, head: Manifest, now: datetime) -> datetime:
 def highest_field_id(
     store: Store, operation: Operation, head: Manifest, restored: Manifest | None
 ) -> int | None:
-    """The highest field id that was ever given out; None where an operation leaves all field ids in use.
+    """Return the highest field id ever allocated; None where an operation leaves all field ids in use.
 
     Args:
         store: Root of the dataset.
-        operation: What is to be committed.
-        head: On top of which version.
-        restored: The version that a Restore goes back to.
+        operation: The operation to commit.
+        head: The version to commit on.
+        restored: The version that a Restore restores.
     """
     schema = operation.schema if isinstance(operation, Merge | Overwrite | Project) else None
     schema = schema if restored is None else restored.schema

@@ -1,7 +1,7 @@
-"""Publishing: one attempt to make a manifest the next version, and the truth about how it ended.
+"""Publishing: one attempt to store a manifest as the next version, with a verified outcome.
 
-A failed put says nothing: the store may have written the file and lost the answer, and a layer that retries
-may meet its own first success as "already exists". So after any failure the version is read back
+A failed put proves nothing: the store may have written the file and lost the response, and a retrying layer
+may see its own first success as "already exists". So after any failure the version is read back
 (architecture, invariant 2).
 """
 
@@ -24,7 +24,7 @@ from lance_ops.table.manifest.file.summary import decode_summary
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction, read_transaction
 
-# The store refused before it did anything: nothing can arrive late.
+# The store refused before it did anything: no delayed write is possible.
 _DEFINITE = (NotFlushedError, PermissionDeniedError, StorageFullError, UnsupportedError)
 
 # Seconds before each further put or read.
@@ -32,7 +32,7 @@ _PAUSES = (0.05, 0.1)
 
 
 class Found(Enum):
-    """What lies at a version."""
+    """State of a version after a put."""
 
     OURS = "ours"
     FOREIGN = "foreign"
@@ -50,18 +50,18 @@ def publish(
 
     Args:
         store: Root of the dataset.
-        committer: Who decides races.
-        location: The version to make.
+        committer: Decides races between writers.
+        location: The version to create.
         manifest: The bytes of the manifest, with the transaction in it.
-        transaction: What it commits.
+        transaction: The transaction to commit.
 
     Returns:
-        Whether the version is ours now; False when another writer made it.
+        True if the version is ours now; False when another writer made it.
 
     Raises:
         CommitOutcomeUnknownError: The put failed, and so did reading back; or the manifest is not there and
             may still arrive.
-        StorageError: The store refused; the manifest is not there.
+        StorageError: The store refused; the manifest does not exist.
     """
     for pause in (*_PAUSES, None):
         try:
@@ -71,16 +71,16 @@ def publish(
             if found is not Found.ABSENT:
                 return found is Found.OURS
             if isinstance(failure, AlreadyExistsError):
-                # Somebody made the version and cleaned it away again: look for the head anew.
+                # Another writer made the version, and it was cleaned up: find the head again.
                 return False
             if isinstance(failure, _DEFINITE):
                 raise
             if pause is None:
                 raise CommitOutcomeUnknownError(
-                    f"version {location.version} could not be written ({failure}); it is not there now, but "
-                    f"the store may still carry out a request that it did not answer",
+                    f"version {location.version} could not be written ({failure}); it does not exist "
+                    "now, but the store may still execute a request that it did not answer",
                     path=f"{store.uri}/{location.path}",
-                    hint="delete nothing that the commit wrote while the version may still appear",
+                    hint="keep all files of the commit while the version may still appear",
                 ) from failure
             # Putting the same bytes again is safe: whichever request wins, the version is ours.
             time.sleep(pause)

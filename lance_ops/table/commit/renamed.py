@@ -1,9 +1,8 @@
-"""Renamed manifests: a version that was stored under an old name while all others got new ones.
+"""Naming migration: a version stored under an old name after the others were renamed.
 
-Who migrates the names (`migrate_manifest_paths`) cannot stop writers that read the newest version before.
-Such a version lies beside versions of new names then, and somebody may have made the same version under its
-new name. So who has stored one under a name of the first scheme looks for new names, and moves it, or gives
-way.
+`migrate_manifest_paths` cannot stop writers that read the newest version before. Their version is then stored
+beside versions with new names, and another writer may have made the same version under its new name. So after
+storing a name of the first scheme, a writer checks for new names, and renames its version or withdraws it.
 """
 
 from dataclasses import replace
@@ -16,7 +15,7 @@ from lance_ops.table.manifest.naming import NamingScheme, manifest_path
 
 
 def follow_renaming(store: Store, location: ManifestLocation, manifest: bytes) -> ManifestLocation | None:
-    """Where a version stands that was stored just now.
+    """Return the final location of a version that was stored just now.
 
     Args:
         store: Root of the dataset.

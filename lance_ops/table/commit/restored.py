@@ -1,8 +1,8 @@
-"""Restored versions: is what a restore brought back still there?
+"""Restored versions: verify that the restored version still exists.
 
-Cleanups of this library spare a version that is being restored (see `pins`). Others do not know about
-that. When one of them removed the version and its files just before the new manifest came, the newest version
-would miss files, so the state before is brought back as the version after it.
+Cleanups of this library keep a version that is being restored (see `pins`); others ignore pins. If one of
+them removed the version and its files just before the new manifest was stored, the newest version would miss
+files, so the previous state is stored as the next version.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ from lance_ops.table.transaction.operations import ManifestOptions, Restore
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction, new_transaction
 
 Publish = Callable[[ManifestLocation, bytes, Transaction], bool]
-"""See `publish.publish`, with store and committer given."""
+"""Signature of `publish.publish`, with store and committer bound."""
 
 
 def confirm_restored(
@@ -37,30 +37,30 @@ def confirm_restored(
     before: Manifest,
     restored: Manifest,
 ) -> None:
-    """See that a restore brought back something that is there.
+    """Verify that a restore restored an existing version.
 
     Args:
         store: Root of the dataset.
         publish: Stores a manifest if its version is free.
-        location: Where the version that the restore made lies.
+        location: Location of the version that the restore made.
         manifest: That version.
         before: The version before it.
         restored: The version that was restored.
 
     Raises:
-        RetryableCommitConflictError: It is gone. The newest version is as it was before the restore.
-        CommitOutcomeUnknownError: It is gone, and others have built on the restore by now; or the store does
-            not tell.
+        RetryableCommitConflictError: It was removed. The newest version is as it was before the restore.
+        CommitOutcomeUnknownError: It was removed, and others have built on the restore since; or the store
+            does not answer.
     """
     try:
         _confirm(store, publish, location, manifest, before, restored)
     except StorageError as error:
-        # The version is there, so nothing of it may be removed.
+        # The version exists, so none of its files may be removed.
         raise CommitOutcomeUnknownError(
-            f"version {location.version} was written, and whether what it brings back is still there "
-            f"cannot be told ({error})",
+            f"version {location.version} was written, but it is unknown whether the restored version "
+            f"still exists ({error})",
             path=f"{store.uri}/{location.path}",
-            hint="look whether fsck finds the newest version sound",
+            hint="run fsck on the newest version",
         ) from error
 
 
@@ -80,19 +80,19 @@ def _confirm(
         return
     if missing is None:
         return
-    # Nothing is removed: somebody may build on our version at this moment. But the next number is free for
-    # one writer only, so that what others commit can not be undone by this.
+    # Nothing is removed: another writer may be building on our version. But only one writer gets the next
+    # number, so this cannot undo the commits of others.
     transaction = new_transaction(Restore(before.version), manifest.version)
     store.put(transaction.path, encode_transaction(transaction))
     options = ManifestOptions(manifest.timestamp, restored=before)
     number = manifest.version + 1
     after = ManifestLocation(number, manifest_path(number, location.scheme), scheme=location.scheme)
-    theirs = "a cleanup that does not heed pins"
+    theirs = "a cleanup that ignores pins"
     what = f"version {restored.version} was removed while it was restored as version {manifest.version}"
     undone = build_manifest(manifest, transaction, options)
     if publish(after, encode_manifest(undone), transaction) and _stands(store, after, undone, transaction):
         raise RetryableCommitConflictError(
-            f"{what}; version {number} is as version {before.version}",
+            f"{what}; version {number} equals version {before.version}",
             ours=Restore.name,
             theirs=theirs,
             version=restored.version,
@@ -101,17 +101,17 @@ def _confirm(
     raise CommitOutcomeUnknownError(
         f"{what}, and others have committed on top of it",
         path=f"{store.uri}/{missing}",
-        hint="restore a version that fsck finds sound",
+        hint="restore a version for which fsck reports no problem",
     )
 
 
 def _stands(store: Store, location: ManifestLocation, manifest: Manifest, transaction: Transaction) -> bool:
-    """Whether a version is one that others build on; else it is removed again.
+    """Return whether a version is in the history; otherwise remove it.
 
     Its number may have been free because others committed it and more, and a cleanup removed it.
 
     Raises:
-        CommitOutcomeUnknownError: That cannot be told.
+        CommitOutcomeUnknownError: That is unknown.
     """
     try:
         settle(store, location, manifest, transaction)

@@ -1,6 +1,6 @@
-"""Validation: whether an operation makes sense on a version, the last look before it is committed. Pure.
+"""Validation: check a version before it is committed on. Pure.
 
-Whether an operation fits a version is the operation's own look (`CommittedOperation.check`).
+Whether an operation fits a version is checked by the operation (`CommittedOperation.check`).
 """
 
 from lance_ops.cache import IdentityCache
@@ -24,7 +24,7 @@ def check_no_staged(staged: str | None, newest: int, uri: str) -> None:
 
     Args:
         staged: Its name, if there is one.
-        newest: The newest version that is listed.
+        newest: The newest listed version.
         uri: Of the dataset.
 
     Raises:
@@ -45,8 +45,8 @@ def check_no_staged(staged: str | None, newest: int, uri: str) -> None:
 def check_age(manifest: Manifest, *, path: str) -> None:
     """Refuse to write on top of legacy versions.
 
-    Writers before 0.8.15 recorded wrong row counts and index coverages. The peer corrects them when it
-    commits, and knows by the writer in the manifest that it has to: our name would hide the fault from it.
+    Writers before 0.8.15 recorded wrong row counts and index coverages. Pylance corrects them when it
+    commits, based on the writer version in the manifest: ours would hide the fault.
 
     Raises:
         UnsupportedError: The version was written before 0.8.15, keeps blobs in a dataset of their own, or has
@@ -54,20 +54,21 @@ def check_age(manifest: Manifest, *, path: str) -> None:
     """
     if manifest.may_miscount:
         raise UnsupportedError(
-            "the row counts and index coverages of this version may be wrong: a writer before 0.8.15 made it",
+            "the row counts and index coverages of this version may be wrong: its writer is older than "
+            "0.8.15",
             path=path,
             field="writer_version",
             hint="let pylance correct them with one commit, such as dataset.delete('false')",
         )
     if manifest.blob_dataset_version:
         raise UnsupportedError(
-            "the dataset keeps blobs in a dataset of their own, as old writers did, and cannot be changed",
+            "the dataset stores blobs in a separate dataset, a layout of old writers that cannot be modified",
             path=path,
             field="blob_dataset_version",
         )
     coded = _coded(manifest.schema)
     if coded and any(is_legacy(*numbers) for numbers in file_numbers(manifest.fragments)):
-        # Manifests of 0.1 hold the values of the dictionaries themselves, and the peer reads them there.
+        # Manifests of 0.1 hold the dictionary values, and pylance reads them from there.
         raise UnsupportedError(
             "dictionary columns of storage version 0.1 cannot be carried into a new version",
             path=path,

@@ -1,1 +1,1 @@
-"""Versions: tags and branches, which version a caller means, what each did, and who pins them."""
+"""Versions: tags and branches, version resolution, history and pins."""

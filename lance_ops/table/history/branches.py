@@ -1,6 +1,6 @@
-"""Branches: lines of versions of a dataset, each a root of its own below `tree/` of the main root.
+"""Branches: lines of versions of a dataset, each with a root of its own below `tree/` of the main root.
 
-What a branch is called and where it forked off lies in a ref file. The files are what the peer writes.
+A ref file holds the name of a branch and its fork point. The files are compatible with pylance.
 """
 
 import json
@@ -19,7 +19,7 @@ from lance_ops.table.history.ref_file import SUFFIX, RefFile, listed_refs, load_
 BRANCHES_DIRECTORY = "_refs/branches"
 BRANCH_TREES = "tree"
 MAIN = "main"
-"""Name of the branch that has none: the peer reserves it."""
+"""Name of the default branch, which pylance reserves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Branch:
         parent_version: Version of the parent that it started from.
         created_at: When it was made; None when not recorded.
         manifest_size: Bytes of the manifest at the fork; 0 when not recorded.
-        metadata: Notes.
-        lineage: (version, id) of each fork on the way from main to this branch.
+        metadata: Strings of the user.
+        lineage: (version, id) of each fork from main to this branch.
     """
 
     name: str
@@ -51,28 +51,28 @@ class Branch:
 
 
 def check_branch_name(name: str) -> str:
-    """Apply the peer's rules for branches: segments of letters, digits, ".", "-", "_", joined by "/".
+    """Check the rules of pylance for branch names: segments of letters, digits, ".", "-", "_", joined by "/".
 
     Raises:
         InvalidArgumentError: The name breaks one.
     """
     if not all(re.fullmatch(r"[\w.-]+", segment) for segment in name.split("/")):
-        reason = 'needs segments of letters, digits, ".", "-" and "_", separated by "/"'
+        reason = 'must consist of segments of letters, digits, ".", "-" and "_", separated by "/"'
     elif ".." in name or any(segment == "." for segment in name.split("/")):
-        reason = "has a segment of dots"
+        reason = "must not have a segment of dots"
     elif name.endswith(".lock"):
-        reason = "ends in .lock"
+        reason = "must not end in .lock"
     elif name == MAIN:
-        reason = "is the name of the default branch"
+        reason = "is reserved for the default branch"
     else:
         return name
-    raise InvalidArgumentError(f"the branch name {name!r} {reason}", field="branch")
+    raise InvalidArgumentError(f"branch name {name!r} {reason}", field="branch")
 
 
 def folders_below(directory: str, branches: Iterable[Branch]) -> tuple[str, ...]:
-    """Folders of the branches that lie below the folder of another one, relative to it.
+    """List folders of branches below the folder of another branch, relative to it.
 
-    A branch may be called like a folder that another one has its files in, as `a/data/b` beside `a`.
+    A branch may have the name of a folder with files of another one, such as `a/data/b` beside `a`.
     """
     lead = f"{directory}/"
     below = (branch.directory for branch in branches if branch.directory.startswith(lead))
@@ -80,22 +80,22 @@ def folders_below(directory: str, branches: Iterable[Branch]) -> tuple[str, ...]
 
 
 def branch_directory(branch: str | None) -> str:
-    """Root of a branch, relative to the root of the dataset; "" for main (None).
+    """Return the root of a branch, relative to the root of the dataset; "" for main (None).
 
     Raises:
-        InvalidArgumentError: The name breaks a rule, so that it cannot name a branch.
+        InvalidArgumentError: The name breaks a rule.
     """
     return "" if branch is None else f"{BRANCH_TREES}/{check_branch_name(branch)}"
 
 
 def branch_store(root: Store, branch: str | None) -> Store:
-    """The store of a branch, given that of the dataset."""
+    """Return the store of a branch, given that of the dataset."""
     directory = branch_directory(branch)
     return root.child(directory) if directory else root
 
 
 def list_branches(root: Store) -> dict[str, Branch]:
-    """All branches of the dataset by name.
+    """List all branches of the dataset by name.
 
     Args:
         root: Main root of the dataset.
@@ -110,7 +110,7 @@ def list_branches(root: Store) -> dict[str, Branch]:
 
 
 def read_branch(root: Store, name: str) -> Branch:
-    """One branch.
+    """Read a branch.
 
     Raises:
         VersionNotFoundError: There is no such branch.
@@ -126,13 +126,13 @@ def read_branch(root: Store, name: str) -> Branch:
 
 
 def put_branch(root: Store, branch: Branch) -> None:
-    """Describe a branch whose first version is there.
+    """Write the ref file of a branch whose first version exists.
 
     Raises:
         AlreadyExistsError: There is a branch of this name.
     """
     path = branch_path(branch.name)
-    taken = AlreadyExistsError(f"the branch {branch.name!r} exists", path=root.uri)
+    taken = AlreadyExistsError(f"branch {branch.name!r} already exists", path=root.uri)
     if not root.supports_put_if_absent and is_there(root, path):
         raise taken
     data = _encode_branch(branch)
@@ -140,13 +140,13 @@ def put_branch(root: Store, branch: Branch) -> None:
         root.put(path, data, if_absent=root.supports_put_if_absent)
     except AlreadyExistsError as error:
         found = unless_gone(root, path, partial(root.read, path))
-        # Equal where the answer to the first attempt was lost.
+        # Equal if the response to the first attempt was lost.
         if found is None or bytes(found) != data:
             raise taken from error
 
 
 def remove_branch(root: Store, name: str) -> bool:
-    """Remove the description of a branch, so that nobody finds it any more; whether there was one."""
+    """Remove the ref file of a branch, so that it is no longer found; return whether there was one."""
     path = branch_path(name)
     was_there = is_there(root, path)
     root.delete(path)
@@ -154,7 +154,7 @@ def remove_branch(root: Store, name: str) -> bool:
 
 
 def branch_path(name: str) -> str:
-    """Path of the file that describes a branch, relative to the main root."""
+    """Return the path of the ref file of a branch, relative to the main root."""
     return f"{BRANCHES_DIRECTORY}/{quote(check_branch_name(name), safe='')}{SUFFIX}"
 
 

@@ -1,8 +1,8 @@
-"""A version of the data, which stays when only their layout changes (architecture, invariant 6).
+"""Data version: unchanged when only the layout of the data changes (architecture, invariant 6).
 
 It is a digest of the UUID of the last transaction that changed rows or columns. Such UUIDs are unique, so
-they stand for the identity of the dataset as well. Walking back to that transaction is short as a rule; and
-so that it works after cleanup too, our own commits that change no data carry its UUID in their properties.
+they identify the dataset as well. Walking back to that transaction is usually short. To work after cleanup
+too, our commits without data changes have its UUID in their properties.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ from lance_ops.table.transaction.transaction import Transaction, transaction_pat
 DATA_TRANSACTION_KEY = "lance_ops.data_transaction"
 """Property of a transaction that changes no data: UUID of the last one that did, as of the version below.
 
-For a restore: as of the version that it restores. The commit loop renews the note whenever it rebases, so
-that it holds for the version that is made, also after all versions before that one were cleaned away.
+For a restore: as of the version that it restores. The commit loop updates the property with each rebase, so
+it is valid for the created version, also after all earlier versions were cleaned up.
 """
 
 _LAYOUT_ONLY = frozenset(operation.wire_name for operation in OPERATIONS if operation.keeps_data).union(
@@ -35,7 +35,7 @@ _DIGEST_LENGTH = 32
 
 
 def data_version(store: Store, manifest: Manifest | ManifestSummary) -> str:
-    """Digest that is equal for two versions of a dataset only if their rows are.
+    """Return a digest that is equal for two versions of a dataset only if their rows are.
 
     Args:
         store: Root of the dataset.
@@ -52,11 +52,11 @@ def data_version(store: Store, manifest: Manifest | ManifestSummary) -> str:
 
 
 def data_transaction(store: Store, manifest: Manifest | ManifestSummary) -> str:
-    """UUID of the transaction that made the rows of a version what they are.
+    """Return the UUID of the last transaction that changed the rows of a version.
 
-    A restore makes it that of the restored version. When the versions on the way back are gone and no commit
-    recorded it, the oldest transaction that was reached stands in: the data version then moves once although
-    the data did not, which costs a recomputation and never misses a change.
+    A restore makes it that of the restored version. If the versions on the way back were removed and no
+    commit recorded it, the oldest transaction found is used: the data version then changes once although the
+    data did not, which costs a recomputation and never misses a change.
 
     Raises:
         CorruptManifestError: A manifest or transaction on the way back is damaged.
@@ -76,7 +76,7 @@ def data_transaction(store: Store, manifest: Manifest | ManifestSummary) -> str:
             earlier = transaction.restore.version
         else:
             earlier = transaction.read_version if is_detached(current.version) else current.version - 1
-        # Only backwards: a crafted restore must not send us in circles.
+        # Only backwards: a crafted restore must not cause an endless loop.
         if not 0 < earlier < current.version:
             return transaction.uuid
         try:
@@ -86,14 +86,14 @@ def data_transaction(store: Store, manifest: Manifest | ManifestSummary) -> str:
 
 
 def with_data_transaction(store: Store, ours: Transaction, source: Manifest) -> Transaction:
-    """Note in a transaction which one made the rows, so that it is known when that version is cleaned away.
+    """Record in a transaction which one made the rows, so that it is known after that version is cleaned up.
 
     Args:
         store: Root of the dataset.
         ours: Changes no data itself.
         source: The version whose rows it keeps.
     """
-    # Only a shortcut: without it, readers walk back through history as far as it goes.
+    # Only a shortcut: without it, readers walk back through the whole history.
     others = {name: value for name, value in ours.properties.items() if name != DATA_TRANSACTION_KEY}
     with contextlib.suppress(LanceOpsError):
         others[DATA_TRANSACTION_KEY] = data_transaction(store, source)
@@ -118,7 +118,7 @@ def _read(store: Store, manifest: Manifest | ManifestSummary) -> transaction_pb2
 
 
 def _stand_in(manifest: Manifest | ManifestSummary) -> str:
-    """Something that names the version, when its transaction is lost."""
+    """Return an identifier of the version if its transaction is lost."""
     if manifest.transaction_file:
         # "{read_version}-{uuid}.txn"
         return manifest.transaction_file.partition("-")[2].removesuffix(".txn")

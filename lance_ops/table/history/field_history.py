@@ -1,4 +1,4 @@
-"""Field history: which columns of an older version the columns of a newer one come from."""
+"""Field history: origin of the columns of a newer version in an older one."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,20 +10,20 @@ from lance_ops.table.transaction.operations import ForeignOperation, Operation, 
 
 
 def find_origins(old: Snapshot, new: Snapshot, operation_of: Callable[[int], Operation]) -> Mapping[int, int]:
-    """The field of the older version that each field of the newer one comes from.
+    """Map each field of the newer version to its origin in the older one.
 
     A renamed column keeps its origin, and so does one whose type changed. A column that was dropped has no
-    successor, also where another column got its field id or its name. Transactions are read only where the
-    schemas and data files of the two versions leave it open.
+    successor, also where another column got its field id or its name. Transactions are read only if the
+    schemas and data files of the two versions are ambiguous.
 
     Args:
         old: The older version.
-        new: The newer one, of the same line of versions.
-        operation_of: What a version between them did.
+        new: The newer one, of the same branch.
+        operation_of: Returns the operation of a version between them.
 
     Returns:
-        Field ids of the older version by those of the newer one. Where a version in between is not known any
-        more, fields are matched by id and path, and by data files that both versions share.
+        Field ids of the older version by those of the newer one. If a version in between was removed, fields
+        are matched by id and path, and by data files that both versions share.
     """
     if old.lance_schema.fields == new.lance_schema.fields and (
         old.version == new.version or _share_a_fragment(old, new)
@@ -45,7 +45,7 @@ def find_origins(old: Snapshot, new: Snapshot, operation_of: Callable[[int], Ope
 
 
 def _share_a_fragment(old: Snapshot, new: Snapshot) -> bool:
-    """Whether a fragment has the same data files in both versions, with all columns in them."""
+    """Return whether a fragment has the same data files in both versions, with all columns in them."""
     wanted = {node.id for node in new.lance_schema.walk() if not node.children}
     return any(
         (before := old.manifest.fragment(fragment.id)) is not None

@@ -1,4 +1,4 @@
-"""History: lists of versions, cheap ones, and ones that say what each commit did."""
+"""History: fast lists of versions, and lists with the operation of each commit."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,12 +37,12 @@ class VersionInfo:
 
     Attributes:
         version: Version number.
-        timestamp: When it was made; UTC.
+        timestamp: Commit time; UTC.
         fragments: Number of fragments.
         manifest_bytes: Size of its manifest.
         transaction_uuid: UUID of the transaction that made it; empty when not recorded.
-        damage: Why the version does not open; empty when it does. Then the time is that of its manifest in
-            the store, and nothing else of it is known.
+        damage: Why the version does not open; empty when it does. A damaged version has the time of its
+            manifest in the store and no other values.
     """
 
     version: int
@@ -55,13 +55,13 @@ class VersionInfo:
 
 @dataclass(frozen=True, slots=True)
 class VersionSize:
-    """What a version consists of.
+    """Size of a version.
 
     Attributes:
         fragments: Number of fragments.
         files: Number of data files.
-        rows: Live rows; None when the version does not say, and the files that could are gone.
-        deleted_rows: Rows that are deleted and still stored; None likewise.
+        rows: Live rows; None when neither the manifest nor the files have the number.
+        deleted_rows: Deleted rows that are still stored; None likewise.
         data_bytes: Bytes of the data files as recorded, and of side files of blobs below the same root.
     """
 
@@ -74,20 +74,20 @@ class VersionSize:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """What one commit did.
+    """One commit in the history.
 
     Attributes:
         version: Version that it made.
-        timestamp: When; UTC.
+        timestamp: Commit time; UTC.
         operation: Name of the operation; empty when its transaction is lost.
-        description: What it did, in one line.
-        read_version: Version that it was worked out on; None when its transaction is lost.
+        description: One line for people.
+        read_version: Read version; None when its transaction is lost.
         uuid: UUID of the transaction; empty when it is lost.
-        properties: Notes of the writer.
-        size: What the version consists of.
+        properties: Properties of the transaction.
+        size: Size of the version.
         writer: Library that made it and its version, such as "lance 14.0.2"; empty when not recorded.
-        damage: See `VersionInfo`. Of a version that opens: why nobody can read its transaction.
-        upkeep: Which kind of maintenance it was: "compaction", "index", "drop of index"; empty for none.
+        damage: See `VersionInfo`. Of a version that opens: why its transaction cannot be read.
+        upkeep: Kind of maintenance: "compaction", "index", "drop of index"; empty for none.
     """
 
     version: int
@@ -104,7 +104,7 @@ class HistoryEntry:
 
     @property
     def rebased_over(self) -> range:
-        """Versions of others that the commit was carried over; none when it was worked out on the head."""
+        """Versions of others that the commit was rebased over; empty when it was planned on the head."""
         return range(self.version if self.read_version is None else self.read_version + 1, self.version)
 
     @property
@@ -114,16 +114,16 @@ class HistoryEntry:
 
 
 def read_versions(store: Store) -> list[VersionInfo]:
-    """All versions, oldest first. Versions that a concurrent cleanup removes meanwhile are left out.
+    """List all versions, oldest first. Versions removed by a concurrent cleanup are left out.
 
-    A version whose manifest is damaged says so, and hides none of the others.
+    A damaged version has a reason in `damage`, and does not hide the others.
     """
     written = _Written(store)
     return [_version(location, read, written) for location, read in _summaries(store, list_versions(store))]
 
 
 def read_detached(store: Store) -> list[VersionInfo]:
-    """All versions that belong to no history, oldest first by time."""
+    """List all versions outside of the history, oldest first."""
     written = _Written(store)
     found = [_version(location, read, written) for location, read in _summaries(store, list_detached(store))]
     return sorted(found, key=lambda info: info.timestamp)
@@ -147,15 +147,15 @@ def _version(
 
 
 def read_history(store: Store, limit: int | None = None, *, has_blobs: bool = False) -> list[HistoryEntry]:
-    """What the newest commits did, newest first.
+    """Read the newest commits, newest first.
 
     Args:
         store: Root of the dataset.
-        limit: How many; all when None.
+        limit: Maximum number; all when None.
         has_blobs: There may be side files of blobs, whose sizes no manifest has: they are listed.
 
     Returns:
-        An entry for each version. One that is damaged says so, and hides none of the others.
+        An entry for each version. A damaged one has a reason in `damage`, and does not hide the others.
     """
     locations = list_versions(store)[::-1][:limit]
     measure, written = _Measure(Bases(store), has_blobs=has_blobs), _Written(store)
@@ -180,7 +180,7 @@ def _entry_of(
             location.version,
             written.at(location),
             "",
-            f"damaged, it does not open: {error}",
+            f"damaged, cannot be opened: {error}",
             None,
             "",
             size=VersionSize(rows=None, deleted_rows=None),
@@ -199,7 +199,7 @@ def _entry(summary: ManifestSummary, transaction: Transaction | None, size: Vers
             summary.version,
             summary.timestamp,
             "",
-            "its transaction is lost",
+            "its transaction was removed",
             None,
             "",
             size=size,
@@ -230,7 +230,7 @@ def _upkeep(operation: Operation) -> str:
 
 @lru_cache(maxsize=64)
 def _writer_text(data: bytes) -> str:
-    """Library and version, from a serialised WriterVersion; the same one made thousands of versions."""
+    """Return library and version from a serialised WriterVersion; thousands of versions share it."""
     try:
         found = table_pb2.Manifest.WriterVersion.FromString(data)
     except DecodeError:
@@ -251,7 +251,7 @@ def _transaction_or_none(store: Store, summary: ManifestSummary) -> Transaction 
 def _summaries(
     store: Store, locations: Sequence[ManifestLocation]
 ) -> Iterator[tuple[ManifestLocation, ManifestSummary | FormatError | InconsistentStoreError]]:
-    """Summaries of the versions that are still there, or why they cannot be read."""
+    """Return summaries of the existing versions, or why they cannot be read."""
 
     def read(location: ManifestLocation) -> ManifestSummary | FormatError | InconsistentStoreError | None:
         try:
@@ -261,7 +261,7 @@ def _summaries(
         except (FormatError, InconsistentStoreError) as error:
             return error
 
-    # On local files the work is in decoding, where threads only get into each other's way (measured).
+    # On local files the cost is decoding, where threads only contend for the GIL (measured).
     tasks = (partial(read, location) for location in locations)
     summaries = prefetch(tasks, requests_at_once(store))
     for location, summary in zip(locations, summaries, strict=True):
@@ -270,7 +270,7 @@ def _summaries(
 
 
 class _Written:
-    """When manifests were written, by the clock of the store; asked only for those that do not tell.
+    """Write times of manifests, by the clock of the store; read only for those without a timestamp.
 
     Args:
         store: Root of the dataset.
@@ -281,22 +281,23 @@ class _Written:
         self._moments: dict[str, datetime] | None = None
 
     def at(self, location: ManifestLocation) -> datetime:
-        """When; the least moment there is when the manifest is gone by now."""
+        """Return the time; the minimum timestamp if the manifest was removed."""
         if self._moments is None:
             self._moments = {info.path: info.modified for info in self._store.list(VERSIONS_DIRECTORY)}
         return self._moments.get(location.path, datetime.min.replace(tzinfo=UTC))
 
 
 _Numbers = tuple[int, int, int, int, int]
-"""Files, physical rows, deleted rows and bytes of fragments, and how many have rows that nobody can count."""
+"""Files, physical rows, deleted rows and bytes of fragments, and the number of fragments without row counts.
+"""
 _NOTHING: _Numbers = (0, 0, 0, 0, 0)
 
 
 class _Measure:
-    """Adds up fragments. A version has nearly those of the one beside it, and only what differs is looked at.
+    """Sums over fragments. Neighbouring versions share most of them, so only differences are added.
 
     Args:
-        bases: Where the files lie that are asked when a legacy manifest does not know.
+        bases: Location of the files that are read when a legacy manifest lacks a number.
         has_blobs: Count the side files of blobs, too.
     """
 
@@ -353,7 +354,7 @@ class _Measure:
 
 
 def _differing(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[Iterable[bytes], Iterable[bytes]]:
-    """What the one list has that the other has not, but for what both begin or end with alike."""
+    """Return the elements of the first list that the second lacks, without their common start and end."""
     first = _alike(old, new)
     last = _alike(old[: first - 1 if first else None : -1], new[: first - 1 if first else None : -1])
     gone, come = old[first : len(old) - last], new[first : len(new) - last]
@@ -364,6 +365,6 @@ def _differing(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[Iterable[byt
 
 
 def _alike(old: Sequence[bytes], new: Sequence[bytes]) -> int:
-    """How many two lists have in common at their beginnings."""
+    """Return the length of the common prefix."""
     same = list(map(eq, old, new))
     return same.index(False) if False in same else len(same)

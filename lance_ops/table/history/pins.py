@@ -1,22 +1,22 @@
-"""Pins and removals: how whoever needs an old version and the cleanup that removes it notice each other.
+"""Pins and removals: mutual exclusion between users of an old version and the cleanup that removes it.
 
-Who is about to make something that names an old version (a restore, a tag, a clone) writes a pin first and
-looks for announced removals, then for the version, afterwards. A cleanup announces which versions it is about
-to remove first, and looks for pins and tags afterwards. Each writes before it looks, so at least one of the
-two sees the other (Dekker's argument; it needs a store that shows what was written, as all do):
+An operation that will name an old version (a restore, a tag, a clone) writes a pin first, then checks for
+announced removals, then for the version. A cleanup announces the versions to remove first, and checks for
+pins and tags afterwards. Each writes before it reads, so at least one of the two sees the other (Dekker's
+argument; it needs a store with read-after-write consistency, as all have):
 
-- A pin that is there when the cleanup looks spares its version. One that is gone by then was taken away after
-  the tag or the restored version had been written. The cleanup looks for tags after it looked for pins, and
-  for newer versions after it removed manifests and before it removes files, so it sees these.
-- A pin that is written later finds the announcement. When that is gone as well, the cleanup has finished, and
-  the version, which is looked for last, is gone or was spared.
+- A pin that exists when the cleanup checks keeps its version. One that was already removed was removed after
+the tag or the restored version had been written. The cleanup reads tags after pins, and newer versions after
+it removed manifests and before it removes files, so it sees these. - A pin that is written later finds the
+announcement. If that was removed as well, the cleanup has finished, and the version, which is read last, is
+gone or was kept.
 
-An announcement stays behind when a cleanup is killed. It keeps the versions that it names from being pinned,
-and tells the next cleanup which files it had proven to be of no use, so that these do not wait for the grace
-period of files that nobody used yet. A pin left behind by a killed process counts for `PIN_LIFETIME`.
+An announcement remains when a cleanup is killed. It prevents pins on the versions that it names, and lists
+for the next cleanup the files proven to be unused, so that these do not wait for the grace period of files
+that no version used yet. A pin left behind by a killed process counts for `PIN_LIFETIME`.
 
-Both are small files in a folder that the format does not know; the official library leaves it alone, and does
-not heed it either.
+Both are small files in a folder that is not part of the format; the official library neither removes nor
+reads it.
 """
 
 import contextlib
@@ -41,14 +41,15 @@ PINS_DIRECTORY = "_lance_ops/pins"
 REMOVALS_DIRECTORY = "_lance_ops/removals"
 
 PIN_LIFETIME = timedelta(days=7)
-"""How long something that was begun counts as under way; as long as files that no version uses yet do."""
+"""Time for which a started operation counts as in progress; equal to that of files that no version uses yet.
+"""
 
 _SUFFIX = ".json"
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A version that somebody is about to name."""
+    """A version that an operation is about to name."""
 
     path: str
     version: int
@@ -57,15 +58,15 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What a cleanup has announced to remove.
+    """An announced removal of a cleanup.
 
     Attributes:
         path: The announcement.
-        versions: Versions whose manifests go.
+        versions: Versions whose manifests are removed.
         files: Files that only these and versions removed before them use, relative to the dataset root.
         modified: When it was written, by the store's clock.
-        left_over: The files are of use to nobody only while the newest version is the one that the cleanup
-            was planned for: what it did not remove, another has to prove again.
+        left_over: The files are unused only while the newest version is the one that the cleanup was planned
+            for: another cleanup has to prove the remaining ones again.
     """
 
     path: str
@@ -77,18 +78,18 @@ class Removal:
 
 @contextlib.contextmanager
 def pinned(store: Store, version: int, what: str) -> Iterator[None]:
-    """Keep a version and its files from cleanups while something that names it is made.
+    """Protect a version and its files from cleanups while an operation that names it runs.
 
     Args:
         store: Root of the dataset, or of the branch that has the version.
         version: The version.
-        what: What is made, for errors and for people who find the pin.
+        what: The operation, for errors and for people who find the pin.
 
     Raises:
         RetryableCommitConflictError: A cleanup is about to remove the version.
         VersionNotFoundError: There is no such version.
     """
-    # Where there is no such version, or no dataset at all, nothing is written.
+    # Without such a version, or any dataset, nothing is written.
     locate(store, version)
     path = f"{PINS_DIRECTORY}/{version}-{uuid.uuid4().hex}{_SUFFIX}"
     content = {"version": version, "for": what, "createdAt": datetime.now(UTC).isoformat()}
@@ -98,7 +99,7 @@ def pinned(store: Store, version: int, what: str) -> Iterator[None]:
         locate(store, version)
         yield
     except CommitOutcomeUnknownError:
-        # What needs the version may still appear.
+        # The commit that needs the version may still appear.
         raise
     except LanceOpsError:
         _unpin(store, path)
@@ -107,7 +108,7 @@ def pinned(store: Store, version: int, what: str) -> Iterator[None]:
 
 
 def list_pins(store: Store) -> list[Pin]:
-    """All pins, whatever their age."""
+    """List all pins, independent of their age."""
     pins: list[Pin] = []
     for info in store.list(PINS_DIRECTORY):
         number = info.path.removeprefix(f"{PINS_DIRECTORY}/").partition("-")[0]
@@ -117,14 +118,14 @@ def list_pins(store: Store) -> list[Pin]:
 
 
 def removal_path() -> str:
-    """Where to announce a removal."""
+    """Return the path of a new announcement."""
     return f"{REMOVALS_DIRECTORY}/{uuid.uuid4().hex}{_SUFFIX}"
 
 
 def announce_removal(
     store: Store, path: str, versions: Collection[int], files: Collection[str], *, left_over: bool = False
 ) -> bool:
-    """Say which versions and files are about to go, in place of what was announced at the path before.
+    """Announce the versions and files to be removed, replacing the announcement at the path.
 
     Args:
         store: Root of the dataset.
@@ -141,7 +142,7 @@ def announce_removal(
 
 
 def list_removals(store: Store) -> list[Removal]:
-    """All announced removals, also those of cleanups that were killed.
+    """List all announced removals, also those of killed cleanups.
 
     Raises:
         CorruptManifestError: An announcement cannot be read.
@@ -152,7 +153,7 @@ def list_removals(store: Store) -> list[Removal]:
         if not info.path.endswith(_SUFFIX) or is_temporary(info.path):
             continue
         data = unless_gone(store, info.path, partial(store.read, info.path))
-        # One that is gone by now belongs to a cleanup that has finished meanwhile.
+        # One that disappeared belongs to a cleanup that has finished meanwhile.
         if data is not None:
             versions, files, left_over = _decode(bytes(data), f"{store.uri}/{info.path}")
             removals.append(Removal(info.path, versions, files, info.modified, left_over))
@@ -173,7 +174,7 @@ def _decode(data: bytes, path: str) -> tuple[frozenset[int], frozenset[str], boo
 
 def _damaged(path: str) -> CorruptManifestError:
     return CorruptManifestError(
-        "what a cleanup announced to remove cannot be read",
+        "the announced removal of a cleanup cannot be read",
         path=path,
         hint="remove this file when no cleanup runs, and run the cleanup again",
     )
@@ -188,11 +189,11 @@ def _refuse_announced(store: Store, version: int, what: str) -> None:
                 theirs=f"cleanup announced at {removal.modified:%Y-%m-%d %H:%M:%S} UTC",
                 version=version,
                 path=f"{store.uri}/{removal.path}",
-                hint="name a version that stays; if that cleanup was killed, run it again, which ends it",
+                hint="name a version that is kept; if that cleanup was killed, run it again to finish it",
             )
 
 
 def _unpin(store: Store, path: str) -> None:
-    # One that cannot be removed keeps the version for a while longer, which does no harm.
+    # A pin that cannot be removed protects the version for a while longer, which does no harm.
     with contextlib.suppress(LanceOpsError):
         store.delete(path)

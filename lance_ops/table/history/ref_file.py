@@ -1,4 +1,4 @@
-"""Ref file: the small JSON object that describes a tag or a branch, below `_refs/` of the main root."""
+"""Ref file: the small JSON object of a tag or a branch, below `_refs/` of the main root."""
 
 import json
 import re
@@ -14,10 +14,12 @@ from lance_ops.storage.retry import unless_gone
 SUFFIX = ".json"
 
 _LONGEST_NAME = 255
-"""Bytes of a file's name on the usual file systems; datasets move there from stores that allow more."""
+"""Maximum bytes of a file name on common file systems; datasets may be copied there from stores without
+limit.
+"""
 
 _NAMED = 20
-"""Refs that an error lists."""
+"""Maximum number of refs listed in an error."""
 _PLURALS = {"tag": "tags", "branch": "branches"}
 
 _FRACTION = re.compile(r"\.([0-9]{1,9})(?=Z|[+-])")
@@ -36,40 +38,40 @@ class RefFile:
         self._values = values
 
     def number(self, key: str, default: int | None = None) -> int:
-        """A number that is not negative."""
+        """Return a non-negative number."""
         value = self._values.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise self.damaged(key, value)
         return value
 
     def text(self, key: str) -> str | None:
-        """A text; None when there is none."""
+        """Return a string; None when there is none."""
         value = self._values.get(key)
         if value is not None and not isinstance(value, str):
             raise self.damaged(key, value)
         return value
 
     def time(self, key: str) -> datetime | None:
-        """A moment; None when there is none."""
+        """Return a timestamp; None when there is none."""
         text = self.text(key)
         if text is None:
             return None
         try:
-            # The peer writes nanoseconds, which datetime does not parse.
+            # pylance writes nanoseconds, which datetime does not parse.
             moment = datetime.fromisoformat(_FRACTION.sub(lambda match: f".{match[1]:0<6.6}", text))
         except ValueError as error:
             raise self.damaged(key, text) from error
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
     def texts(self, key: str) -> dict[str, str]:
-        """A map of texts; empty when there is none."""
+        """Return a map of strings; empty when there is none."""
         value = self._values.get(key) or {}
         if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
             raise self.damaged(key, value)
         return value
 
     def lineage(self) -> tuple[tuple[int, str], ...]:
-        """The (version, id) of each fork; empty when there is none."""
+        """Return the (version, id) of each fork; empty when there is none."""
         try:
             identifier = self._values.get("identifier") or {"version_mapping": []}
             return tuple((int(version), str(mark)) for version, mark in identifier["version_mapping"])  # type: ignore[index]
@@ -77,17 +79,17 @@ class RefFile:
             raise self.damaged("identifier", self._values.get("identifier")) from error
 
     def damaged(self, key: str, value: object) -> CorruptManifestError:
-        """The error that says which value is wrong."""
+        """Return the error for an invalid value."""
         return CorruptManifestError(f"{key} is {value!r}", path=self.path, field=key)
 
 
 def check_ref_length(path: str, what: str, *, field: str) -> None:
-    """Refuse a name for which there can be no file, before anything is made for it.
+    """Refuse a name that is too long for a file, before anything is created for it.
 
     Args:
         path: Of the ref file.
-        what: What is named, for the message.
-        field: Argument that the name was given as.
+        what: Kind of ref, for the message.
+        field: Argument with the name.
 
     Raises:
         InvalidArgumentError: It is too long.
@@ -95,8 +97,8 @@ def check_ref_length(path: str, what: str, *, field: str) -> None:
     size = len(path.rpartition("/")[2].encode())
     if size > _LONGEST_NAME:
         raise InvalidArgumentError(
-            f"the name of the {what} is too long: its file would have one of {size} bytes, "
-            f"and file systems take {_LONGEST_NAME}",
+            f"the name of the {what} is too long: its file name would have {size} bytes, and file "
+            f"systems allow {_LONGEST_NAME}",
             field=field,
         )
 
@@ -112,14 +114,14 @@ def load_ref(root: Store, path: str) -> RefFile:
     try:
         values = json.loads(bytes(root.read(path)))
     except (ValueError, RecursionError) as error:
-        raise CorruptManifestError(f"not a JSON file: {error}", path=full) from error
+        raise CorruptManifestError(f"not valid JSON: {error}", path=full) from error
     if not isinstance(values, dict):
         raise CorruptManifestError("not a JSON object", path=full)
     return RefFile(full, values)
 
 
 def listed_refs(root: Store, directory: str) -> Iterator[tuple[str, RefFile]]:
-    """Read the refs in a folder: each name as its file spells it, and its content.
+    """Read the refs in a folder: name as spelled by the file, and content.
 
     A ref that is removed after the listing is left out.
 
@@ -134,7 +136,7 @@ def listed_refs(root: Store, directory: str) -> Iterator[tuple[str, RefFile]]:
 
 
 def ref_files(root: Store, directory: str) -> Iterator[tuple[str, str]]:
-    """The refs in a folder: each name as its file spells it, and its path."""
+    """List the refs in a folder: name as spelled by the file, and path."""
     for info in root.list(directory):
         name = info.path.removeprefix(f"{directory}/")
         if name.endswith(SUFFIX) and "/" not in name and not is_temporary(name):
@@ -142,12 +144,12 @@ def ref_files(root: Store, directory: str) -> Iterator[tuple[str, str]]:
 
 
 def names_hint(root: Store, directory: str, what: str) -> str:
-    """Which refs there are, for whoever asked for one that is not there.
+    """Return a hint that lists existing refs, for an error about a missing one.
 
     Args:
         root: Main root of the dataset.
         directory: Of the refs.
-        what: What one of them is called.
+        what: Kind of ref.
     """
     try:
         names = sorted(unquote(name) for name, _ in ref_files(root, directory))
@@ -160,5 +162,5 @@ def names_hint(root: Store, directory: str, what: str) -> str:
 
 
 def time_text(moment: datetime | None) -> str | None:
-    """A moment as the peer writes it; None stays None."""
+    """Format a timestamp as pylance does; None stays None."""
     return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Version resolution: from a number, a tag or a branch to the store and the manifest that are meant."""
+"""Version resolution: find the store and the manifest for a number, a tag or a branch."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -17,17 +17,17 @@ VersionSpec = int | str | tuple[str | None, int | None]
 
 
 def find_version(store: Store, root: Store, version: VersionSpec | None) -> tuple[Store, ManifestLocation]:
-    """The store and the manifest of a version.
+    """Find the store and the manifest of a version.
 
     Args:
-        store: What was opened; numbers count there.
+        store: The opened store; version numbers refer to it.
         root: Main root of the dataset; tags and branches are found there.
         version: The newest of `store` when None.
 
     Raises:
         DatasetNotFoundError: There is no dataset.
         VersionNotFoundError: There is no such version, tag or branch.
-        InvalidArgumentError: It is none of the three.
+        InvalidArgumentError: It is not a number, tag or pair.
     """
     if version is None:
         return store, latest(store)
@@ -44,29 +44,31 @@ def find_version(store: Store, root: Store, version: VersionSpec | None) -> tupl
 
 
 def find_version_as_of(store: Store, moment: datetime | str) -> ManifestLocation:
-    """The newest version that was made at a moment or before it.
+    """Find the newest version that was made at or before a timestamp.
 
     Args:
         store: Root of the dataset, or of a branch.
-        moment: Without a time zone, one of this machine's; text is ISO 8601.
+        moment: Local time if it has no time zone; strings are ISO 8601.
 
     Raises:
-        VersionNotFoundError: All versions that are there are younger.
-        InvalidArgumentError: It is no moment.
+        VersionNotFoundError: All existing versions are newer.
+        InvalidArgumentError: It is not a timestamp.
     """
     if isinstance(moment, str):
         try:
             moment = datetime.fromisoformat(moment)
         except ValueError as error:
-            raise InvalidArgumentError(f"{moment!r} is no moment: {error}", field="asof") from error
-    check_type(moment, datetime, "a moment", field="asof")
+            raise InvalidArgumentError(f"{moment!r} is not a timestamp: {error}", field="asof") from error
+    check_type(moment, datetime, "a timestamp", field="asof")
     limit = moment.astimezone(UTC)
-    # One by one: it is the newest as a rule, or near it.
+    # One by one: the version is usually the newest, or close to it.
     for location in reversed(list_versions(store)):
         if read_summary(store, location).timestamp <= limit:
             return location
     latest(store)
-    raise VersionNotFoundError(f"no version is as old as {limit.isoformat()}", path=store.uri, field="asof")
+    raise VersionNotFoundError(
+        f"all existing versions are newer than {limit.isoformat()}", path=store.uri, field="asof"
+    )
 
 
 def _on_branch(root: Store, branch: str | None, number: int | None) -> tuple[Store, ManifestLocation]:
@@ -81,7 +83,7 @@ def _on_branch(root: Store, branch: str | None, number: int | None) -> tuple[Sto
 
 
 def main_root(store: Store, storage_options: Mapping[str, str] | None = None) -> Store:
-    """Main root of the dataset that a store holds, or holds a branch of."""
+    """Return the main root of the dataset that a store holds, or holds a branch of."""
     if f"/{BRANCH_TREES}/" not in store.uri:
         return store
     return root_of_branch(store, read_summary(store, latest(store)).branch, storage_options)
@@ -90,10 +92,10 @@ def main_root(store: Store, storage_options: Mapping[str, str] | None = None) ->
 def root_of_branch(
     store: Store, branch: str | None, storage_options: Mapping[str, str] | None = None
 ) -> Store:
-    """Main root of the dataset, given the store of one of its branches.
+    """Return the main root of the dataset, given the store of one of its branches.
 
     Raises:
-        InvalidArgumentError: The branch does not lie where branches lie.
+        InvalidArgumentError: The branch is not where branches are stored.
     """
     uri = branch_root(store.uri, branch)
     return store if uri == store.uri else open_store(uri, storage_options)

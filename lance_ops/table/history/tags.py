@@ -1,4 +1,4 @@
-"""Tags: names for versions, which cleanup keeps; a ref file each. The files are what the peer writes."""
+"""Tags: names for versions, which cleanup keeps; one ref file each. The files are compatible with pylance."""
 
 import contextlib
 import json
@@ -38,12 +38,12 @@ class Tag:
 
     Attributes:
         name: The tag.
-        version: Version that it names.
+        version: The named version.
         branch: Branch of the version; None for main.
-        created_at: When it was made; None when not recorded.
-        updated_at: When it was last moved; None when not recorded.
+        created_at: Creation time; None when not recorded.
+        updated_at: Time of the last move; None when not recorded.
         manifest_size: Bytes of the version's manifest; 0 when not recorded.
-        metadata: Notes.
+        metadata: Strings of the user.
     """
 
     name: str
@@ -56,29 +56,29 @@ class Tag:
 
 
 def check_tag_name(name: str) -> str:
-    """Apply the peer's rules for tags: letters and digits of any script, ".", "-", "_".
+    """Check the rules of pylance for tag names: letters and digits of any script, ".", "-", "_".
 
     Raises:
         InvalidArgumentError: The name breaks one.
     """
     check_type(name, str, "the name of a tag", field="name")
     if not name:
-        reason = "is empty"
+        reason = "must not be empty"
     elif not all(char.isalnum() or char in ".-_" for char in name):
-        reason = 'has a character other than letters, digits, ".", "-" and "_"'
+        reason = 'must not have characters other than letters, digits, ".", "-" and "_"'
     elif name.startswith(".") or name.endswith("."):
-        reason = "begins or ends with a dot"
+        reason = "must not begin or end with a dot"
     elif ".." in name:
-        reason = "has two dots in a row"
+        reason = "must not have two dots in a row"
     elif name.endswith(".lock"):
-        reason = "ends in .lock"
+        reason = "must not end in .lock"
     else:
         return name
-    raise InvalidArgumentError(f"the tag name {name!r} {reason}", field="name")
+    raise InvalidArgumentError(f"tag name {name!r} {reason}", field="name")
 
 
 def list_tags(root: Store) -> dict[str, Tag]:
-    """All tags of the dataset, on any branch, by name.
+    """List all tags of the dataset, on any branch, by name.
 
     Args:
         root: Main root of the dataset.
@@ -90,7 +90,7 @@ def list_tags(root: Store) -> dict[str, Tag]:
 
 
 def read_tag(root: Store, name: str) -> Tag:
-    """One tag.
+    """Read a tag.
 
     Raises:
         VersionNotFoundError: There is no such tag.
@@ -112,14 +112,14 @@ def create_tag(
     branch: str | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> Tag:
-    """Name a version.
+    """Create a tag.
 
     Args:
         root: Main root of the dataset.
         name: See `check_tag_name`.
-        version: Must exist.
+        version: Version to name; it must exist.
         branch: Branch of the version; None for main.
-        metadata: Notes.
+        metadata: Strings of the user.
 
     Raises:
         AlreadyExistsError: The tag exists; use `update_tag` to move it.
@@ -130,7 +130,9 @@ def create_tag(
     path = _tag_path(name)
     check_ref_length(path, "tag", field="name")
     store = branch_store(root, branch)
-    taken = AlreadyExistsError(f"the tag {name!r} exists", path=root.uri, hint="update the tag to move it")
+    taken = AlreadyExistsError(
+        f"tag {name!r} already exists", path=root.uri, hint="use update_tag to move it"
+    )
     with pinned(store, version, f"tag {name}"):
         now = datetime.now(UTC)
         tag = Tag(name, version, branch, now, now, manifest_size(store, version), dict(metadata or {}))
@@ -142,13 +144,13 @@ def create_tag(
             except AlreadyExistsError as error:
                 if _content(root, path) != _encode_tag(tag):
                     raise taken from error
-                # The answer to the first attempt was lost.
+                # The response to the first attempt was lost.
             locate(store, version)
     return tag
 
 
 def update_tag(root: Store, name: str, version: int, *, branch: str | None = None) -> Tag:
-    """Move a tag to another version; its notes stay.
+    """Move a tag to another version; its metadata stay.
 
     Raises:
         VersionNotFoundError: There is no such tag, or no such version.
@@ -167,9 +169,9 @@ def update_tag(root: Store, name: str, version: int, *, branch: str | None = Non
 
 @contextlib.contextmanager
 def _taken_back(root: Store, tag: Tag, before: Tag | None) -> Iterator[None]:
-    """Write a tag, and see that its version is there afterwards: a foreign cleanup knows no pins.
+    """Write a tag, and verify that its version still exists: other libraries' cleanups ignore pins.
 
-    When that fails, the tag is as it was before, as far as the store allows.
+    If not, the tag is restored as it was before, as far as the store allows.
     """
     path = _tag_path(tag.name)
     try:

@@ -1,1 +1,1 @@
-"""The manifest of a version and what it names: fragments, deletion vectors, row ids, indices, bases."""
+"""Manifest of a version and its parts: fragments, deletion vectors, row ids, indices, bases."""

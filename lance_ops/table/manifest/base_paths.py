@@ -1,7 +1,7 @@
-"""Base paths: where files of a dataset lie, in its own root or in another base that the manifest declares.
+"""Base paths: locations of the files of a dataset, in its own root or in a declared base.
 
-Shallow clones and branches refer to the files of their source through bases. Paths come from metadata that
-somebody else may have written, so each is checked before any I/O (architecture, invariant 8).
+Shallow clones and branches refer to the files of their source through bases. Paths come from untrusted
+metadata, so each is checked before any I/O (architecture, invariant 8).
 """
 
 import re
@@ -22,7 +22,7 @@ _ONE_SLASH = re.compile("file:/(?!/)")
 
 
 class Bases:
-    """The root of a dataset and its other bases, whose stores are opened when first needed.
+    """The root of a dataset and its other bases, whose stores are opened on demand.
 
     Args:
         root: Store of the dataset.
@@ -45,7 +45,7 @@ class Bases:
         return (Bases, (self.root, tuple(self._bases.values()), self._options))
 
     def base(self, base_id: int | None) -> BasePath | None:
-        """The declared base; None for the root of the dataset.
+        """Return the declared base; None for the root of the dataset.
 
         Raises:
             CorruptManifestError: The manifest declares no such base.
@@ -54,7 +54,7 @@ class Bases:
             return None
         if base_id not in self._bases:
             raise CorruptManifestError(
-                f"a file lies in base {base_id}, which the manifest does not declare",
+                f"a file refers to base {base_id}, which the manifest does not declare",
                 path=self.root.uri,
                 field="base_id",
             )
@@ -62,18 +62,18 @@ class Bases:
 
     @property
     def uris(self) -> dict[int, str]:
-        """Absolute URI of each base that has one."""
+        """Return the absolute URI of each base that has one."""
         uris = {base.id: _absolute_uri(base.path) for base in self._bases.values()}
         return {key: uri for key, uri in uris.items() if "://" in uri}
 
     @property
     def blob_uris(self) -> dict[int, str]:
-        """Absolute URI of each base that new blobs may be named relative to."""
-        # Number 0 in a descriptor stands for no base, and other writers allow no roots of datasets.
+        """Return the absolute URI of each base that new blobs may be stored relative to."""
+        # Base number 0 in a descriptor means no base, and other writers do not accept dataset roots.
         return {key: uri for key, uri in self.uris.items() if key and not self._bases[key].is_dataset_root}
 
     def store_for(self, base_id: int | None) -> Store:
-        """The store of a base.
+        """Return the store of a base.
 
         Raises:
             CorruptManifestError: The manifest declares no such base.
@@ -87,7 +87,7 @@ class Bases:
         return self._stores[base.id]
 
     def data_path(self, file: DataFile) -> tuple[Store, str]:
-        """Store and path of a data file.
+        """Return store and path of a data file.
 
         Raises:
             PathEscapeError: The path leaves its base.
@@ -95,22 +95,22 @@ class Bases:
         return self._resolve(file.base_id, DATA_DIRECTORY, file.path)
 
     def data_folder(self, base_id: int | None) -> str:
-        """Folder of the data files of a base, within its store; "" where they lie in the base itself."""
+        """Return the data folder of a base, within its store; "" where files are in the base itself."""
         base = self.base(base_id)
         return DATA_DIRECTORY if base is None or base.is_dataset_root else ""
 
     def deletion_path(self, fragment_id: int, deletion_file: DeletionFile) -> tuple[Store, str]:
-        """Store and path of a deletion file."""
+        """Return store and path of a deletion file."""
         folder, _, name = deletion_file.path(fragment_id).partition("/")
         return self._resolve(deletion_file.base_id, folder, name)
 
     def index_directory(self, index: IndexMetadata) -> tuple[Store, str]:
-        """Store and directory of an index segment's files."""
+        """Return store and directory of the files of an index segment."""
         folder, _, name = index.directory.partition("/")
         return self._resolve(index.base_id, folder, name)
 
     def external_path(self, file: ExternalFile) -> tuple[Store, str]:
-        """Store and path of an external file.
+        """Return store and path of an external file.
 
         Raises:
             PathEscapeError: The path leaves the root.
@@ -120,7 +120,7 @@ class Bases:
     def _resolve(self, base_id: int | None, folder: str, name: str) -> tuple[Store, str]:
         validate_relative_path(name)
         base = self.base(base_id)
-        # A base that is no dataset root holds the files directly.
+        # A base that is not a dataset root holds the files directly.
         path = name if base is not None and not base.is_dataset_root else f"{folder}/{name}"
         return self.store_for(base_id), path
 
@@ -130,7 +130,7 @@ def _absolute(base: BasePath, root: str) -> str:
         if (main := _main_root(base, root)) is not None:
             return main
         raise PathEscapeError(
-            f"base {base.id} is at {base.path!r}, which is not an absolute path or URI",
+            f"base {base.id} has path {base.path!r}, which is not an absolute path or URI",
             path=root,
             field="base_paths",
         )
@@ -138,9 +138,9 @@ def _absolute(base: BasePath, root: str) -> str:
 
 
 def _main_root(base: BasePath, root: str) -> str | None:
-    """Main root of a branch, if a base with a relative path means it.
+    """Return the main root of a branch if a base with a relative path refers to it.
 
-    pylance records the path as its caller gave it, which is right in one working directory only.
+    pylance records the path as its caller gave it, which is valid in one working directory only.
 
     Args:
         base: Of the manifest of a branch.
@@ -163,16 +163,18 @@ def _absolute_uri(path: str) -> str:
 
 
 def branch_root(uri: str, branch: str | None) -> str:
-    """URI of the dataset that a branch belongs to, given the URI of the branch itself.
+    """Return the URI of the dataset of a branch, given the URI of the branch.
 
     Raises:
-        InvalidArgumentError: The URI is not where that branch lies.
+        InvalidArgumentError: The URI is not the location of that branch.
     """
     if branch is None:
         return uri
     suffix = f"/tree/{branch}"
     if not uri.endswith(suffix):
         raise InvalidArgumentError(
-            f"the manifest belongs to branch {branch!r}, which lies at tree/{branch} of its dataset", path=uri
+            f"the manifest belongs to branch {branch!r}, which must be stored at tree/{branch} of its "
+            "dataset",
+            path=uri,
         )
     return uri.removesuffix(suffix)

@@ -1,7 +1,7 @@
 """Data files: which fields each file of a fragment holds, and in which physical columns; overlays over them.
 
 Overlays are newer values of single cells. A fragment lists them oldest first, and the newest that covers a
-cell has its value. They are read and carried along, never made. Source: table.proto, messages DataFile,
+cell has its value. They are read and preserved, never written. Source: table.proto, messages DataFile,
 DataOverlayFile and FieldCoverage.
 """
 
@@ -23,11 +23,11 @@ from lance_ops.pb import table_pb2
 from lance_ops.table.manifest.wire import unknown_bytes
 
 TOMBSTONE = -2
-"""Field id of a column of a data file whose data moved to another file; readers skip it."""
+"""Field id of a column whose data moved to another file; readers skip it."""
 
 
 UNASSIGNED = -1
-"""Field id that no writer may store: nobody can tell whose data the column holds."""
+"""Field id that no writer may store: the owner of the column would be unknown."""
 
 
 LINEAGE_FIELDS: Mapping[str, int] = MappingProxyType(
@@ -52,7 +52,7 @@ class DataFile:
         size_bytes: Size on disk; 0 when the writer did not record it.
         base_id: Key into the manifest's base paths; None for the dataset's own root.
         unknown: Serialised fields that this version of lance_ops does not know.
-        side_bytes: Bytes of the side files with its blobs; None when nobody looked, for no manifest has them.
+        side_bytes: Bytes of the side files with its blobs; None if not listed; manifests do not record them.
     """
 
     path: str
@@ -67,17 +67,17 @@ class DataFile:
 
     @property
     def stored_bytes(self) -> int:
-        """Size on disk with the side files, as far as it is known."""
+        """Bytes on disk with the side files, as far as known."""
         return self.size_bytes + (self.side_bytes or 0)
 
     @property
     def storage_version(self) -> str:
-        """Name of the storage version that the numbers stand for, such as "2.0"."""
+        """Name of the storage version, such as "2.0"."""
         return version_name(self.major, self.minor)
 
     @property
     def live_columns(self) -> dict[int, int]:
-        """Field id to physical column index, without tombstones and without fields that have no column.
+        """Map field ids to physical column indices, without tombstones and fields without a column.
 
         Raises:
             CorruptManifestError: See `check_columns`.
@@ -85,7 +85,7 @@ class DataFile:
         return {field_id: index for field_id, index in self._checked_columns().items() if field_id >= 0}
 
     def lineage_column(self, name: str) -> int | None:
-        """Physical column of a spilled sequence of the fragment; None when another file has it.
+        """Return the physical column of a spilled sequence of the fragment; None when another file has it.
 
         Args:
             name: A key of `LINEAGE_FIELDS`.
@@ -96,7 +96,7 @@ class DataFile:
         return self._checked_columns().get(LINEAGE_FIELDS[name])
 
     def check_columns(self) -> None:
-        """See that every field has a column of its own, or wrong values would be read for it.
+        """Check that every field has its own column; otherwise wrong values would be read.
 
         Raises:
             CorruptManifestError: There are more or fewer columns than fields, a field occurs twice, or two
@@ -112,15 +112,18 @@ class DataFile:
 
     def _column_damage(self) -> str | None:
         if len(self.fields) != len(self.column_indices):
-            return f"the manifest gives it {len(self.fields)} fields and {len(self.column_indices)} columns"
+            return (
+                f"the manifest lists {len(self.fields)} fields and {len(self.column_indices)} "
+                "columns of the file; the numbers must be equal"
+            )
         twice = [number for number, times in Counter(self.fields).items() if times > 1 and number >= 0]
         if twice:
-            return f"the manifest names field {twice[0]} of the file twice"
+            return f"the manifest lists field {twice[0]} of the file twice"
         columns = self._columns()
         shared = [index for index, times in Counter(columns.values()).items() if times > 1]
         if shared:
             sharing = [number for number, index in columns.items() if index == shared[0]]
-            return f"the manifest has fields {sharing} all read from column {shared[0]} of the file"
+            return f"the manifest maps fields {sharing} all to column {shared[0]} of the file"
         return None
 
     def _checked_columns(self) -> dict[int, int]:
@@ -139,7 +142,7 @@ class DataFile:
         }
 
     def to_proto(self) -> table_pb2.DataFile:
-        """The message.
+        """Convert to the message.
 
         Raises:
             CorruptManifestError: A field id is not assigned; such an id must never be stored.
@@ -175,7 +178,7 @@ class DataFile:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values, named as in pylance's `FragmentMetadata.to_json`."""
+        """Convert to JSON values, named as in pylance's `FragmentMetadata.to_json`."""
         return {
             "path": self.path,
             "fields": list(self.fields),
@@ -188,10 +191,10 @@ class DataFile:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "DataFile":
-        """Read what `to_json` gives, here or in pylance.
+        """Read the result of `to_json`, of lance_ops or pylance.
 
         Raises:
-            KeyError: Something is missing; of the wrong kind, TypeError or ValueError.
+            KeyError: A value is missing; of the wrong kind, TypeError or ValueError.
         """
         return cls(
             path=str(values["path"]),
@@ -209,10 +212,10 @@ class Overlay:
     """One overlay of a fragment.
 
     Attributes:
-        file: The values: of each field, one for every covered row, in the order of the rows.
+        file: File with one value of each field for every covered row, in row order.
         bitmaps: 32-bit Roaring bitmaps of the covered row offsets: one for all fields, or one for each.
-        shared: Whether there is one for all.
-        committed_version: Version that brought it; what was built on an older one knows nothing of it.
+        shared: True if there is one bitmap for all fields.
+        committed_version: Version that added it; indices built on an older version do not include it.
         unknown: Serialised fields that this version of lance_ops does not know.
     """
 
@@ -223,7 +226,7 @@ class Overlay:
     unknown: bytes = b""
 
     def coverage(self, rows: int) -> dict[int, npt.NDArray[np.uint32]]:
-        """Covered row offsets of each field that the file holds, ascending.
+        """Return covered row offsets of each field in the file, ascending.
 
         Args:
             rows: Of the fragment, deleted ones included.
@@ -240,11 +243,13 @@ class Overlay:
             }
         except ValueError as error:
             raise CorruptManifestError(
-                f"the rows of an overlay cannot be read: {error}", path=self.file.path, field="overlays"
+                f"the coverage bitmap of an overlay cannot be read: {error}",
+                path=self.file.path,
+                field="overlays",
             ) from error
 
     def to_proto(self) -> table_pb2.DataOverlayFile:
-        """The message."""
+        """Convert to the message."""
         message = table_pb2.DataOverlayFile(
             data_file=self.file.to_proto(), committed_version=self.committed_version
         )
@@ -261,21 +266,19 @@ class Overlay:
         """Read the message.
 
         Raises:
-            CorruptManifestError: It has no file or no coverage, or as many bitmaps as it has no fields.
+            CorruptManifestError: It has no file or no coverage, or bitmaps and fields differ in number.
         """
         if not message.HasField("data_file"):
-            raise CorruptManifestError("an overlay without a data file", field="overlays")
+            raise CorruptManifestError("an overlay has no data file", field="overlays")
         file = DataFile.from_proto(message.data_file)
         kind = message.WhichOneof("coverage")
         if kind is None:
-            raise CorruptManifestError(
-                "an overlay that does not say which rows it covers", path=file.path, field="overlays"
-            )
+            raise CorruptManifestError("an overlay has no coverage", path=file.path, field="overlays")
         shared = kind == "shared_offset_bitmap"
         bitmaps = (message.shared_offset_bitmap,) if shared else tuple(message.field_coverage.offset_bitmaps)
         if not shared and len(bitmaps) != len(file.fields):
             raise CorruptManifestError(
-                f"an overlay of {len(file.fields)} fields tells the rows of {len(bitmaps)}",
+                f"an overlay of {len(file.fields)} fields has {len(bitmaps)} coverage bitmaps",
                 path=file.path,
                 field="overlays",
             )
@@ -285,27 +288,27 @@ class Overlay:
 @lru_cache(maxsize=256)
 def _offsets(data: bytes, rows: int) -> npt.NDArray[np.uint32]:
     if not data:
-        raise ValueError("there are no bytes")
+        raise ValueError("bitmap is empty")
     bitmap = FrozenBitMap.deserialize(data)
-    # Looked at before it is spread out: a few bytes can stand for billions of rows.
+    # Checked before it is expanded: a few bytes can stand for billions of rows.
     if len(bitmap) and bitmap.max() >= rows:
-        raise ValueError(f"row {bitmap.max()} of a fragment of {rows} rows")
+        raise ValueError(f"bitmap covers row {bitmap.max()} of a fragment of {rows} rows")
     offsets = np.array(bitmap.to_array(), dtype=np.uint32)
     offsets.flags.writeable = False
     return offsets
 
 
 def decode_overlays(messages: Iterable[table_pb2.DataOverlayFile]) -> tuple[Overlay, ...]:
-    """The overlays of a fragment, oldest first.
+    """Decode the overlays of a fragment, oldest first.
 
     Raises:
-        CorruptManifestError: One is not right, or an older one comes behind a newer.
+        CorruptManifestError: One is invalid, or an older one follows a newer one.
     """
     found = tuple(map(Overlay.from_proto, messages))
     for before, after in pairwise(found):
         if before.committed_version > after.committed_version:
             raise CorruptManifestError(
-                f"an overlay of version {after.committed_version} lies over one of version "
+                f"an overlay of version {after.committed_version} follows one of the newer version "
                 f"{before.committed_version}",
                 path=after.file.path,
                 field="overlays",

@@ -1,9 +1,8 @@
-"""Deletion files: put under a name of their own, and proven ours when the answer of the put is lost.
+"""Deletion files: written under random names, and identified by a stamp when the response of the put is lost.
 
-A name has room for 64 bits. By chance alone they tell the file from all others. Where they begin with the
-mark of a job, so that cleanup knows whose it is, 16 are left to chance, and two runs of the job may meet in
-one name. So such a file is put only where none is, and its content bears a stamp: what can be read back with
-that stamp is ours and no one else's.
+A name has 64 random bits, which identify the file. If they begin with the mark of a job, for cleanup, only 16
+random bits are left, and two runs of the job may choose the same name. So such a file is put only if absent,
+and its content has a stamp: only a file with this stamp is ours.
 """
 
 import contextlib
@@ -25,8 +24,8 @@ class StoredDeletions:
     """A deletion file that was written.
 
     Attributes:
-        file: What a fragment says of it.
-        size: Its bytes.
+        file: Its entry in a fragment.
+        size: Bytes of the file.
     """
 
     file: DeletionFile
@@ -52,8 +51,8 @@ def write_deletion_file(
         vector: All deleted rows of the fragment, earlier deletions included.
         physical_rows: Rows of the fragment.
         durable: See `write_data_files`.
-        mark: What the file's id begins with, 48 bits of 64, so that it is known whose it is; only on a store
-            that puts if absent, since few ids are left to tell writers apart.
+        mark: First 48 of 64 bits of the file's id, which identify the job; only on stores with put-if-absent,
+            since few ids are left to distinguish writers.
 
     Raises:
         InvalidArgumentError: Nothing is deleted, or a row that the fragment does not have.
@@ -76,7 +75,7 @@ def write_deletion_file(
         try:
             store.put(path, data, if_absent=True, durable=durable)
         except AlreadyExistsError:
-            # Of another run of the job, or ours: the store tried twice and lost the first answer.
+            # Written by another run of the job, or by us: the store retried and lost the first response.
             _remove_stamped(store, path, data)
         except LanceOpsError:
             _remove_stamped(store, path, data)
@@ -94,7 +93,7 @@ def write_deletion_file(
     try:
         store.put(path, data, durable=durable)
     except LanceOpsError:
-        # The response may be all that was lost, and only we know the name of the file.
+        # Only the response may be lost, and only this process knows the name of the file.
         with contextlib.suppress(LanceOpsError):
             store.delete(path)
         raise
@@ -102,7 +101,7 @@ def write_deletion_file(
 
 
 def _remove_stamped(store: Store, path: str, data: bytes) -> None:
-    """Remove a file if it has our stamp; where nobody can tell, cleanup knows it by its mark."""
+    """Remove a file if it has our stamp; if that is unknown, cleanup identifies it by its mark."""
     with contextlib.suppress(LanceOpsError):
         if bytes(memoryview(store.read(path))) == data:
             store.delete(path)

@@ -1,6 +1,6 @@
-"""Feature flags: what a reader or writer of a manifest must know. Source: format, "Feature Flags".
+"""Feature flags: requirements of a manifest on readers and writers. Source: format, "Feature Flags".
 
-Bits that this version of lance_ops does not implement are refused, also those that the peer lets pass.
+Bits that this version of lance_ops does not implement are refused, also those that pylance ignores.
 """
 
 from collections.abc import Iterator
@@ -23,23 +23,24 @@ class Feature(IntFlag):
     DELETION_FILES = 1
     STABLE_ROW_IDS = 2
     V2_FORMAT = 4
-    """Deprecated: says nothing that the data files do not say."""
+    """Deprecated: the data files contain the same information."""
     TABLE_CONFIG = 8
     BASE_PATHS = 16
     NO_TRANSACTION_FILE = 32
     DATA_OVERLAYS = 64
-    """Fragments with newer values of single cells in files over their data files. None is made here."""
+    """Fragments with data overlays: newer values of single cells. None is written here."""
     COVERING_INDICES = 128
-    """Index entries that name carried columns. Such segments are kept as they are and never used."""
+    """Index entries that name covering columns. Such segments are kept as they are and never used."""
     MIXED_FILE_VERSIONS = 256
-    """Data files of other versions than the one that the manifest names; stays once it is set."""
+    """Data files of other versions than the one in the manifest; never cleared."""
     TAGGED_REUSE = 1024
-    """A fragment reuse index of version 1 may be there. Stays once it is set, also over a restore."""
+    """A fragment reuse index of version 1 may exist. Never cleared, not even by a restore."""
     SPILLED_LINEAGE = 2048
     """Row ids or row versions in data files."""
     MANAGED_BLOBS = 16384
-    """Blobs may name objects by base and path (kind 4). They are read; none is made here, as by pylance 14.
-    Stays once it is set, also over a restore."""
+    """Blobs may name objects by base and path (kind 4). They are read; none is written here, as in pylance
+    14. Never cleared, not even by a restore.
+    """
 
 
 KNOWN = int(
@@ -57,32 +58,32 @@ KNOWN = int(
     | Feature.MANAGED_BLOBS
 )
 
-# Mixed file versions, tagged fragment reuse, managed blobs: set in one word alone they contradict themselves.
+# Mixed file versions, tagged fragment reuse, managed blobs: inconsistent if set for readers or writers alone.
 _PAIRED = (1 << 8, 1 << 10, 1 << 14)
 
 _NAMES = {
     1 << 8: "data files of several versions",
     1 << 9: "fragment reuse with stable row ids",
     1 << 10: "tagged fragment reuse",
-    1 << 12: "fragments in a tree of files",
-    1 << 13: "covering columns apart from the key of an index",
+    1 << 12: "fragment lists stored in a tree of files",
+    1 << 13: "covering columns in addition to the key of an index",
     1 << 14: "managed blobs",
     1 << 15: "field ids that are never reused",
 }
 
 
 def uses_tagged_reuse(manifest: Manifest) -> bool:
-    """Return whether the fragment reuse index of a table is a tagged one, now or when there is one again."""
+    """Return whether the fragment reuse index of a table is tagged, now or when one is created again."""
     return bool(manifest.reader_flags & Feature.TAGGED_REUSE)
 
 
 def unknown_bits(flags: int) -> tuple[int, ...]:
-    """Values of the set bits that are not implemented, lowest first."""
+    """Return the set bits that are not implemented, lowest first."""
     return tuple(1 << bit for bit in range(flags.bit_length()) if flags & ~KNOWN & (1 << bit))
 
 
 def check_readable(manifest: Manifest, *, path: str) -> None:
-    """Refuse a manifest that needs features this version cannot read.
+    """Refuse a manifest with unsupported reader features.
 
     Raises:
         UnsupportedFeatureError: An unknown bit is set among the reader flags.
@@ -92,7 +93,8 @@ def check_readable(manifest: Manifest, *, path: str) -> None:
     for bit in _PAIRED:
         if bool(manifest.reader_flags & bit) != bool(manifest.writer_flags & bit):
             raise CorruptManifestError(
-                f"feature flag {bit} ({_NAMES[bit]}) is set for readers or for writers alone",
+                f"feature flag {bit} ({_NAMES[bit]}) must be set for readers and writers, but is set "
+                "for one of them",
                 path=path,
                 field="reader_feature_flags, writer_feature_flags",
             )
@@ -102,7 +104,7 @@ def check_readable(manifest: Manifest, *, path: str) -> None:
 
 
 def check_writable(manifest: Manifest, *, path: str) -> None:
-    """Refuse to write on top of a manifest that needs features this version does not implement.
+    """Refuse to write on top of a manifest with unsupported features.
 
     Raises:
         UnsupportedFeatureError: An unknown bit is set among the reader or writer flags.
@@ -124,9 +126,9 @@ def _refuse(flags: int, what: str, path: str) -> None:
 
 
 def contradictions(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """Where fragments are not what the flags promise, as (what, field); the peer opens none of them.
+    """Return where fragments contradict the flags, as (what, field); pylance opens none of them.
 
-    Nor does it open tables whose writer misnamed the version of its own files; these are sound.
+    pylance also refuses tables whose writer recorded the wrong version of its own files; these are valid.
 
     Args:
         manifest: Any version.
@@ -134,7 +136,7 @@ def contradictions(manifest: Manifest) -> Iterator[tuple[str, str]]:
     if manifest.uses_stable_row_ids:
         lacking = lacking_row_ids(manifest.fragments)
         if lacking:
-            yield f"fragments {lacking[:8]} have no row ids, though the table has stable ones", "row_ids"
+            yield f"fragments {lacking[:8]} have no row ids, but the table has stable row ids", "row_ids"
     default = manifest.storage_version
     versions = manifest.file_versions
     if versions <= {default}:
@@ -146,9 +148,9 @@ def contradictions(manifest: Manifest) -> Iterator[tuple[str, str]]:
         for file in fragment.files:
             version = file.storage_version
             if version != default and not (mixed and version != "0.1" and default != "0.1"):
-                what = f"data file {file.path!r} of fragment {fragment.id} is of version {version}"
+                what = f"data file {file.path!r} of fragment {fragment.id} has version {version}"
                 yield (
-                    f"{what}, and the table is not marked as one that has others than {default}",
+                    f"{what}, but the manifest declares only {default}",
                     "data_format",
                 )
 
@@ -158,10 +160,10 @@ def _was_misnamed(manifest: Manifest) -> bool:
 
 
 def flags_for(manifest: Manifest) -> tuple[int, int]:
-    """Reader and writer flags that the content of a manifest asks for, the way the peer sets them.
+    """Return the reader and writer flags that the content of a manifest needs, as pylance sets them.
 
-    Stable row ids and the mark of several file versions are properties for life: they stay when the last
-    fragment that asked for them is gone.
+    Stable row ids and mixed file versions are permanent: the flags stay when the last fragment that needed
+    them is gone.
     """
     default = manifest.storage_version
     both = 0

@@ -1,8 +1,8 @@
-"""Field ids that a table has given out, so that a new column gets one that no column had before.
+"""Field ids: the highest id ever allocated, so that a new column gets an unused one.
 
 The format has `max_allocated_field_id` in the manifest for this, with writer flag 32768, which pylance 14
 refuses as corrupt. Until it can be written, the highest id is kept in the config of the table, with the
-version up to which it is known: pylance gives out ids without recording them.
+version up to which it is known, because pylance allocates ids without recording them.
 """
 
 import re
@@ -20,7 +20,7 @@ from lance_ops.table.manifest.listing import ManifestLocation, list_versions
 from lance_ops.table.manifest.model import Manifest
 
 CONFIG_KEY = "lance_ops.max_field_id"
-"""Config of the table: the highest field id given out up to a version, and that version, such as `7@12`."""
+"""Config entry: the highest field id allocated up to a version, and that version, such as `7@12`."""
 
 _ENTRY = re.compile(r"([0-9]{1,10})@([0-9]{1,19})", re.ASCII)
 _MOST = 2**31 - 1
@@ -28,7 +28,7 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class GivenIds:
-    """The entry of the config.
+    """Value of the config entry.
 
     Attributes:
         highest: No version up to `version` has a field id above it.
@@ -40,7 +40,7 @@ class GivenIds:
 
     @classmethod
     def of(cls, manifest: Manifest) -> "GivenIds | None":
-        """The entry of a version; None where there is none, or no sound one."""
+        """Return the entry of a version; None without one, or if it is invalid."""
         found = _ENTRY.fullmatch(manifest.config.get(CONFIG_KEY, ""))
         if found is None or int(found[1]) >= _MOST or int(found[2]) > manifest.version:
             return None
@@ -51,7 +51,7 @@ class GivenIds:
 
 
 def stored_ids(fragments: Iterable[Fragment]) -> set[int]:
-    """Field ids under which data files hold values, also those of dropped columns."""
+    """Return field ids of values in data files, also those of dropped columns."""
     return {
         number
         for fragment in fragments
@@ -62,10 +62,9 @@ def stored_ids(fragments: Iterable[Fragment]) -> set[int]:
 
 
 def highest_given(store: Store, manifest: Manifest) -> int:
-    """The highest field id that a table has ever given out, as far as its versions tell; -1 for none.
+    """Return the highest field id ever allocated, as far as existing versions show; -1 for none.
 
-    Reads the manifests of the versions that the config entry does not account for; all kept ones without an
-    entry.
+    Reads the manifests of versions after the config entry; all kept ones without an entry.
 
     Args:
         store: Root of the dataset, or of its branch.
@@ -81,12 +80,12 @@ def highest_given(store: Store, manifest: Manifest) -> int:
 
 
 def record_given(before: Manifest, after: Manifest, highest: int | None) -> Manifest:
-    """The next version with its config entry: the entry never goes down, also over a restore.
+    """Return the next version with its config entry: the entry never decreases, not even by a restore.
 
     Args:
         before: The head.
-        after: What the next version has, numbered like the head.
-        highest: From `highest_given`; None where the operation changes no field ids.
+        after: Content of the next version, numbered like the head.
+        highest: From `highest_given`; None where the operation allocates no field ids.
     """
     entries = [entry for entry in (GivenIds.of(before), GivenIds.of(after)) if entry is not None]
     if highest is not None:
@@ -104,7 +103,7 @@ def _read_highest(store: Store, location: ManifestLocation) -> int:
     try:
         return _highest_in(read_manifest(store, location))
     except (NotFoundError, FormatError):
-        # Cleaned away meanwhile, or damaged: nobody reads its columns.
+        # Cleaned up concurrently, or damaged: its columns cannot be read.
         return -1
 
 

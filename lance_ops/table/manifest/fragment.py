@@ -1,4 +1,4 @@
-"""Fragments: the rows of a dataset, each a set of data files side by side and at most one deletion file.
+"""Fragments: horizontal parts of a dataset, with data files and at most one deletion file each.
 
 Source: table.proto, messages DataFragment, DeletionFile, ExternalFile.
 """
@@ -37,7 +37,7 @@ class DeletionFile:
     Attributes:
         file_type: Arrow array or Roaring bitmap.
         read_version: Version of the dataset that the deletion was computed on.
-        id: Random u64 that tells concurrent writers' files apart.
+        id: Random u64 that distinguishes the files of concurrent writers.
         num_deleted_rows: Exact count of offsets in the file; None when an old writer did not record it.
         base_id: Key into the manifest's base paths; None for the dataset's own root.
         unknown: Serialised fields that this version of lance_ops does not know.
@@ -51,11 +51,11 @@ class DeletionFile:
     unknown: bytes = b""
 
     def path(self, fragment_id: int) -> str:
-        """Path relative to the base's root: `_deletions/{fragment}-{read_version}-{id}.{extension}`."""
+        """The path relative to the base's root: `_deletions/{fragment}-{read_version}-{id}.{extension}`."""
         return f"{DELETIONS_DIRECTORY}/{fragment_id}-{self.read_version}-{self.id}.{self.file_type.extension}"
 
     def to_proto(self) -> table_pb2.DeletionFile:
-        """The message."""
+        """Convert to the message."""
         message = table_pb2.DeletionFile(
             file_type=table_pb2.DeletionFile.DeletionFileType.ValueType(int(self.file_type)),
             read_version=self.read_version,
@@ -77,7 +77,7 @@ class DeletionFile:
             file_type = DeletionFileType(message.file_type)
         except ValueError:
             raise CorruptManifestError(
-                f"deletion file of unknown type {message.file_type}", field="deletion_file.file_type"
+                f"unknown deletion file type {message.file_type}", field="deletion_file.file_type"
             ) from None
         return cls(
             file_type=file_type,
@@ -100,7 +100,7 @@ class ExternalFile:
 
 @dataclass(frozen=True, slots=True)
 class SpilledSequence:
-    """A sequence that is a column of one of the fragment's data files, see `LINEAGE_FIELDS`.
+    """A sequence stored as a column of one of the fragment's data files, see `LINEAGE_FIELDS`.
 
     Attributes:
         unknown: Serialised fields that this version of lance_ops does not know.
@@ -113,7 +113,7 @@ RowSequence = bytes | ExternalFile | SpilledSequence
 """A row id or row version sequence: serialised inline, in an external file, or in a data file."""
 
 SEQUENCES = ("row_ids", "last_updated_at_versions", "created_at_versions")
-"""Attributes of a fragment that are such sequences."""
+"""Attributes of a fragment with such sequences."""
 
 _MODELLED = frozenset(
     {"id", "files", "deletion_file", "physical_rows", "overlays"}
@@ -129,7 +129,7 @@ class Fragment:
         id: Unique in the dataset, never reused; 0 until the commit assigns it.
         files: Data files, each with some columns of the same rows.
         physical_rows: Rows in the files, deleted ones included.
-        deletion_file: Which rows are deleted; None when none are.
+        deletion_file: File with the deleted rows; None when there are none.
         row_ids: Row id sequence (tables with stable row ids only).
         last_updated_at_versions: Row version sequence (tables with stable row ids only).
         created_at_versions: Row version sequence (tables with stable row ids only).
@@ -162,28 +162,28 @@ class Fragment:
 
     @property
     def has_overlays(self) -> bool:
-        """Whether newer values of single cells lie over the data files, so that these are stale."""
+        """Return whether overlays have newer values of single cells than the data files."""
         return bool(self.overlays)
 
     @property
     def all_files(self) -> tuple[DataFile, ...]:
-        """Data files and those of overlays: whatever lies in `data/` for it."""
+        """Return all files in `data/` of the fragment: data files and those of overlays."""
         return (*self.files, *(overlay.file for overlay in self.overlays)) if self.overlays else self.files
 
     @property
     def spilled(self) -> tuple[str, ...]:
-        """Names of the sequences that lie in a data file."""
+        """Return the names of sequences stored in a data file."""
         return tuple(name for name in SEQUENCES if isinstance(getattr(self, name), SpilledSequence))
 
     @property
     def data_bytes(self) -> int:
-        """Bytes of the data files and overlays, and of their side files; unknown sizes count 0."""
+        """Return the bytes of data files and overlays with their side files; unknown sizes count 0."""
         files = self.all_files
-        # Nearly all have one, and a table may have 100,000 of them.
+        # Nearly all fragments have one file, and a table may have 100,000 of them.
         return files[0].stored_bytes if len(files) == 1 else sum(file.stored_bytes for file in files)
 
     def with_side_bytes(self, sizes: Mapping[tuple[int | None, str], int]) -> "Fragment":
-        """The fragment with known sizes of side files; the same object when it has none of these files.
+        """Return the fragment with known sizes of side files; the same object if it has none.
 
         Args:
             sizes: Bytes of all side files of a data file, by its base and path.
@@ -195,7 +195,7 @@ class Fragment:
             size = sizes.get((file.base_id, file.path))
             return file if size is None else replace(file, side_bytes=size)
 
-        # The message stays what it was: it has no place for them.
+        # The message is unchanged: it has no field for them.
         return replace(
             self,
             files=tuple(map(sized, self.files)),
@@ -203,22 +203,22 @@ class Fragment:
         )
 
     def replace(self, **changes: object) -> "Fragment":
-        """A copy with some attributes changed."""
+        """Return a copy with changed attributes."""
         return replace(self, _wire=None, **changes)  # type: ignore[arg-type]
 
     def to_proto(self) -> table_pb2.DataFragment:
-        """The message."""
+        """Convert to the message."""
         return table_pb2.DataFragment.FromString(self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """The serialised message, kept after the first call: most fragments outlive many versions."""
+        """Return the serialised message, cached: most fragments outlive many versions."""
         if self._wire is None:
             object.__setattr__(self, "_wire", self._encode())
         assert self._wire is not None
         return self._wire
 
     def _encode(self) -> bytes:
-        # First what we do not model: a sequence set below must displace another form of it.
+        # First the unmodelled fields: a sequence set below must replace another form of it.
         message = table_pb2.DataFragment.FromString(self.unknown)
         message.id = self.id
         message.files.extend(file.to_proto() for file in self.files)
@@ -243,7 +243,7 @@ class Fragment:
     @classmethod
     def from_proto(cls, message: table_pb2.DataFragment) -> "Fragment":
         """Read the message."""
-        # One look at the fields that are set: manifests list fragments by the thousand.
+        # One pass over the set fields: manifests list thousands of fragments.
         present = {descriptor.name: value for descriptor, value in message.ListFields()}
         unmodelled = tuple(name for name in present if name not in _MODELLED)
         deletion_file = present.get("deletion_file")
@@ -265,12 +265,12 @@ class Fragment:
         """Read the serialised message and keep its bytes for `to_bytes`.
 
         Raises:
-            CorruptManifestError: It is no such message, or the deletion file is of an unknown type.
+            CorruptManifestError: It is not such a message, or the deletion file is of an unknown type.
         """
         try:
             message = table_pb2.DataFragment.FromString(data)
         except DecodeError as error:
-            raise CorruptManifestError(f"a fragment cannot be read: {error}", field="fragments") from error
+            raise CorruptManifestError(f"a fragment cannot be parsed: {error}", field="fragments") from error
         fragment = cls.from_proto(message)
         object.__setattr__(fragment, "_wire", data)
         return fragment

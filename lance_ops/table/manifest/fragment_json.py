@@ -1,4 +1,4 @@
-"""Fragments as JSON: what tasks of any engine hand over to the one that commits, named as with pylance."""
+"""Fragments as JSON: passed from tasks of any engine to the one that commits, with the names of pylance."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from lance_ops.table.manifest.fragment import (
 _DELETION_TYPES = {"array": DeletionFileType.ARROW_ARRAY, "bitmap": DeletionFileType.BITMAP}
 _DELETION_NAMES = {kind: name for name, kind in _DELETION_TYPES.items()}
 
-# The names of the two forms of a sequence are spelt in two ways there.
+# pylance spells the names of the two forms of a sequence in two ways.
 _ROW_IDS = ("row_id_meta", "row_ids", ("Inline", "External"))
 _SEQUENCES = (
     _ROW_IDS,
@@ -27,7 +27,7 @@ _SEQUENCES = (
 
 
 def fragment_to_json(fragment: Fragment) -> dict[str, Any]:
-    """A fragment as JSON values; pylance's `FragmentMetadata.from_json` reads their text.
+    """Convert a fragment to JSON values; pylance's `FragmentMetadata.from_json` reads them as text.
 
     Raises:
         UnsupportedError: It has overlays, or sequences in data files, which have no such form.
@@ -39,8 +39,8 @@ def fragment_to_json(fragment: Fragment) -> dict[str, Any]:
     """
     if fragment.overlays or fragment.unmodelled or fragment.unknown or fragment.spilled:
         overlays = ("overlays",) if fragment.overlays else ()
-        what = ", ".join((*overlays, *fragment.unmodelled, *fragment.spilled)) or "fields that are not known"
-        raise UnsupportedError(f"fragment {fragment.id} cannot be told in JSON: it has {what}")
+        what = ", ".join((*overlays, *fragment.unmodelled, *fragment.spilled)) or "unknown fields"
+        raise UnsupportedError(f"fragment {fragment.id} has no JSON form: it has {what}")
     deletion = fragment.deletion_file
     return {
         "id": fragment.id,
@@ -61,13 +61,13 @@ def fragment_to_json(fragment: Fragment) -> dict[str, Any]:
 
 
 def fragment_from_json(values: Mapping[str, Any] | str | bytes) -> Fragment:
-    """Read what `fragment_to_json` gives, or pylance's `FragmentMetadata.to_json`.
+    """Read the result of `fragment_to_json` or of pylance's `FragmentMetadata.to_json`.
 
     Args:
         values: The JSON values, or their text.
 
     Raises:
-        InvalidArgumentError: These are not those of a fragment.
+        InvalidArgumentError: It is not a fragment.
         UnsupportedError: It has overlays.
 
     Examples:
@@ -90,7 +90,7 @@ def fragment_from_json(values: Mapping[str, Any] | str | bytes) -> Fragment:
         raise InvalidArgumentError(
             f"not the JSON of a fragment: {type(error).__name__}: {error}",
             field="fragments",
-            hint="give what write_fragments, or pylance's FragmentMetadata.to_json, has made",
+            hint="pass the result of write_fragments, or of pylance's FragmentMetadata.to_json",
         ) from error
 
 

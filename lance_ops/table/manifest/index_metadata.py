@@ -1,4 +1,4 @@
-"""Index metadata: what the manifest says of a segment. Source: table.proto, IndexMetadata and IndexFile."""
+"""Index metadata: the manifest entry of a segment. Source: table.proto, IndexMetadata and IndexFile."""
 
 import re
 import uuid
@@ -15,9 +15,9 @@ from lance_ops.table.manifest.data_file import Overlay
 from lance_ops.table.manifest.wire import unknown_bytes, unmodelled_fields, uuid_from_proto
 
 FRAGMENT_REUSE_INDEX = "__lance_frag_reuse"
-"""Name of the index that tells where rows went whose indices wait for their remap."""
+"""Name of the fragment reuse index, which has row maps of deferred remaps."""
 
-# Far beyond what a manifest can list. A few bytes of a bitmap can stand for billions of ids.
+# Far beyond any manifest. A few bytes of a bitmap can stand for billions of ids.
 _MAX_FRAGMENTS = 1 << 22
 
 _MODELLED = frozenset(
@@ -56,7 +56,7 @@ class IndexFile:
     unknown: bytes = b""
 
     def to_proto(self) -> table_pb2.IndexFile:
-        """The message."""
+        """Convert to the message."""
         message = table_pb2.IndexFile(path=self.path, size_bytes=self.size_bytes)
         message.MergeFromString(self.unknown)
         return message
@@ -68,7 +68,7 @@ class IndexMetadata:
 
     Attributes:
         uuid: Names the directory `_indices/{uuid}/`; unique over all versions.
-        name: Index name, unique in a version but for segments of one index.
+        name: Index name, unique in a version except for segments of one index.
         fields: Ids of the indexed fields; empty for system indices.
         dataset_version: Version that the segment was built from.
         fragment_ids: Fragments that the segment covers; None when the writer recorded no bitmap.
@@ -100,7 +100,7 @@ class IndexMetadata:
     def kind(self) -> str | None:
         """Last part of the type URL in lower case: `btreeindexdetails`. Case and prefix do not count.
 
-        Some writers of text indices leave it out: these are known by their files, as in pylance.
+        Some writers of text indices omit it: these are recognised by their files, as in pylance.
         """
         if self.type_url:
             return self.type_url.rsplit("/", 1)[-1].rsplit(".", 1)[-1].lower()
@@ -115,16 +115,16 @@ class IndexMetadata:
 
     @property
     def size_bytes(self) -> int:
-        """Size of its files, as far as it is recorded."""
+        """Bytes of its files, as far as recorded."""
         return sum(file.size_bytes for file in self.files)
 
     @property
     def is_system(self) -> bool:
-        """Whether it is an index that the format itself keeps (fragment reuse, MemWAL)."""
+        """Return whether it is an index that the format itself keeps (fragment reuse, MemWAL)."""
         return self.name.startswith("__lance_")
 
     def to_proto(self) -> table_pb2.IndexMetadata:
-        """The message."""
+        """Convert to the message."""
         message = table_pb2.IndexMetadata(
             uuid=table_pb2.UUID(uuid=self.uuid.bytes),
             fields=self.fields,
@@ -182,14 +182,14 @@ class IndexMetadata:
 def _decode_fragment_ids(data: bytes) -> frozenset[int]:
     bitmap = BitMap.deserialize(data)
     if len(bitmap) > _MAX_FRAGMENTS:
-        raise ValueError(f"it names {len(bitmap)} fragments")
+        raise ValueError(f"fragment bitmap has {len(bitmap)} ids")
     return frozenset(bitmap)
 
 
 def without_overlaid(
     indices: Sequence[IndexMetadata], overlays: Sequence[tuple[int, Overlay]], schema: Schema
 ) -> tuple[IndexMetadata, ...]:
-    """Indices without the fragments whose indexed values were overlaid after they were built.
+    """Return indices without the fragments whose indexed values were overlaid after the build.
 
     Args:
         indices: Of a version.

@@ -1,8 +1,8 @@
-"""What the index version of a segment says: whether it names rows by id or by address, and who can read it.
+"""Index versions: whether a segment refers to rows by id or by address, and which readers support it.
 
-In a table without stable row ids the two are the same numbers. In one with them a reader that takes one for
-the other finds nothing, without an error, and only the kind and the version of a segment tell which it is:
-the flag of the table does not.
+In a table without stable row ids the two are the same numbers. Otherwise a reader that confuses them finds
+nothing, without an error, and only the kind and the version of a segment distinguish them: the flag of the
+table does not.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 
 class RowNames(Enum):
-    """How a segment names rows in a table with stable row ids."""
+    """Row references of a segment in a table with stable row ids."""
 
     IDS = "row ids"
-    """They stay when rows move."""
+    """Unchanged when rows move."""
     ADDRESSES = "row addresses"
-    """Or positions in a fragment: a rewrite changes them."""
+    """Or offsets in a fragment: a rewrite changes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +29,18 @@ class KindVersions:
     """The versions of a kind.
 
     Attributes:
-        names: How rows are named in each.
-        written: The version that lance_ops records: of several for row ids the one that most readers know.
+        names: Row references of each version.
+        written: The version that lance_ops records: of several with row ids the one most widely supported.
     """
 
     names: Mapping[int, RowNames]
     written: int = 0
 
     def to_write(self, names: RowNames) -> int:
-        """The version of a new segment in a table with stable row ids."""
+        """Return the version of a new segment in a table with stable row ids."""
         if self.names[self.written] is names:
             return self.written
-        # Zones name none by id, and what has one version holds what it holds.
+        # Zones never refer to rows by id, and kinds with one version have that one.
         return next((version for version, found in self.names.items() if found is names), self.written)
 
 
@@ -55,19 +55,19 @@ INDEX_VERSIONS: Mapping[str, KindVersions] = {
     "rtreeindexdetails": _EITHER,
     "zonemapindexdetails": KindVersions({0: _ADDRESSES}),
     "bloomfilterindexdetails": KindVersions({0: _ADDRESSES}),
-    # 0 has its words in a column, the others as a transducer; 2 smaller posting lists, 3 impacts, too.
+    # 0 has its tokens in a column, the others as a transducer; 2 has smaller posting lists, 3 also impacts.
     "invertedindexdetails": KindVersions({0: _IDS, 1: _IDS, 2: _IDS, 3: _IDS}),
-    # The peer writes 1 (2 for IVF_RQ) and reads 0; its releases up to 0.30 use an entry of 0 only.
+    # pylance writes 1 (2 for IVF_RQ) and reads 0; its releases up to 0.30 use an entry of 0 only.
     "vectorindexdetails": KindVersions({0: _IDS, 1: _IDS, 2: _IDS}),
     "minhashlshindexdetails": KindVersions({0: _IDS}),
-    # An index of another kind, of the values in documents: rows are named as that names them.
+    # Contains an index of another kind on values in documents, with the row references of that kind.
     "jsonindexdetails": KindVersions({0: _IDS}),
 }
-"""By the kind of `IndexMetadata.kind`."""
+"""Versions by `IndexMetadata.kind`."""
 
 
 def row_names(index: IndexMetadata) -> RowNames | None:
-    """How a segment names rows in a table with stable row ids; None for an unknown kind or version."""
+    """Return the row references of a segment with stable row ids; None for an unknown kind or version."""
     if index.kind == "jsonindexdetails":
         try:
             target = index_pb2.JsonIndexDetails.FromString(index.details).target_details
@@ -79,5 +79,5 @@ def row_names(index: IndexMetadata) -> RowNames | None:
 
 
 def holds_stable_row_ids(index: IndexMetadata) -> bool:
-    """Whether the entries of a segment are row ids if the dataset has stable ones."""
+    """Return whether the entries of a segment are row ids if the dataset has stable ones."""
     return row_names(index) is RowNames.IDS

@@ -1,4 +1,4 @@
-"""Listing of manifests: which versions a dataset has, and where they lie."""
+"""Listing of manifests: the versions of a dataset and their locations."""
 
 import contextlib
 import time
@@ -29,33 +29,33 @@ from lance_ops.table.manifest.naming import (
 
 HINT_PATH = f"{VERSIONS_DIRECTORY}/latest_version_hint.json"
 _LAST_V2_PATH = manifest_path(0, NamingScheme.V2)
-# As many as all stores tell at once, less some that are no manifests.
+# As many as one page of all stores has, minus some files that are not manifests.
 _ONE_PAGE = 900
 _V2_LENGTH = len(manifest_name(0, NamingScheme.V2))
 
-# Datasets in which this process has looked for V1 names beside V2 names, in vain.
+# Datasets in which this process has searched for V1 names beside V2 names and found none.
 _V2_ONLY: set[str] = set()
 _MOST_REMEMBERED = 10_000
 _LISTED: "ContextVar[dict[str, list[ManifestLocation]] | None]" = ContextVar("_LISTED", default=None)
 MOMENT = 10.0
-"""Seconds for which the newest version may be taken for the newest by who looks again."""
+"""Seconds for which a listing of the newest version is reused."""
 
 _NEED_NO_HINT = frozenset({"s3", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs"})
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestLocation:
-    """Where the manifest of a version lies.
+    """Location of the manifest of a version.
 
     Attributes:
         version: Version number.
         path: Relative to the root of the dataset.
-        size: Bytes; None when nobody asked for it yet.
-        scheme: Naming scheme of the dataset; a detached manifest says nothing about it and counts as V2.
-        newest_at: When this was the newest version, by a listing or by our own commit, on the monotonic clock
-            of this process; None when that is not known.
+        size: Bytes; None if not known yet.
+        scheme: Naming scheme of the dataset; a detached manifest counts as V2.
+        newest_at: Monotonic time of this process at which this was the newest version, by a listing or our
+            own commit; None if unknown.
         mark: `ObjectInfo.mark` of the listing; None when no listing showed it.
-        staged: Name of a staged manifest of a later version that the listing showed; see `staged_version`.
+        staged: Name of a staged manifest of a later version in the listing; see `staged_version`.
     """
 
     version: int
@@ -67,12 +67,12 @@ class ManifestLocation:
     staged: str | None = field(default=None, compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Another process has another clock.
+        # Clocks of other processes are not comparable.
         return (ManifestLocation, (self.version, self.path, self.size, self.scheme))
 
 
 def iter_manifests(store: Store) -> Iterator[ManifestLocation]:
-    """All manifests in the order of the listing, detached ones included.
+    """Yield all manifests in listing order, detached ones included.
 
     Raises:
         CorruptManifestError: Both naming schemes occur, so that two files may claim one version.
@@ -81,13 +81,13 @@ def iter_manifests(store: Store) -> Iterator[ManifestLocation]:
 
 
 def all_manifests(store: Store) -> list[ManifestLocation]:
-    """Return all manifests for a decision to delete: those of two listings, as one may leave out a name."""
+    """Return all manifests for a deletion, from two listings, because one may miss a name."""
     found = {location.path: location for _ in range(2) for location in iter_manifests(store)}
     return list(found.values())
 
 
 def manifests_among(store: Store, infos: Iterable[ObjectInfo]) -> Iterator[ManifestLocation]:
-    """Like `iter_manifests`, of a listing of their folder that is at hand."""
+    """Yield manifests of an existing listing of their folder; see `iter_manifests`."""
     found: NamingScheme | None = None
     for location, scheme in _parse(infos):
         if scheme is not None:
@@ -98,13 +98,13 @@ def manifests_among(store: Store, infos: Iterable[ObjectInfo]) -> Iterator[Manif
 
 
 def list_detached(store: Store) -> list[ManifestLocation]:
-    """All versions that belong to no history, by their numbers."""
+    """List all versions outside of the history, by number."""
     locations = [location for location in iter_manifests(store) if is_detached(location.version)]
     return sorted(locations, key=lambda location: location.version)
 
 
 def list_versions(store: Store) -> list[ManifestLocation]:
-    """All versions of the history, oldest first; empty when there is no dataset.
+    """List all versions of the history, oldest first; empty when there is no dataset.
 
     Raises:
         CorruptManifestError: Both naming schemes occur.
@@ -126,7 +126,7 @@ def _list_versions(store: Store) -> list[ManifestLocation]:
 def listed_once() -> Iterator[None]:
     """Within the block and this thread, `list_versions` lists each dataset once.
 
-    For a look at a dataset that asks for its versions many times, and commits nothing itself.
+    For code that needs the versions of a dataset many times, and does not commit.
     """
     token = _LISTED.set({})
     try:
@@ -138,14 +138,14 @@ def listed_once() -> Iterator[None]:
 def latest(store: Store) -> ManifestLocation:
     """Return the newest version, by listing.
 
-    The hint file is not asked: a writer may have died before it updated the hint, and when cleanup has
-    removed the versions just after the hinted one, probing upwards from it would stop at an old version.
+    The hint file is not used: a writer may have died before updating it, and if cleanup has removed the
+    versions just after the hinted one, probing upwards would stop at an old version.
 
     Raises:
         DatasetNotFoundError: There is no manifest.
         CorruptManifestError: Both naming schemes occur.
     """
-    # Before the listing: it may be out of date from then on.
+    # Taken before the listing: it may be stale from then on.
     now = time.monotonic()
     if lists_names(store):
         version, scheme, staged = _latest_of_names(store, store.list_names(VERSIONS_DIRECTORY))
@@ -156,9 +156,10 @@ def latest(store: Store) -> ManifestLocation:
 
 
 def mark_of(store: Store, location: ManifestLocation) -> str | None:
-    """What tells a manifest from another one that lay under its name before, in 16 characters.
+    """Return a mark that distinguishes a manifest from an earlier one of the same name, in 16 characters.
 
-    Costs no request to a store that was listed. None where the store does not tell, or the manifest is gone.
+    Costs no request to a store that was listed. None if the store has no such mark, or the manifest was
+    removed.
     """
     mark = location.mark
     if mark is None and lists_names(store):
@@ -168,15 +169,15 @@ def mark_of(store: Store, location: ManifestLocation) -> str | None:
 
 
 def was_newest_within(location: ManifestLocation, seconds: float) -> bool:
-    """Whether a version was the newest one so many seconds ago, or later."""
+    """Return whether a version was the newest one so many seconds ago, or later."""
     return location.newest_at is not None and time.monotonic() - location.newest_at <= seconds
 
 
 def is_still_newest(store: Store, location: ManifestLocation) -> bool:
-    """Whether a version that was the newest one a moment ago has no successor: cheaper than a listing.
+    """Return whether a version that was the newest one just now has no successor; cheaper than a listing.
 
-    Only for writers that look again after their put: within the moment, others may have committed the next
-    version and more, and a cleanup may have removed it.
+    Only for writers that check again after their put: meanwhile others may have committed the next version
+    and more, and a cleanup may have removed it.
     """
     return was_newest_within(location, MOMENT) and not store.exists(
         manifest_path(location.version + 1, location.scheme)
@@ -197,7 +198,7 @@ def newest_staged(names: Iterable[str], above: int) -> str | None:
 
 
 def _latest_of_listing(store: Store) -> ManifestLocation:
-    """The newest version; staged manifests of later ones are listed before it, or with V1 names anywhere."""
+    """Return the newest version, and the staged manifest of a later one, if listed."""
     names: list[str] = []
 
     def seen(infos: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
@@ -217,7 +218,7 @@ def _latest_of_infos(store: Store, infos: Iterable[ObjectInfo]) -> ManifestLocat
             if newest is not None:
                 raise _mixture(store)
             # Newest first, so the rest need not be listed. V1 names sort before all V2 names or after them.
-            # No writer brings them back once there are V2 names, so that one look is enough.
+            # No writer creates them again once there are V2 names, so one check is enough.
             if store.uri not in _V2_ONLY:
                 if any(other is NamingScheme.V1 for _, other in _names_after(store, found)):
                     raise _mixture(store)
@@ -233,7 +234,7 @@ def _latest_of_infos(store: Store, infos: Iterable[ObjectInfo]) -> ManifestLocat
 def _names_after(
     store: Store, listing: Iterator[tuple[ManifestLocation, NamingScheme | None]]
 ) -> Iterator[tuple[ManifestLocation, NamingScheme | None]]:
-    """What a listing that came to V2 names shows after them, if it is all on one page; else ask for it."""
+    """Return the names after the V2 names of a listing, if they are on one page; else list them."""
     for seen, item in enumerate(listing, 1):
         yield item
         if seen == _ONE_PAGE:
@@ -244,7 +245,7 @@ def _names_after(
 def _latest_of_names(store: Store, names: list[str]) -> tuple[int, NamingScheme, str | None]:
     """Return the newest version, its naming scheme, and the staged manifest of a later version, if any.
 
-    V2 names, which most of them are, are not parsed one by one.
+    V2 names, the usual case, are not parsed one by one.
     """
     rest = [name for name in names if len(name) != _V2_LENGTH]
     others = [parse_manifest_name(name) for name in rest]
@@ -271,7 +272,7 @@ def _remember_v2(uri: str) -> None:
 
 
 def forget_naming(uri: str) -> None:
-    """Look for V1 names anew: somebody may bring them back."""
+    """Forget that there are no V1 names, because another writer may add them."""
     _V2_ONLY.discard(uri)
 
 
@@ -290,14 +291,14 @@ def _parse(infos: Iterable[ObjectInfo]) -> Iterator[tuple[ManifestLocation, Nami
 
 def _mixture(store: Store) -> CorruptManifestError:
     return CorruptManifestError(
-        "manifests of both naming schemes lie side by side",
+        "the dataset has manifests of both naming schemes",
         path=f"{store.uri}/{VERSIONS_DIRECTORY}",
         hint="finish the migration: lance-ops migrate-paths",
     )
 
 
 def locate(store: Store, version: int) -> ManifestLocation:
-    """The manifest of one version, which may be detached, without a listing as a rule.
+    """Return the manifest of one version, which may be detached, usually without a listing.
 
     Raises:
         VersionNotFoundError: The dataset exists, but not in this version.
@@ -329,10 +330,10 @@ def manifest_size(store: Store, version: int) -> int:
 
 
 def write_hint(store: Store, version: int) -> None:
-    """Tell readers of stores with unordered listings where to look first; failure does no harm.
+    """Write the version hint for readers of stores with unordered listings; a failure does no harm.
 
-    Nothing is written where listings are in order, and the official library neither writes nor reads a hint;
-    nor of the first version, which a listing of one name shows as soon.
+    Nothing is written if listings are ordered, where the official library neither writes nor reads a hint;
+    nor for the first version, which a listing shows as fast.
     """
     if version == 1:
         return
@@ -342,5 +343,5 @@ def write_hint(store: Store, version: int) -> None:
         return
     with contextlib.suppress(StorageError, UnsupportedError):
         hint = f'{{"version":{version}}}'.encode()
-        # Readers check it against what is there, so a lost or torn one only costs them a listing.
+        # Readers verify it, so a lost or torn hint only costs a listing.
         store.put(HINT_PATH, hint, durable="never")

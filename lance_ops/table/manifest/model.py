@@ -1,4 +1,4 @@
-"""Manifest: everything one version of a dataset consists of, as a value.
+"""Manifest: all metadata of one version of a dataset, as a value.
 
 `file` reads and writes its bytes. Source: table.proto, message Manifest.
 """
@@ -17,18 +17,18 @@ from lance_ops.table.manifest.wire import unknown_bytes
 
 _FIRST = "0.1"
 _COUNTS_SINCE = (0, 8, 15)
-# 0.16 did not yet, 0.19 did; what lies between was not tried.
+# 0.16 did not yet, 0.19 did; releases in between were not tested.
 _NAMES_SINCE = (0, 19)
 
 
 @dataclass(frozen=True, slots=True)
 class BasePath:
-    """Another place where files of this dataset lie.
+    """Another location of files of this dataset.
 
     Attributes:
         id: Key that files refer to.
         path: Absolute path or URI.
-        is_dataset_root: Files lie in `data/`, `_deletions/`, `_indices/` below it; else directly in it.
+        is_dataset_root: Files are in `data/`, `_deletions/`, `_indices/` below it; else directly in it.
         name: Optional alias; the tag name when the dataset is a shallow clone of a tag.
         unknown: Serialised fields that this version of lance_ops does not know.
     """
@@ -40,7 +40,7 @@ class BasePath:
     unknown: bytes = b""
 
     def to_proto(self) -> table_pb2.BasePath:
-        """The message."""
+        """Convert to the message."""
         message = table_pb2.BasePath(
             id=self.id, name=self.name, is_dataset_root=self.is_dataset_root, path=self.path
         )
@@ -61,7 +61,7 @@ class BasePath:
 
 @dataclass(frozen=True, slots=True)
 class WriterVersion:
-    """Library that wrote the manifest; `version` is major.minor.patch, the rest of the semver apart."""
+    """Library that wrote the manifest; `version` is major.minor.patch, without the rest of the semver."""
 
     library: str
     version: str
@@ -70,12 +70,12 @@ class WriterVersion:
 
     @property
     def miscounts(self) -> bool:
-        """Whether row counts and index coverages that it recorded may be wrong: so before 0.8.15."""
+        """Whether its recorded row counts and index coverages may be wrong (before 0.8.15)."""
         return self._is_before(_COUNTS_SINCE)
 
     @property
     def misnames_files(self) -> bool:
-        """Whether it recorded 2.0 for data files of 2.1: so the first releases that wrote these."""
+        """Whether it recorded 2.0 for data files of 2.1 (the first releases that wrote these)."""
         return self._is_before(_NAMES_SINCE)
 
     def _is_before(self, release: tuple[int, ...]) -> bool:
@@ -90,9 +90,9 @@ class Manifest:
     Attributes:
         version: Version number; each commit adds one.
         schema: Fields with their ids, and the schema metadata.
-        fragments: In the order of rows; ids ascend but for rewritten groups. Equal to a tuple of them.
+        fragments: In the order of rows; ids ascend except in rewritten groups. Equal to a tuple of them.
         indices: Index segments of this version.
-        timestamp: When it was made; UTC.
+        timestamp: Commit time; UTC.
         reader_flags: Features a reader must know.
         writer_flags: Features a writer must know.
         max_fragment_id: Highest fragment id ever given; None when there never was a fragment.
@@ -104,9 +104,9 @@ class Manifest:
             `storage_version`.
         config: Table config.
         table_metadata: Metadata of the table, apart from schema metadata.
-        base_paths: Places other than the root.
+        base_paths: Locations other than the root.
         branch: Branch name; None for main.
-        tag: The manifest's own tag field, apart from `_refs/tags`; empty as a rule.
+        tag: The manifest's own tag field, apart from `_refs/tags`; empty usually.
         blob_dataset_version: Version of the attached blob dataset of old tables; 0 for none.
         index_section_unknown: Serialised fields of the list of indices, apart from these, that this version
             of lance_ops does not know.
@@ -138,20 +138,20 @@ class Manifest:
 
     @property
     def may_miscount(self) -> bool:
-        """Whether its row counts and index coverages may be wrong, because of the age of the writer."""
+        """Whether its row counts and index coverages may be wrong, because of an old writer."""
         return bool(self.fragments) and (self.writer_version is None or self.writer_version.miscounts)
 
     @property
     def uses_stable_row_ids(self) -> bool:
-        """Whether fragments carry row id sequences (feature flag 2 of readers, as the peer sees it)."""
+        """Whether fragments have row id sequences (reader feature flag 2, as in pylance)."""
         return bool(self.reader_flags & 2)
 
     @property
     def storage_version(self) -> str:
-        """Version of the data files that writers have to produce, such as "2.0"; never empty.
+        """Storage version that writers must use, such as "2.0"; never empty.
 
-        Legacy manifests leave it to be told from the files, and some of release 0.16 say 0.1 over
-        files of 2.0. What a name such as "stable" stood for then is not what it stands for now.
+        In legacy manifests it is derived from the files; some of release 0.16 say 0.1 for files of 2.0. The
+        meaning of names such as "stable" has changed since then.
         """
         named = self.data_format[1]
         if named and named != _FIRST and named not in ALIASES:
@@ -166,20 +166,20 @@ class Manifest:
 
     @property
     def file_versions(self) -> frozenset[str]:
-        """Storage versions of the data files that there are."""
+        """Storage versions of the existing data files."""
         if self._file_versions is None:
-            # By their numbers first: there may be many thousands of files, and one version.
+            # By their numbers first: there may be many thousands of files of one version.
             found = frozenset(version_name(*pair) for pair in file_numbers(self.fragments))
             object.__setattr__(self, "_file_versions", found)
             return found
         return self._file_versions
 
     def fragment(self, fragment_id: int) -> Fragment | None:
-        """The fragment of this id, or None."""
+        """Return the fragment of this id, or None."""
         return find_fragment(self.fragments, fragment_id)
 
     def replace(self, **changes: object) -> "Manifest":
-        """A copy with some attributes changed."""
+        """Return a copy with changed attributes."""
         changed: Manifest = replace(self, **changes)  # type: ignore[arg-type]
         if "fragments" not in changes:
             object.__setattr__(changed, "_file_versions", self._file_versions)

@@ -8,7 +8,7 @@ from lance_ops.errors import InvalidArgumentError, check_type
 
 VERSIONS_DIRECTORY = "_versions"
 DETACHED_BIT = 1 << 63
-"""Set in the number of a version that belongs to no history; such versions are never listed."""
+"""Set in the number of a version outside of the history; such versions are never listed."""
 
 _MAX_VERSION = (1 << 64) - 1
 _STAGED = re.compile(r"([0-9]{1,20}\.manifest)-.+", re.ASCII)
@@ -18,8 +18,8 @@ _NAME = re.compile(r"(d?)([0-9]{1,20})\.manifest", re.ASCII)
 def staged_version(name: str) -> int | None:
     """Return the version of a staged manifest, `N.manifest-UUID`; None for any other file.
 
-    Writers that commit through an external manifest store (DynamoDB) write it before they ask the store, and
-    rename it once the store has decided.
+    Writers with an external manifest store (DynamoDB) write it first, and rename it after the store has
+    accepted it.
     """
     match = _STAGED.fullmatch(name)
     found = None if match is None else parse_manifest_name(match[1])
@@ -27,7 +27,7 @@ def staged_version(name: str) -> int | None:
 
 
 class NamingScheme(Enum):
-    """How a version number becomes a file name.
+    """Mapping of version numbers to file names.
 
     `V2` counts down from 2^64-1 in 20 digits, so that the newest version comes first in a listing.
     """
@@ -37,17 +37,17 @@ class NamingScheme(Enum):
 
 
 def is_detached(version: int) -> bool:
-    """Whether the version belongs to no history."""
+    """Return whether the version is outside of the history."""
     return bool(version & DETACHED_BIT)
 
 
 def manifest_name(version: int, scheme: NamingScheme) -> str:
-    """File name of a manifest.
+    """Return the file name of a manifest.
 
     Raises:
         InvalidArgumentError: The number is not an unsigned 64-bit one.
     """
-    check_type(version, Integral, "the number of a version", field="version")
+    check_type(version, Integral, "a version number", field="version")
     if not 0 <= version <= _MAX_VERSION:
         raise InvalidArgumentError(f"{version} is not a version number", field="version")
     if is_detached(version):
@@ -58,12 +58,12 @@ def manifest_name(version: int, scheme: NamingScheme) -> str:
 
 
 def manifest_path(version: int, scheme: NamingScheme) -> str:
-    """Path of a manifest, relative to the root of the dataset."""
+    """Return the path of a manifest, relative to the root of the dataset."""
     return f"{VERSIONS_DIRECTORY}/{manifest_name(version, scheme)}"
 
 
 def parse_manifest_name(name: str) -> tuple[int, NamingScheme | None] | None:
-    """Version and scheme behind a file name.
+    """Parse version and scheme from a file name.
 
     Returns:
         The version, with the scheme None for a detached one; None for any other file (staged manifests,

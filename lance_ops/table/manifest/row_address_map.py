@@ -1,8 +1,8 @@
-"""Row address map: where each row of rewritten fragments lies now.
+"""Row address map: new addresses of the rows of rewritten fragments.
 
 A row address is `fragment id << 32 | row offset`. An ordered rewrite moves the surviving rows of its old
-fragments, in their order, into its new fragments, one after the other; so the new address follows from the
-rank of a row among the survivors alone, and nothing of the size of the data has to be kept.
+fragments, in order, into its new fragments; so the new address follows from the rank of a row among the
+survivors, and memory does not grow with the data.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,12 +22,12 @@ Addresses = npt.NDArray[np.uint64]
 
 
 def row_addresses(fragment_id: int, offsets: npt.ArrayLike) -> Addresses:
-    """Addresses of rows of one fragment; `offsets` are row positions counted with deleted rows."""
+    """Return addresses of rows of one fragment; `offsets` include deleted rows."""
     return np.uint64(fragment_id << 32) | np.asarray(offsets, dtype=np.uint64)
 
 
 class FragmentRows(Protocol):
-    """What a map has to know of a fragment."""
+    """The properties of a fragment that a map needs."""
 
     @property
     def id(self) -> int:
@@ -46,8 +46,8 @@ class MovedGroup:
 
     Attributes:
         old_fragments: Replaced fragments in the order in which their rows were written.
-        deleted: The deleted rows of each old fragment.
-        new_fragments: Fragments that replace them, with the ids they are committed under.
+        deleted: Deleted rows of each old fragment.
+        new_fragments: Fragments that replace them, with their committed ids.
     """
 
     old_fragments: tuple[FragmentRows, ...]
@@ -55,10 +55,10 @@ class MovedGroup:
     new_fragments: tuple[FragmentRows, ...]
 
     def check(self) -> None:
-        """Refuse a group whose new rows are not as many as its surviving rows: no rank would be right.
+        """Refuse a group whose new row count differs from its surviving row count: ranks would be wrong.
 
         Raises:
-            InvalidArgumentError: the counts differ.
+            InvalidArgumentError: The counts differ.
         """
         old = sum(fragment.physical_rows for fragment in self.old_fragments)
         survivors = old - sum(map(len, self.deleted))
@@ -69,7 +69,7 @@ class MovedGroup:
 
 
 class AddressMap:
-    """Map addresses of rows before a rewrite to addresses after it.
+    """Map of row addresses before a rewrite to addresses after it.
 
     Takes memory for deleted rows only: a quarter of a byte for each row of the fragments where more than one
     in 32 is deleted, and twelve bytes for each deleted row where fewer are.
@@ -85,7 +85,7 @@ class AddressMap:
             for fragment, deleted in zip(group.old_fragments, group.deleted, strict=True)
         ]
         new = [fragment for group in groups for fragment in group.new_fragments]
-        # Groups lie one after the other in one rank space: both sides of a group have equally many rows.
+        # Groups are concatenated in one rank space: both sides of a group have equally many rows.
         survivors = np.array(
             [fragment.physical_rows - len(deleted) for fragment, deleted in old], dtype=np.int64
         )
@@ -94,7 +94,7 @@ class AddressMap:
         order = np.argsort(ids, kind="stable")
         self._old_ids: Addresses = ids[order]
         if len(np.unique(self._old_ids)) != len(self._old_ids):
-            raise InvalidArgumentError("a fragment stands in two groups of a rewrite")
+            raise InvalidArgumentError("a fragment occurs in two groups of a rewrite")
         self._first_rank = first_rank[order]
         self._physical_rows = np.array([fragment.physical_rows for fragment, _ in old], dtype=np.int64)[order]
         vectors = [old[position][1] for position in order]
@@ -103,7 +103,7 @@ class AddressMap:
         self._blocks = RowBlocks.of(
             rows=self._physical_rows, counts=counts, offsets=lambda place: vectors[place].offsets()
         )
-        # Empty new fragments hold no rank; without them the starts ascend and a search finds the owner.
+        # Empty new fragments have no rank; without them the starts ascend and a search finds the owner.
         filled = [fragment for fragment in new if fragment.physical_rows]
         rows = np.array([fragment.physical_rows for fragment in filled], dtype=np.int64)
         self._new_start = np.concatenate(([0], np.cumsum(rows)))[:-1] if filled else np.zeros(0, np.int64)
@@ -115,17 +115,17 @@ class AddressMap:
         return frozenset(int(value) for value in self._old_ids)
 
     def map(self, addresses: npt.ArrayLike) -> tuple[Addresses, npt.NDArray[np.bool_]]:
-        """New addresses, in the order of the old ones.
+        """Return new addresses, in the order of the old ones.
 
         Args:
             addresses: Row addresses before the rewrite, uint64, in any order.
 
         Returns:
-            (new addresses, kept). Where `kept` is false the row was deleted and its new address means
-            nothing. Addresses of fragments that were not rewritten come back as they are.
+            (new addresses, kept). Where `kept` is false the row was deleted and its new address is undefined.
+            Addresses of fragments that were not rewritten are unchanged.
 
         Raises:
-            CorruptFileError: an address lies behind the last row of its fragment.
+            CorruptFileError: an address is beyond the last row of its fragment.
         """
         old = np.ascontiguousarray(addresses, dtype=np.uint64)
         mapped, kept = np.empty(len(old), np.uint64), np.empty(len(old), np.bool_)
@@ -148,9 +148,9 @@ class AddressMap:
     def _refuse(self, address: int) -> NoReturn:
         rows = int(self._physical_rows[np.searchsorted(self._old_ids, np.uint64(address >> 32))])
         raise CorruptFileError(
-            f"row address {address} points at row {address & 0xFFFF_FFFF} of fragment {address >> 32}, "
+            f"row address {address} refers to row {address & 4294967295} of fragment {address >> 32}, "
             f"which has {rows} rows",
-            hint="rebuild the index that holds it",
+            hint="rebuild the index that has it",
         )
 
 
@@ -158,11 +158,11 @@ def build_address_map(
     groups: Iterable[tuple[Sequence[Fragment], Sequence[Fragment]]],
     deleted: Callable[[Fragment], DeletionVector],
 ) -> AddressMap:
-    """The map of a rewrite.
+    """Build the map of a rewrite.
 
     Args:
         groups: (old fragments, new fragments) of each group.
-        deleted: Gives the deleted rows of an old fragment at the version that was read.
+        deleted: Returns the deleted rows of an old fragment at the read version.
     """
     return AddressMap(
         [

@@ -12,11 +12,11 @@ from lance_ops.table.manifest.model import Manifest
 
 
 def with_row_counts(bases: Bases, manifest: Manifest) -> Manifest:
-    """The manifest with missing and doubtful numbers looked up in the files; as a rule it is the same object.
+    """Return the manifest with missing and doubtful row counts read from the files; usually the same object.
 
     Raises:
         UnsupportedVersionError: A file of a storage version that cannot be read.
-        FileMissingError: A file is gone.
+        FileMissingError: A file does not exist.
     """
     doubtful = manifest.may_miscount
     if not doubtful and not any_lacks_row_counts(manifest.fragments):
@@ -29,20 +29,20 @@ def with_row_counts(bases: Bases, manifest: Manifest) -> Manifest:
 
 
 def count_rows(bases: Bases, fragment: Fragment) -> Fragment:
-    """The fragment with the numbers of rows and deleted rows that its files have.
+    """Return the fragment with the numbers of rows and deleted rows in its files.
 
     Raises:
         UnsupportedVersionError: A file of a storage version that cannot be read.
         CorruptFileError: A file is damaged.
-        FileMissingError: A file is gone.
+        FileMissingError: A file does not exist.
     """
     if fragment.files:
         store, path = bases.data_path(fragment.files[0])
-        # Some releases of that age recorded less for a file than it has.
+        # Some releases of that age recorded a smaller file size.
         rows = FileReader.open(store, path).num_rows
         fragment = fragment.replace(physical_rows=rows)
     if fragment.deletion_file is not None:
-        # A number that is recorded would be held against the file.
+        # A recorded number would be checked against the file.
         fragment = fragment.replace(deletion_file=replace(fragment.deletion_file, num_deleted_rows=0))
     deleted = read_deletion_vector(bases, fragment)
     if fragment.deletion_file is None or deleted is None:

@@ -1,6 +1,6 @@
-"""Row ids: sequences of ids and of row versions, of tables with stable row ids. Source: rowids.proto.
+"""Row id sequences and row version sequences of tables with stable row ids. Source: rowids.proto.
 
-A sequence has one entry per physical row of a fragment, deleted rows included, in the order of the rows.
+A sequence has one entry per physical row of a fragment, deleted rows included, in row order.
 """
 
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ _MessageT = TypeVar("_MessageT", rowids_pb2.RowIdSequence, rowids_pb2.RowDataset
 
 _U16 = 1 << 16
 _U32 = 1 << 32
-# Protobuf frame, two varints of up to ten bytes: close enough to choose between representations.
+# Protobuf frame, two varints of up to ten bytes: precise enough to choose a representation.
 _RANGE_COST = 16
-# Above this share of breaks a list of ascending stretches costs more than the plain values.
+# Above this share of gaps a list of ascending ranges takes more space than plain values.
 _MAX_STRETCHES_SHARE = 16
 _ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1).astype(np.int64)
 
@@ -49,7 +49,7 @@ def decode_row_ids(data: bytes, *, rows: int, path: str | None = None) -> UInt64
 def find_row_ids(
     data: bytes, wanted: UInt64Array, *, rows: int, path: str | None = None
 ) -> npt.NDArray[np.int64]:
-    """Where ids stand in a RowIdSequence; ranges, the usual case, are not expanded.
+    """Find ids in a RowIdSequence; ranges, the usual case, are not expanded.
 
     Args:
         data: The serialised message.
@@ -58,7 +58,7 @@ def find_row_ids(
         path: The manifest, for errors.
 
     Returns:
-        int64, as many as `wanted`: the place of each, -1 where the sequence does not have it.
+        int64, as many as `wanted`: the position of each, -1 if it is not in the sequence.
 
     Raises:
         CorruptManifestError: The bytes are damaged, or the sequence has another length.
@@ -77,7 +77,7 @@ def find_row_ids(
 
 
 def row_id_range(data: bytes, *, rows: int, path: str | None = None) -> range | None:
-    """The ids of a RowIdSequence that is one range, the usual case; None of any other.
+    """Return the ids of a RowIdSequence that is one range, the usual case; None otherwise.
 
     Args:
         data: See `decode_row_ids`, also for errors.
@@ -92,13 +92,13 @@ def row_id_range(data: bytes, *, rows: int, path: str | None = None) -> range | 
 
 
 def count_row_ids(data: bytes, *, path: str | None = None) -> int:
-    """Number of entries of a RowIdSequence, without expanding it; raises as `decode_row_ids` does."""
+    """Count the entries of a RowIdSequence without expanding it; raises as `decode_row_ids` does."""
     message = _parse(rowids_pb2.RowIdSequence, data, path)
     return sum(_count(segment, path) for segment in message.segments)
 
 
 def end_of_row_ids(data: bytes, *, path: str | None = None) -> int:
-    """Lowest number above all ids of a RowIdSequence, 0 when it has none; ranges are not expanded.
+    """Return the lowest number above all ids of a RowIdSequence, 0 if it is empty; ranges are not expanded.
 
     Raises:
         CorruptManifestError: The bytes are damaged.
@@ -107,7 +107,7 @@ def end_of_row_ids(data: bytes, *, path: str | None = None) -> int:
     for segment in _parse(rowids_pb2.RowIdSequence, data, path).segments:
         kind = segment.WhichOneof("segment")
         if kind in ("range", "range_with_holes", "range_with_bitmap"):
-            # Holes and bitmaps are written up to an id that is there.
+            # Holes and bitmaps are written up to an existing id.
             end = max(end, getattr(segment, kind).end)
         elif _count(segment, path):
             end = max(end, int(_values(segment, path).max()) + 1)
@@ -115,7 +115,7 @@ def end_of_row_ids(data: bytes, *, path: str | None = None) -> int:
 
 
 def encode_row_ids(ids: UInt64Array) -> bytes:
-    """Write a RowIdSequence in the segments that take the fewest bytes.
+    """Serialise a RowIdSequence in the smallest representation.
 
     Args:
         ids: uint64 of shape (rows,).
@@ -145,7 +145,7 @@ def decode_row_versions(data: bytes, *, rows: int, path: str | None = None) -> U
 def row_versions_at(
     data: bytes, offsets: npt.NDArray[np.int64], *, rows: int, path: str | None = None
 ) -> UInt64Array:
-    """Like `decode_row_versions`, of some rows, by the runs alone.
+    """Return the versions of some rows, without expanding runs; see `decode_row_versions`.
 
     Args:
         data: See `decode_row_versions`, also for errors.
@@ -160,7 +160,7 @@ def row_versions_at(
 
 
 def encode_row_versions(versions: UInt64Array) -> bytes:
-    """Write a RowDatasetVersionSequence, one run per stretch of equal versions.
+    """Serialise a RowDatasetVersionSequence, one run per range of equal versions.
 
     Args:
         versions: uint64 of shape (rows,).
@@ -177,7 +177,7 @@ def encode_row_versions(versions: UInt64Array) -> bytes:
 
 
 def inline(sequence: RowSequence, *, path: str | None = None) -> bytes:
-    """The bytes of a sequence that is stored in the manifest.
+    """Return the bytes of a sequence that is stored in the manifest.
 
     Raises:
         UnsupportedError: It is stored elsewhere.
@@ -185,11 +185,13 @@ def inline(sequence: RowSequence, *, path: str | None = None) -> bytes:
     if isinstance(sequence, bytes):
         return sequence
     where = f"the file {sequence.path!r}" if isinstance(sequence, ExternalFile) else "a data file"
-    raise UnsupportedError(f"a row id sequence in {where} where one in the manifest is needed", path=path)
+    raise UnsupportedError(
+        f"the row id sequence must be stored in the manifest, but is in {where}", path=path
+    )
 
 
 def _runs(data: bytes, rows: int, path: str | None) -> tuple[UInt64Array, npt.NDArray[np.int64]]:
-    """Version and length of each run."""
+    """Return version and length of each run."""
     runs = _parse(rowids_pb2.RowDatasetVersionSequence, data, path).runs
     counts = [_count(run.span, path) for run in runs]
     _check_count(sum(counts), rows, path)
@@ -234,7 +236,7 @@ def _ascending_segments(ids: UInt64Array) -> Iterator[rowids_pb2.U64Segment]:
         segment.range_with_holes.holes.CopyFrom(_encode_array(holes))
     else:
         segment.range_with_bitmap.start, segment.range_with_bitmap.end = first, last + 1
-        # The text of the format says most significant bit first; every writer stores the opposite.
+        # The specification says most significant bit first; every writer stores the opposite.
         segment.range_with_bitmap.bitmap = np.packbits(
             _presence(ids, first, span), bitorder="little"
         ).tobytes()
@@ -284,7 +286,7 @@ def _values(segment: rowids_pb2.U64Segment, path: str | None) -> UInt64Array:
 
 
 def _find(segment: rowids_pb2.U64Segment, wanted: UInt64Array, path: str | None) -> npt.NDArray[np.int64]:
-    """Places of ids in a segment that is not empty, -1 where it does not have them."""
+    """Return positions of ids in a non-empty segment, -1 if they are not in it."""
     kind = segment.WhichOneof("segment")
     if kind in ("range", "range_with_holes", "range_with_bitmap"):
         span = getattr(segment, kind)
@@ -311,7 +313,7 @@ def _find(segment: rowids_pb2.U64Segment, wanted: UInt64Array, path: str | None)
 
 
 def _count(segment: rowids_pb2.U64Segment, path: str | None) -> int:
-    """Entries of a segment. The memory it takes follows the bytes of the segment, never its numbers."""
+    """Count the entries of a segment. Memory is bounded by the bytes of the segment, never by its numbers."""
     kind = segment.WhichOneof("segment")
     if kind == "range":
         return _span(segment.range.start, segment.range.end, path)
@@ -321,7 +323,7 @@ def _count(segment: rowids_pb2.U64Segment, path: str | None) -> int:
         missing = _decode_array(holes.holes, path)
         inside = (missing >= np.uint64(holes.start)) & (missing < np.uint64(holes.end))
         if not inside.all() or len(distinct(missing)) != len(missing):
-            raise CorruptManifestError("holes outside of their row id range", path=path, field="row_ids")
+            raise CorruptManifestError("holes outside of the row id range", path=path, field="row_ids")
         return span - len(missing)
     if kind == "range_with_bitmap":
         bitmap = segment.range_with_bitmap
@@ -337,7 +339,7 @@ def _count(segment: rowids_pb2.U64Segment, path: str | None) -> int:
 
 def _bits(bitmap: rowids_pb2.U64Segment.RangeWithBitmap) -> npt.NDArray[np.bool_]:
     packed = np.frombuffer(bitmap.bitmap, dtype=np.uint8)
-    # As booleans they are counted and found several times faster than as numbers.
+    # Counting and searching booleans is several times faster than numbers.
     return np.unpackbits(packed, count=bitmap.end - bitmap.start, bitorder="little").view(np.bool_)
 
 
@@ -358,14 +360,16 @@ def _decode_array(message: rowids_pb2.EncodedU64Array, path: str | None) -> UInt
     else:
         return np.empty(0, dtype=np.uint64)
     if len(raw) % np.dtype(dtype).itemsize:
-        raise CorruptManifestError("a row id array that ends inside a value", path=path, field="row_ids")
+        raise CorruptManifestError("a row id array is truncated inside a value", path=path, field="row_ids")
     return np.frombuffer(raw, dtype=dtype).astype(np.uint64) + np.uint64(base)
 
 
 def _check_count(count: int, rows: int, path: str | None) -> None:
     if count != rows:
         raise CorruptManifestError(
-            f"a row id or row version sequence of {count} entries for {rows} rows", path=path, field="row_ids"
+            f"the length of a row id or row version sequence does not match (expected {rows}, got {count})",
+            path=path,
+            field="row_ids",
         )
 
 
@@ -378,5 +382,5 @@ def _parse(kind: type[_MessageT], data: bytes, path: str | None) -> _MessageT:
         return kind.FromString(data)
     except DecodeError as error:
         raise CorruptManifestError(
-            f"a row id sequence that cannot be read: {error}", path=path, field="row_ids"
+            f"a row id sequence cannot be parsed: {error}", path=path, field="row_ids"
         ) from error

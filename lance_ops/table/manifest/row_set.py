@@ -1,7 +1,7 @@
-"""Row set: rows by address (or stable row id), a bitmap for each fragment; how indices say what they found.
+"""Row set: rows by address (or stable row id), with a bitmap for each fragment; the results of index queries.
 
-It has the shape of the format's row address tree map, which the bitmaps of several kinds of index are stored
-in: `serialize` and `deserialize` are its two directions.
+It has the structure of the row address tree map of the format, which several kinds of index store:
+`serialize` and `deserialize` convert it.
 """
 
 import struct
@@ -36,7 +36,7 @@ class RowSet:
 
     @classmethod
     def of(cls, addresses: npt.ArrayLike) -> "RowSet":
-        """The rows at some addresses (uint64), which may come in any order and more than once."""
+        """Build a set from addresses (uint64) in any order; duplicates count once."""
         found = np.asarray(addresses, dtype=np.uint64)
         if not len(found):
             return cls()
@@ -57,7 +57,7 @@ class RowSet:
 
     @classmethod
     def of_ranges(cls, ranges: Iterable[tuple[int, int, int]]) -> "RowSet":
-        """The rows of some (fragment id, first offset, offset behind the last)."""
+        """Build a set from ranges of (fragment id, first offset, end offset)."""
         rows: dict[int, BitMap] = {}
         for owner, start, stop in ranges:
             rows.setdefault(owner, BitMap()).add_range(start, stop)
@@ -65,7 +65,7 @@ class RowSet:
 
     @classmethod
     def gathered(cls, parts: Iterable[npt.NDArray[np.uint64]]) -> "RowSet":
-        """All rows of some parts, one of which is held at a time; numbers in a row take next to nothing."""
+        """Return the union of parts, which are read one at a time; ranges take almost no memory."""
         rows: dict[int, BitMap] = {}
         for part in parts:
             for owner, offsets in cls.of(part).items():
@@ -78,24 +78,24 @@ class RowSet:
 
     @property
     def fragment_ids(self) -> frozenset[int]:
-        """Fragments of which there are rows."""
+        """Ids of the fragments with rows."""
         return frozenset(self._rows)
 
     def has_fragment(self, fragment_id: int) -> bool:
-        """Whether there are rows of a fragment."""
+        """Return whether a fragment has rows."""
         return fragment_id in self._rows
 
     def offsets_in(self, fragment_id: int) -> BitMap:
-        """Offsets of the rows of one fragment. Not to be changed."""
+        """Return offsets of the rows of one fragment. Not to be changed."""
         return self._rows.get(fragment_id) or BitMap()
 
     def last_offsets(self) -> Iterator[tuple[int, int]]:
-        """Each fragment of which there are rows, and the offset of the last of them."""
+        """Return the last row offset of each fragment with rows."""
         for owner, offsets in self._rows.items():
             yield owner, offsets.max()
 
     def addresses(self) -> Addresses:
-        """All of them, ascending, as uint64."""
+        """Return all addresses, ascending, as uint64."""
         parts = [
             np.frombuffer(self._rows[owner].to_array(), np.uint32) | np.uint64(owner << 32)
             for owner in sorted(self._rows)
@@ -103,14 +103,14 @@ class RowSet:
         return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
 
     def restrict(self, fragment_ids: Iterable[int]) -> "RowSet":
-        """Those in some fragments."""
+        """Return the rows in some fragments."""
         wanted = fragment_ids if isinstance(fragment_ids, frozenset) else frozenset(fragment_ids)
         if self._rows.keys() <= wanted:
             return self
         return RowSet({owner: offsets for owner, offsets in self._rows.items() if owner in wanted})
 
     def items(self) -> ItemsView[int, BitMap]:
-        """Fragment ids, each with the offsets of its rows. Not to be changed."""
+        """Return fragment ids with the offsets of their rows. Not to be changed."""
         return self._rows.items()
 
     def __or__(self, other: "RowSet") -> "RowSet":
@@ -141,7 +141,7 @@ class RowSet:
         return f"RowSet({len(self):,} rows of {len(self._rows):,} fragments)"
 
     def serialize(self) -> bytes:
-        """The row address tree map: a count, then fragment id, length and bitmap of each fragment."""
+        """Serialise as a row address tree map: a count, then id, length and bitmap of each fragment."""
         parts = [struct.pack("<I", len(self._rows))]
         for owner in sorted(self._rows):
             bitmap = self._rows[owner].serialize()
@@ -153,10 +153,10 @@ class RowSet:
         """Read a row address tree map.
 
         Args:
-            data: The bytes, nothing behind them.
-            path: The file that they are from, for errors.
-            rows_of: Physical rows of a fragment by its id (0 if there is none any more), for an entry
-                without a bitmap, which stands for all of them.
+            data: The bytes, with nothing after them.
+            path: The file, for errors.
+            rows_of: Physical rows of a fragment by its id (0 if it no longer exists), for entries without a
+                bitmap, which mean all rows.
 
         Raises:
             CorruptFileError: It cannot be read.
@@ -169,7 +169,7 @@ class RowSet:
                 owner, length = _ENTRY.unpack_from(data, position)
                 position += _ENTRY.size
                 if position + length > len(data) or owner in rows:
-                    raise CorruptFileError("a bitmap of rows is cut off or repeated", path=path)
+                    raise CorruptFileError("a bitmap of rows is truncated or duplicated", path=path)
                 bitmap = data[position : position + length]
                 rows[owner] = BitMap.deserialize(bitmap) if length else BitMap(range(rows_of(owner)))
                 position += length
@@ -179,13 +179,13 @@ class RowSet:
 
 
 def join_serialized(maps: Sequence[bytes]) -> bytes | None:
-    """Row address tree maps as one, without a look at their bitmaps.
+    """Join row address tree maps without parsing their bitmaps.
 
     Args:
         maps: Well-formed ones.
 
     Returns:
-        What `serialize` gives for all of their rows; None when several have rows of one fragment.
+        Serialised union; None when several have rows of one fragment.
     """
     entries: dict[int, bytes] = {}
     total = 0
@@ -204,7 +204,7 @@ def join_serialized(maps: Sequence[bytes]) -> bytes | None:
 
 
 def _bitmap(offsets: npt.NDArray[np.uint32]) -> BitMap:
-    # Five times as fast as from NumPy.
+    # Five times as fast as from numpy.
     values = array("I")
     values.frombytes(offsets.tobytes())
     return BitMap(values)

@@ -1,1 +1,1 @@
-"""Row lineage of fragments: row ids and row versions, read and written wherever a sequence may lie."""
+"""Row lineage of fragments: row ids and row versions in all storage locations."""

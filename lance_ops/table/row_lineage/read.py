@@ -1,7 +1,7 @@
 """Row lineage: row ids and row versions of a fragment. Source: format, "Row ID & Lineage".
 
-A sequence lies in the manifest, in a file of its own, or ("spilled", feature flag 2048) as a hidden column of
-uint64 under a reserved field id in exactly one of the fragment's data files.
+A sequence is stored in the manifest, in a file of its own, or ("spilled", feature flag 2048) as a hidden
+column of uint64 under a reserved field id in exactly one of the fragment's data files.
 """
 
 from collections.abc import Mapping
@@ -34,10 +34,10 @@ UInt64Array = npt.NDArray[np.uint64]
 
 
 def read_sequence(bases: Bases, fragment: Fragment, name: str) -> UInt64Array:
-    """The values of one sequence.
+    """Read one sequence.
 
     Args:
-        bases: Where files lie.
+        bases: Locations of files.
         fragment: The fragment.
         name: A key of `LINEAGE_FIELDS`.
 
@@ -45,16 +45,16 @@ def read_sequence(bases: Bases, fragment: Fragment, name: str) -> UInt64Array:
         uint64 of shape (physical rows,).
 
     Raises:
-        CorruptManifestError: The sequence is damaged, missing or of another length than the fragment, or the
-            column that shall hold it is in no data file or in several.
+        CorruptManifestError: The sequence is damaged, missing or of another length than the fragment, or its
+            column is in no data file or in several.
         CorruptFileError: The data file is damaged, or the column has nulls.
-        FileMissingError: Its file is gone.
+        FileMissingError: Its file does not exist.
     """
     sequence = getattr(fragment, name)
     root, rows = bases.root.uri, fragment.physical_rows
     if sequence is None:
         raise CorruptManifestError(
-            f"{name} of fragment {fragment.id} are missing, and the table has stable row ids",
+            f"{name} of fragment {fragment.id} are missing, but the table has stable row ids",
             path=root,
             field=name,
         )
@@ -68,9 +68,9 @@ def read_sequence(bases: Bases, fragment: Fragment, name: str) -> UInt64Array:
 
 
 def read_sequences(bases: Bases, fragment: Fragment) -> dict[str, UInt64Array]:
-    """All three sequences by name; see `read_sequence`.
+    """Read all three sequences by name; see `read_sequence`.
 
-    Old writers recorded no versions: such rows count as made in version 1, as the peer says.
+    Old writers recorded no versions: such rows count as created in version 1, as in pylance.
     """
     ids = read_sequence(bases, fragment, "row_ids")
     created = np.ones(fragment.physical_rows, dtype=np.uint64)
@@ -83,15 +83,15 @@ def read_sequences(bases: Bases, fragment: Fragment) -> dict[str, UInt64Array]:
 
 
 def lineage_file(fragment: Fragment, name: str) -> DataFile:
-    """The data file that holds a spilled sequence.
+    """Return the data file of a spilled sequence.
 
     Raises:
-        CorruptManifestError: None does, or several do.
+        CorruptManifestError: None has it, or several do.
     """
     holding = [file for file in fragment.files if file.lineage_column(name) is not None]
     if len(holding) != 1:
         raise CorruptManifestError(
-            f"{len(holding) or 'no'} data files of fragment {fragment.id} hold its {name}, and one should",
+            f"{len(holding) or 'no'} data files of fragment {fragment.id} have its {name}, expected one",
             path=", ".join(file.path for file in fragment.files),
             field=name,
             hint="read other columns, or restore an older version",
@@ -100,7 +100,7 @@ def lineage_file(fragment: Fragment, name: str) -> DataFile:
 
 
 def spill_limit(config: Mapping[str, str]) -> int | None:
-    """Bytes above which the table wants sequences in data files; None when it wants all in the manifest.
+    """Return the size in bytes above which sequences are stored in data files; None for never.
 
     Args:
         config: Config of the table.
@@ -119,7 +119,8 @@ def _read_column(bases: Bases, fragment: Fragment, name: str) -> UInt64Array:
     reader = FileReader.open(store, path, size=file.size_bytes or None)
     if reader.num_rows != fragment.physical_rows:
         raise CorruptFileError(
-            f"the file has {reader.num_rows} rows, and the manifest {fragment.physical_rows}",
+            f"row count does not match the manifest (expected {fragment.physical_rows}, got "
+            f"{reader.num_rows})",
             path=f"{store.uri}/{path}",
         )
     nullable = Field(LINEAGE_FIELDS[name], -1, COLUMNS[name], "uint64")

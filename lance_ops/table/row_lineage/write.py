@@ -1,4 +1,4 @@
-"""Row lineage of new fragments: sequences that go into the manifest, or into a data file of their own."""
+"""Row lineage of new fragments: store sequences in the manifest, or in a data file of their own."""
 
 from collections.abc import Mapping
 
@@ -22,13 +22,13 @@ def store_sequences(
     limit: int | None,
     job_key: str | None = None,
 ) -> Fragment:
-    """Give a new fragment its sequences, in the manifest or in a data file beside the others.
+    """Store the sequences of a new fragment, in the manifest or in an additional data file.
 
     Args:
-        bases: Where files lie.
-        fragment: The fragment, whose files are written.
+        bases: Locations of files.
+        fragment: The fragment, whose data files are already written.
         sequences: The values, one for each physical row, by name.
-        storage_version: Of the file that may have to be written.
+        storage_version: Of the additional file.
         limit: See `spill_limit`.
         job_key: See `write_data_files`.
     """

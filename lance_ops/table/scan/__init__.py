@@ -1,1 +1,1 @@
-"""Reading: projection, plan, pruning, the rows of a fragment, and single rows."""
+"""Scans: projection, plan, pruning, fragment rows, and single rows."""

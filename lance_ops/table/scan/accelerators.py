@@ -1,7 +1,7 @@
-"""Accelerators: what narrows and searches the datasets for which nobody said anything else.
+"""Accelerators: default pruner and search of datasets.
 
-Indices do, but their floor stands on this one. So the package, which puts the floors together, names them
-here when it is imported; nothing of them is loaded before a scan wants it.
+Indices provide both, but their package is above this one. So the root package registers them here at import;
+none of their modules is loaded before a scan needs it.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Accelerators:
-    """Where they come from.
+    """Factories of the default accelerators.
 
     Attributes:
-        pruner: Makes what narrows filtered scans.
-        search: Makes what finds rows by score.
+        pruner: Returns the pruner of filtered scans.
+        search: Returns the search for rows by score.
     """
 
     pruner: "Callable[[], Pruner]"
@@ -32,21 +32,21 @@ _named: list[Accelerators] = []
 
 
 def name_accelerators(accelerators: Accelerators) -> None:
-    """Say what datasets use from now on."""
+    """Register the accelerators of all datasets."""
     _named[:] = [accelerators]
 
 
 def default_pruners() -> "tuple[Pruner, ...]":
-    """What narrows the scans of a dataset: its indices; nothing where none were named."""
+    """Return the default pruners of a dataset: its indices; none if none are registered."""
     return tuple(accelerators.pruner() for accelerators in _named)
 
 
 def default_search() -> "Search":
-    """What finds rows by score: the indices of a dataset, and its rows where there are none.
+    """Return the default search for rows by score: indices, and rows that no index covers.
 
     Raises:
-        UnsupportedError: Nothing was named.
+        UnsupportedError: None is registered.
     """
     for accelerators in _named:
         return accelerators.search()
-    raise UnsupportedError("nothing was named that finds rows by score")
+    raise UnsupportedError("no search for rows by score is registered")

@@ -1,6 +1,6 @@
-"""Attached blobs: columns whose values old writers (0.19 to 0.30) kept in a dataset of their own, `_blobs`.
+"""Attached blobs: columns whose values old writers (0.19 to 0.30) stored in a dataset of their own, `_blobs`.
 
-The manifest names its version, which is detached as a rule; rows of both have the same stable ids. Nothing is
+The manifest names its version, which is usually detached; rows of both have the same stable ids. Nothing is
 written there. Source: table.proto of that age, `blob_dataset_version`.
 """
 
@@ -25,7 +25,7 @@ class AttachedBlobs:
     """The values of the attached columns of a version.
 
     Args:
-        snapshot: The version, which names one of its blob dataset.
+        snapshot: The version, which names a version of its blob dataset.
 
     Raises:
         CorruptManifestError: There is no such version, or it cannot be read.
@@ -41,7 +41,7 @@ class AttachedBlobs:
                 f"version {version} of the blob dataset cannot be read: {error.message}",
                 path=store.uri,
                 field="blob_dataset_version",
-                hint="name the other columns",
+                hint="select other columns",
             ) from error
         self._blobs = Snapshot(store, manifest, snapshot.storage_options)
         ids, numbers, offsets = [], [], []
@@ -65,7 +65,7 @@ class AttachedBlobs:
         return self._ids.nbytes + self._numbers.nbytes + self._offsets.nbytes
 
     def read(self, schema: Schema, ids: Ids) -> pa.Table:
-        """Values of some rows, in the order asked for.
+        """Return values of some rows, in the given order.
 
         Args:
             schema: Attached columns, of the dataset that they are attached to.
@@ -79,7 +79,7 @@ class AttachedBlobs:
         known[known] = self._ids[places[known]] == ids[known]
         if not known.all():
             raise CorruptManifestError(
-                f"the blob dataset has no row of the id {ids[~known][0]}",
+                f"the blob dataset has no row with id {ids[~known][0]}",
                 path=self._blobs.uri,
                 field="_rowid",
             )
@@ -105,7 +105,7 @@ class AttachedBlobs:
 
 
 def attached_blobs(snapshot: Snapshot) -> AttachedBlobs:
-    """What is attached to a version, opened once.
+    """Return the attached blob dataset of a version, opened once.
 
     Raises:
         CorruptManifestError: See `AttachedBlobs`.

@@ -20,13 +20,13 @@ from lance_ops.table.scan.scored_scan import QUERY_INDEX
 
 @dataclass(frozen=True)
 class ComputedColumns:
-    """What a caller asks for instead of a list of names.
+    """Computed columns of a result, in place of a list of names.
 
     Attributes:
         expressions: By the name of the column of the result, in their order.
-        named: The columns that they may name.
+        named: The columns that they may use.
         scores: Columns that a search adds to its result by itself.
-        extra: Columns that are asked for beside these, such as `_rowid`.
+        extra: Additional columns, such as `_rowid`.
     """
 
     expressions: Mapping[str, Expression]
@@ -41,28 +41,28 @@ class ComputedColumns:
         """Parse the expressions.
 
         Raises:
-            InvalidArgumentError: A name or an expression is no text.
+            InvalidArgumentError: A name or an expression is not a string.
             PredicateError: An expression does not parse, or names an unknown column.
         """
         for name, text in columns.items():
-            check_type(name, str, "the name of a column", field="columns")
-            check_type(text, str, f"the SQL of column {name!r}", field="columns")
+            check_type(name, str, "a column name", field="columns")
+            check_type(text, str, f"the SQL expression of column {name!r}", field="columns")
         parsed = {name: parse_value(text, named, narrow=True) for name, text in columns.items()}
         return cls(parsed, named, tuple(scores), tuple(extra))
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
-        """Names of the columns to scan; at least one, since a batch without columns has no number of rows."""
+        """Return the columns to scan; at least one, because a batch without columns has no row count."""
         roots = {name for item in self.expressions.values() for name in item.root_columns}
         return tuple(name for name in self.named.names if name in roots.difference(self.scores)) or (
             ROW_ADDRESS,
         )
 
     def schema(self, scanned: pa.Schema) -> pa.Schema:
-        """Schema of the result, from that of the scan of `sources`."""
+        """Return the schema of the result, given that of the scan of `sources`."""
         fields = {name: self._field(name, item, scanned) for name, item in self.expressions.items()}
         added = [name for name in scanned.names if name not in (*self.sources, *self.extra, *fields)]
-        # What a flag asks for stands last, also where an expression has its name: as with the peer.
+        # Columns added by a flag come last, even if an expression has the same name: as in pylance.
         last = [name for name in added if name != QUERY_INDEX] + list(self.extra)
         names = [
             *(name for name in added if name == QUERY_INDEX),
@@ -81,12 +81,12 @@ class ComputedColumns:
         return pa.field(name, field.type, nullable)
 
     def table(self, rows: pa.Table) -> pa.Table:
-        """The result, from rows of `sources`."""
+        """Compute the result from rows of `sources`."""
         schema = self.schema(rows.schema)
         return pa.Table.from_arrays(self.arrays(rows, schema), schema=schema)
 
     def arrays(self, rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
-        """The columns of the result, whose schema is given."""
+        """Compute the columns of the result for a given schema."""
         return [
             self._values(self.expressions[field.name], field, rows)
             if field.name in self.expressions
@@ -111,7 +111,7 @@ class ComputedScan(Scan):
     """
 
     def __init__(self, inner: Scan, computed: ComputedColumns) -> None:
-        # All else belongs to the inner scan, which reads.
+        # All other options belong to the inner scan.
         self.plan = inner.plan
         self._inner = inner
         self._computed = computed

@@ -22,13 +22,13 @@ _MAX_WINDOW = 1 << 20
 
 
 class FragmentReader:
-    """The rows of one fragment, as they lie in its files: nothing is taken out for deletions.
+    """Reader of one fragment, deleted rows included.
 
-    Columns that no file holds read as null. Files are opened when a column of theirs is first wanted.
+    Columns that no file holds read as null. Files are opened when one of their columns is first read.
 
     Args:
         snapshot: The version, which keeps the files open.
-        fragment: What to read.
+        fragment: The fragment to read.
     """
 
     def __init__(self, snapshot: Snapshot, fragment: Fragment) -> None:
@@ -43,7 +43,7 @@ class FragmentReader:
         return self.fragment.physical_rows
 
     def read(self, schema: Schema, start: int = 0, stop: int | None = None) -> pa.Table:
-        """Rows `[start, stop)` of some columns.
+        """Read rows `[start, stop)` of some columns.
 
         Args:
             schema: The columns, a projection of the dataset's schema.
@@ -54,8 +54,8 @@ class FragmentReader:
             A table of exactly the Arrow schema of `schema`.
 
         Raises:
-            CorruptFileError: A file is damaged or does not have the rows that the manifest promises.
-            CorruptManifestError: The manifest contradicts itself on where a column lies.
+            CorruptFileError: A file is damaged or does not have the rows recorded in the manifest.
+            CorruptManifestError: The manifest is inconsistent about the location of a column.
             UnsupportedError: A storage version, or an overlay of a part of a value, that is not implemented.
             PathEscapeError: The path of a file leaves its base.
         """
@@ -70,10 +70,10 @@ class FragmentReader:
         return self._overlaid(table, schema, lambda offsets: rows_of_range(offsets, start, stop))
 
     def take(self, rows: npt.NDArray[np.integer], schema: Schema) -> pa.Table:
-        """Some rows, by offset.
+        """Read some rows by offset.
 
         Args:
-            rows: Sorted offsets without repetition, int64 or uint32.
+            rows: Sorted offsets without duplicates, int64 or uint32.
             schema: The columns.
 
         Raises:
@@ -81,7 +81,9 @@ class FragmentReader:
         """
         if len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < self.num_rows:
             raise InvalidArgumentError(
-                f"row {rows[-1]} of fragment {self.fragment.id}, which has {self.num_rows} rows", field="rows"
+                f"row offset {rows[-1]} is out of range for fragment {self.fragment.id} with "
+                f"{self.num_rows} rows",
+                field="rows",
             )
         offsets = np.asarray(rows, dtype=np.int64)
         refuse_attached(self._manifest, schema, self._bases.root.uri)
@@ -96,9 +98,9 @@ class FragmentReader:
     def iter_batches(
         self, schema: Schema, *, batch_rows: int = 65_536, start: int = 0, stop: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Rows in batches of at most `batch_rows`, see `read`.
+        """Read rows in batches of at most `batch_rows`, see `read`.
 
-        Windows of about 32 MB are read one after the other, so that memory does not grow with the fragment.
+        Windows of about 32 MB are read in sequence, so that memory does not grow with the fragment.
 
         Args:
             schema: The columns.
@@ -112,11 +114,11 @@ class FragmentReader:
         for first, last in plan_windows(start, stop, batch_rows, self.window_rows(schema)):
             window = self.read(schema, first, last)
             for row in range(0, window.num_rows, batch_rows):
-                # Copies where a batch has parts of several pages, and only there.
+                # Copies only if a batch has parts of several pages.
                 yield from window.slice(row, batch_rows).combine_chunks().to_batches()
 
     def window_rows(self, schema: Schema) -> int:
-        """Rows of some columns that take about 32 MB in memory, as far as the files tell.
+        """Estimate how many rows of some columns take about 32 MB in memory, as far as the files tell.
 
         Args:
             schema: The columns.
@@ -129,7 +131,7 @@ class FragmentReader:
         return max(1, min(sizes, default=_MAX_WINDOW) // max(1, len(sizes)))
 
     def sparse_from(self, schema: Schema) -> dict[int, int]:
-        """Where picking rows of some columns begins to pay, by field id; see `Layout.sparse_from`."""
+        """Return how sparse rows must be to read single ones, by field id; see `Layout.sparse_from`."""
         most: dict[int, int] = {}
         for part in share_out(self.fragment.files, schema):
             found = self._open(part.file)
@@ -138,7 +140,7 @@ class FragmentReader:
         return most
 
     def page_bounds(self, schema: Schema) -> dict[int, PageBounds]:
-        """What the files know of the values of some columns, by field id; most storage versions know nothing.
+        """Return value bounds of columns from the files, by field id; most storage versions have none.
 
         Raises:
             CorruptFileError: The statistics of a file are damaged.
@@ -148,14 +150,14 @@ class FragmentReader:
             return found
         for part in share_out(self.fragment.files, schema):
             file = part.file
-            # No other storage version has any, so that its files need not be opened.
+            # No other storage version has any, so its files need not be opened.
             if is_legacy(file.major, file.minor):
                 listed = [node.id for node in part.schema.walk() if node.id in file.fields]
                 found.update(self._open(file).reader.page_bounds(listed))
         return found
 
     def _overlaid(self, table: pa.Table, schema: Schema, choose: Choose) -> pa.Table:
-        """Rows with the newer values that overlays have for them."""
+        """Apply overlays to rows."""
         rows = self.fragment.physical_rows
         for overlay in self.fragment.overlays:
             table = lay_over(table, schema, overlay, rows, choose, self._read_overlay)
@@ -171,7 +173,8 @@ class FragmentReader:
         stop = self.num_rows if stop is None else stop
         if not 0 <= start <= stop <= self.num_rows:
             raise InvalidArgumentError(
-                f"rows {start} to {stop} of fragment {self.fragment.id}, which has {self.num_rows} rows",
+                f"row range {start} to {stop} is out of range for fragment {self.fragment.id} with "
+                f"{self.num_rows} rows",
                 field="start, stop",
             )
         return stop

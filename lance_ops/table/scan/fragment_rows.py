@@ -1,4 +1,4 @@
-"""Fragment rows as readers see them: without deleted ones, and with row columns."""
+"""Fragment rows as readers see them: without deleted rows, and with row columns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,16 +22,16 @@ from lance_ops.table.scan.row_columns import ROW_ID, Offsets, RowColumns, Rows, 
 from lance_ops.table.scan.stored_columns import attached_columns
 from lance_ops.table.snapshot import Snapshot
 
-# Of wide tables each column costs more than the bytes that could be saved.
+# In wide tables the overhead per column exceeds the bytes that could be saved.
 _MOST_LOOKED_AT = 64
 
 
 class FragmentRows:
-    """One fragment, for reading some of its rows.
+    """Reader of some rows of one fragment.
 
     Args:
         snapshot: The version.
-        fragment: One of its fragments, or what stands for it: one without its deletion file has all rows.
+        fragment: One of its fragments, or a copy without its deletion file, which has all rows.
         rows_before: Live rows of the dataset before it.
     """
 
@@ -43,7 +43,7 @@ class FragmentRows:
         self._snapshot = snapshot
 
     def row_ranges(self, expression: Expression, schema: Schema, start: int, stop: int) -> list[RowRange]:
-        """Parts of the rows `[start, stop)` that a filter can select; all of them as a rule.
+        """Return parts of the rows `[start, stop)` that a filter can select; usually all of them.
 
         Args:
             expression: The filter.
@@ -58,19 +58,19 @@ class FragmentRows:
         return plan_row_ranges(expression, bounds, start, stop)
 
     def live_offsets(self, start: int, stop: int) -> Offsets:
-        """Offsets of the rows in `[start, stop)` that are not deleted, ascending."""
+        """Return offsets of the rows in `[start, stop)` that are not deleted, ascending."""
         if self.deletions is None or not self.deletions.count(start, stop):
             return np.arange(start, stop, dtype=np.int64)
         return np.flatnonzero(~self.deletions.mask(start, stop)) + start
 
     def live_rows(self, start: int, stop: int) -> Rows:
-        """Like `live_offsets`, as a range where no row is deleted."""
+        """Return live rows like `live_offsets`, as a range if no row is deleted."""
         if self.deletions is None or not self.deletions.count(start, stop):
             return range(start, stop)
         return self.live_offsets(start, stop)
 
     def is_live(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
-        """Which of some ascending offsets name rows that are there and not deleted."""
+        """Return a mask of ascending offsets that exist and are not deleted."""
         inside = (offsets >= 0) & (offsets < self.fragment.physical_rows)
         if self.deletions is not None and inside.any():
             first, last = int(offsets[inside][0]), int(offsets[inside][-1]) + 1
@@ -78,7 +78,7 @@ class FragmentRows:
         return inside
 
     def window_rows(self, schema: Schema) -> int:
-        """Rows of some columns that take about 32 MB in memory; see `FragmentReader.window_rows`."""
+        """Estimate how many rows take about 32 MB in memory; see `FragmentReader.window_rows`."""
         return self.reader.window_rows(schema)
 
     def fetch(self, schema: Schema, rows: Rows) -> pa.Table:
@@ -98,7 +98,7 @@ class FragmentRows:
         if len(rows) == span:
             return self.reader.read(schema, first, last)
         offsets = as_offsets(rows)
-        # Each value of a blob is a read of its own, which what is not wanted would pay for.
+        # Each value of a blob is a separate read, which unwanted values would also cost.
         if len(offsets) * SPARSE < span or has_blobs(schema):
             return self.reader.take(offsets, schema)
         picked, read = self._share_out(schema, span / len(offsets))
@@ -114,7 +114,7 @@ class FragmentRows:
         return pa.Table.from_arrays([columns[name] for name in arrow.names], schema=arrow)
 
     def _share_out(self, schema: Schema, one_in: float) -> tuple[Schema, Schema]:
-        """The columns of which single rows are picked, and those of which all rows are read."""
+        """Split columns into those of which single rows are read, and those of which all rows are read."""
         if len(schema.fields) > _MOST_LOOKED_AT:
             return replace(schema, fields=()), schema
         needed = self.reader.sparse_from(schema)
@@ -127,7 +127,7 @@ class FragmentRows:
         return replace(schema, fields=picked), replace(schema, fields=read)
 
     def _fetch_attached(self, schema: Schema, rows: Rows, names: Sequence[str]) -> pa.Table:
-        """Rows of which some columns lie in another dataset, by their ids."""
+        """Read rows of which some columns are stored in another dataset, by id."""
         there = Schema(tuple(field for field in schema.fields if field.name in names))
         here = Schema(tuple(field for field in schema.fields if field.name not in names))
         offsets = as_offsets(rows)
@@ -140,7 +140,7 @@ class FragmentRows:
 def _plain_columns(
     fields: Sequence[Field], parents: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Field]]:
-    """Paths of the columns with one value a row, structs opened and lists left out."""
+    """Return paths of the columns with one value a row: members of structs, without lists."""
     for node in fields:
         path = (*parents, node.name)
         if node.logical_type == "struct":

@@ -1,4 +1,4 @@
-"""Scan options: what every way to read rows is told besides columns, filter, limit and offset."""
+"""Scan options: arguments of all read methods besides columns, filter, limit and offset."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
@@ -8,13 +8,13 @@ from lance_ops.table.scan.pruner import Pruner
 
 
 class ScanOptions(TypedDict, total=False):
-    """How rows are read; keyword arguments of `scanner`, `to_table`, `to_batches`, `to_pandas` and `head`.
+    """Options of a read; keyword arguments of `scanner`, `to_table`, `to_batches`, `to_pandas` and `head`.
 
     Attributes:
         with_row_id: Add the column `_rowid`.
         with_row_address: Add the column `_rowaddr`.
-        fragments: Only these, by id or as they are, in this order.
-        batch_size: Rows of a batch at most.
+        fragments: Fragments to read, by id or as objects, in this order.
+        batch_size: Maximum rows of a batch.
         nearest: Search for the vectors nearest to one: `column` and `q`, and as far as wanted `k` (10),
             `metric`, `nprobes` (or `minimum_nprobes`, `maximum_nprobes`), `refine_factor`, `ef`,
             `distance_range` (least included, greatest excluded) and `use_index`. Rows come with `_distance`,

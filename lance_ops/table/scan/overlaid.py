@@ -1,7 +1,7 @@
-"""Overlaid values: rows of a fragment with the newer values that one of its overlays has for some cells.
+"""Overlaid values: apply the newer values of a data overlay to rows of a fragment.
 
-A member of a struct is replaced by itself: whether the struct is null stays as the data files say, as with
-the peer. Values of any other type are replaced as a whole.
+Members of structs are replaced individually: nulls of the struct itself are those of the data files, as in
+pylance. Values of any other type are replaced as a whole.
 """
 
 from collections import defaultdict
@@ -21,19 +21,19 @@ from lance_ops.table.scan.stored_columns import StoredPart, join_parts, share_ou
 Offsets = npt.NDArray[np.uint32]
 Numbers = npt.NDArray[np.int64]
 Choose = Callable[[Offsets], tuple[Numbers, Numbers]]
-"""From the covered offsets to (places among the rows that are read, ranks among the covered ones)."""
+"""Function from covered offsets to (positions in the rows that are read, ranks in the covered rows)."""
 ReadPart = Callable[[DataFile, StoredPart, int, Numbers], pa.Table]
-"""Rows of an overlay by their ranks, of a file that has so many."""
+"""Function that reads rows of an overlay by rank, from a file with the given number of rows."""
 
 
 def rows_of_range(offsets: Offsets, start: int, stop: int) -> tuple[Numbers, Numbers]:
-    """Places and ranks of the covered rows among `[start, stop)`."""
+    """Return positions and ranks of the covered rows in `[start, stop)`."""
     first, last = np.searchsorted(offsets, (start, stop))
     return offsets[first:last].astype(np.int64) - start, np.arange(first, last, dtype=np.int64)
 
 
 def rows_of_list(offsets: Offsets, rows: Numbers) -> tuple[Numbers, Numbers]:
-    """Places and ranks of the covered rows among some.
+    """Return positions and ranks of the covered rows in a list of rows.
 
     Args:
         offsets: Covered ones, ascending.
@@ -48,19 +48,19 @@ def rows_of_list(offsets: Offsets, rows: Numbers) -> tuple[Numbers, Numbers]:
 def lay_over(
     table: pa.Table, schema: Schema, overlay: Overlay, rows: int, choose: Choose, read: ReadPart
 ) -> pa.Table:
-    """Rows with the values of one overlay where it has some.
+    """Replace values of rows by those of one overlay.
 
     Args:
         table: The rows without it.
         schema: Their columns.
         overlay: The overlay.
         rows: Rows of the fragment, deleted ones included.
-        choose: Which covered rows are among those of the table.
+        choose: Selects the covered rows of the table.
         read: Reads the file of the overlay.
 
     Raises:
         CorruptManifestError: See `Overlay.coverage`.
-        UnsupportedError: The values are blobs, or a part of what only is a value as a whole.
+        UnsupportedError: The values are blobs, or a part of an indivisible value.
     """
     coverage = overlay.coverage(rows)
     # A file has as many rows as its longest column.
@@ -80,9 +80,9 @@ def lay_over(
 
 
 def _only(part: StoredPart, numbers: frozenset[int], overlay: Overlay) -> StoredPart:
-    """The part of the columns whose values the overlay has for the same rows."""
+    """Return the columns whose values the overlay has for the same rows."""
     if has_blobs(part.schema):
-        raise UnsupportedError("blobs that overlays replace are not implemented", path=overlay.file.path)
+        raise UnsupportedError("data overlays of blob columns are not implemented", path=overlay.file.path)
     if overlay.shared:
         return part
     fields = tuple(found for field in part.schema.fields if (found := _restricted(field, numbers)))
@@ -119,7 +119,7 @@ def _joined(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _replaced(base: pa.Array, values: pa.Array, field: Field, part: Field, places: Numbers) -> pa.Array:
-    """A column with other values at some places."""
+    """Return a column with other values at some positions."""
     if isinstance(base.type, pa.BaseExtensionType):
         storage = values.storage if isinstance(values.type, pa.BaseExtensionType) else values
         return pa.ExtensionArray.from_storage(
@@ -147,7 +147,7 @@ def _members(array: pa.StructArray) -> Iterator[pa.Array]:
 
 
 def _member(array: pa.StructArray, number: int) -> pa.Array:
-    # A null struct has null members, as far as anybody can see.
+    # A null struct has null members for all readers.
     return array.flatten()[number] if array.null_count else array.field(number)
 
 
@@ -156,6 +156,4 @@ def _is_struct(field: Field) -> bool:
 
 
 def _partial(field: Field) -> UnsupportedError:
-    return UnsupportedError(
-        f"an overlay has values for a part of column {field.name!r} alone", field=field.name
-    )
+    return UnsupportedError(f"an overlay replaces only a part of column {field.name!r}", field=field.name)

@@ -1,4 +1,4 @@
-"""Page pruning: which rows of a fragment a filter can select, by the bounds of pages that files know."""
+"""Page pruning: rows of a fragment that a filter can select, given the bounds of pages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,11 +24,11 @@ _MOST_VALUES = 256
 def plan_row_ranges(
     expression: Expression, bounds: Mapping[tuple[str, ...], PageBounds], start: int, stop: int
 ) -> list[RowRange]:
-    """The parts of rows `[start, stop)` that lie in pages with a value that the filter can select.
+    """Return the parts of rows `[start, stop)` in pages with a value that the filter can select.
 
     Args:
         expression: The filter.
-        bounds: What is known, by column path.
+        bounds: Known bounds, by column path.
         start: First row.
         stop: Row after the last.
     """
@@ -41,13 +41,13 @@ def plan_row_ranges(
 def _conditions(
     expression: Expression, bounds: Mapping[tuple[str, ...], PageBounds]
 ) -> list[tuple[npt.NDArray[np.int64], Mask]]:
-    """Pages that can match, once for each operand of the outermost AND of which that is known."""
+    """Yield the pages that can match each known operand of the outermost AND."""
     operands = expression.operands if isinstance(expression, And) else (expression,)
     found = []
     for operand in operands:
         pages = {path: bounds[path] for path in _paths(operand) if path in bounds}
         starts = [page.starts for page in pages.values()]
-        # Files that lie side by side may have cut their pages at different rows.
+        # Data files of one fragment may have page boundaries at different rows.
         if not starts or any(not np.array_equal(starts[0], other) for other in starts):
             continue
         mask = _can_match(operand, pages)
@@ -61,7 +61,7 @@ def _paths(expression: Expression) -> set[tuple[str, ...]]:
 
 
 def _can_match(expression: Expression, bounds: Mapping[tuple[str, ...], PageBounds]) -> Mask | None:
-    """Which pages can have a row that makes the expression true; None when nothing is known of it."""
+    """Return a mask of pages that may have a matching row; None if it is unknown."""
     match expression:
         case And(operands):
             known = [mask for mask in (_can_match(part, bounds) for part in operands) if mask is not None]
@@ -78,7 +78,7 @@ def _can_match(expression: Expression, bounds: Mapping[tuple[str, ...], PageBoun
 
 
 def _any_of(masks: Sequence[Mask | None]) -> Mask | None:
-    """Pages in which one of several conditions can hold; nothing is known if it is not of one of them."""
+    """Return a mask of pages in which one of several conditions may hold; None if one of them is unknown."""
     known = [mask for mask in masks if mask is not None]
     return np.logical_or.reduce(known) if len(known) == len(masks) else None
 
@@ -104,9 +104,9 @@ def _compare(op: str, bounds: PageBounds, value: Any, data_type: pa.DataType) ->
 
 
 def _is_ordered(op: str, data_type: pa.DataType, value: Any) -> bool:
-    """Whether bounds of a type tell anything about a comparison."""
+    """Return whether bounds of a type are valid for comparisons."""
     if pat.is_floating(data_type):
-        # Bounds leave NaN out, which a filter takes for a number above (or, negative, below) all others.
+        # Bounds exclude NaN, which a filter orders above (or, negative, below) all other numbers.
         return op == "=" and value == value
     return bool(
         pat.is_integer(data_type)
@@ -119,7 +119,7 @@ def _is_ordered(op: str, data_type: pa.DataType, value: Any) -> bool:
 
 
 def _rows_of(starts: npt.NDArray[np.int64], mask: Mask) -> list[RowRange]:
-    """Rows of the chosen pages, neighbours joined."""
+    """Return the rows of the chosen pages, with adjacent ranges joined."""
     rows: list[RowRange] = []
     for first, last in zip(starts[:-1][mask].tolist(), starts[1:][mask].tolist(), strict=True):
         if rows and rows[-1][1] == first:
@@ -130,7 +130,7 @@ def _rows_of(starts: npt.NDArray[np.int64], mask: Mask) -> list[RowRange]:
 
 
 def _intersect(left: Sequence[RowRange], right: Sequence[RowRange]) -> list[RowRange]:
-    """What ascending stretches have in common."""
+    """Return the intersection of ascending ranges."""
     common: list[RowRange] = []
     first = second = 0
     while first < len(left) and second < len(right):

@@ -1,4 +1,4 @@
-"""Scan plan: what a scan is going to do, decided from metadata alone."""
+"""Scan plan: the reads of a scan, computed from metadata alone."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -30,17 +30,17 @@ _ToRead = tuple[Schema, _Names, Schema, Schema]
 
 @dataclass(frozen=True, slots=True)
 class FragmentPlan:
-    """What is read of one fragment.
+    """Read of one fragment.
 
     Attributes:
         fragment: The fragment.
         rows_before: Live rows of the dataset before it.
         candidates: Offsets (uint32, ascending) of the only rows that can match; None for all.
-        exact: Whether all candidates match, so that the filter is not evaluated.
-        skip: Live rows to leave out at the start; scans without a filter only.
+        exact: True if all candidates match, so that the filter is not evaluated.
+        skip: Live rows to skip at the start; scans without a filter only.
         take: Live rows to return; None for all. Scans without a filter only.
-        span: First row, and the one after the last, of those that are looked at, deleted ones counted; None
-            for all. Not together with `candidates`, which are cut themselves.
+        span: First row, and the one after the last, of the rows to read, deleted ones included; None for all.
+            Not together with `candidates`, which are cut themselves.
     """
 
     fragment: Fragment
@@ -54,20 +54,20 @@ class FragmentPlan:
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
-    """What a scan reads, in the order of the rows.
+    """Reads of a scan, in row order.
 
     Attributes:
         projection: Columns of the result.
-        filter: Which rows; None for all.
+        filter: Condition on the rows; None for all.
         filter_schema: Columns that are read to evaluate the filter.
         filter_row_columns: Row columns that the filter uses.
-        rest_schema: Columns that are read afterwards, for the rows that are left.
+        rest_schema: Columns that are read afterwards, for the matching rows.
         read_schema: Both of them.
         fragments: Fragments that are read.
-        skipped_fragments: How many are not.
-        uses: The indices that narrowed it.
-        offset: Matching rows to leave out; scans with a filter only.
-        limit: Matching rows to return at most; scans with a filter only.
+        skipped_fragments: Number of fragments that are not read.
+        uses: The indices that narrowed the scan.
+        offset: Matching rows to skip; scans with a filter only.
+        limit: Maximum matching rows to return; scans with a filter only.
     """
 
     projection: Projection
@@ -83,7 +83,7 @@ class ScanPlan:
     uses: tuple[IndexUse, ...] = ()
 
     def __str__(self) -> str:
-        """What is going to be done, for people to read."""
+        """Describe the plan for people."""
         lines = [f"scan {len(self.fragments)} fragments, skip {self.skipped_fragments}"]
         if self.filter is not None:
             lines.append(f"  filter: {self.filter.to_sql()}")
@@ -101,12 +101,12 @@ class ScanPlan:
 
     @property
     def candidates(self) -> int:
-        """Rows that indices leave, deleted ones included."""
+        """Rows left by indices, deleted ones included."""
         return sum(len(part.candidates) for part in self.fragments if part.candidates is not None)
 
     @property
     def rechecked(self) -> int:
-        """Those of them on which the filter is evaluated."""
+        """Candidates on which the filter is evaluated."""
         inexact = [part.candidates for part in self.fragments if not part.exact]
         return sum(len(candidates) for candidates in inexact if candidates is not None)
 
@@ -122,17 +122,17 @@ def plan_scan(
     offset: int = 0,
     limit: int | None = None,
 ) -> ScanPlan:
-    """Decide what to read.
+    """Plan the reads of a scan.
 
     Args:
         manifest: The version.
         schema: Its schema.
         projection: Columns of the result.
-        filter: Which rows; None for all.
-        prunings: What indices know about the filter; a row must be a candidate of all that cover it.
-        fragments: Only these; all when None.
-        offset: Matching rows to leave out.
-        limit: Matching rows to return at most.
+        filter: Condition on the rows; None for all.
+        prunings: Results of indices for the filter; a row must be a candidate of all that cover it.
+        fragments: Fragments to read; all when None.
+        offset: Matching rows to skip.
+        limit: Maximum matching rows to return.
 
     Raises:
         InvalidArgumentError: A negative limit or offset.
@@ -160,16 +160,16 @@ def plan_scan(
 
 
 def check_limits(offset: int, limit: int | None) -> None:
-    """Refuse what is no number of rows.
+    """Check limit and offset.
 
     Raises:
-        InvalidArgumentError: Names it.
+        InvalidArgumentError: Names the invalid one.
     """
     check_type(offset, Integral, "a number of rows", field="offset")
     if limit is not None:
         check_type(limit, Integral, "a number of rows", field="limit")
     if offset < 0 or (limit is not None and limit < 0):
-        raise InvalidArgumentError("limit and offset must not be negative", field="limit, offset")
+        raise InvalidArgumentError("limit and offset must be at least 0", field="limit, offset")
 
 
 def _find_columns(
@@ -177,7 +177,7 @@ def _find_columns(
     projection: Projection,
     filter: Expression | None,  # noqa: A002
 ) -> _ToRead:
-    """`filter_schema`, `filter_row_columns`, `rest_schema` and `read_schema` of a plan."""
+    """Return `filter_schema`, `filter_row_columns`, `rest_schema` and `read_schema` of a plan."""
     if filter is None:
         return _NOTHING, (), projection.schema, projection.schema
     stored, row_columns = _columns_of(schema, filter)
@@ -201,14 +201,14 @@ _kept_columns = IdentityCache("filtered projections", _no_columns, 64)
 
 
 def _columns_of(schema: Schema, expression: Expression) -> tuple[_Names, _Names]:
-    """The columns that a filter reads, and its row columns."""
+    """Return the columns that a filter reads, and its row columns."""
     nodes = list(expression.walk())
     used = Counter([format_path(node.path) for node in nodes if isinstance(node, Column)])
     tests = [node.operand for node in nodes if isinstance(node, IsNull)]
     tested = Counter([format_path(node.path) for node in tests if isinstance(node, Column)])
 
     def needed(name: str) -> str:
-        # Whether a blob is null is known before its bytes are read; its URI is known by then, too.
+        # Whether a blob is null is known without reading its bytes, and so is its URI.
         return f"{name}.uri" if used[name] == tested[name] and is_blob_v2(schema.field(name)) else name
 
     row_columns = [name for name in sorted(used) if _is_row_column(name, schema)]
@@ -229,7 +229,7 @@ def _plan_fragments(
         exact = False
         covering = [pruning for pruning in prunings if fragment.id in pruning.covered_fragment_ids]
         if not all(pruning.rows.has_fragment(fragment.id) for pruning in covering):
-            # As of most, when few rows are left: their numbers need not be written out.
+            # Fewer arrays are stored this way if few rows are left in most fragments.
             continue
         for pruning in covering:
             offsets = pruning.offsets_in(fragment.id)
@@ -284,10 +284,10 @@ def _not_yet_read(wanted: Schema, read: Schema) -> Schema:
 
 
 def bytes_per_row(fragment: Fragment, width: int | None) -> int:
-    """Estimate of what a row of some columns takes in memory, for sizing reads.
+    """Estimate the bytes of a row of some columns in memory, for sizing reads.
 
     Args:
-        fragment: Whose rows; all bytes of its files count when no width is known.
+        fragment: The fragment; all bytes of its files count when no width is known.
         width: Of the columns; None when a type has no fixed width.
     """
     return width or max(64, fragment.data_bytes // max(1, fragment.physical_rows))

@@ -1,4 +1,4 @@
-"""Projection: columns by name or nested path, and row columns, the way the peer shapes them."""
+"""Projection: columns by name or nested path, and row columns, with the result schema of pylance."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ class OutputColumn:
 
     @property
     def is_row_column(self) -> bool:
-        """Whether no file holds it."""
+        """Return whether no file holds it."""
         return not self.path
 
 
@@ -48,7 +48,7 @@ class Projection:
 
     Attributes:
         outputs: In the order of the result.
-        schema: The part of the dataset's schema that has to be read for them.
+        schema: The part of the dataset's schema to read.
         arrow_schema: Schema of the result, with the schema metadata of the dataset.
     """
 
@@ -58,23 +58,23 @@ class Projection:
 
     @property
     def has_row_columns(self) -> bool:
-        """Whether some columns of the result lie in no file."""
+        """Return whether some columns of the result are row columns."""
         return any(output.is_row_column for output in self.outputs)
 
     def build(self, tables: Sequence[pa.Table], row_columns: RowColumnSource | None, rows: Rows) -> pa.Table:
-        """Put the result together.
+        """Assemble the result.
 
         Args:
             tables: Top-level columns that were read, all of the same rows.
             row_columns: Of the rows; None for a result without.
-            rows: Which rows.
+            rows: The rows.
         """
         if (
             len(tables) == 1
             and self.outputs
             and tables[0].schema.equals(self.arrow_schema, check_metadata=True)
         ):
-            # Of a wide table, each look at a column by its name costs more than its values may.
+            # In wide tables each access to a column by name may cost more than its values.
             return tables[0]
         found = {name: table.column(name) for table in tables for name in table.column_names}
         columns = []
@@ -91,17 +91,17 @@ class Projection:
 
 
 def rows_without_columns(count: int, schema: pa.Schema) -> pa.Table:
-    """A table of `count` rows and no columns."""
-    # Most ways to make such a table lose the number of rows; dropping the only column does not.
+    """Return a table of `count` rows and no columns."""
+    # Most ways to create such a table lose the row count; dropping the only column does not.
     marked = pa.schema([pa.field("", pa.null())], metadata=schema.metadata)
     return pa.Table.from_arrays([pa.nulls(count)], schema=marked).select([])
 
 
 def check_columns(columns: object) -> None:
-    """Refuse columns that are no list of names.
+    """Check that columns are a list of names.
 
     Raises:
-        InvalidArgumentError: Names what to write.
+        InvalidArgumentError: They are not; the hint shows the correct form.
     """
     if isinstance(columns, str):
         raise InvalidArgumentError(
@@ -119,17 +119,17 @@ def build_projection(
     with_row_id: bool = False,
     with_row_address: bool = False,
 ) -> Projection:
-    """Resolve the columns a caller asks for.
+    """Resolve the columns of a scan.
 
     Args:
         schema: Schema of the dataset.
-        columns: Top-level names, nested paths such as `a.b` (which come out flat, under that name), or row
+        columns: Top-level names, nested paths such as `a.b` (returned flat, under that name), or row
             columns; all top-level columns when None.
         with_row_id: Add `_rowid` at the end.
         with_row_address: Add `_rowaddr` at the end.
 
     Raises:
-        InvalidArgumentError: A column does not exist or is asked for twice.
+        InvalidArgumentError: A column does not exist or is listed twice.
     """
     if columns is None:
         if not with_row_id and not with_row_address:
@@ -166,11 +166,11 @@ def _build(
 def _refuse_repeated(names: Sequence[str]) -> None:
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise InvalidArgumentError(f"column {twice[0]!r} is asked for twice", field="columns")
+        raise InvalidArgumentError(f"column {twice[0]!r} is listed twice", field="columns")
 
 
 def _all_columns(schema: Schema) -> Projection:
-    # Taken as they are: a name with a backtick, or an empty one, is no path.
+    # Used unparsed: a name with a backtick, or an empty one, is not a valid path.
     arrow = prepare_schema(schema).arrow
     _refuse_repeated(arrow.names)
     return Projection(tuple([OutputColumn(field, (field.name,)) for field in arrow]), schema, arrow)
@@ -198,16 +198,16 @@ def build_take_projection(
     with_row_id: bool = False,
     with_row_address: bool = False,
 ) -> Projection:
-    """Resolve the columns of single rows, which the peer shapes otherwise than those of a scan.
+    """Resolve the columns of single rows, whose result schema differs from that of a scan, as in pylance.
 
-    A nested path comes as its struct with only that member, members of one struct together; a column comes
-    once however often it is asked for, a row column as often as it is; row offsets are never null.
+    A nested path is returned as its struct with only that member, members of one struct together; a repeated
+    column is returned once, a repeated row column repeatedly; row offsets are never null.
 
     Args:
         schema: Schema of the dataset.
         columns: See `build_projection`.
-        with_row_id: Add `_rowid` at the end, unless it is there.
-        with_row_address: Add `_rowaddr` at the end, unless it is there.
+        with_row_id: Add `_rowid` at the end, unless present.
+        with_row_address: Add `_rowaddr` at the end, unless present.
 
     Raises:
         InvalidArgumentError: A column does not exist.
@@ -248,7 +248,7 @@ def _output(schema: Schema, name: str) -> OutputColumn:
     line = schema.ancestry(name)
     if any(parent.logical_type != "struct" for parent in line[:-1]):
         raise InvalidArgumentError(
-            f"{name!r} leads into a list or map; only members of structs can be selected", field="columns"
+            f"{name!r} is inside of a list or map; only members of structs can be selected", field="columns"
         )
     return _member(line, name)
 

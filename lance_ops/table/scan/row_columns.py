@@ -1,4 +1,4 @@
-"""Row columns, which no file holds: row id, row address, row offset, and the versions of a row."""
+"""Row columns, computed rather than stored: row id, row address, row offset, and row versions."""
 
 from typing import Protocol
 
@@ -19,25 +19,25 @@ ROW_OFFSET = "_rowoffset"
 ROW_CREATED_AT = "_row_created_at_version"
 ROW_UPDATED_AT = "_row_last_updated_at_version"
 ROW_COLUMNS = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, ROW_CREATED_AT, ROW_UPDATED_AT)
-"""Names as the peer has them; all are uint64."""
+"""Names as in pylance; all are uint64."""
 
 Offsets = npt.NDArray[np.int64]
 """Physical offsets of rows, ascending."""
 
 Rows = range | Offsets
-"""The same; a range where all of it is meant, which takes no memory."""
+"""The same, or a range, which takes no memory."""
 
-# What the peer reports for rows of tables that do not record row versions.
+# Values that pylance reports for rows of tables without row versions.
 _FIRST_VERSION = 1
 
 
 def as_offsets(rows: Rows) -> Offsets:
-    """Rows one by one."""
+    """Convert to an array of offsets."""
     return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, range) else rows
 
 
 def row_column_field(name: str) -> pa.Field:
-    """The Arrow field of a row column."""
+    """Return the Arrow field of a row column."""
     return pa.field(name, pa.uint64())
 
 
@@ -49,7 +49,7 @@ class RowColumnSource(Protocol):
 
 
 class RowColumns:
-    """Row columns of one fragment, whose sequences are decoded when first needed.
+    """Row columns of one fragment, whose sequences are decoded on demand.
 
     Args:
         snapshot: The version.
@@ -74,20 +74,20 @@ class RowColumns:
         self._decoded: dict[str, npt.NDArray[np.uint64]] = {}
 
     def column(self, name: str, rows: Rows) -> pa.Array:
-        """Values of a row column.
+        """Return values of a row column.
 
         Args:
             name: One of `ROW_COLUMNS`.
-            rows: Which rows.
+            rows: The rows.
 
         Raises:
             CorruptManifestError: The sequence is damaged, missing or of another length than the fragment.
-            CorruptFileError: The data file that holds it is damaged.
+            CorruptFileError: Its data file is damaged.
         """
         return pa.array(self.values(name, as_offsets(rows)), pa.uint64())
 
     def values(self, name: str, offsets: Offsets) -> npt.NDArray[np.uint64]:
-        """Like `column`, as numbers."""
+        """Return values like `column`, as numpy array."""
         if name == ROW_OFFSET:
             return self._row_offsets(offsets)
         if name == ROW_ADDRESS or (name == ROW_ID and not self._stable):
@@ -107,7 +107,7 @@ class RowColumns:
         return (offsets - deleted).astype(np.uint64) + before
 
     def _pick(self, attribute: str, offsets: Offsets) -> npt.NDArray[np.uint64]:
-        """Values of a sequence; one that says the same of many rows is not expanded for a few."""
+        """Return values of a sequence; run-length encoded ones are not expanded for a few rows."""
         inline, rows, path = (
             getattr(self._fragment, attribute),
             self._fragment.physical_rows,

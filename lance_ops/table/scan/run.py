@@ -1,4 +1,4 @@
-"""Scan: a plan becomes batches, with bounded memory and some work ahead in threads."""
+"""Scan execution: batches of a plan, with bounded memory and threads that read ahead."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,31 +31,31 @@ from lance_ops.table.scan.unit_sizes import THREADS, table_unit_bytes, threads_f
 from lance_ops.table.snapshot import Snapshot
 
 BATCH_ROWS = 65_536
-"""Rows of a batch at most, unless the caller says otherwise."""
+"""Default maximum rows of a batch."""
 
 _UNIT_BYTES = 32 << 20
-"""Size at which a fragment is cut for reading: what one thread holds at a time."""
+"""Size at which a fragment is split for reading: the memory of one thread."""
 
 _LITTLE_BYTES = 512 << 10
-"""In memory: what is unpacked of so much in vain costs less than the second read that it spares."""
+"""Size in memory up to which reading all columns at once is cheaper than a second read."""
 
 _NEAR_BYTES = 1 << 20
-"""Of a file on a store with latency whose ranges are read with what lies between them."""
+"""Size in a file up to which a store with latency reads ranges together with their gaps."""
 
 _NOTHING = Schema(())
 
-# Below both, a fragment is not opened only to learn what its rows take in memory.
+# Below both, a fragment is not opened just to estimate the memory of its rows.
 _LARGE_BYTES = 8 << 20
 _LARGE_ROWS = 1 << 18
 
 
 class Scan:
-    """A plan and where to run it. Each of the three ways to run it starts afresh.
+    """A plan bound to a snapshot. Each of the three run methods starts a new read.
 
     Args:
         snapshot: The version.
-        plan: What to read.
-        batch_rows: Rows of a batch at most.
+        plan: The reads.
+        batch_rows: Maximum rows of a batch.
         threads: Threads that read ahead; memory grows with them.
 
     Raises:
@@ -68,7 +68,8 @@ class Scan:
         check_type(batch_rows, Integral, "a number of rows", field="batch_size")
         if batch_rows < 1 or threads < 1:
             raise InvalidArgumentError(
-                "batch_size and threads must be at least 1", field="batch_size, threads"
+                f"batch_size and threads must be at least 1, got {batch_rows} and {threads}",
+                field="batch_size, threads",
             )
         self._snapshot = snapshot
         self.plan = plan
@@ -81,15 +82,15 @@ class Scan:
         return self.plan.projection.arrow_schema
 
     def explain(self) -> str:
-        """What is going to be done, for people to read: indices, fragments, and rows that are checked."""
+        """Describe the scan for people: indices, fragments, and rows that are checked."""
         return str(self.plan)
 
     def to_batches(self) -> pa.RecordBatchReader:
-        """The result as a stream of batches; memory does not grow with its size."""
+        """Read the result as a stream of batches; memory does not grow with its size."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
     def to_table(self) -> pa.Table:
-        """The whole result."""
+        """Read the whole result."""
         unit_bytes = table_unit_bytes(
             self._snapshot, self.plan, threads=self._threads, batch_rows=self._batch_rows
         )
@@ -101,7 +102,7 @@ class Scan:
         return pa.concat_tables(tables) if tables else empty_table(self.schema)
 
     def count_rows(self) -> int:
-        """Number of rows of the result. No column is read but those of the filter."""
+        """Count the rows of the result. Only columns of the filter are read."""
         if self.plan.filter is None:
             return sum(self._planned_rows(plan) for plan in self.plan.fragments)
         return sum(part.num_rows for part in self._parts(_UNIT_BYTES, count_only=True))
@@ -118,7 +119,7 @@ class Scan:
                     yield batch
 
     def _parts(self, unit_bytes: int, *, count_only: bool = False) -> Iterator["_Part"]:
-        """Results of all units in order, after limit and offset of a filtered scan."""
+        """Yield results of all units in order, with limit and offset of a filtered scan applied."""
         skip, left = self.plan.offset, self.plan.limit
         if left == 0:
             return
@@ -155,15 +156,15 @@ class Scan:
             for plans, sparse in find_sparse(groups, width):
                 yield from prepare(plans, sparse)
             return
-        # Deletions, and what tells where to cut, are requests too: made ahead, for a few fragments.
+        # Deletion files and row estimates are requests too: made ahead, for a few fragments.
         prepared = (partial(_listed, prepare, plans) for plans in groups)
         for units in prefetch(prepared, requests_at_once(self._snapshot.bases.root)):
             yield from units
 
     def _groups(self, width: int | None) -> Iterator[Sequence[FragmentPlan]]:
-        """The fragments, with those together that can be read as one."""
+        """Group the fragments that can be read as one."""
         plans = self.plan.fragments
-        # Each value of a blob is a read of its own, and may be large.
+        # Each value of a blob is a separate read, and may be large.
         columns = (*self.plan.projection.schema.fields, *self.plan.filter_schema.fields)
         attached = attached_columns(self._snapshot.manifest, columns, self._snapshot.uri)
         if attached or has_blobs(self.plan.projection.schema) or has_blobs(self.plan.filter_schema):
@@ -184,7 +185,7 @@ class Scan:
 
 
 def _fragment_of(plan: FragmentPlan) -> Fragment | None:
-    """The fragment if it can be read with others."""
+    """Return the fragment if it can be read together with others."""
     return plan.fragment if not plan.skip and plan.take is None and plan.span is None else None
 
 
@@ -207,7 +208,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """Rows `[start, stop)` of a fragment, read in one go."""
+    """Rows `[start, stop)` of a fragment, read at once."""
 
     fragment: "_FragmentScan"
     start: int
@@ -220,7 +221,7 @@ class _Unit:
 
 @dataclass(frozen=True, slots=True)
 class _GroupUnit:
-    """Small fragments, read in one go."""
+    """Small fragments, read at once."""
 
     snapshot: Snapshot
     scan: ScanPlan
@@ -253,7 +254,7 @@ class _GroupUnit:
 
 @dataclass(frozen=True, slots=True)
 class _SparseUnit:
-    """Few rows of several fragments, read in one go."""
+    """Few rows of several fragments, read at once."""
 
     snapshot: Snapshot
     scan: ScanPlan
@@ -271,10 +272,10 @@ class _ReadableRows(Protocol):
 
     @property
     def columns(self) -> RowColumnSource:
-        """Their row columns."""
+        """Return their row columns."""
 
     def fetch(self, schema: Schema, rows: Rows) -> pa.Table:
-        """Columns of some of them."""
+        """Read columns of some of them."""
 
 
 def _read_rows(
@@ -286,12 +287,12 @@ def _read_rows(
     count_only: bool,
     is_near: bool = False,
 ) -> _Part:
-    """Read rows: the filter's columns first, the rest for the rows that are left.
+    """Read rows: the filter's columns first, the rest for the matching rows.
 
-    Where all columns come with one request (`is_near`), they are not asked for twice.
+    If one request reads all columns (`is_near`), there is no second one.
     """
     tables = []
-    # An exact pruning spares the filter, and then nothing has been read for it.
+    # With an exact pruning the filter is skipped, and nothing has been read for it.
     rest = scan.projection.schema
     if scan.filter is not None and not exact and len(rows):
         at_once = not count_only and (is_near or _cost_little(scan, len(rows))) and _are_apart(scan)
@@ -307,24 +308,24 @@ def _read_rows(
             if count_only or rest.fields or scan.projection.has_row_columns:
                 rows = as_offsets(rows)[mask.to_numpy(zero_copy_only=False)]
             else:
-                rows = range(kept)  # Which they are is asked by nobody any more.
+                rows = range(kept)  # The offsets are not needed any more.
         tables.append(table)
     if count_only or not len(rows):
         return _Part(len(rows), empty_table(scan.projection.arrow_schema))
     if rest.fields:
-        # After the filter's columns: one that is wanted in full replaces the part the filter needed.
+        # After the filter's columns: a column that is needed completely replaces the part for the filter.
         tables.append(source.fetch(rest, rows))
     return _Part(len(rows), scan.projection.build(tables, source.columns, rows))
 
 
 def _cost_little(scan: ScanPlan, rows: int) -> bool:
-    """Whether to read some rows in full takes less than to ask twice."""
+    """Return whether reading rows completely is cheaper than two reads."""
     width = prepare_schema(scan.read_schema).row_bytes
     return width is not None and rows * width <= _LITTLE_BYTES
 
 
 def _are_apart(scan: ScanPlan) -> bool:
-    # A struct of which the filter needs a part is read apart from that.
+    # A struct of which the filter needs a part is read separately.
     names = scan.read_schema.names
     return len(set(names)) == len(names)
 
@@ -343,15 +344,15 @@ class _FragmentScan:
     def ranges(
         self, unit_bytes: int, batch_rows: int, columns: Schema, width: int | None
     ) -> Iterator[tuple[int, int]]:
-        """Physical ranges to read one by one, given the columns and the fixed width of a row."""
+        """Return physical ranges to read one by one, given the columns and the fixed width of a row."""
         start, stop = self._bounds()
         rows = max(1, unit_bytes // bytes_per_row(self._plan.fragment, width))
         if width is None and (self._may_be_large() or has_blob_v2(columns)):
-            # What is small in a file can be large in memory, or lie beside it.
+            # Values that are small in a file can be large in memory, or be stored elsewhere.
             scale = max(1, unit_bytes // _UNIT_BYTES)
             rows = min(rows, self._rows.window_rows(columns) * scale)
         if rows > batch_rows:
-            # Whole batches: else every unit would end in a short one.
+            # Complete batches: otherwise every unit would end in a short one.
             rows -= rows % batch_rows
         for begin, end in self._row_ranges(start, stop):
             for first in range(begin, end, rows):
@@ -394,7 +395,7 @@ class _FragmentScan:
         if len(candidates):
             first, last = int(candidates[0]), int(candidates[-1]) + 1
             if last - first == len(candidates) and last <= self.fragment.physical_rows:
-                # As zones are.
+                # Zones may exceed their rows.
                 return self._rows.live_rows(first, last)
         offsets = candidates.astype(np.int64)
         return offsets[self._rows.is_live(offsets)]

@@ -1,4 +1,4 @@
-"""Scored scan: the rows that a search finds, as a table, in the order of their scores."""
+"""Scored scan: the rows of a search as a table, ordered by score."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Output:
     """The columns of a result.
 
     Attributes:
-        names: In their order, the scores among them.
+        names: In order, scores included.
         stored: Those of the dataset.
     """
 
@@ -49,10 +49,10 @@ def build_output(
     with_row_id: bool = False,
     with_row_address: bool = False,
 ) -> Output:
-    """Resolve the columns a caller asks for, as `build_projection` does.
+    """Resolve the columns of a search, as `build_projection` does.
 
-    Scores come behind them, unless they are named among them; row columns that a flag adds come last even
-    then: as with the peer.
+    Scores come last, unless they are named explicitly; row columns added by a flag come after them: as in
+    pylance.
     """
     if columns is not None:
         check_columns(columns)
@@ -75,10 +75,10 @@ def build_output(
 
 @dataclass(frozen=True, slots=True)
 class PostFilter:
-    """A condition on the rows that were found.
+    """Condition on the rows that were found.
 
     Attributes:
-        expression: The condition; the column of scores may be in it.
+        expression: The condition; it may use the score column.
         projection: Columns of the dataset that it reads.
     """
 
@@ -87,25 +87,25 @@ class PostFilter:
 
     @classmethod
     def of(cls, schema: Schema, expression: Expression, search: SearchPlan) -> "PostFilter":
-        """The condition, with what of a dataset it reads."""
+        """Resolve the columns of a condition."""
         return cls(expression, build_take_projection(schema, sorted(expression.columns - {search.column})))
 
 
 class ScoredScan(Scan):
-    """A search and what to return of the rows that it finds, in the order of their scores.
+    """A search and the columns to return of its rows, ordered by score.
 
     Args:
         snapshot: The version.
         rows: The scan of the addresses of the rows that may be found.
-        search: What finds them.
+        search: The search.
         output: Columns of the result.
-        prefilter: Whether `rows` leaves some out, so that it has to run first.
-        post_filter: What of the found rows is returned; all when None.
-        offset: Rows to leave out.
-        limit: Rows to return at most.
-        found_limit: Rows to find at most; None for as many as the query says.
-        batch_rows: Rows of a batch at most.
-        kept: Keeps what `rows` finds for the next search; None where that does not follow from its filter.
+        prefilter: True if `rows` excludes some, so that it has to run first.
+        post_filter: Condition on the found rows; all when None.
+        offset: Rows to skip.
+        limit: Maximum rows to return.
+        found_limit: Maximum rows to find; None for the number in the query.
+        batch_rows: Maximum rows of a batch.
+        kept: Caches the result of `rows` for the next search; None if it does not depend on its filter alone.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class ScoredScan(Scan):
         return self._shape(self._output.stored.arrow_schema.empty_table(), Scored.nothing(), 0).schema
 
     def explain(self) -> str:
-        """What is going to be done, for people to read."""
+        """Describe the search for people."""
         lines = [str(self._search)]
         if self._prefilter:
             lines += ["among the rows of", *(f"  {line}" for line in str(self.plan).splitlines())]
@@ -149,12 +149,12 @@ class ScoredScan(Scan):
         return "\n".join(lines)
 
     def to_table(self) -> pa.Table:
-        """The whole result."""
+        """Read the whole result."""
         tables = list(self._tables())
         return pa.concat_tables(tables) if tables else self.schema.empty_table()
 
     def count_rows(self) -> int:
-        """Number of rows of the result."""
+        """Count the rows of the result."""
         return sum(len(found) for _, found in self.find())
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
@@ -162,22 +162,22 @@ class ScoredScan(Scan):
             yield from table.to_batches()
 
     def _tables(self) -> Iterator[pa.Table]:
-        """The result, a batch at a time."""
+        """Yield the result, one batch at a time."""
         for number, found in self.find():
             for start in range(0, len(found), self._batch_rows):
                 yield self.fetch(number, found[start : start + self._batch_rows])
 
     def fetch(self, query: int, found: Scored) -> pa.Table:
-        """Rows of the result.
+        """Read rows of the result.
 
         Args:
             query: Number of the query that found them.
-            found: Some of what `find` gave for it.
+            found: A part of the result of `find` for it.
         """
         return self._shape(self._fetch(self._output.stored, found), found, query)
 
     def find(self) -> Iterator[tuple[int, Scored]]:
-        """The rows of the result for each of the queries, by their numbers; no column of them is read."""
+        """Find the rows of the result for each of the queries, by number; no column of them is read."""
         wanted = self._wanted() if self._prefilter else None
         skip, left = self._offset, self._limit
         for number, found in enumerate(self._search.run(wanted, self._found_limit)):

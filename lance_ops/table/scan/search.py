@@ -1,7 +1,7 @@
-"""Search: what finds rows by a score, best first: by nearness of a vector, or by how well a text fits.
+"""Search: find rows by a score, best first: the distance of a vector, or the relevance of a text.
 
-It stands above this floor, since indices know more of rows than this floor does; `scored_scan` makes a table
-of what it finds.
+Implementations are in packages above this one, since they use indices; `scored_scan` makes a table of the
+result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,8 +26,8 @@ class Scored:
     """Rows with their scores.
 
     Attributes:
-        addresses: Current row addresses, uint64, none twice.
-        scores: Distances (least first) or scores of texts (greatest first), float32, one a row.
+        addresses: Current row addresses, uint64, distinct.
+        scores: Distances (least first) or relevance of texts (greatest first), float32, one a row.
     """
 
     addresses: Addresses
@@ -35,7 +35,7 @@ class Scored:
 
     @classmethod
     def nothing(cls) -> "Scored":
-        """No rows."""
+        """Return an empty result."""
         return cls(np.zeros(0, np.uint64), np.zeros(0, np.float32))
 
     def __len__(self) -> int:
@@ -46,30 +46,30 @@ class Scored:
 
 
 class SearchPlan(Protocol):
-    """How rows are going to be found; as text, what that takes."""
+    """Plan of a search; formatted with its cost."""
 
     @property
     def column(self) -> str:
-        """Name of the column of scores."""
+        """Name of the score column."""
         ...
 
     @property
     def numbers_queries(self) -> bool:
-        """Whether there may be several queries, so that rows say which of them found them."""
+        """Whether there may be several queries, so that rows have the number of their query."""
         ...
 
     def run(self, wanted: RowSet | None, limit: int | None) -> Sequence[Scored]:
-        """The rows for each of the queries, best first and all live.
+        """Return the rows for each query, best first and all live.
 
         Args:
             wanted: The only rows that may be found; all when None.
-            limit: Rows to find at most; None for as many as the query says.
+            limit: Maximum rows to find; None for the number in the query.
         """
         ...
 
 
 class Search(Protocol):
-    """What a dataset asks for rows by their scores."""
+    """Search interface of a dataset."""
 
     def plan_nearest(
         self, dataset: Snapshot, query: Mapping[str, Any], *, fast: bool, limit: int | None
@@ -78,12 +78,12 @@ class Search(Protocol):
 
         Args:
             dataset: The version.
-            query: What the user asks for, by name; see `Dataset.scan`.
-            fast: Find indexed rows only.
-            limit: Rows to find when the query does not say how many.
+            query: Parameters by name; see `ScanOptions`.
+            fast: Return indexed rows only.
+            limit: Default number of rows to find.
 
         Raises:
-            InvalidArgumentError: The query makes no sense on this dataset.
+            InvalidArgumentError: The query is invalid for this dataset.
         """
 
     def plan_full_text(self, dataset: Snapshot, query: Any, *, fast: bool) -> SearchPlan:
@@ -92,7 +92,7 @@ class Search(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FixedPruner:
-    """A pruner that was told which rows there are."""
+    """A pruner with a constant result."""
 
     fragments: frozenset[int]
     rows: RowSet

@@ -25,29 +25,29 @@ from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID, Offsets, RowCo
 from lance_ops.table.scan.stored_columns import StoredPart, find_parts, join_parts, refuse_attached
 from lance_ops.table.snapshot import Snapshot
 
-# More bytes or rows gain nothing, and a run takes no more memory than a large fragment.
+# Larger runs gain nothing, and a run takes no more memory than a large fragment.
 _SMALL_BYTES = 64 << 10
 _RUN_BYTES = 8 << 20
 _RUN_ROWS = 1 << 16
 _RUN_FILES = 256
 
 GROUPS_AT_ONCE = 2
-"""Groups that are read at once on a store with latency: each makes many requests side by side."""
+"""Number of groups read concurrently on a store with latency: each makes many concurrent requests."""
 
 _T = TypeVar("_T")
 
 
 class FragmentGroup:
-    """Fragments whose rows follow each other, for reading some of them; see `FragmentRows`.
+    """Reader of fragments with consecutive rows; see `FragmentRows`.
 
-    Rows are counted through all of them, deleted ones included.
+    Rows are numbered through all of them, deleted ones included.
 
     Args:
         snapshot: The version.
-        fragments: One or more, as `find_groups` put them together.
+        fragments: One or more, as grouped by `find_groups`.
         rows_before: Live rows of the dataset before each.
-        ahead: Columns that are read for certain: where requests take long, their files are opened while the
-            deletion files are read.
+        ahead: Columns that will certainly be read: on slow stores, their files are opened while the deletion
+            files are read.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class FragmentGroup:
 
     @property
     def starts(self) -> Offsets:
-        """Number of the first row of each, with the number of all."""
+        """Return the cumulative number of the first row of each, with the total."""
         return self._starts
 
     def live_rows(self) -> Rows:
-        """Rows that are not deleted, as a range where none is."""
+        """Return rows that are not deleted, as a range if none is deleted."""
         deleted = [
             vector.offsets().astype(np.int64) + start
             for vector, start in zip(self._deletions, self._starts.tolist(), strict=False)
@@ -129,12 +129,12 @@ class FragmentGroup:
         return found[:count]
 
     def _parts(self, schema: Schema) -> Sequence[StoredPart]:
-        """Files of the first fragment that have these columns, where the same of the others have them."""
+        """Return files of the first fragment with these columns, if the others have the same layout."""
         refuse_attached(self._snapshot.manifest, schema, self._snapshot.uri)
         return find_parts(self._fragments[0], schema)
 
     def _files_like(self, file: DataFile) -> Sequence[FileReader]:
-        """The files that lie where this one of the first fragment does."""
+        """Return the files at the same position as one of the first fragment."""
         place = self._fragments[0].files.index(file)
         if place not in self._readers:
             self._readers[place] = list(self._run(partial(self._open, place), self._fragments))
@@ -159,7 +159,7 @@ class FragmentGroup:
 
 
 class GroupColumns:
-    """Row columns of fragments whose rows follow each other; see `RowColumns`."""
+    """Row columns of fragments with consecutive rows; see `RowColumns`."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class GroupColumns:
         return pa.array(values if len(rows) == len(values) else values[as_offsets(rows)], pa.uint64())
 
     def _values(self, name: str) -> npt.NDArray[np.uint64]:
-        """Of all rows; what it says of deleted ones means nothing."""
+        """Return values of all rows; those of deleted ones are undefined."""
         lengths = np.diff(self._starts)
         if name == ROW_ADDRESS or (name == ROW_ID and not self._snapshot.uses_stable_row_ids):
             ids = np.array([fragment.id for fragment in self._fragments], dtype=np.uint64)
@@ -208,12 +208,12 @@ class GroupColumns:
 def find_groups(
     items: Iterable[_T], fragment_of: Callable[[_T], Fragment | None], max_rows: int = _RUN_ROWS
 ) -> Iterator[Sequence[_T]]:
-    """Put those together whose fragments can be read as one; all others stand alone.
+    """Group items whose fragments can be read as one; all others stay single.
 
     Args:
-        items: In the order of their rows.
-        fragment_of: The fragment of one, None for one that must stand alone.
-        max_rows: Of a run.
+        items: In row order.
+        fragment_of: Returns the fragment of an item, None if it must stay single.
+        max_rows: Maximum rows of a group.
     """
     max_rows = min(max_rows, _RUN_ROWS)
     run: list[_T] = []
@@ -241,7 +241,7 @@ def find_groups(
 
 
 def _kind(fragment: Fragment) -> Hashable:
-    """What the fragments of a run have in common; None of one that must stand alone."""
+    """Return the layout that the fragments of a group share; None if the fragment must stay single."""
     files = fragment.files
     if (
         not files

@@ -1,6 +1,6 @@
-"""Sparse rows: the few that indices leave of each of many fragments, read as if these were one.
+"""Sparse rows: the few candidates of each of many fragments, read as if these were one.
 
-What the rows of a fragment cost is mostly fixed, and an index on values without order finds some in each.
+The cost per fragment is mostly fixed, and an index on unordered values finds some rows in each.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -21,22 +21,22 @@ from lance_ops.table.scan.stored_columns import find_parts, join_parts, refuse_a
 from lance_ops.table.snapshot import Snapshot
 
 _MOST_BYTES = 8 << 20
-"""Of rows that are read at once, where their width is known."""
+"""Maximum size of rows read at once, if their width is known."""
 _MOST_BYTES_IN_FILES = 1 << 20
-"""Of those whose width is not: they may take more in memory than in the files."""
+"""Maximum size if the width is unknown: they may take more in memory than in the files."""
 
 
 def find_sparse(
     groups: Iterable[Sequence[FragmentPlan]], width: int | None
 ) -> Iterator[tuple[Sequence[FragmentPlan], bool]]:
-    """Put fragments together that stand alone so far and of which few rows are wanted.
+    """Group single fragments of which few rows are read.
 
     Args:
-        groups: In the order of the rows.
+        groups: In row order.
         width: Bytes of a row in memory; None when a type has no fixed width.
 
     Yields:
-        Groups, and whether one is to be read by `SparseRows`.
+        Groups, and whether to read each by `SparseRows`.
     """
     most = _MOST_BYTES_IN_FILES if width is None else _MOST_BYTES
     run: list[FragmentPlan] = []
@@ -66,7 +66,7 @@ def find_sparse(
 
 
 def _sparse_bytes(group: Sequence[FragmentPlan], width: int | None) -> int | None:
-    """What the wanted rows take, if they are few and of one fragment; None otherwise."""
+    """Return the size of the rows to read, if they are few and of one fragment; None otherwise."""
     plan = group[0]
     if len(group) > 1 or plan.candidates is None:
         return None
@@ -77,11 +77,11 @@ def _sparse_bytes(group: Sequence[FragmentPlan], width: int | None) -> int | Non
 
 
 class SparseRows:
-    """Few rows of several fragments; see `FragmentRows`. They are counted through all of these.
+    """Reader of few rows of several fragments; see `FragmentRows`. Rows are numbered through all of them.
 
     Args:
         snapshot: The version.
-        plans: What is read of the fragments, in their order.
+        plans: Reads of the fragments, in order.
     """
 
     def __init__(self, snapshot: Snapshot, plans: Sequence[FragmentPlan]) -> None:
@@ -93,11 +93,11 @@ class SparseRows:
 
     @property
     def columns(self) -> "SparseRows":
-        """Itself: it knows their row columns."""
+        """Return itself: it provides their row columns."""
         return self
 
     def live_rows(self) -> Offsets:
-        """The candidates that are not deleted."""
+        """Return the candidates that are not deleted."""
         found = []
         for number, plan in enumerate(self._plans):
             assert plan.candidates is not None
@@ -122,7 +122,7 @@ class SparseRows:
             if joined is not None:
                 return take_joined(self._snapshot, joined, self._moved(numbers, joined), schema)
         except (CorruptFileError, UnsupportedError):
-            # What is wrong, and where, is said by who reads them one by one, if anything is.
+            # Errors are reported by the reader of single rows, if there are any.
             pass
         parts = self._split(numbers)
         return pa.concat_tables([self._fragment(number).fetch(schema, part) for number, part in parts])
@@ -140,7 +140,7 @@ class SparseRows:
         )
 
     def _moved(self, numbers: Integers, joined: JoinedFragments) -> Integers:
-        """The rows as they are counted there."""
+        """Return the row numbers of the joined fragments."""
         firsts = np.array([joined.first_rows[plan.fragment.id] for plan in self._plans], dtype=np.int64)
         moves = firsts - self._starts[:-1]
         if not moves.any():
@@ -149,7 +149,7 @@ class SparseRows:
         return moved
 
     def _split(self, numbers: Integers) -> list[tuple[int, Offsets]]:
-        """The fragments that have some of the rows, and where in them these are."""
+        """Split rows by fragment."""
         cuts = np.searchsorted(numbers, self._starts)
         return [
             (number, numbers[first:last] - self._starts[number])
@@ -165,12 +165,12 @@ class SparseRows:
 
 
 def take_joined(snapshot: Snapshot, joined: JoinedFragments, numbers: Integers, schema: Schema) -> pa.Table:
-    """Read columns of single rows of fragments that are joined.
+    """Read columns of single rows of joined fragments.
 
     Args:
         snapshot: The version.
         joined: The fragments.
-        numbers: Of the rows through all of these, ascending, all of them there.
+        numbers: Row numbers through all of these, ascending, all existing.
         schema: The columns.
 
     Raises:
@@ -178,7 +178,7 @@ def take_joined(snapshot: Snapshot, joined: JoinedFragments, numbers: Integers, 
         UnsupportedError: The columns have to be read fragment by fragment.
     """
     first = joined.fragments[0]
-    # Whoever reads them one by one finds what is attached.
+    # The reader of single rows handles attached blobs.
     refuse_attached(snapshot.manifest, schema, snapshot.uri)
     parts = find_parts(first, schema)
     places = [first.files.index(part.file) for part in parts]

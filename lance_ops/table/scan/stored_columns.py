@@ -1,4 +1,4 @@
-"""Stored columns: which data files of a fragment hold which columns, and how their parts become columns."""
+"""Stored columns: find the data files of columns, and assemble columns from their parts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +19,12 @@ from lance_ops.table.manifest.model import Manifest
 
 @dataclass(frozen=True, slots=True)
 class StoredPart:
-    """What one data file has of some columns.
+    """The part of some columns in one data file.
 
     Attributes:
         file: The file.
         schema: The columns, or parts of them.
-        stored: The same as a file of its version has them.
+        stored: The same in the form stored by its file version.
     """
 
     file: DataFile
@@ -33,19 +33,19 @@ class StoredPart:
 
 
 def find_parts(fragment: Fragment, schema: Schema) -> list[StoredPart]:
-    """What is to be read of the data files of a fragment; `join_parts` makes columns of it.
+    """Return the parts of columns in the data files of a fragment; `join_parts` assembles them.
 
-    Values of overlays are not among it, see `overlaid`.
+    Values of overlays are not included, see `overlaid`.
 
     Args:
         fragment: The fragment, or the first of several whose files hold the same columns.
         schema: The columns, a projection of the dataset's schema.
 
     Returns:
-        The parts; none of a column that no file has.
+        The parts; none for a column that no file has.
 
     Raises:
-        CorruptManifestError: The manifest contradicts itself on where a column lies.
+        CorruptManifestError: The manifest is inconsistent about the location of a column.
     """
     files = fragment.files
     if len(files) == 1 and prepare_schema(schema).leaves <= _listed(files[0].fields):
@@ -55,7 +55,7 @@ def find_parts(fragment: Fragment, schema: Schema) -> list[StoredPart]:
 
 
 def attached_columns(manifest: Manifest, fields: Sequence[Field], path: str) -> tuple[str, ...]:
-    """Names of those columns whose values lie in the attached blob dataset of old tables.
+    """Return names of the columns whose values are in the attached blob dataset of old tables.
 
     Args:
         manifest: The version.
@@ -63,7 +63,7 @@ def attached_columns(manifest: Manifest, fields: Sequence[Field], path: str) -> 
         path: URI of the dataset, for errors.
 
     Raises:
-        UnsupportedError: Members of a column lie there.
+        UnsupportedError: Members of a column are stored there.
     """
     if not manifest.blob_dataset_version:
         return ()
@@ -75,7 +75,7 @@ def attached_columns(manifest: Manifest, fields: Sequence[Field], path: str) -> 
 
 
 def refuse_attached(manifest: Manifest, schema: Schema, path: str) -> None:
-    """See that data files have the values of all columns: of others they would be taken for null.
+    """Check that data files have the values of all columns; others would be read as null.
 
     Raises:
         UnsupportedError: They do not.
@@ -87,10 +87,10 @@ def refuse_attached(manifest: Manifest, schema: Schema, path: str) -> None:
 
 def _elsewhere(what: str, path: str, field: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{what} lie in an attached blob dataset of an old form",
+        f"{what} are stored in an attached blob dataset of an old form",
         path=path,
         field=field,
-        hint="name the other columns",
+        hint="select other columns",
     )
 
 
@@ -101,10 +101,10 @@ def _is_attached(field: Field) -> bool:
 def join_parts(
     parts: Sequence[StoredPart], tables: Sequence[pa.Table], schema: Schema, length: int
 ) -> pa.Table:
-    """Put columns together.
+    """Assemble columns.
 
     Args:
-        parts: What `find_parts` gave for the columns.
+        parts: Result of `find_parts` for the columns.
         tables: The wanted rows of each.
         schema: The columns; null where no file has them.
         length: Rows that were read.
@@ -128,7 +128,7 @@ def join_parts(
 def _upgrade(part: StoredPart, table: pa.Table) -> pa.Table:
     if part.stored is part.schema:
         return table
-    # The table got blobs of another kind after this file was written.
+    # The blob layout of the table changed after this file was written.
     target = part.schema.to_arrow()
     return pa.Table.from_batches(
         [upgrade_batch(batch, target) for batch in table.to_batches()], schema=target
@@ -136,7 +136,7 @@ def _upgrade(part: StoredPart, table: pa.Table) -> pa.Table:
 
 
 def _refuse_lost(files: Sequence[DataFile], schema: Schema) -> None:
-    """Refuse a column that is in no file while some file has one that nobody can tell: is it null?"""
+    """Refuse a column without a file if some file has an unassigned column, which may be this one."""
     lost = prepare_schema(schema).leaves.difference(*(_listed(file.fields) for file in files))
     if not lost:
         return
@@ -145,7 +145,7 @@ def _refuse_lost(files: Sequence[DataFile], schema: Schema) -> None:
         if UNASSIGNED in file.fields:
             names = ", ".join(schema.path(field_id) for field_id in sorted(lost))
             raise CorruptManifestError(
-                f"the manifest does not say whether one of its columns is {names}",
+                f"the manifest does not say whether an unassigned column of the data file is {names}",
                 path=file.path,
                 field="fields",
                 hint="read other columns, or restore an older version",
@@ -153,7 +153,7 @@ def _refuse_lost(files: Sequence[DataFile], schema: Schema) -> None:
 
 
 def _stored_columns(file: DataFile, part: Schema) -> Schema:
-    """Columns of the table as a file of its version has them."""
+    """Return columns of the table in the form stored by a file version."""
     return before_upgrade(part) if file.storage_version in VERSIONS_WITH_OLD_BLOBS else part
 
 
@@ -164,7 +164,7 @@ def _listed(fields: tuple[int, ...]) -> frozenset[int]:
 
 
 def share_out(files: Sequence[DataFile], schema: Schema) -> Iterator[StoredPart]:
-    """Which file is to be asked for which part of the columns."""
+    """Assign the parts of the columns to files."""
     listed = [_listed(file.fields) for file in files]
     anywhere = frozenset().union(*listed)
     claimed: set[int] = set()
@@ -186,7 +186,8 @@ def _part_of_field(
     if field.id not in here:
         return replace(field, children=children) if children else None
     if not children and field.id not in claimed:
-        # A packed struct lists none of its members. One that is not packed reads as null where it has none.
+        # Members of a packed struct are not listed. A struct that is not packed reads as null without
+        # members.
         claimed.add(field.id)
         children = tuple(
             child for child in field.children if not any(node.id in anywhere for node in child.walk())

@@ -1,4 +1,4 @@
-"""Take: single rows, by their place in the dataset, their address or their id."""
+"""Take: single rows by offset in the dataset, address or id."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,16 +26,16 @@ from lance_ops.table.snapshot import Snapshot
 _OFFSET_BITS, _OFFSET_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 _SHOWN = 5
 _FEW_ROWS = 1 << 12
-"""Rows that are read together at most: what they take in memory is not looked at before."""
+"""Maximum rows read together: their size in memory is not estimated."""
 
 Wanted = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.intp]
 
 
 class RowKey(Enum):
-    """What numbers name rows.
+    """Meaning of row numbers.
 
-    `OFFSET` counts live rows in the order of the dataset; `ADDRESS` is `_rowaddr`; `ID` is `_rowid`.
+    `OFFSET` counts live rows in dataset order; `ADDRESS` is `_rowaddr`; `ID` is `_rowid`.
     """
 
     OFFSET = "offset"
@@ -49,20 +49,20 @@ def take_rows(
     rows: npt.ArrayLike,
     key: RowKey,
 ) -> pa.Table:
-    """Fetch rows in the order asked for, repeated ones as often as asked for.
+    """Read rows in the given order, with duplicates.
 
     Args:
         snapshot: The version.
         projection: Columns of the result.
-        rows: Numbers that name the rows.
-        key: What they are.
+        rows: Numbers of the rows.
+        key: Their meaning.
 
     Raises:
         InvalidArgumentError: There is no live row of some number.
     """
     asked = np.asarray(rows)
     if asked.size and (not np.issubdtype(asked.dtype, np.integer) or int(asked.min()) < 0):
-        raise InvalidArgumentError("rows must be whole numbers, not negative", field="rows")
+        raise InvalidArgumentError("rows must be non-negative integers", field="rows")
     wanted, inverse = _sort(asked.reshape(-1).astype(np.uint64))
     if key is RowKey.ID and not snapshot.uses_stable_row_ids:
         key = RowKey.ADDRESS
@@ -70,7 +70,7 @@ def take_rows(
     if found_together is not None:
         return found_together if inverse is None else rearrange_rows(found_together, pa.array(inverse))
     shares = _share_out(snapshot, projection, wanted, key)
-    # Fragments are read side by side where requests take long.
+    # Fragments are read concurrently on slow stores.
     taken = [some for some in read_small(snapshot.bases.root, shares) if some is not None]
     tables, found = [table for _, table in taken], [positions for positions, _ in taken]
     order = _order(found, wanted, key)
@@ -87,9 +87,9 @@ def take_rows(
 def _take_together(
     snapshot: Snapshot, projection: Projection, wanted: Wanted, key: RowKey
 ) -> pa.Table | None:
-    """A few rows of several fragments, read as if these were one; None where that cannot be done.
+    """Read a few rows of several fragments as if these were one; None if that is not possible.
 
-    Nor where some row is not there, or a file is damaged: whoever reads fragment by fragment says which.
+    Also None if a row does not exist or a file is damaged: the read by fragment reports which.
     """
     if key is RowKey.ID or not 1 < len(wanted) <= _FEW_ROWS or not projection.schema.fields:
         return None
@@ -123,7 +123,7 @@ def _take_together(
 
 
 def _addresses(snapshot: Snapshot, wanted: Wanted) -> Wanted | None:
-    """Addresses of rows by their places; None unless they ascend, and are known without deletion files."""
+    """Return addresses of rows by offset; None unless they ascend, and are known without deletion files."""
     starts, fragments = snapshot.first_rows, snapshot.fragments
     if int(wanted[-1]) >= int(starts[-1]):
         return None
@@ -138,7 +138,7 @@ def _addresses(snapshot: Snapshot, wanted: Wanted) -> Wanted | None:
 
 
 def _join(snapshot: Snapshot, fragments: Sequence[Fragment]) -> JoinedFragments | None:
-    """Some fragments as one; None where one differs from the others."""
+    """Join fragments; None if one differs from the others."""
     if len(fragments) > MOST_FRAGMENTS:
         return None
     kinds = {file_kind(fragment) for fragment in fragments}
@@ -148,7 +148,7 @@ def _join(snapshot: Snapshot, fragments: Sequence[Fragment]) -> JoinedFragments 
 
 
 def _has_deleted(snapshot: Snapshot, ids: Sequence[int], owners: Offsets, addresses: Wanted) -> bool:
-    """Whether some of the rows are deleted."""
+    """Return whether some of the rows are deleted."""
     for number in ids:
         deleted = snapshot.deletion_vector(snapshot.fragments_by_id[number])
         if deleted is not None:
@@ -161,12 +161,12 @@ def _has_deleted(snapshot: Snapshot, ids: Sequence[int], owners: Offsets, addres
 
 @dataclass(frozen=True, slots=True)
 class _AddressedRows:
-    """Row columns of rows of several fragments; a `RowColumnSource` of these very rows.
+    """Row columns of rows of several fragments; a `RowColumnSource`.
 
     Attributes:
         snapshot: The version.
         ids: Fragments, as they follow each other.
-        owners: The one of each row, int64.
+        owners: Fragment position of each row, int64.
         addresses: Of the rows, ascending.
     """
 
@@ -192,7 +192,7 @@ class _AddressedRows:
 
 
 def _sort(asked: Wanted) -> tuple[Wanted, Places | None]:
-    """The numbers, ascending and each once, and where each asked for is among them if they were not so."""
+    """Return distinct numbers, ascending, and the position of each input unless it was sorted."""
     if bool((asked[1:] > asked[:-1]).all()):
         return asked, None
     order = np.argsort(asked)
@@ -205,7 +205,7 @@ def _sort(asked: Wanted) -> tuple[Wanted, Places | None]:
 
 
 def _order(found: Sequence[Places], wanted: Wanted, key: RowKey) -> Places | None:
-    """Where each wanted row is among those that were found; None where it is in its place.
+    """Return the position of each wanted row among those found; None if they are in order.
 
     Raises:
         InvalidArgumentError: One was not found.
@@ -218,14 +218,14 @@ def _order(found: Sequence[Places], wanted: Wanted, key: RowKey) -> Places | Non
     missing = wanted[order < 0]
     if len(missing):
         listed = ", ".join(str(number) for number in missing[:_SHOWN])
-        raise InvalidArgumentError(f"no live row has the {key.value} {listed}", field="rows")
+        raise InvalidArgumentError(f"no live row has {key.value} {listed}", field="rows")
     return order
 
 
 def _share_out(
     snapshot: Snapshot, projection: Projection, wanted: Wanted, key: RowKey
 ) -> Iterator[Callable[[], tuple[Places, pa.Table] | None]]:
-    """Per fragment: what finds which of the wanted rows it has, and reads them; None of one that has none."""
+    """Return for each fragment a function that selects its rows, and one that reads them."""
     fragments, starts = snapshot.fragments, snapshot.first_rows
 
     def take(number: int, first: int, last: int) -> tuple[Places, pa.Table] | None:
@@ -242,7 +242,7 @@ def _share_out(
 
 
 def _find_shares(snapshot: Snapshot, wanted: Wanted, key: RowKey) -> Iterator[tuple[int, int, int]]:
-    """Numbers of the fragments that may have some of the rows, and which rows these are: first and end."""
+    """Return positions of fragments that may have some of the rows, with the range of these rows."""
     if key is RowKey.ID:
         yield from ((number, 0, len(wanted)) for number in range(len(snapshot.fragments)) if len(wanted))
         return

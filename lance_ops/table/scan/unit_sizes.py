@@ -1,4 +1,4 @@
-"""Sizes of units: how much of a scan is read in one go, and how many of them side by side."""
+"""Unit sizes: the part of a scan that is read at once, and the number of concurrent reads."""
 
 import os
 
@@ -10,66 +10,66 @@ from lance_ops.table.scan.small_fragments import GROUPS_AT_ONCE
 from lance_ops.table.snapshot import Snapshot
 
 THREADS = min(4, os.cpu_count() or 1)
-"""Threads that read ahead, unless the caller says otherwise."""
+"""Default number of threads that read ahead."""
 
 TABLE_UNIT_BYTES = 512 << 20
-"""Size at which a fragment is cut when the whole result is kept anyway: larger reads cost nothing then."""
+"""Size at which a fragment is split when the whole result is kept anyway: larger reads cost nothing then."""
 
 _WORTH_A_THREAD = 1 << 20
-# In memory, of a few columns of fragments that may have large ones beside them.
+# In memory, for a few columns of fragments that may have large other columns.
 _LITTLE_OF_ONE_WIDTH = 256 << 10
 
-# Below, rows are not cut between threads: pages that are read in part cost more than whole ones, and what
-# takes long in a page is shared by who decodes it (measured). Values of one width count by what they take
-# in memory, others by what they take in files.
+# Below this size, rows are not split between threads: partial reads of pages cost more than complete ones,
+# and slow page decoders use several threads themselves (measured). Fixed-width values count by their size in
+# memory, others by their size in files.
 _SHARE_OF_ONE_WIDTH = 8 << 20
 _SHARE_OF_COPIED = 8 << 20
 _SHARE_OF_COMPRESSED = 8 << 20
 _FIRST_COMPRESSED = (2, 1)
 
-# On a store with latency requests are made side by side, as long as what they bring takes no more than this.
+# On a store with latency requests are concurrent, as long as their results take no more than this.
 _REMOTE_BYTES = 128 << 20
 
 
 def table_unit_bytes(snapshot: Snapshot, plan: ScanPlan, *, threads: int, batch_rows: int) -> int:
-    """Bytes to read at a time for one table: as much as possible, but something for each thread.
+    """Return the bytes to read at a time for one table: as much as possible, with work for each thread.
 
     Args:
         snapshot: The version.
-        plan: What is read.
-        threads: How many there are.
-        batch_rows: Rows of a batch; units end with whole ones.
+        plan: The reads.
+        threads: Number of threads.
+        batch_rows: Rows of a batch; units end with complete ones.
     """
     plans = plan.fragments
     shares = -(-threads // max(1, len(plans)))
-    # Behind a network, a share would cost requests of its own for what lies around its ends.
+    # Over a network, smaller units would cost additional requests at their boundaries.
     if shares == 1 or not plans or has_latency(snapshot.bases.root):
         return TABLE_UNIT_BYTES
     width = prepare_schema(plan.projection.schema).row_bytes
     if not any(_is_worth_sharing(one.fragment, width, shares) for one in plans):
         return TABLE_UNIT_BYTES
     row, rows = max((bytes_per_row(one.fragment, width), one.fragment.physical_rows) for one in plans)
-    # One batch more, since units end with whole batches.
+    # One batch more, since units end with complete batches.
     return min(TABLE_UNIT_BYTES, row * (-(-rows // shares) + batch_rows))
 
 
 def threads_for(
     snapshot: Snapshot, plan: ScanPlan, unit_bytes: int, *, threads: int, reads_groups: bool
 ) -> int:
-    """How many units to read side by side.
+    """Return how many units to read concurrently.
 
     Args:
         snapshot: The version.
-        plan: What is read.
-        unit_bytes: At which fragments are cut.
-        threads: What the caller allows for; more only where threads wait for a store.
+        plan: The reads.
+        unit_bytes: Size at which fragments are split.
+        threads: Limit of the caller; exceeded only if threads wait for a store.
         reads_groups: Some fragments are read as one.
     """
     fragments = plan.fragments
     if not fragments:
         return 1
     size = sum(one.fragment.data_bytes for one in fragments)
-    # Small local reads are spent in Python, where threads only get into each other's way (measured).
+    # Small local reads spend their time in Python, where threads only contend for the GIL (measured).
     unit = min(size // len(fragments), unit_bytes)
     if has_latency(snapshot.bases.root):
         if reads_groups:

@@ -1,1 +1,1 @@
-"""Transactions: the operations that they carry, and their messages."""
+"""Transactions: operations and their messages."""

@@ -1,4 +1,4 @@
-"""Applying to fragments: what an operation does to their list, and the ids that it gives. Pure."""
+"""Application to fragments: change the fragment list by an operation, and allocate ids. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -29,19 +29,19 @@ _NEWEST_FRAGMENTS = 64
 
 
 def next_fragment_id(manifest: Manifest) -> int:
-    """First fragment id that this history never used."""
+    """Return the first fragment id that the history never used."""
     used = -1 if manifest.max_fragment_id is None else manifest.max_fragment_id
     return max(used, highest_id(manifest.fragments)) + 1
 
 
 def reserved_ids(manifest: Manifest, number: int) -> range:
-    """The ids that a ReserveFragments of `number` ids reserved, given the manifest that it led to."""
+    """Return the ids reserved by a ReserveFragments of `number` ids, given its manifest."""
     end = next_fragment_id(manifest)
     return range(end - number, end)
 
 
 def check_fragment_id(fragment_id: int) -> None:
-    """Refuse an id that a row address has no room for.
+    """Refuse an id beyond the range of row addresses.
 
     Raises:
         CorruptManifestError: It needs more than 32 bits.
@@ -53,23 +53,23 @@ def check_fragment_id(fragment_id: int) -> None:
 
 
 def number_fragments(fragments: Iterable[Fragment], first: int) -> tuple[Fragment, ...]:
-    """Give new fragments their ids, one after the other."""
+    """Assign consecutive ids to new fragments."""
     return tuple(fragment.replace(id=first + index) for index, fragment in enumerate(fragments))
 
 
 def give_row_ids(
     fragments: Sequence[Fragment], *, next_row_id: int, version: int
 ) -> tuple[tuple[Fragment, ...], int]:
-    """Give the rows of new fragments their stable ids and versions.
+    """Assign stable ids and versions to the rows of new fragments.
 
     Args:
-        fragments: New fragments. Rows that moved have their ids already, and the versions in which they
-            appeared: all rows of a fragment, or the first ones. The others are new.
+        fragments: New fragments. Moved rows have their ids and creation versions already: all rows of a
+            fragment, or the first ones. The others are new.
         next_row_id: First unused id.
         version: Version of the dataset in which the rows appear.
 
     Returns:
-        The fragments, and the id that is next to use.
+        The fragments, and the next unused id.
     """
     numbered = []
     for fragment in fragments:
@@ -80,7 +80,7 @@ def give_row_ids(
         if new:
             if next_row_id + new > _MAX_ROW_ID:
                 raise CorruptManifestError(
-                    f"no row ids are left: the next one is {next_row_id}", field="next_row_id"
+                    f"row ids are exhausted: the next one would be {next_row_id}", field="next_row_id"
                 )
             ids = np.arange(next_row_id, next_row_id + new, dtype=np.uint64)
             if moved and fragment.row_ids is not None:
@@ -101,7 +101,7 @@ def give_row_ids(
 
 
 def count_moved_rows(fragment: Fragment) -> int:
-    """Rows of a new fragment, its first ones, that bring their stable ids along; the others get new ones."""
+    """Count the leading rows of a new fragment that have stable ids already; the others get new ones."""
     if fragment.row_ids is None:
         return 0
     if isinstance(fragment.row_ids, SpilledSequence):
@@ -110,10 +110,10 @@ def count_moved_rows(fragment: Fragment) -> int:
 
 
 def new_fragments(current: Manifest, fragments: Sequence[Fragment]) -> tuple[tuple[Fragment, ...], int]:
-    """Give new fragments their ids, and their rows the stable ids that the dataset may have.
+    """Assign ids to new fragments, and stable row ids if the dataset has them.
 
     Returns:
-        The fragments, and the row id that is next to use.
+        The fragments, and the next unused row id.
     """
     numbered = number_fragments(fragments, next_fragment_id(current))
     if not current.uses_stable_row_ids:
@@ -122,10 +122,10 @@ def new_fragments(current: Manifest, fragments: Sequence[Fragment]) -> tuple[tup
 
 
 def free_row_id(manifest: Manifest) -> int:
-    """First row id that no row has.
+    """Return the first unused row id.
 
-    That is `next_row_id`, unless a damaged manifest has it too low: ids would be given out twice. The highest
-    ids are in the newest fragments as a rule, so only these are read. Fsck compares all of them.
+    That is `next_row_id`, unless a damaged manifest has it too low, which would duplicate ids. The highest
+    ids are usually in the newest fragments, so only these are read. Fsck compares all of them.
     """
     highest = manifest.next_row_id
     for fragment in manifest.fragments[-_NEWEST_FRAGMENTS:]:
@@ -135,7 +135,7 @@ def free_row_id(manifest: Manifest) -> int:
 
 
 def without_dropped(fragments: Sequence[Fragment], schema: Schema) -> Sequence[Fragment]:
-    """New fragments without the columns that were dropped after they were written.
+    """Remove columns from new fragments that were dropped after these were written.
 
     Their ids must not stay in the data files: a later column could get one of them.
     """
@@ -157,7 +157,7 @@ def without_dropped(fragments: Sequence[Fragment], schema: Schema) -> Sequence[F
 
 
 def has_all_row_ids(fragment: Fragment) -> bool:
-    """Whether a fragment has one stable row id per physical row."""
+    """Return whether a fragment has one stable row id per physical row."""
     if isinstance(fragment.row_ids, SpilledSequence):
         # A column, of which a data file has as many values as rows.
         return sum(LINEAGE_FIELDS["row_ids"] in file.fields for file in fragment.files) == 1
@@ -165,15 +165,15 @@ def has_all_row_ids(fragment: Fragment) -> bool:
 
 
 def touch_rows(fragment: Fragment, version: int, offsets: Sequence[int] | None = None) -> Fragment:
-    """A fragment whose rows got other values in place.
+    """Update row versions of a fragment whose rows were changed in place.
 
     Args:
-        fragment: Of a table with stable row ids, which have the versions that changed them last.
-        version: The one that does so now.
+        fragment: Of a table with stable row ids, with last-updated versions.
+        version: The new version.
         offsets: Of the rows; all of them when None.
 
     Returns:
-        The fragment as it is where the versions are not at hand: in a file of their own, or not recorded.
+        The unchanged fragment if the versions are in a separate file or not recorded.
     """
     before = fragment.last_updated_at_versions
     if offsets is None:
@@ -187,16 +187,16 @@ def touch_rows(fragment: Fragment, version: int, offsets: Sequence[int] | None =
 
 
 def rewrite_fragments(fragments: Sequence[Fragment], groups: Sequence[RewriteGroup]) -> Sequence[Fragment]:
-    """Put the new fragments of each group in the place of its old ones."""
+    """Replace the old fragments of each group by its new ones."""
     gone = (fragment.id for group in groups for fragment in group.old_fragments)
     new = (fragment for group in groups for fragment in group.new_fragments)
     return with_fragments(fragments, removed=gone, added=new)
 
 
 def replace_columns(fragment: Fragment, new: DataFile) -> Fragment:
-    """A fragment some of whose columns come from another file from now on.
+    """Return a fragment some of whose columns are in another file from now on.
 
-    The old columns stay where they are and are no longer in use; a file that has none in use any more goes.
+    Old columns stay in their file as unused; a file without used columns is removed.
     """
     fields = frozenset(new.fields)
     files: list[DataFile] = []
@@ -215,7 +215,7 @@ def replace_columns(fragment: Fragment, new: DataFile) -> Fragment:
 
 
 def project_fragments(fragments: Iterable[Fragment], schema: Schema) -> tuple[Fragment, ...]:
-    """Leave out files, also of overlays, of which no column is in the schema or holds row ids or versions."""
+    """Remove files, also of overlays, without any column of the schema and without row ids or versions."""
     kept = frozenset(node.id for node in schema.walk()) | frozenset(LINEAGE_FIELDS.values())
     projected = []
     for fragment in fragments:
@@ -227,7 +227,7 @@ def project_fragments(fragments: Iterable[Fragment], schema: Schema) -> tuple[Fr
 
 
 def storage_version(file: DataFile) -> str:
-    """Name of the storage version of a data file, e.g. `2.0`, from the pair of numbers in the manifest.
+    """Return the storage version of a data file, e.g. `2.0`, from the pair of numbers in the manifest.
 
     Raises:
         InvalidArgumentError: No version has these numbers.
@@ -239,4 +239,4 @@ def storage_version(file: DataFile) -> str:
         return "2.0"
     if file.major == 2:
         return f"2.{file.minor}"
-    raise InvalidArgumentError(f"no storage version {file.major}.{file.minor} is known", path=file.path)
+    raise InvalidArgumentError(f"unknown storage version {file.major}.{file.minor}", path=file.path)

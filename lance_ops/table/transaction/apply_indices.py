@@ -1,7 +1,7 @@
-"""Applying to indices: what an operation does to the index segments of a dataset. Pure.
+"""Application to indices: change the index segments of a dataset by an operation. Pure.
 
-A segment answers for the fragments in its coverage. Ids of fragments that were deleted may stay in it, as the
-peer leaves them: they are never used again.
+A segment is used for the fragments in its coverage. Ids of fragments that were deleted may stay in it, as
+ pylance leaves them: they are never used again.
 """
 
 import uuid
@@ -25,19 +25,18 @@ def create_indices(
     schema: Schema,
     fragment_ids: frozenset[int],
 ) -> tuple[IndexMetadata, ...]:
-    """Remove the removed segments, by UUID, and add the new ones; what is renamed is among both.
+    """Remove segments by UUID, and add new ones; a renamed segment is in both lists.
 
     Args:
         indices: Segments of the head.
         new: Segments to add.
         removed: Segments to remove.
         schema: Schema of the head.
-        fragment_ids: Fragments of the head. A new segment cannot cover others, least of all ids that a
-            fragment to come may get.
+        fragment_ids: Fragments of the head. A new segment must not cover other ids, least of all future ones.
 
     Raises:
-        InvalidArgumentError: A UUID is taken, an indexed field does not exist, or two segments of one index
-            would cover a fragment both, so that its rows would be found twice.
+        InvalidArgumentError: A UUID is in use, an indexed field does not exist, or two segments of one index
+            would cover the same fragment, whose rows would be found twice.
     """
     kept = tuple(index for index in indices if index.uuid not in removed)
     taken = {index.uuid for index in kept}
@@ -46,7 +45,7 @@ def create_indices(
     result = list(kept)
     for index in new:
         if index.uuid in taken:
-            raise InvalidArgumentError(f"there is an index segment {index.uuid} already", field="new_indices")
+            raise InvalidArgumentError(f"index segment {index.uuid} already exists", field="new_indices")
         missing = set(index.fields) - fields
         if missing:
             raise InvalidArgumentError(
@@ -56,7 +55,7 @@ def create_indices(
         taken.add(index.uuid)
         segment = index
         if index.uuid in renamed:
-            # Fragments that are gone may lead to where a deferred compaction put their rows.
+            # Removed fragments may be mapped to their replacements by a deferred compaction.
             segment = _with_coverage(index, renamed[index.uuid])
         elif index.fragment_ids is not None and not index.is_system:
             segment = _with_coverage(index, index.fragment_ids & fragment_ids)
@@ -71,14 +70,14 @@ def _check_segments(index: IndexMetadata, others: Iterable[IndexMetadata]) -> No
             continue
         if other.fields != index.fields:
             raise InvalidArgumentError(
-                f"index {index.name!r} exists on another column",
+                f"index {index.name!r} already exists on another column",
                 field="new_indices",
                 hint="choose another name",
             )
         common = (index.fragment_ids or frozenset()) & (other.fragment_ids or frozenset())
         if common:
             raise InvalidArgumentError(
-                f"two segments of index {index.name!r} would cover fragments {sorted(common)[:8]}",
+                f"two segments of index {index.name!r} would cover the same fragments {sorted(common)[:8]}",
                 field="new_indices",
                 hint="remove the segments that the new one replaces",
             )
@@ -92,18 +91,18 @@ def rewrite_indices(
     reuse: IndexMetadata | None,
     stable_row_ids: bool,
 ) -> tuple[IndexMetadata, ...]:
-    """Move the coverage of segments along with the rows, or take it away where the segment was not remapped.
+    """Move the coverage of remapped segments to the new fragments, and remove it from other segments.
 
     Args:
         indices: Segments of the head.
         groups: Fragments that are replaced, and their replacements.
         rewritten: Segments that were remapped.
         reuse: The fragment reuse index that defers the remap of all others; None to defer nothing.
-        stable_row_ids: Whether rows keep ids of their own.
+        stable_row_ids: True if the table has stable row ids.
 
     Raises:
-        InvalidArgumentError: A remapped segment does not exist, or covers a group in part, so that it cannot
-            answer for the new fragments.
+        InvalidArgumentError: A remapped segment does not exist, or covers a group only in part, so that it
+            cannot cover the new fragments.
     """
     remapped = {index.old_uuid: index for index in rewritten}
     if len(remapped) != len(rewritten):
@@ -111,7 +110,7 @@ def rewrite_indices(
     missing = remapped.keys() - {index.uuid for index in indices}
     if missing:
         raise InvalidArgumentError(
-            f"there is no index segment {', '.join(str(uuid) for uuid in missing)} to remap",
+            f"index segments to remap do not exist: {', '.join(str(uuid) for uuid in missing)}",
             field="rewritten_indices",
         )
     result = []
@@ -119,7 +118,7 @@ def rewrite_indices(
         if index.uuid in remapped:
             result.append(_remap(index, remapped[index.uuid], groups))
         elif reuse is not None or index.is_system:
-            # A deferred remap translates at query time, from the coverage that the segment was built with.
+            # A deferred remap is applied at query time, from the coverage that the segment was built with.
             result.append(index)
         elif stable_row_ids and holds_stable_row_ids(index):
             result.append(_with_coverage(index, moved_coverage(index.fragment_ids, groups)))
@@ -134,7 +133,7 @@ def rewrite_indices(
 def _remap(index: IndexMetadata, new: RewrittenIndex, groups: Sequence[RewriteGroup]) -> IndexMetadata:
     if index.fragment_ids is None:
         raise InvalidArgumentError(
-            f"index {index.name!r} cannot be remapped: nobody knows which fragments it covers",
+            f"index {index.name!r} cannot be remapped: its fragment coverage is unknown",
             field="rewritten_indices",
             hint="rebuild the index",
         )
@@ -149,7 +148,7 @@ def _remap(index: IndexMetadata, new: RewrittenIndex, groups: Sequence[RewriteGr
     changes: dict[str, Any] = {}
     if new.type_url is not None:
         changes = {"type_url": new.type_url, "details": new.details, "index_version": new.index_version}
-    # The new segment lies in this dataset, wherever the old one came from.
+    # The new segment is stored in this dataset, wherever the old one was.
     return replace(
         index,
         uuid=new.new_uuid,
@@ -161,7 +160,7 @@ def _remap(index: IndexMetadata, new: RewrittenIndex, groups: Sequence[RewriteGr
 
 
 def moved_coverage(covered: frozenset[int] | None, groups: Sequence[RewriteGroup]) -> frozenset[int]:
-    """Fragments that answer for rows of others after a rewrite: of groups that were covered whole."""
+    """Return the fragments that replace completely covered groups in a rewrite."""
     moved = _without(covered, groups)
     if covered is None:
         return moved
@@ -172,7 +171,7 @@ def moved_coverage(covered: frozenset[int] | None, groups: Sequence[RewriteGroup
 
 
 def _without(covered: frozenset[int] | None, groups: Sequence[RewriteGroup]) -> frozenset[int]:
-    # Coverage that nobody knows may include what moved: then the segment can answer for nothing.
+    # Unknown coverage may include moved fragments: then the segment covers nothing.
     if covered is None:
         return frozenset()
     return covered.difference(fragment.id for group in groups for fragment in group.old_fragments)
@@ -188,7 +187,7 @@ def without_fields(
     fields: AbstractSet[int],
     fragment_ids: AbstractSet[int],
 ) -> tuple[IndexMetadata, ...]:
-    """Take fragments out of the coverage of segments whose columns have other values in them now."""
+    """Remove fragments from the coverage of segments whose columns have changed values in them."""
     return tuple(
         index
         if index.is_system or fields.isdisjoint(_all_fields(index, schema))
@@ -198,12 +197,12 @@ def without_fields(
 
 
 def _all_fields(index: IndexMetadata, schema: Schema) -> set[int]:
-    """The fields that a segment holds values of, with those inside of them."""
+    """Return the fields whose values a segment has, with nested ones."""
     named = {*index.fields, *index.covering_fields}
     return {node.id for top in schema.walk() if top.id in named for node in top.walk()}
 
 
 def indices_of_schema(indices: Iterable[IndexMetadata], schema: Schema) -> tuple[IndexMetadata, ...]:
-    """The segments whose columns all exist; those of the format itself have none."""
+    """Return the segments whose columns all exist, and system indices."""
     fields = {node.id for node in schema.walk()}
     return tuple(index for index in indices if index.is_system or fields.issuperset(index.fields))

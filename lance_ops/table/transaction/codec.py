@@ -1,4 +1,4 @@
-"""Transaction codec: operations to and from the messages of transaction.proto."""
+"""Transaction codec: convert operations to and from the messages of transaction.proto."""
 
 from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-not-found]  # no stub
 
@@ -15,7 +15,7 @@ _CLASSES: dict[str, type[Operation]] = {
 
 
 def encode_operation(operation: Operation, transaction: Proto) -> None:
-    """Set the operation of a transaction message; one that is not known is in its unknown fields already."""
+    """Set the operation of a transaction message; an unknown one is already in its unknown fields."""
     if isinstance(operation, ForeignOperation) and not operation.is_understood:
         return
     message = getattr(transaction, WIRE_NAMES.get(operation.kind, operation.wire_name))

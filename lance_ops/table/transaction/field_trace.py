@@ -1,9 +1,8 @@
-"""Field trace: the fields of one version that are still the same fields in a later one.
+"""Field trace: fields of one version that are unchanged in a later one.
 
 A field id alone does not identify a column over time. Older writers, and pylance, give the id of a dropped
 column to a new one once no data file has it any more, and a column whose type changes gets a new id. The
-operations between two versions hold the schemas that they led to, which distinguishes a drop, a cast and a
-rename.
+operations between two versions contain their result schemas, which distinguish a drop, a cast and a rename.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,12 +19,12 @@ _STORED_AS = (EXTENSION_NAME_KEY, BLOB_KEY)
 
 @dataclass(frozen=True, slots=True)
 class FieldTrace:
-    """Where the fields of a version come from.
+    """Origins of the fields of a version.
 
     Attributes:
         schema: Schema of the version.
         origins: For a field id of the version, the field id in the first version that had its values. It is
-            another id where a cast or an overwrite replaced the column. Fields that came later are missing.
+            another id where a cast or an overwrite replaced the column. Fields added later are missing.
         kept: Ids that meant the same field, with the same type, in every version since the first.
         fragments: Fragments of the first version.
     """
@@ -37,7 +36,7 @@ class FieldTrace:
 
     @classmethod
     def begin(cls, schema: Schema, fragments: Sequence[Fragment] = ()) -> "FieldTrace":
-        """The trace of the first version.
+        """Create the trace of the first version.
 
         Args:
             schema: Of the version.
@@ -47,7 +46,7 @@ class FieldTrace:
         return cls(schema, {number: number for number in ids}, frozenset(ids), fragments)
 
     def follow(self, operation: Operation) -> "FieldTrace":
-        """The trace after an operation; the same trace where the operation leaves the schema alone."""
+        """Return the trace after an operation; the same trace if the operation does not change the schema."""
         if not isinstance(operation, Merge | Overwrite | Project):
             return self
         pairs = list(self._pair(operation.schema.fields, self.schema.fields, operation))
@@ -60,7 +59,7 @@ class FieldTrace:
     def _pair(
         self, new: Iterable[Field], old: Sequence[Field], operation: Merge | Overwrite | Project
     ) -> Iterator[tuple[Field, Field]]:
-        """Fields of the next version with the fields that they were before, parents first."""
+        """Pair fields of the next version with those that they were before, parents first."""
         new = tuple(new)
         by_id = {} if isinstance(operation, Overwrite) else {node.id: node for node in old}
         matched = {
@@ -68,7 +67,7 @@ class FieldTrace:
             for node in new
             if node.id in by_id and self._stays(node, by_id[node.id], operation)
         }
-        # A Project adds no values: what it leaves out is dropped, and nothing takes its place.
+        # A Project adds no values: omitted fields are dropped, and not replaced.
         by_place = isinstance(operation, Merge)
         replaced = {} if isinstance(operation, Project) else _replaced(new, old, matched, by_place=by_place)
         for node in new:
@@ -86,7 +85,7 @@ class FieldTrace:
 
 
 def is_stored_alike(one: Field, other: Field) -> bool:
-    """Whether two fields have the same type, apart from their children, names and nullability."""
+    """Return whether two fields have the same type, apart from their children, names and nullability."""
     return one.logical_type == other.logical_type and all(
         _option(one, key) == _option(other, key) for key in _STORED_AS
     )
@@ -100,7 +99,7 @@ def _option(node: Field, key: str) -> bytes:
 def _replaced(
     new: Sequence[Field], old: Sequence[Field], matched: Mapping[int, Field], *, by_place: bool
 ) -> Mapping[int, Field]:
-    """Fields that replaced others under a new id: at the same position, or else of the same name.
+    """Return fields that replaced others under a new id: at the same position, or else of the same name.
 
     A cast and a rename in one step, also of two columns that take each other's names, keep the position.
     """
@@ -120,7 +119,7 @@ def _replaced(
 
 
 def keeps_files(node: Field, before: Sequence[Fragment], after: Sequence[Fragment]) -> bool:
-    """Whether the fragments that both versions have hold a field in the same files."""
+    """Return whether shared fragments of both versions have a field in the same files."""
     present = {fragment.id: fragment for fragment in after}
     found = [
         (_paths(fragment, node), _paths(present[fragment.id], node))

@@ -1,7 +1,7 @@
-"""Key existence filter: the keys of rows that an Update inserted, by which two inserts of one are noticed.
+"""Key existence filter: keys of rows that an Update inserted, which detects two inserts of one key.
 
-Source: transaction.proto, `KeyExistenceFilter`. Keys are known by hashes of 64 bits: all of them, or as a
-split block bloom filter. Two filters can be compared when they are of the same fields and made alike.
+Source: transaction.proto, `KeyExistenceFilter`. Keys are stored as hashes of 64 bits: all of them, or a split
+block bloom filter. Two filters are comparable if they have the same fields and parameters.
 """
 
 from dataclasses import dataclass, replace
@@ -17,8 +17,8 @@ class BloomBits:
     Attributes:
         bitmap: Blocks of 256 bits.
         num_bits: Number of bits.
-        items: Number of keys that it was made for.
-        probability: Share of wrong answers that it was made for.
+        items: Capacity in keys.
+        probability: Target false positive rate.
     """
 
     bitmap: bytes
@@ -28,7 +28,7 @@ class BloomBits:
 
     @property
     def made_for(self) -> tuple[int, int, float]:
-        """Filters of which this differs cannot be compared."""
+        """Parameters; filters with different ones are not comparable."""
         return (self.num_bits, self.items, self.probability)
 
 
@@ -38,8 +38,8 @@ class KeyFilter:
 
     Attributes:
         field_ids: Fields of the key, in its order.
-        hashes: Of all keys; None where a bloom filter stands for them.
-        bloom: The bloom filter; None where there are the hashes.
+        hashes: Of all keys; None with a bloom filter.
+        bloom: The bloom filter; None with hashes.
     """
 
     field_ids: tuple[int, ...]
@@ -48,11 +48,11 @@ class KeyFilter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no key: the peer leaves out keys of types that it knows no bytes for."""
+        """Return whether it has no key: pylance omits keys of types that it cannot hash."""
         return not self.hashes and (self.bloom is None or not any(self.bloom.bitmap))
 
     def meets(self, other: "KeyFilter") -> bool:
-        """Whether both may have a key in common; true where nobody can tell."""
+        """Return whether both may have a key in common; True if it is unknown."""
         if self.field_ids != other.field_ids or self.is_empty or other.is_empty:
             return True
         if self.hashes is not None and other.hashes is not None:
@@ -69,7 +69,7 @@ class KeyFilter:
         return bool((words.reshape(-1, 8) != 0).all(axis=1).any())
 
     def joined(self, other: "KeyFilter") -> "KeyFilter":
-        """The filter of the keys of two, which were made alike."""
+        """Return the union of two filters with equal parameters."""
         if self.bloom is None or other.bloom is None:
             hashes = (self.hashes or frozenset()) | (other.hashes or frozenset())
             return replace(self, hashes=hashes, bloom=None)

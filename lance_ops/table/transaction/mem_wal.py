@@ -1,8 +1,8 @@
-"""MemWAL index: what a commit does to the details of a table that log writers merge generations of rows into.
+"""MemWAL index: details of a table into which log writers merge generations of rows.
 
-An entry of `index_catchup` says up to which generation an index has the rows. Readers and garbage collectors
-rely on it, so an entry must not outlive a change of its index; one that is missing counts as not caught up.
-Source: transaction specification, MemWAL; pylance derives the entries anew with each commit.
+An entry of `index_catchup` records the generation up to which an index has the rows. Readers and garbage
+collectors rely on it, so an entry must not outlive a change of its index; a missing one means not caught up.
+Source: transaction specification, MemWAL; pylance derives the entries again with each commit.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ MEM_WAL_INDEX = "__lance_mem_wal"
 def drop_stale_catchup(
     before: Sequence[IndexMetadata], after: tuple[IndexMetadata, ...]
 ) -> tuple[IndexMetadata, ...]:
-    """Remove the catch-up progress of indices that a commit dropped, rebuilt, extended, remapped or renamed.
+    """Remove catch-up progress of indices that a commit dropped, rebuilt, extended, remapped or renamed.
 
     Args:
         before: Segments of the head.
@@ -35,7 +35,7 @@ def drop_stale_catchup(
     try:
         details = mem_wal_pb2.MemWalIndexDetails.FromString(after[place].details or b"")
     except DecodeError:
-        # Details of an unknown form are kept, architecture, invariant 7.
+        # Details of an unknown form are preserved, architecture, invariant 7.
         return after
     kept = [entry for entry in details.index_catchup if _is_unchanged(entry.index_name, before, after)]
     if len(kept) == len(details.index_catchup):

@@ -9,7 +9,7 @@ from lance_ops.table.manifest.index_metadata import IndexFile
 
 @dataclass(frozen=True, slots=True)
 class RewriteGroup:
-    """Fragments replaced by others with the same live rows in the same order, under reserved ids."""
+    """Group of fragments replaced by others with the same live rows in the same order, under reserved ids."""
 
     old_fragments: tuple[Fragment, ...]
     new_fragments: tuple[Fragment, ...]
@@ -17,7 +17,7 @@ class RewriteGroup:
 
 @dataclass(frozen=True, slots=True)
 class RewrittenIndex:
-    """An index segment whose row addresses moved along with a rewrite; `files` are those of the new one."""
+    """Remapped index segment; `files` are those of the new one."""
 
     old_uuid: uuid.UUID
     new_uuid: uuid.UUID

@@ -1,7 +1,7 @@
-"""Transaction: what one commit does, on top of which version, and under which name.
+"""Transaction: an operation with its read version and UUID.
 
-It is stored twice: as a section of the manifest that it led to, and in `_transactions/`, where it appears
-before the manifest does. Source: transaction.proto; format, "Committing Datasets".
+It is stored twice: as a section of its manifest, and in `_transactions/`, where it appears before the
+manifest does. Source: transaction.proto; format, "Committing Datasets".
 """
 
 import uuid
@@ -23,23 +23,24 @@ from lance_ops.table.transaction.operations import Operation
 TRANSACTIONS_DIRECTORY = "_transactions"
 
 JOB_KEY = "lance_ops.job_key"
-"""Property that names the job behind a commit; a job commits at most once."""
+"""Transaction property: key of the job; a job commits at most once."""
 
 JOB_WORK = "lance_ops.job_work"
-"""Property of commits that several runs of a job may make of the same files: the job and its incarnation."""
+"""Transaction property of commits that several runs of a job may make of the same files: job and incarnation.
+"""
 
 ROW_ORDER_KEY = "lance_ops.row_order"
-"""Property of a Rewrite whose writer vouches for the order of rows: `ROW_ORDER_KEPT`."""
+"""Property of a Rewrite whose writer guarantees the row order: `ROW_ORDER_KEPT`."""
 
 ROW_ORDER_KEPT = "kept"
 
-# What a UUID takes from its job key, so that a listing finds the transactions of a job.
+# Part of a UUID derived from its job key, so that a listing finds the transactions of a job.
 _JOB_PREFIX_LENGTH = len("01234567-89ab-8def-")
 
 MARK_BITS = 48
 """Length of a `job_mark`."""
 
-# A file that is named for the work of a job tells whose it is; it does not tell that the job is done.
+# A file named for a job belongs to the job; it does not prove that the job is done.
 _WORK = "\0work:"
 
 
@@ -48,12 +49,12 @@ class Transaction:
     """One commit, done or attempted.
 
     Attributes:
-        read_version: Version that the operation was worked out on; 0 when there was none.
+        read_version: Version from which the operation was planned; 0 when there was none.
         uuid: Hyphenated, unique.
-        operation: What it does.
-        properties: Notes of the writer; `JOB_KEY` is ours.
-        tag: Name for the new version inside the manifest, apart from `_refs/tags`; empty as a rule.
-        blob_operation: What the same commit did to the blob dataset of old tables, as a serialised
+        operation: The change.
+        properties: Strings of the writer; `JOB_KEY` is ours.
+        tag: Name for the new version inside the manifest, apart from `_refs/tags`; empty usually.
+        blob_operation: Change of the blob dataset of old tables by the same commit, as a serialised
             Transaction that has this field alone; empty for none.
         unknown: Serialised fields that this version of lance_ops does not know.
     """
@@ -82,80 +83,80 @@ class Transaction:
         return self.properties.get(JOB_KEY)
 
     def replace(self, **changes: object) -> "Transaction":
-        """A copy with some attributes changed."""
+        """Return a copy with changed attributes."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def describe(self) -> str:
-        """One line: `Rewrite of fragments 3, 4 into 5 (transaction 0c5f11aa…, read version 7)`."""
+        """Describe it in one line: `Rewrite of fragments 3, 4 into 5 (transaction 0c5f11aa…)`."""
         return f"{self.operation.describe()} (transaction {self.uuid[:8]}…, read version {self.read_version})"
 
 
 def new_transaction(
     operation: Operation, read_version: int, *, properties: Mapping[str, str] | None = None
 ) -> Transaction:
-    """Give an operation the envelope it is committed in.
+    """Wrap an operation in a transaction.
 
     Args:
-        operation: What to commit.
-        read_version: Version that it was worked out on.
-        properties: Notes to store along with it. A job key among them leaves its mark in the UUID too, so
-            that it can be found without reading every version.
+        operation: The operation to commit.
+        read_version: Version from which it was planned.
+        properties: Strings to store with it. A job key among them also determines a part of the UUID, so that
+            it is found without reading every version.
     """
     noted = dict(properties or {})
     return Transaction(read_version, job_uuid(noted.get(JOB_KEY)), operation, noted)
 
 
 def check_job_key(job_key: object) -> None:
-    """Refuse a key that names nothing: all work under an empty one would be the same piece of work.
+    """Check a job key; under an empty one all work would count as the same.
 
     Raises:
-        InvalidArgumentError: It is no text, or empty.
+        InvalidArgumentError: It is not a string, or empty.
     """
-    check_type(job_key, str, "the key of a job", field="job_key")
+    check_type(job_key, str, "a job key", field="job_key")
     assert isinstance(job_key, str)
     if not job_key:
         raise InvalidArgumentError(
-            "the key of a job is empty", field="job_key", hint="name the piece of work, or give no key"
+            "job_key must not be empty", field="job_key", hint="name the unit of work, or omit job_key"
         )
     if "\0" in job_key:
-        raise InvalidArgumentError("the key of a job has a null character", field="job_key")
+        raise InvalidArgumentError("job_key must not contain a null character", field="job_key")
 
 
 def work_key(prefix: str, incarnation: str = "") -> str:
-    """What files are named for that a job commits in more than one commit, or under no key.
+    """Return the key for names of files that a job commits in several commits, or without key.
 
-    Nothing is committed under it. It takes the place of a job key wherever files are named.
+    Nothing is committed under it. It replaces the job key in file names.
 
     Args:
         prefix: `job_uuid_prefix` of the job.
-        incarnation: Tells apart what was begun under the same key one after the other.
+        incarnation: Distinguishes successive runs under the same key.
     """
     return f"{_WORK}{incarnation}:{prefix.rstrip('-')}"
 
 
 def job_uuid_prefix(job_key: str) -> str:
-    """First characters of the UUIDs of all transactions of a job; of the files, for a `work_key`."""
+    """Return the first characters of the UUIDs of all transactions of a job, or of its files."""
     digest = blake2b(job_key.encode(), digest_size=16).digest()
     name = str(uuid.UUID(bytes=digest, version=4))
     if not job_key.startswith(_WORK):
-        # Version 8 of RFC 9562: bits of one's own choice.
+        # Version 8 of RFC 9562: custom bits.
         name = name.replace("-4", "-8", 1)
     return name[:_JOB_PREFIX_LENGTH]
 
 
 def job_uuid(job_key: str | None) -> str:
-    """A new UUID that tells which job it was made for; by chance alone without a job."""
+    """Return a new UUID derived from a job; random without a job."""
     chance = str(uuid.uuid4())
     return chance if job_key is None else job_uuid_prefix(job_key) + chance[_JOB_PREFIX_LENGTH:]
 
 
 def job_mark(job_key: str) -> int:
-    """What names of files take from their job where a UUID has no room: the first 48 bits of its prefix."""
+    """Return the part of a job in file names without a whole UUID: the first 48 bits of its prefix."""
     return int(job_uuid_prefix(job_key).replace("-", "")[: MARK_BITS // 4], 16)
 
 
 def encode_transaction(transaction: Transaction) -> bytes:
-    """Serialise, the same bytes for equal transactions."""
+    """Serialise a transaction, deterministically."""
     message = transaction_pb2.Transaction(
         read_version=transaction.read_version, uuid=transaction.uuid, tag=transaction.tag
     )
@@ -174,13 +175,13 @@ def decode_transaction(data: BytesLike, *, path: str) -> Transaction:
         path: File that it comes from, for errors.
 
     Raises:
-        CorruptManifestError: The bytes are no transaction, or a part of it cannot be read.
+        CorruptManifestError: The bytes are not a transaction, or a part of it cannot be read.
     """
     try:
         message = transaction_pb2.Transaction.FromString(bytes(memoryview(data)))
         operation = decode_operation(message, path=path)
     except DecodeError as error:
-        raise CorruptManifestError(f"the transaction cannot be read: {error}", path=path) from error
+        raise CorruptManifestError(f"transaction cannot be parsed: {error}", path=path) from error
     except FormatError as error:
         raise CorruptManifestError(error.message, path=path, field=error.field) from error
     return Transaction(
@@ -204,17 +205,17 @@ def _blob_operation(message: transaction_pb2.Transaction) -> bytes:
 
 
 def read_transaction(store: Store, manifest: Manifest | ManifestSummary) -> Transaction | None:
-    """The transaction that made a version: from the manifest itself, else from its file.
+    """Read the transaction of a version: from the manifest itself, else from its file.
 
     Args:
         store: Root of the dataset.
         manifest: The manifest of the version, or its summary.
 
     Returns:
-        None when the manifest names none, as very old writers left it.
+        None when the manifest names none, as of very old writers.
 
     Raises:
-        FileMissingError: The manifest names a file that is gone.
+        FileMissingError: The manifest names a file that does not exist.
         CorruptManifestError: The transaction cannot be read.
         PathEscapeError: The manifest names a file outside of `_transactions/`.
     """
@@ -229,7 +230,7 @@ def read_transaction(store: Store, manifest: Manifest | ManifestSummary) -> Tran
 
 
 def transaction_path(name: str) -> str:
-    """Path of a transaction file that a manifest names.
+    """Return the path of a transaction file that a manifest names.
 
     Raises:
         PathEscapeError: The name leaves `_transactions/`.

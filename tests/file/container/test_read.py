@@ -101,5 +101,5 @@ def test_pages_with_fewer_sizes_than_offsets_are_corrupt() -> None:
 def test_encodings_stored_apart_are_unsupported() -> None:
     message = file2_pb2.ColumnMetadata()
     message.encoding.indirect.buffer_location = 3
-    with pytest.raises(UnsupportedError, match="stored apart"):
+    with pytest.raises(UnsupportedError, match="stored separately"):
         decode_column(message.SerializeToString(), 100, 0, "f")

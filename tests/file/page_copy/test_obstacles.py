@@ -121,7 +121,7 @@ def test_column_buffers(store, monkeypatch):
     )
     with FileWriter(store, "a", schema, version="2.0") as writer:
         writer.write(pa.table({"a": [1]}))
-    check_refused(store, ["a"], "column 0", "buffers that all of its pages share")
+    check_refused(store, ["a"], "column 0", "buffers shared by all of its pages")
 
 
 def test_columns_that_the_schema_does_not_have(store):

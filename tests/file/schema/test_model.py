@@ -115,7 +115,7 @@ def test_the_numbering_of_legacy_files_is_read() -> None:
 @pytest.mark.parametrize(
     ("parents", "message"),
     [
-        ([(0, -1), (0, -1)], "have the id 0"),
+        ([(0, -1), (0, -1)], "have the same id 0"),
         ([(0, -1), (1, 7)], "parent 7"),
         ([(0, -1), (1, 2), (2, 1)], "cycle"),
         ([(1, 1)], "cycle"),
@@ -134,7 +134,7 @@ def test_broken_trees_are_errors(parents: list[tuple[int, int]], message: str) -
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        (pa.schema([("a", pa.int8()), ("a", pa.int8())]), "two columns are named 'a'"),
+        (pa.schema([("a", pa.int8()), ("a", pa.int8())]), "two columns have the same name 'a'"),
         (pa.schema([("s", pa.struct([("x", pa.int8()), ("x", pa.int8())]))]), "'s.x'"),
         (pa.schema([("a.b", pa.int8())]), "dot"),
     ],

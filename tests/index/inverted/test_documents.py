@@ -170,7 +170,7 @@ def test_queries_that_are_no_triples_are_refused(tmp_path: Path, text: str) -> N
     lance.write_dataset(Documents(1).table(0, 5), uri)
     lo.create_index(uri, "t", "INVERTED")
     for terms in ({"match": {"column": "t", "terms": text}}, {"phrase": {"column": "t", "terms": text}}):
-        with pytest.raises(InvalidArgumentError, match="is no query for JSON documents") as caught:
+        with pytest.raises(InvalidArgumentError, match="is not a query for JSON documents") as caught:
             lo.dataset(uri).to_table(["id"], full_text_query=terms)
         assert caught.value.field == "full_text_query"
 
@@ -206,7 +206,7 @@ def test_parameters_that_do_not_fit_the_column_are_refused(tmp_path: Path) -> No
 def test_any_text_is_a_query_or_refused_as_one(text: str) -> None:
     parts = [part.split(",", 2) for part in text.split(";")]
     if any(len(part) < 3 or part[1] not in ("str", "number", "bool", "null") for part in parts):
-        with pytest.raises(InvalidArgumentError, match="is no query"):
+        with pytest.raises(InvalidArgumentError, match="is not a query"):
             query_leaves(text)
         return
     leaves = query_leaves(text)

@@ -85,8 +85,8 @@ def test_a_small_box_leaves_most_geometries_alone(tmp_path: Path) -> None:
     ("column", "parameters", "message"),
     [
         ("id", {}, "which an RTREE cannot index"),
-        ("p", {"page_size": 1}, "no size of a page"),
-        ("p", {"page_size": True}, "no size of a page"),
+        ("p", {"page_size": 1}, "not a valid page size"),
+        ("p", {"page_size": True}, "not a valid page size"),
         ("p", {"fill": 2}, "no parameter 'fill'"),
     ],
 )

@@ -156,7 +156,7 @@ def test_a_limit_stops_the_search_before_the_filter(uri):
 
 def test_one_search_at_a_time(uri):
     near = {"column": "v", "q": [1.0]}
-    with pytest.raises(InvalidArgumentError, match="one search"):
+    with pytest.raises(InvalidArgumentError, match="not both"):
         lo.dataset(uri).to_table(nearest=near, full_text_query="alpha")
 
 

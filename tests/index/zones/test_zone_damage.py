@@ -55,7 +55,7 @@ def assert_scanned_rightly(path: Path) -> None:
     dataset = lo.dataset(path)
     for sql in ("s = 'a7'", "s = 'b5'", "s IS NULL"):
         scanned = dataset.scanner(filter=sql, pruners=[]).to_table()
-        with pytest.warns(UnreadableIndexWarning, match="no zone for some rows"):
+        with pytest.warns(UnreadableIndexWarning, match="zones are missing for some rows"):
             assert dataset.to_table(filter=sql).equals(scanned)
         assert scanned.num_rows
 

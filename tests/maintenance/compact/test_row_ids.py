@@ -95,4 +95,4 @@ def test_kinds_that_hold_places_and_are_not_known_keep_their_fragments(
     lance.dataset(str(path)).create_scalar_index("b", kind)
     result = lo.compact(path)
     assert not result.changed
-    assert "cannot be moved along" in result.notes[0]
+    assert "cannot be remapped" in result.notes[0]

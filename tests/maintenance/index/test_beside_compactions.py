@@ -111,7 +111,7 @@ def test_an_index_of_which_little_is_left_is_built_again(uri):
     if lo.dataset(uri).uses_stable_row_ids:
         return
     act = Once(lambda: lo.compact(uri))
-    with pytest.raises(CommitConflictError, match="most of what index") as failed:
+    with pytest.raises(CommitConflictError, match="most of the coverage of index") as failed:
         lo.create_index(uri, "id", "BTREE", progress=act, max_replans=0)
     assert failed.value.retryable
     done = lo.create_index(

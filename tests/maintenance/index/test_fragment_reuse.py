@@ -556,7 +556,7 @@ def test_a_table_with_moves_of_a_newer_kind_is_read_without_indices_and_not_writ
         lambda: lo.compact(deferred),
         lambda: lo.restore(deferred, 1),
     ):
-        with pytest.raises(UnsupportedError, match="moves of a newer kind"):
+        with pytest.raises(UnsupportedError, match="row maps of a newer kind"):
             write()
     lo.cleanup(deferred, older_than=timedelta(0), retain_versions=1)
     assert lo.dataset(deferred).version == now.version

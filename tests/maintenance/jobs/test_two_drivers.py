@@ -87,5 +87,5 @@ def test_results_that_somebody_else_brought_into_the_dataset_are_an_error(store)
         new = tuple(Fragment.from_bytes(base64.b64decode(item)) for item in record.values["fragments"])
         commit(Dataset.open(store), Append(new))
 
-    with pytest.raises(InvalidArgumentError, match="part of the dataset already, by another commit"):
+    with pytest.raises(InvalidArgumentError, match="belongs to the dataset, by another commit"):
         compact(store, progress=during_the_first_commit(append_a_result))

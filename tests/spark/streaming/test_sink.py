@@ -124,7 +124,7 @@ def test_a_checkpoint_that_was_set_back_or_begun_anew_is_noticed(uri):
         stream.run(number, epoch(number))
     stream.run(2, epoch(2))  # proven by its key
     lo.restore(uri, 2)
-    with pytest.raises(StreamUnprovenError, match="set back"):
+    with pytest.raises(StreamUnprovenError, match="was reset"):
         stream.run(2, epoch(2))
     with pytest.raises(StreamUnprovenError, match="another checkpoint"):
         query(uri, query_id="ours", spark_id="another").run(0, epoch(0))

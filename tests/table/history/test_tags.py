@@ -69,9 +69,9 @@ def test_a_tag_is_made_moved_and_removed(uri):
 def test_tags_that_exist_or_do_not(uri):
     store = open_store(uri)
     create_tag(store, "a", 1)
-    with pytest.raises(AlreadyExistsError, match="'a' exists"):
+    with pytest.raises(AlreadyExistsError, match="'a' already exists"):
         create_tag(store, "a", 2)
-    with pytest.raises(AlreadyExistsError, match="'a' exists"):
+    with pytest.raises(AlreadyExistsError, match="'a' already exists"):
         create_tag(FaultyStore(store, conditional_put=False), "a", 2)
     for call in (
         lambda: read_tag(store, "b"),

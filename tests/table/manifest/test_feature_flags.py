@@ -169,5 +169,5 @@ def test_files_of_other_versions_need_the_mark_and_legacy_files_lie_beside_none(
         if sound:
             check_readable(made, path="m")
         else:
-            with pytest.raises(CorruptManifestError, match="is of version"):
+            with pytest.raises(CorruptManifestError, match="has version"):
                 check_readable(made, path="m")

@@ -140,11 +140,11 @@ def test_any_history_of_deletions_and_compactions_moves_rows_as_lists_do(data):
     ("broken", "message"),
     [
         (lambda g: g.new_fragments[0].MergeFrom(_Details.FragmentDigest(physical_rows=9)), "were written"),
-        (lambda g: g.old_fragments.reverse(), "not in order"),
+        (lambda g: g.old_fragments.reverse(), "not ascending"),
         (lambda g: setattr(g, "changed_row_addrs", b"no bitmap at all"), "row addresses cannot be read"),
-        (lambda g: setattr(g.old_fragments[1], "id", 1 << 40), "no row address can have"),
+        (lambda g: setattr(g.old_fragments[1], "id", 1 << 40), "out of the range of row addresses"),
         (lambda g: setattr(g.old_fragments[0], "physical_rows", 1), "are in fragments"),
-        (lambda g: setattr(g.old_fragments[0], "physical_rows", (1 << 32) - 1), "more than can be followed"),
+        (lambda g: setattr(g.old_fragments[0], "physical_rows", (1 << 32) - 1), "more than the supported"),
     ],
 )
 def test_numbers_that_contradict_each_other_are_refused(broken, message):
@@ -155,7 +155,7 @@ def test_numbers_that_contradict_each_other_are_refused(broken, message):
 
 
 def test_content_that_does_not_parse_is_refused():
-    with pytest.raises(CorruptManifestError, match="content cannot be read"):
+    with pytest.raises(CorruptManifestError, match="content cannot be parsed"):
         decode_generations(b"\xff\xff\xff", path="t")
 
 
@@ -164,7 +164,7 @@ def test_moves_of_a_newer_kind_are_refused():
     content = _Details.InlineContent(transitions=[newer]).SerializeToString()
     with pytest.raises(UnsupportedError, match="newer"):
         decode_generations(content, path="t", is_tagged=True)
-    with pytest.raises(CorruptManifestError, match="of version 0"):
+    with pytest.raises(CorruptManifestError, match="version 0 must not"):
         decode_generations(content, path="t")
 
 
@@ -194,9 +194,9 @@ def test_transitions_follow_their_fragments_and_not_their_order():
 @pytest.mark.parametrize(
     ("transitions", "message"),
     [
-        ([transition({0: [T]}, {5: 1}), transition({1: [T]}, {5: 1})], "made twice"),
-        ([transition({0: [T]}, {1: 1}), transition({1: [T]}, {0: 1})], "in a circle"),
-        ([transition({0: [T]}, {5: 1}), transition({5: [T, F]}, {6: 1})], "two numbers of rows"),
+        ([transition({0: [T]}, {5: 1}), transition({1: [T]}, {5: 1})], "created twice"),
+        ([transition({0: [T]}, {1: 1}), transition({1: [T]}, {0: 1})], "form a cycle"),
+        ([transition({0: [T]}, {5: 1}), transition({5: [T, F]}, {6: 1})], "two different row counts"),
         ([_Details.Transition(sources=[_Details.FragmentDigest(id=1)])], "no mapping"),
     ],
 )
@@ -291,5 +291,5 @@ def test_long_content_lies_in_a_file_and_is_read_from_there(tmp_path, rows):
 
 
 def test_an_entry_of_nothing_is_not_written(tmp_path):
-    with pytest.raises(InvalidArgumentError, match="without generations"):
+    with pytest.raises(InvalidArgumentError, match="at least one generation"):
         write_fragment_reuse(open_store(str(tmp_path)), [], 1, uuid.uuid4())

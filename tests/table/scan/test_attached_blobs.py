@@ -87,5 +87,5 @@ def test_blobs_that_are_gone_are_not_taken_for_nulls(uri):
     first = lo.dataset(uri + "/_blobs", 1).manifest
     number = int(newest.name[1:].removesuffix(".manifest"))
     newest.write_bytes(encode_manifest(first.replace(version=number)))
-    with pytest.raises(CorruptManifestError, match="no row of the id 10"):
+    with pytest.raises(CorruptManifestError, match="no row with id 10"):
         lo.dataset(uri).to_table()

@@ -117,8 +117,8 @@ def test_the_plan_names_the_expressions(uri):
         ({"y": "nope"}, PredicateError, "no column 'nope', at character 1"),
         ({"y": "id +"}, PredicateError, "at character"),
         ({"y": "s = 1"}, PredicateError, "cannot be compared"),
-        ({"y": 5}, InvalidArgumentError, "SQL of column 'y'"),
-        ({1: "id"}, InvalidArgumentError, "name of a column"),
+        ({"y": 5}, InvalidArgumentError, "SQL expression of column 'y'"),
+        ({1: "id"}, InvalidArgumentError, "a column name"),
         ("id", InvalidArgumentError, r"got the text 'id'.*columns=\['id'\]"),
     ],
 )

@@ -82,7 +82,7 @@ def test_tables_with_stable_ids_and_fragments_without_are_not_opened(base):
 
 def test_spilled_sequences_that_no_file_or_two_files_hold_are_refused_and_other_columns_read(base):
     spilled = stable(base, row_ids=SpilledSequence())
-    with pytest.raises(CorruptManifestError, match="no data files of fragment 0 hold its row_ids"):
+    with pytest.raises(CorruptManifestError, match="no data files of fragment 0 have its row_ids"):
         spilled.to_table(["_rowid"])
     assert spilled.to_table(["k"]).num_rows == 2
     held = store_sequences(
@@ -91,5 +91,5 @@ def test_spilled_sequences_that_no_file_or_two_files_hold_are_refused_and_other_
     found = stable(base, files=held.files, row_ids=held.row_ids)
     assert found.to_table(["_rowid"])["_rowid"].to_pylist() == [9, 7]
     twice = stable(base, files=(*held.files, held.files[-1]), row_ids=held.row_ids)
-    with pytest.raises(CorruptManifestError, match="2 data files of fragment 0 hold its row_ids"):
+    with pytest.raises(CorruptManifestError, match="2 data files of fragment 0 have its row_ids"):
         twice.to_table(["_rowid"])

@@ -38,7 +38,7 @@ def repeat(values, firsts, runs, lengths, length_firsts, counts, target):  # typ
         target: Room for all of them, and `SLACK` more.
 
     Returns:
-        Whether the lengths add up.
+        True if the lengths add up.
     """
     position = np.int64(0)
     for chunk in range(len(firsts)):

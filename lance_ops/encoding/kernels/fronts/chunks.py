@@ -20,7 +20,7 @@ def copy_parts(*, data: Bytes, starts: Integers, sizes: Integers, target: Bytes,
 
     Args:
         data: The bytes.
-        starts: Shape (parts,): the first byte of each, within the data up to its end.
+        starts: Shape (parts,): the first byte of each, within the data up to the end.
         sizes: Shape (parts,): bytes of each, not negative.
         target: Where to; it does not overlap the data.
         positions: Shape (parts,): the byte at which each goes, where it fits into the target.
@@ -85,7 +85,7 @@ def measure_values(*, addresses: Words64, sizes: Integers, size_bytes: int, valu
     """Read how many bytes of values there are in chunks without levels and with one value buffer.
 
     Args:
-        addresses: Shape (chunks,): of the first byte of each; whoever calls keeps what lies there.
+        addresses: Shape (chunks,): of the first byte of each; the caller keeps what lies there.
         sizes: Shape (chunks,): bytes of each, not negative.
         size_bytes: Bytes of the sizes of value buffers: 2 or 4.
         value_sizes: Shape (chunks,): gets the bytes of values of each, which begin at its eighth byte.
@@ -112,7 +112,7 @@ def find_chunks(
     """Find the chunks of pages in the tables that describe them.
 
     Args:
-        words: Shape (chunks * width,), the tables one after the other: of each chunk its eighths of bytes
+        words: Shape (chunks * width,), the tables in sequence: of each chunk its eighths of bytes
             less one, and four bits of its values.
         width: Bytes of each word: 2 or 4.
         numbers: Shape (pages,): chunks of each page, at least one; `chunks` together.

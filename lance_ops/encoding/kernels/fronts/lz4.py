@@ -6,7 +6,7 @@ from lance_ops.encoding.reference import lz4 as reference
 
 
 def is_whole(*, block: Bytes, size: int) -> bool:
-    """Whether a block writes each byte of its output, and never more.
+    """Return whether a block writes each byte of its output, and never more.
 
     Args:
         block: Any bytes; all positions in it are checked.

@@ -6,7 +6,7 @@ from lance_ops.encoding.reference import steps as reference
 
 
 def rises_by(*, numbers: Offsets, step: int) -> bool:
-    """Whether each number is the one before and the step.
+    """Return whether each number is the one before and the step.
 
     Args:
         numbers: Shape (n,), any n.

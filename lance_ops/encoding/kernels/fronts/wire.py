@@ -26,7 +26,7 @@ _SHARE = 5_000
 
 
 def available() -> bool:
-    """Whether the other functions can be called."""
+    """Return whether the other functions can be called."""
     return load("wire") is not None
 
 

@@ -1,4 +1,4 @@
-"""Replacing the codes of compressed strings by those of another table, in chunks that are cut anew.
+"""Replacing the codes of compressed strings by those of another table, in chunks that are cut again.
 
 A code takes a load and a store, a fraction of what it takes to search the symbols of a string again. Chunks
 are given by their addresses: those of many pages need not be brought together first.
@@ -174,7 +174,7 @@ def _find_ends(start, number, stop, before, last, width, marks, ends, low):
         offset = _offset(start, other, width)
         is_wrong |= (offset < previous) | (offset > last)
         previous = offset
-        # What lies outside is wrong, but must not be looked for there.
+        # What lies outside is wrong, but must not be searched for there.
         place = min(offset - before, span)
         is_behind_escape |= np.uint64(peek_u8(codes + place - _ONE)) == _ESCAPE
         poke_u64(ends + np.uint64(other - number) * _EIGHT, low + np.uint64(peek_u32(marks + place * _FOUR)))

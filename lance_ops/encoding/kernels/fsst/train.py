@@ -19,7 +19,7 @@ _SYMBOL_BYTES = 8
 _SLOTS = 1 << 14
 _SLOT_SHIFT = np.uint64(64 - 14)
 _HASH = np.uint64(0x9E3779B97F4A7C15)
-# Gains from here on are not told apart when candidates are weeded out: few can be so large.
+# Gains from here on are not distinguished when candidates are weeded out: few can be so large.
 _MAX_GAIN = 1 << 14
 _MAX_CANDIDATES = 1024
 # Symbols of a single byte save an escape each, and what they save in speed counts, too.
@@ -176,7 +176,7 @@ def train(sample, ends, terminator, generations, least, best_words, best_lengths
     """Fill in the symbols.
 
     Args:
-        sample: Strings one after the other, and eight bytes more.
+        sample: Strings in sequence, and eight bytes more.
         ends: Where each string ends.
         terminator: A byte that no symbol of several bytes may have.
         generations: How many.

@@ -36,7 +36,7 @@ def _owner(starts, rank):  # type: ignore[no-untyped-def]
 
 @njit(types.int64(types.uint64), cache=True, nogil=True, inline="always")
 def _ones(word):  # type: ignore[no-untyped-def]
-    """How many bits of a word are set."""
+    """Return how many bits of a word are set."""
     word -= (word >> types.uint64(1)) & types.uint64(0x5555_5555_5555_5555)
     pairs = types.uint64(0x3333_3333_3333_3333)
     word = (word & pairs) + ((word >> types.uint64(2)) & pairs)

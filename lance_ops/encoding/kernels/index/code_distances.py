@@ -16,7 +16,7 @@ def fill_tables(words, vectors, squared, tables):  # type: ignore[no-untyped-def
     Args:
         words: Part by part, value by value, all words.
         vectors: Vector by vector, part by part.
-        squared: Whether that is its squared distance, and not its product.
+        squared: True if that is its squared distance, and not its product.
         tables: Vector by vector, part by part, all words.
     """
     for vector in range(vectors.shape[0]):
@@ -156,7 +156,7 @@ def compare_pairs(vectors, ones, others, squared, sums):  # type: ignore[no-unty
         vectors: One a row.
         ones: The first of each pair.
         others: The second.
-        squared: Whether it is differences.
+        squared: True if it is differences.
         sums: One of each pair.
     """
     for pair in range(len(ones)):

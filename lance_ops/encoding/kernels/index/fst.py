@@ -112,7 +112,7 @@ def build(data, offsets, values, common, table, out, root):  # type: ignore[no-u
     """Write all nodes.
 
     Args:
-        data: The words, one behind the other, in the order of their bytes and each once.
+        data: The words, in sequence, in the order of their bytes and each once.
         offsets: Where each begins, and where the last one ends.
         values: The number of each, below 2**31.
         common: For each byte how nodes name it, 0 where they cannot.

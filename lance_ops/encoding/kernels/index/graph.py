@@ -9,7 +9,7 @@ _LEVELS = types.Array(types.int64, 1, "C", readonly=True)
 
 @njit(types.boolean(types.float32, types.int32, types.float32, types.int32), cache=True, nogil=True)
 def _is_beyond(far, row, other_far, other):  # type: ignore[no-untyped-def]
-    """Whether a row comes behind another one: it is farther, or as far and the later one."""
+    """Return whether a row comes behind another one: it is farther, or as far and the later one."""
     return far > other_far or (far == other_far and row > other)
 
 
@@ -183,7 +183,7 @@ def _add(distances, held, lengths, apart, count, width, row, far):  # type: igno
     nogil=True,
 )
 def connect(distances, levels, level, fresh, width, candidates, neighbours, lengths):  # type: ignore[no-untyped-def]
-    """Connect the rows of a level, one after the other, with those before them.
+    """Connect the rows of a level, in sequence, with those before them.
 
     Args:
         distances: Of all pairs of rows.

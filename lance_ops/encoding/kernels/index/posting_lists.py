@@ -67,7 +67,7 @@ def decode(data, offsets, lengths, size, head, varint_tail, documents, counts): 
         lengths: Documents of each list, which has a block for each `size` of them.
         size: Documents of a full block.
         head: Bytes before the documents of a block.
-        varint_tail: Whether blocks that are not full have varints.
+        varint_tail: True if blocks that are not full have varints.
         documents: Filled; as long as all lists.
         counts: Filled, too.
 
@@ -263,7 +263,7 @@ def encode(documents, counts, scores, lengths, size, head, varint_tail, output, 
         lengths: Documents of each list.
         size: Documents of a full block.
         head: Bytes that the caller fills at the beginning of a block.
-        varint_tail: Whether blocks that are not full get varints.
+        varint_tail: True if blocks that are not full get varints.
         output: Filled; room for 10 bytes a document and 10 a block.
         offsets: Filled: where each block begins, and where the last one ends.
         best: Filled: best score of each block.

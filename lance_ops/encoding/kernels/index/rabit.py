@@ -61,7 +61,7 @@ _SHARES = types.Array(types.int64, 1, "C", readonly=True)
 
 @njit(types.float64(_AMOUNTS, types.int64, types.int64), cache=True, nogil=True)
 def _nearness(values, factor, most):  # type: ignore[no-untyped-def]
-    """The squared cosine between values and their levels, but for the length of the values."""
+    """The squared cosine between values and their levels, except for the length of the values."""
     product, square = np.int64(0), np.int64(0)
     for place in range(len(values)):
         value = np.int64(values[place])

@@ -340,7 +340,7 @@ def _write_bitmap(rows, first, last, may_run, data, position):  # type: ignore[n
     nogil=True,
 )
 def write_rows(rows, stops, framed, with_runs, data):  # type: ignore[no-untyped-def]
-    """Sets, one behind the other, in as many bytes as `measure` says; it tells which have runs."""
+    """Sets, in sequence, in as many bytes as `measure` says; it tells which have runs."""
     position = 0
     row = 0
     for number in range(len(stops)):

@@ -45,7 +45,7 @@ def walk(data, starts, stops, form, single, rep, definition, values, offsets, to
         stops: End of each row, within the data and not before its start.
         form: Bytes and bits: of the levels, of the repetition level, of the definition level, of the length,
             of a value of fixed width; and the definition level below which an entry has a slot.
-        single: Whether a row is one entry.
+        single: True if a row is one entry.
         rep: Gets the repetition level of each entry.
         definition: Gets its definition level.
         values: Gets the start of each value that has a slot.

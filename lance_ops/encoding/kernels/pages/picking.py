@@ -218,7 +218,7 @@ def pick_runs(data, found, part, split, width, values):  # type: ignore[no-untyp
 
     Args:
         data: Bytes that hold the chunks.
-        found: As `locate` gives it, ascending.
+        found: Result of `locate`, ascending.
         part: The values.
         split: 0 where the lengths of the runs are the next part; else the bytes before the values, the
             first 8 of which say how many bytes these take, and the lengths come behind them.

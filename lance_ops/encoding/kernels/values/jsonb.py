@@ -33,7 +33,7 @@ def find_members(data, offsets, names, ends, kinds, starts, sizes):  # type: ign
     Args:
         data: The documents.
         offsets: Where each begins, and where the last one ends; all within the data.
-        names: The names on the way, one behind the other, at least one.
+        names: The names on the way, in sequence, at least one.
         ends: Where each name ends.
         kinds: What was found in each document: its kind, `MISSING` or `DAMAGED`.
         starts: Where it lies in the data.

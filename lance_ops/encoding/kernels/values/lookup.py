@@ -1,4 +1,4 @@
-"""Looking up values of variable width: entries of a dictionary by position, one after the other."""
+"""Looking up values of variable width: entries of a dictionary by position, in sequence."""
 
 from numba import njit, types
 
@@ -43,7 +43,7 @@ def measure(positions, ends, out_offsets):
     nogil=True,
 )
 def copy(positions, ends, data, out):
-    """Put values one after the other; the positions were measured, and both arrays have bytes to spare.
+    """Put values in sequence; the positions were measured, and both arrays have bytes to spare.
 
     Most entries are short: whole words are copied of each, and the next one covers what is too much.
     """

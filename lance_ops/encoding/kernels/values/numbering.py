@@ -67,7 +67,7 @@ def _hash_rest(hashed, address, size):
 
 @njit
 def _are_equal(one, other, size):
-    """Whether strings of more than eight bytes are equal."""
+    """Return whether strings of more than eight bytes are equal."""
     done = _ZERO
     while done + _EIGHT < size:
         if peek_u64(one + done) != peek_u64(other + done):

@@ -1,4 +1,4 @@
-"""Where rows are after a rewrite."""
+"""Address map: row addresses after a rewrite."""
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ def follow(
     mapped: Words64,
     kept: npt.NDArray[np.bool_],
 ) -> int:
-    """Where rows are; see the front."""
+    """Map row addresses; see the front."""
     mapped[:], kept[:] = addresses, True
     if not len(addresses) or not len(old_ids):
         return -1
@@ -46,7 +46,7 @@ def follow(
 
 
 def find_outside(*, addresses: Words64, limits: Integers) -> int:
-    """The first address that no row can have; see the front."""
+    """Return the first address that no row can have; see the front."""
     owners = addresses >> _OFFSET_BITS
     known = owners < np.uint64(len(limits))
     rows = np.zeros(len(addresses), np.int64)

@@ -37,7 +37,7 @@ def squared_distances(*, vectors: Floats, query: Floats, sums: Floats) -> None:
 
 
 def greatest_of_least(*, distances: Floats, count: int) -> float:
-    """The greatest of the least of some distances."""
+    """Return the greatest of the least of some distances."""
     return float(np.partition(distances, count - 1)[count - 1])
 
 

@@ -24,7 +24,7 @@ class _Unfinished:
 
 
 def build_nodes(words: list[bytes], values: list[int], names: bytes) -> tuple[bytes, int]:
-    """The header and all nodes, and where the first one is.
+    """Return the header and all nodes, and where the first one is.
 
     Args:
         words: In the order of their bytes, each once.

@@ -33,7 +33,7 @@ class Node:
     """A node, taken apart.
 
     Attributes:
-        is_final: Whether a word ends here.
+        is_final: True if a word ends here.
         final_output: What that adds to its number.
         ways: (byte, output, address) of each, in the order of the bytes.
     """
@@ -44,7 +44,7 @@ class Node:
 
 
 def read_node(data: bytes, address: int, version: int, common: bytes, only: int | None = None) -> Node:
-    """A node with all its ways, or with the one of a byte, if there is one.
+    """Return a node with all its ways, or with the one of a byte, if there is one.
 
     Args:
         data: The transducer.
@@ -68,10 +68,10 @@ def read_node(data: bytes, address: int, version: int, common: bytes, only: int 
 def list_words(
     data: bytes, version: int, root: int, count: int, common: bytes
 ) -> tuple[int, bytes, list[int], list[int]]:
-    """All words with their numbers, in the order of their bytes.
+    """Return all words with their numbers, in the order of their bytes.
 
     Returns:
-        (how many, or what is wrong; the words one behind the other; where each begins and the last one ends;
+        (how many, or what is wrong; the words in sequence; where each begins and the last one ends;
         the number of each). Nothing of the words where something is wrong.
     """
     known: dict[int, Node] = {}
@@ -172,7 +172,7 @@ def _slice(data: bytes, at: int, size: int) -> bytes:
 
 
 def _number(data: bytes, at: int, size: int) -> int:
-    """Sizes that no writer gives are cut to eight bytes."""
+    """Return sizes that no writer gives are cut to eight bytes."""
     return int.from_bytes(_slice(data, at, min(size, 8)), "little") if size else 0
 
 

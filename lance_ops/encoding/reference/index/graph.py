@@ -19,7 +19,7 @@ def connect(
     neighbours: npt.NDArray[np.int32],
     lengths: Floats,
 ) -> None:
-    """Connect the rows of a level, one after the other, with those before them."""
+    """Connect the rows of a level, in sequence, with those before them."""
     lists: dict[int, list[tuple[float, int]]] = {}
     alone: dict[int, set[int]] = {}
     for row in np.flatnonzero(levels >= level).tolist():
@@ -38,7 +38,7 @@ def connect(
 
 
 def _apart(distances: Floats, near: list[tuple[float, int]], most: int) -> set[int]:
-    """Those that are nearer to the middle than to one another, the nearest first."""
+    """Return those that are nearer to the middle than to one another, the nearest first."""
     found: list[int] = []
     for length, one in near:
         if len(found) < most and not any(distances[one, other] < length for other in found):

@@ -1,4 +1,4 @@
-"""What RQ does with vectors: a rotation, and levels that stand for their values."""
+"""RaBitQ: rotation of vectors, and levels of their values."""
 
 import numpy as np
 import numpy.typing as npt

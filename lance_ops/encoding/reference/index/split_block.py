@@ -22,7 +22,7 @@ _SALT = np.array(
 
 
 def insert(*, hashes: Words64, ends: Integers, words: npt.NDArray[np.uint32]) -> None:
-    """Put runs of values into filters, one after the other."""
+    """Put runs of values into filters, in sequence."""
     for filled, first, last in zip(words, np.append(0, ends)[:-1], ends, strict=True):
         blocks, bits = _places(hashes[first:last], len(filled) // _WORDS)
         for word in range(_WORDS):
@@ -30,7 +30,7 @@ def insert(*, hashes: Words64, ends: Integers, words: npt.NDArray[np.uint32]) ->
 
 
 def _places(hashes: Words64, blocks: int) -> tuple[Integers, npt.NDArray[np.uint32]]:
-    """The block of each value, and the bit of each of its words."""
+    """Return the block of each value, and the bit of each of its words."""
     upper = hashes >> np.uint64(32)
     block = ((upper * np.uint64(blocks)) >> np.uint64(32)).astype(np.int64)
     lower = (hashes & np.uint64(0xFFFF_FFFF)).astype(np.uint32)

@@ -19,7 +19,7 @@ def weigh(
     b: np.float32,
     scores: Floats,
 ) -> None:
-    """What a word adds to the scores of the documents that hold it."""
+    """Compute the score of a token for the documents that contain it."""
     with np.errstate(divide="ignore", invalid="ignore"):
         norms = k1 * (_ONE - b + b * sizes[documents].astype(np.float32) / average)
         frequency = counts.astype(np.float32)
@@ -35,7 +35,7 @@ def merge(
     all_documents: Integers,
     all_scores: Floats,
 ) -> int:
-    """Documents of two lists that ascend, each once, with the sum of their scores."""
+    """Return documents of two lists that ascend, each once, with the sum of their scores."""
     found = np.union1d(documents, others)
     sums = np.zeros(len(found), np.float32)
     sums[np.searchsorted(found, documents)] = scores

@@ -15,7 +15,7 @@ def find_starts(*, rep: Levels, lowest: int, offsets: npt.NDArray[np.int32]) -> 
 
 
 def count_starts(*, rep: Levels, lowest: int, offsets: npt.NDArray[np.int32]) -> int:
-    """Where the items of lists begin where nothing is null or empty; how many items there are."""
+    """Compute list offsets if nothing is null or empty; return the number of items."""
     return _count(rep >= lowest, rep >= lowest - 1, offsets)
 
 
@@ -28,7 +28,7 @@ def count_items(
     hidden: int,
     offsets: npt.NDArray[np.int32],
 ) -> int:
-    """Where the items of lists begin; how many items there are."""
+    """Compute list offsets; return the number of items."""
     lists = (rep >= lowest) & (definition < below)
     return _count(lists, (rep >= lowest - 1) & (definition < hidden), offsets)
 
@@ -53,7 +53,7 @@ def count_and_pick(
     offsets: npt.NDArray[np.int32],
     found: Bytes,
 ) -> int:
-    """Where the items of lists begin, and a code for each list; how many items there are."""
+    """Compute list offsets, and a code for each list; return the number of items."""
     pick_codes(rep=rep, definition=definition, lowest=lowest, below=below, codes=codes, found=found)
     return count_items(
         rep=rep, definition=definition, lowest=lowest, below=below, hidden=hidden, offsets=offsets
@@ -61,7 +61,7 @@ def count_and_pick(
 
 
 def pick_visible_codes(*, definition: Levels, below: int, codes: Bytes, found: Bytes) -> int:
-    """A code for each slot of the innermost layers; how many they are."""
+    """Return a code for each slot of the innermost layers; how many they are."""
     picked = codes[definition[definition < below]]
     found[: len(picked)] = picked
     return len(picked)
@@ -70,7 +70,7 @@ def pick_visible_codes(*, definition: Levels, below: int, codes: Bytes, found: B
 def pick_codes(
     *, rep: Levels, definition: Levels, lowest: int, below: int, codes: Bytes, found: Bytes
 ) -> int:
-    """A code for each slot of a layer; how many they are."""
+    """Return a code for each slot of a layer; how many they are."""
     picked = codes[definition[(rep >= lowest) & (definition < below)]]
     found[: len(picked)] = picked
     return len(picked)

@@ -9,7 +9,7 @@ TOO_LARGE = -2
 
 
 def gather_ranges(*, data: Bytes, starts: Integers, stops: Integers, out: Bytes) -> int:
-    """Put the bytes of ranges one after the other; how many there are, or that a range is none."""
+    """Concatenate the bytes of ranges; return their number, or an error code."""
     written = 0
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         if not 0 <= start <= stop <= len(data) or written + stop - start > len(out):

@@ -24,7 +24,7 @@ def _lengths(states: Levels, offsets: Offsets) -> Integers:
 
 
 def count_entries(*, states: Levels, offsets: Offsets) -> tuple[int, int]:
-    """Number of entries below lists, and of those that are items."""
+    """Return the number of entries below lists, and of those that are items."""
     lengths = _lengths(states, offsets)
     hidden = len(states) - len(lengths)
     return hidden + int(np.maximum(lengths, 1).sum()), int(lengths.sum())

@@ -20,7 +20,7 @@ def _valid(validity: Bytes, bit: int, count: int) -> npt.NDArray[np.bool_]:
 
 
 def measure(*, offsets: Offsets, validity: Bytes, bit: int) -> int:
-    """Bytes of all rows that are not null."""
+    """Return bytes of all rows that are not null."""
     return int(_lengths(offsets)[_valid(validity, bit, len(offsets) - 1)].sum())
 
 

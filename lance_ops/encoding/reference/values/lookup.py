@@ -1,4 +1,4 @@
-"""Looking up values of variable width: entries of a dictionary by position, one after the other."""
+"""Looking up values of variable width: entries of a dictionary by position, in sequence."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ SPARE = 32
 
 
 def measure(*, positions: Words, ends: Integers, out_offsets: Offsets) -> int:
-    """Offsets of the values; the bytes of all of them, or what is wrong."""
+    """Return offsets of the values; the bytes of all of them, or what is wrong."""
     if len(positions) and int(positions.max()) >= len(ends) - 1:
         return OUTSIDE
     total = np.cumsum(np.diff(ends)[positions])
@@ -20,6 +20,6 @@ def measure(*, positions: Words, ends: Integers, out_offsets: Offsets) -> int:
 
 
 def copy(*, positions: Words, ends: Integers, data: Bytes, out: Bytes) -> None:
-    """Put values one after the other."""
+    """Put values in sequence."""
     found = places(ends[:-1][positions], np.diff(ends)[positions])
     out[: len(found)] = data[found]

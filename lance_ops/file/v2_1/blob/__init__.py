@@ -1,1 +1,1 @@
-"""Blob pages: values that lie apart from their page."""
+"""Blob pages: values that are stored outside of their page."""

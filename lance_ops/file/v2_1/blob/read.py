@@ -1,4 +1,4 @@
-"""Blob pages, read: the page says where in the file each value lies."""
+"""Reader of blob pages, which have the position of each value in the file."""
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +11,10 @@ from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.pb import encodings21_pb2 as pb
 
 DESCRIPTION = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
-"""What the pages hold."""
+"""Struct in the pages."""
 
 LEVEL_BITS = 16
-"""A null has its repetition level in so many bits of its position, and its definition level above."""
+"""Bits of the position of a null that hold its repetition level; the definition level is above."""
 
 
 def read_blobs(
@@ -33,7 +33,7 @@ def read_blobs(
     if leaf.is_repeated or leaf.span > 1:
         raise UnsupportedError("blobs within lists are not supported")
     if not is_binary_like(leaf.data_type):
-        raise CorruptFileError(f"values apart from their page cannot be of type {leaf.data_type}")
+        raise CorruptFileError(f"values outside of their page must be binary, got {leaf.data_type}")
     values = described.values
     positions, sizes = (values.field(number).to_numpy().astype(np.int64) for number in (0, 1))
     # Without a size, position 0 is the empty value, and anything else holds the levels of a null.
@@ -41,7 +41,7 @@ def read_blobs(
     if bool((sizes < 0).any()) or int(sizes.sum()) > page.file_size:
         raise CorruptFileError("values overlap each other")
     if bool(((positions < 0) | (positions + sizes > page.file_size))[sizes > 0].any()):
-        raise CorruptFileError("a value lies outside of the file")
+        raise CorruptFileError("a value is outside of the file")
     requests: list[Request] = [
         (position, size) for position, size in zip(positions.tolist(), sizes.tolist(), strict=True) if size
     ]

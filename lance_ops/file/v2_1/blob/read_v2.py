@@ -1,7 +1,7 @@
-"""Blobs of 2.2, read: from descriptors to the values, in the data file, beside it, or elsewhere.
+"""Reader of blobs of 2.2: from descriptors to values in the data file, in side files, or elsewhere.
 
-Rows come back as they were written: with their bytes, or with the URI of an object outside of the dataset,
-which is not fetched, so that copying the rows keeps the reference.
+Rows are returned as they were written: with their bytes, or with the URI of an external object, which is not
+fetched, so that copying rows keeps the reference.
 """
 
 from collections.abc import Iterator, Mapping
@@ -87,16 +87,16 @@ def read_blobs_v2(
 
 
 def parse_descriptors(descriptors: pa.Array) -> Descriptors:
-    """Take descriptors apart.
+    """Parse descriptors.
 
     Args:
         descriptors: Of type `DESCRIPTOR`.
 
     Raises:
-        CorruptFileError: A position or a size that cannot be, or no side file where there has to be one.
-        UnsupportedError: A kind of blob that is not known.
+        CorruptFileError: A position or size is invalid, or a side file is missing.
+        UnsupportedError: A blob is of an unknown kind.
     """
-    # Some writers tell a null by its kind alone.
+    # Some writers mark a null by its kind alone.
     valid = np.asarray(descriptors.is_valid()) & np.asarray(descriptors.field(0).is_valid())
     numbers = [descriptors.field(n).fill_null(0).to_numpy().astype(np.int64) for n in range(4)]
     kind, position, size, number = (np.where(valid, values, 0) for values in numbers)
@@ -106,7 +106,7 @@ def parse_descriptors(descriptors: pa.Array) -> Descriptors:
         raise CorruptFileError("a blob has a position that cannot be")
     beside = (kind == PACKED) | (kind == DEDICATED)
     if bool((beside & (number == 0)).any()):
-        raise CorruptFileError("a blob beside its file does not say in which file it is")
+        raise CorruptFileError("a blob in a side file has no file number")
     return Descriptors(valid, kind, position, size, number, descriptors.field(4))
 
 
@@ -119,18 +119,18 @@ def _uris(found: Descriptors, outside: Mask, base_uris: Mapping[int, str]) -> pa
     for row in based:
         base = base_uris.get(int(found.number[row]))
         if base is None:
-            raise CorruptFileError(f"a blob lies in base {int(found.number[row])}, which is not declared")
+            raise CorruptFileError(f"a blob refers to base {int(found.number[row])}, which is not declared")
         try:
             texts[row] = uri_within(base, texts[row])
         except PathEscapeError as error:
-            raise CorruptFileError(f"a blob lies outside of its base: {error.message}") from error
+            raise CorruptFileError(f"a blob is outside of its base: {error.message}") from error
     return pa.array(texts, pa.string())
 
 
 def _requests(found: Descriptors, sizes: Integers, file_size: int) -> list[Request]:
     own = (found.kind == INLINE) & (sizes > 0)
     if bool((found.position[own] + sizes[own] > file_size).any()):
-        raise CorruptFileError("a blob lies outside of its file")
+        raise CorruptFileError("a blob is outside of its file")
     if float(sizes.astype(np.float64).sum()) > _MAX_BYTES:
         raise UnsupportedError("the blobs of these rows are too large", hint="read fewer rows at once")
     requests: list[Request] = []
@@ -148,7 +148,7 @@ def _requests(found: Descriptors, sizes: Integers, file_size: int) -> list[Reque
 
 
 def managed_path(found: Descriptors, row: int) -> str:
-    """Path of the object of a managed blob within its base.
+    """Return the path of the object of a managed blob within its base.
 
     Raises:
         CorruptFileError: It leaves the base.
@@ -156,11 +156,11 @@ def managed_path(found: Descriptors, row: int) -> str:
     try:
         return validate_relative_path(found.uri[row].as_py() or "")
     except PathEscapeError as error:
-        raise CorruptFileError(f"a managed blob lies outside of its base: {error.message}") from error
+        raise CorruptFileError(f"a managed blob is outside of its base: {error.message}") from error
 
 
 def descriptors_in(array: pa.Array) -> Iterator[pa.Array]:
-    """Arrays of descriptors in a column that shows them, at any depth."""
+    """Yield arrays of descriptors in a column that shows them, at any depth."""
     kind = array.type
     if kind == DESCRIPTOR:
         yield array
@@ -172,7 +172,7 @@ def descriptors_in(array: pa.Array) -> Iterator[pa.Array]:
 
 
 def managed_bytes(array: pa.Array) -> int:
-    """Bytes of the managed blobs of a column that shows descriptors."""
+    """Return bytes of the managed blobs of a column that shows descriptors."""
     parts = map(parse_descriptors, descriptors_in(array))
     return sum(int(found.size[found.valid & (found.kind == MANAGED)].sum()) for found in parts)
 

@@ -1,4 +1,4 @@
-"""Blob pages, written: values go out at once, and pages hold where they are."""
+"""Writer of blob pages: values are written immediately, and pages have their positions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -34,11 +34,11 @@ class BlobWriter(Protocol):
         """Store values, and return what the pages hold of them, with the same nulls."""
 
     def finish(self) -> None:
-        """Finish what is beside the file."""
+        """Finish the side files."""
 
 
 def open_blobs(field: Field, sink: PageSink, name: str) -> BlobWriter | None:
-    """What stores the values of a field; None for fields whose values are in pages.
+    """Return the blob writer of a field; None for fields whose values are in pages.
 
     Args:
         field: A leaf.
@@ -74,16 +74,16 @@ class _OldBlobWriter:
         )
 
     def finish(self) -> None:
-        """Nothing is beside the file."""
+        """Do nothing: there are no side files."""
 
 
 def replace_leaf(array: pa.Array, steps: Sequence[int], make: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """Put something else in the place of a leaf.
+    """Replace a leaf.
 
     Args:
-        array: As `project_leaf` gives it; may be a slice. Values below nulls do not survive.
+        array: Result of `project_leaf`; may be a slice. Values below nulls are lost.
         steps: The way to the leaf, see `LeafPath.straight`.
-        make: Makes the new leaf; it has as many values.
+        make: Returns the new leaf, of equal length.
     """
     if not steps:
         return make(array)
@@ -91,7 +91,7 @@ def replace_leaf(array: pa.Array, steps: Sequence[int], make: Callable[[pa.Array
     validity = validity_bitmap(array)
     null_count = 0 if validity is None else -1
     if pa.types.is_struct(data_type):
-        # Flattening hides what lies below nulls, so that it is not stored.
+        # Flattening drops values below nulls, so they are not stored.
         child = replace_leaf(array.flatten()[steps[0]], steps[1:], make)
         made: pa.DataType = pa.struct([("", child.type)])
         buffers = [validity]

@@ -1,6 +1,6 @@
-"""Blobs of 2.2, written: bytes go to the data file or beside it at once, and descriptors are left.
+"""Writer of blobs of 2.2: bytes are written to the data file or a side file immediately, descriptors remain.
 
-Small values lie in the data file, larger ones share side files, and the largest have one each.
+Small values are in the data file, larger ones share side files, and the largest have one each.
 """
 
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ from lance_ops.storage import StoreWriter
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """Sizes in bytes.
+    """Size limits in bytes.
 
     Attributes:
-        inline: Larger values lie beside the data file.
-        dedicated: Larger values have a file of their own.
-        pack: A shared file does not grow beyond this.
+        inline: Larger values are in side files.
+        dedicated: Larger values have a separate file.
+        pack: Maximum size of a shared file.
     """
 
     inline: int
@@ -102,7 +102,7 @@ class BlobV2Writer:
         )
 
     def finish(self) -> None:
-        """Make everything beside the data file durable."""
+        """Make all side files durable."""
         if self._pack is not None:
             self._pack[1].close()
             self._pack = None

@@ -39,7 +39,7 @@ from lance_ops.pb import encodings21_pb2 as pb
 Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 
-# No page has as many; whatever is more would overflow when it is counted.
+# No page has as many; larger numbers would overflow.
 _MAX_PAGE_BITS = 1 << 60
 
 
@@ -65,12 +65,12 @@ def decode_chunk_values(
 
 
 def has_tables_apart(encoding: pb.CompressiveEncoding) -> bool:
-    """Whether chunks are strings that `decode_chunks_by_tables` takes."""
+    """Return whether chunks are strings that `decode_chunks_by_tables` takes."""
     return encoding.WhichOneof("compression") == "fsst" and _is_in_one_buffer(encoding.fsst.values)
 
 
 def _is_in_one_buffer(encoding: pb.CompressiveEncoding) -> bool:
-    """Whether chunks are strings behind their offsets."""
+    """Return whether chunks are strings behind their offsets."""
     return (
         encoding.WhichOneof("compression") == "variable"
         and encoding.variable.offsets.WhichOneof("compression") == "flat"
@@ -201,7 +201,7 @@ def decode_levels(
     if kind == "out_of_line_bitpacking":
         packed = encoding.out_of_line_bitpacking
         if packed.uncompressed_bits_per_value != 16:
-            raise CorruptFileError("levels that are no integers of 16 bits")
+            raise CorruptFileError("levels must be 16-bit integers")
         return unpack_levels(chunks, counts, packed_width(packed))
     if kind in ("flat", "inline_bitpacking"):
         values = decode_chunk_values(encoding, (chunks,), counts)
@@ -223,7 +223,7 @@ def decode_levels(
 
 def _as_levels(values: Values) -> npt.NDArray[np.uint16]:
     if not isinstance(values, Fixed) or values.bits != 16 or isinstance(values.data, pa.Buffer):
-        raise CorruptFileError("levels that are no integers of 16 bits")
+        raise CorruptFileError("levels must be 16-bit integers")
     data = np.ascontiguousarray(values.data)
     return data if data.dtype == np.uint16 else data.reshape(-1).view(np.uint16)
 

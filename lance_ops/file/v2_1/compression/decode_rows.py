@@ -1,4 +1,4 @@
-"""Decompression of single values in 2.1 and 2.2: each by itself, of fixed or of variable width."""
+"""Decompression of single values in 2.1 and 2.2, of fixed or variable width."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ def as_bytes(data: pa.Buffer) -> Bytes:
 
 
 def fixed_bits(encoding: pb.CompressiveEncoding) -> int:
-    """Bits that a value of fixed width takes in a full-zip page, item validity included.
+    """Return bits that a value of fixed width takes in a full-zip page, item validity included.
 
     Raises:
         UnsupportedError: A compression that has no place there.
@@ -75,7 +75,7 @@ def decode_fixed_rows(encoding: pb.CompressiveEncoding, rows: Bytes | pa.Buffer,
 
 
 def decode_variable_rows(encoding: pb.CompressiveEncoding, values: Variable) -> Values:
-    """Decode values of variable width, each compressed by itself.
+    """Decode values of variable width, each compressed separately.
 
     Args:
         encoding: Of a value.
@@ -96,11 +96,11 @@ def decode_variable_rows(encoding: pb.CompressiveEncoding, values: Variable) -> 
 
 
 def decode_general_rows(general: pb.General, parts: ChunkBuffer) -> Values:
-    """Decode values that a general scheme compressed, each by itself.
+    """Decode values that were compressed separately by a general scheme.
 
     Args:
-        general: How.
-        parts: The compressed values, wherever they lie.
+        general: The scheme.
+        parts: The compressed values.
     """
     plain = decompress_parts(scheme_of(general.compression), parts)
     offsets = np.zeros(len(plain.sizes) + 1, dtype=np.int64)
@@ -171,7 +171,7 @@ def decode_fsst_values(fsst: pb.Fsst, values: Values) -> Variable:
 
 
 def split_members(encoding: pb.PackedStruct, values: Values) -> Packed:
-    """The members of packed structs of fixed width."""
+    """Return the members of packed structs of fixed width."""
     widths = list(encoding.bits_per_value)
     if not isinstance(values, Fixed) or values.bits != sum(widths) or any(width % 8 for width in widths):
         raise CorruptFileError("a packed struct whose members do not fill it")

@@ -7,7 +7,7 @@ _SCHEMES = {LZ4: pb.COMPRESSION_ALGORITHM_LZ4, ZSTD: pb.COMPRESSION_ALGORITHM_ZS
 
 
 def describe_flat(bits: int) -> pb.CompressiveEncoding:
-    """Values one after the other."""
+    """Return values in sequence."""
     return pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=bits))
 
 

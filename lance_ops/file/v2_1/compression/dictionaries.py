@@ -26,7 +26,7 @@ _MIN_VALUES = 100
 _INDEX_BITS = 32
 _SIZE_RATIO = 0.8
 _DIVISOR = 2
-# Who reads a single row reads the whole dictionary: a large one has to make the page much smaller.
+# Reading a single row reads the whole dictionary: a large one has to make the page much smaller.
 _MAX_ENTRIES = 1 << 16
 _MAX_BYTES = 1 << 20
 _MAX_SHARE = 1 / 8
@@ -38,21 +38,21 @@ _SAMPLE_VALUES = 1 << 14
 _MIN_SAMPLE_VALUES = 1 << 8
 _SAMPLE_BYTES = 1 << 19
 _MAX_SAMPLE_BYTES = 1 << 30
-# The beginnings of a few values tell most columns that have too many distinct ones; that there are as many as
-# allowed they say of one in a thousand of the columns that have fewer.
+# The prefixes of a few values identify most columns with too many distinct ones; the error rate is one in a
+# thousand for columns with fewer.
 _FEW_VALUES = 1 << 10
 _BEGINNING = 64
 # Values of more bytes than these are compared by their beginnings first, however few they are.
 _LARGE_BYTES = 1 << 10
 _SURELY = 4
-# Widths of numbers that readers of a version look up in a dictionary.
+# Widths of numbers for which readers of a version support a dictionary.
 _FIXED_BITS = {"2.1": (128,), "2.2": (64, 128), "2.3": (64, 128)}
 
 
 def find_dictionary(
     values: Values, data_type: pa.DataType, options: FieldOptions, version: str
 ) -> tuple[Fixed, Block] | None:
-    """Give a page a dictionary, if that makes it smaller.
+    """Build a dictionary of a page, if that makes it smaller.
 
     Args:
         values: Of the page.
@@ -61,7 +61,7 @@ def find_dictionary(
         version: "2.1" or "2.2".
 
     Returns:
-        The positions of the values, of 32 bits, and the dictionary; None where it does not pay.
+        The 32-bit indices of the values, and the dictionary; None if it does not pay.
     """
     if values.length < _MIN_VALUES or not _can_have_dictionary(values, version):
         return None
@@ -94,7 +94,7 @@ def find_dictionary(
 def dictionary_of_arrow(
     array: pa.DictionaryArray, options: FieldOptions, version: str
 ) -> tuple[Fixed, Block]:
-    """The dictionary of an Arrow dictionary array.
+    """Return the dictionary of an Arrow dictionary array.
 
     Args:
         array: Without null rows; entries of the dictionary that are null must not be used. Its dictionary has
@@ -124,7 +124,7 @@ def _plain_bytes(values: Fixed | Variable) -> float:
 
 
 def _other_bytes(values: Fixed | Variable, options: FieldOptions) -> float:
-    """What the values must be smaller than to be worth looking up."""
+    """Return the size of the plain values, which a dictionary must improve on."""
     if isinstance(values, Fixed):
         return estimate_fixed(values, options) * _WORTH_LOOKING_UP
     offsets = 4 * values.length
@@ -136,22 +136,22 @@ def _index_bytes(length: int, entries: int) -> float:
 
 
 def _has_surely_more(values: Fixed | Variable, limit: int) -> bool:
-    """Whether the beginnings of a few values say that there are many more distinct ones than allowed."""
+    """Return whether a sample of prefixes has many more distinct values than allowed."""
     chosen = _choose(values.length, _FEW_VALUES)
     if values.length > _FEW_VALUES:
         sample = pick_values(values, chosen) if isinstance(values, Fixed) else _beginnings(values, chosen)
         return _estimate_distinct(sample, values.length) > limit * _SURELY
-    # As many beginnings, as many values: of large ones most bytes need not be read to see that.
+    # As many distinct prefixes, as many distinct values: most bytes of large values need not be read.
     if isinstance(values, Variable) and _plain_bytes(values) > values.length * _LARGE_BYTES:
         beginnings = _beginnings(values, chosen)
         if number_distinct(beginnings, limit, _MAX_SAMPLE_BYTES) is None:
             return True
-    # Who looks at all of them stops at the first that is too many.
+    # A full pass stops at the first value that is too many.
     return number_distinct(values, limit, _MAX_SAMPLE_BYTES) is None
 
 
 def _beginnings(values: Variable, chosen: Integers) -> Fixed | Variable:
-    """The first bytes of some values."""
+    """Return the first bytes of some values."""
     first = int(values.offsets[0])
     starts = values.offsets[chosen].astype(np.int64)
     lengths = np.minimum(values.offsets[chosen + 1] - starts, _BEGINNING)
@@ -159,13 +159,13 @@ def _beginnings(values: Variable, chosen: Integers) -> Fixed | Variable:
 
 
 def _sample_size(values: Fixed | Variable) -> int:
-    """Of how many values a sample tells how many distinct ones there are."""
+    """Return the size of a sample that estimates the number of distinct values."""
     wanted = int(_SAMPLE_BYTES * values.length / _plain_bytes(values))
     return min(max(wanted, _MIN_SAMPLE_VALUES), _SAMPLE_VALUES)
 
 
 def _choose(length: int, wanted: int) -> Integers:
-    """Places of a sample, ascending: one at random in each of `wanted` stretches of equal length."""
+    """Return the positions of a sample, ascending: a random one in each of `wanted` ranges."""
     if length <= wanted:
         return np.arange(length)
     return (_random_places()[:wanted] * (length / wanted)).astype(np.int64)
@@ -173,12 +173,12 @@ def _choose(length: int, wanted: int) -> Integers:
 
 @cache
 def _random_places() -> npt.NDArray[np.float64]:
-    """A place in each of as many stretches as a sample has values at most; always the same."""
+    """Return a fixed pseudo-random position for each range of a sample."""
     return np.arange(_SAMPLE_VALUES) + np.random.default_rng(0).random(_SAMPLE_VALUES)
 
 
 def _estimate_distinct(sample: Fixed | Variable, length: int) -> int:
-    """How many distinct values so many have of which some are known (Chao, Scand. J. Statist. 1984)."""
+    """Estimate the number of distinct values from a sample (Chao, Scand. J. Statist. 1984)."""
     found = number_distinct(sample, sample.length, _MAX_SAMPLE_BYTES)
     if found is None:
         return sample.length

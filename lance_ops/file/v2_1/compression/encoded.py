@@ -18,7 +18,7 @@ class ChunkedValues:
 
     Attributes:
         encoding: How they are compressed.
-        counts: Values of each chunk: powers of two from 2 to 32,768, but for the last chunk, which has any
+        counts: Values of each chunk: powers of two from 2 to 32,768, except for the last chunk, which has any
             number from 1 on. In 2.1 a chunk with its levels has less than 32 KiB.
         buffers: The value buffers, with one entry for each chunk.
     """

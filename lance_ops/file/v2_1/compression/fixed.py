@@ -1,8 +1,7 @@
-"""Compression of values of fixed width: how it is chosen.
+"""Compression of fixed-width values: choice of the scheme.
 
-They are plain, packed, runs, or split streams, and on top of one of these comes a general compression, if the
-field asks for it. Whatever is smallest is taken. Where that cannot be counted, some values are compressed to
-see.
+They are plain, packed, runs, or split streams, with a general compression of these if the field requests it.
+The smallest is chosen; if sizes cannot be computed, a sample is compressed.
 """
 
 from collections.abc import Callable
@@ -46,7 +45,7 @@ _GENERAL = (ZSTD, LZ4)
 # general compression needs more bytes to find anything in common.
 _CHUNK_BYTES = 8 << 10
 _GENERAL_CHUNK_BYTES = 16 << 10
-# What readers of 2.1 were told to expect; the table could describe more.
+# The limit for readers of 2.1; the table could describe more.
 _MAX_VALUES = 4 << 10
 _MIN_VALUES = 2
 # The words of 2.1 cannot describe more than 32 KiB, of which a header and paddings take some.
@@ -170,7 +169,7 @@ def _power_of_two(limit: int) -> int:
 
 
 def _count_few_runs(words: Words, threshold: float | None) -> int | None:
-    """Number of runs if there are few enough of them to be worth a thought."""
+    """Return the number of runs if there are few enough of them to be worth a thought."""
     sample = _sample(words)
     if threshold is None and count_runs(sample) >= len(sample) * _MANY_RUNS:
         return None
@@ -272,7 +271,7 @@ def _wrap(values: ChunkedValues, options: FieldOptions) -> ChunkedValues:
 
 
 def _sample(words: Words) -> Words:
-    """Some stretches of values, as compressible as all of them."""
+    """Return some stretches of values, as compressible as all of them."""
     if len(words) <= 2 * _SAMPLES * _SAMPLE_VALUES:
         return words
     last = len(words) - _SAMPLE_VALUES

@@ -45,7 +45,7 @@ def levels_per_chunk(raveled: Raveled, value_counts: Integers) -> Integers:
 
 
 def repetition_index(raveled: Raveled, level_counts: Integers) -> npt.NDArray[np.uint8]:
-    """The index that says which rows begin in which chunk.
+    """Return the repetition index, which has the row boundaries of each chunk.
 
     Args:
         raveled: The page, with lists.
@@ -95,8 +95,8 @@ def _smallest(levels: Levels, counts: Integers, version: str) -> tuple[pb.Compre
     plain = len(levels) * 2
     packed = int(packed_sizes(counts, width).sum())
     encoding = pb.CompressiveEncoding()
-    # Readers of the time of 2.1 know no runs of levels. The first estimate leaves out that runs are cut at
-    # the ends of chunks and at their greatest length.
+    # Readers of the time of 2.1 do not support runs of levels. The first estimate ignores that runs are split
+    # at the ends of chunks and at their maximum length.
     if version != "2.1" and count_runs(levels) * _RUN_BYTES + len(counts) * _RUNS_HEADER < min(packed, plain):
         runs = encode_run_blocks(levels, counts)
         if int(runs.sizes.sum()) < min(packed, plain):

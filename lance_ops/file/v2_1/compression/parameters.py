@@ -14,7 +14,7 @@ MAX_BITS = 1 << 34
 
 
 def flat_bits(encoding: pb.CompressiveEncoding) -> int:
-    """Bits of plain values, in which the parts of other compressions are stored."""
+    """Return bits of plain values, in which the parts of other compressions are stored."""
     kind = encoding.WhichOneof("compression")
     if kind != "flat":
         raise unsupported(kind, "parts of another compression")
@@ -23,7 +23,7 @@ def flat_bits(encoding: pb.CompressiveEncoding) -> int:
 
 
 def offset_bytes(variable: pb.Variable) -> int:
-    """Bytes of the offsets of strings."""
+    """Return bytes of the offsets of strings."""
     if variable.HasField("values"):
         raise UnsupportedError("compressed bytes of strings are not supported")
     bits = flat_bits(variable.offsets)
@@ -33,7 +33,7 @@ def offset_bytes(variable: pb.Variable) -> int:
 
 
 def packed_width(encoding: pb.OutOfLineBitpacking) -> int:
-    """Bits of a packed integer."""
+    """Return bits of a packed integer."""
     width = flat_bits(encoding.values)
     if width > word_type(encoding.uncompressed_bits_per_value).itemsize * 8:
         raise CorruptFileError(f"integers packed into {width} bits")
@@ -41,17 +41,17 @@ def packed_width(encoding: pb.OutOfLineBitpacking) -> int:
 
 
 def refuse_data_compression(flat: pb.Flat) -> None:
-    """Check that plain values are not compressed once more.
+    """Refuse additional compression of plain values.
 
     Raises:
-        UnsupportedError: They are.
+        UnsupportedError: They have one.
     """
     if flat.HasField("data") and flat.data.scheme != pb.COMPRESSION_ALGORITHM_UNSPECIFIED:
         raise UnsupportedError("compressed buffers of plain values are not supported")
 
 
 def scheme_of(compression: pb.BufferCompression) -> str:
-    """Name of a general compression."""
+    """Return the name of a general compression."""
     scheme = _SCHEMES.get(compression.scheme)
     if scheme is None:
         raise UnsupportedError(f"the compression scheme {compression.scheme} is not supported")
@@ -59,5 +59,5 @@ def scheme_of(compression: pb.BufferCompression) -> str:
 
 
 def unsupported(kind: str | None, place: str) -> UnsupportedError:
-    """The error for a compression that has no place somewhere."""
+    """Return the error for a compression that has no place somewhere."""
     return UnsupportedError(f"the compression {kind!r} is not supported for {place}")

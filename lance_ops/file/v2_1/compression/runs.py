@@ -1,4 +1,4 @@
-"""Decompression of runs of equal values in chunks: values and lengths may be compressed once more."""
+"""Decompression of run-length encoded chunks, whose values and lengths may be compressed, too."""
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ def decode_run_chunks(rle: pb.Rle, values: ChunkBuffer, lengths: ChunkBuffer, co
     value_encoding, values = _decompress(rle.values, values)
     length_encoding, lengths = _decompress(rle.run_lengths, lengths)
     bits, length_bits = _bits(value_encoding), _bits(length_encoding)
-    # Packed integers do not say how many they are.
+    # Packed integers have no count.
     if value_encoding.WhichOneof("compression") == "out_of_line_bitpacking":
         values = _unpack(value_encoding, values, lengths.sizes // max(flat_bits(length_encoding) // 8, 1))
     elif length_encoding.WhichOneof("compression") == "out_of_line_bitpacking":
@@ -63,5 +63,5 @@ def _unpack(encoding: pb.CompressiveEncoding, chunks: ChunkBuffer, runs: Integer
     words = unpack_parts(chunks, runs, packed_width(packed), packed.uncompressed_bits_per_value)
     ends = np.cumsum(runs) * words.itemsize
     if len(ends) and int(ends[-1]) != words.nbytes:
-        raise CorruptFileError("packed runs are not as many as they say")
+        raise CorruptFileError("the number of packed runs does not match their metadata")
     return ChunkBuffer(words.view(np.uint8), ends - runs * words.itemsize, runs * words.itemsize)

@@ -24,13 +24,13 @@ Words = npt.NDArray[np.uint64]
 _FRAME_BYTES = 8
 _INDEX_BITS = 32
 _MAX_BITS = 64
-# Without any bytes, a description of a few could ask for any amount of memory.
+# Without a limit, a description of a few bytes could request any amount of memory.
 _MAX_MADE = 1 << 27
 _NO_BYTES = np.zeros(0, dtype=np.uint8)
 
 
 def needs_bytes(encoding: pb.CompressiveEncoding) -> bool:
-    """Whether a sequence has a buffer."""
+    """Return whether a sequence has a buffer."""
     kind = encoding.WhichOneof("compression")
     if kind in ("constant", "range"):
         return False
@@ -53,7 +53,7 @@ def decode_sequence(encoding: pb.CompressiveEncoding, data: Bytes | None, count:
         bits: Of an integer, 32 or 64.
 
     Raises:
-        CorruptFileError: The bytes are not what the encoding says.
+        CorruptFileError: The bytes do not match the encodings.
         UnsupportedError: A compression that is not implemented, which is named.
     """
     chunks = None if data is None else ChunkBuffer.from_parts([data])
@@ -63,7 +63,7 @@ def decode_sequence(encoding: pb.CompressiveEncoding, data: Bytes | None, count:
 def decode_sequences(
     encoding: pb.CompressiveEncoding, chunks: ChunkBuffer | None, counts: Integers, bits: int
 ) -> Words:
-    """Decode sequences that are described alike.
+    """Decode sequences with equal encodings.
 
     Args:
         encoding: Of each.
@@ -75,7 +75,7 @@ def decode_sequences(
         The integers of all sequences.
 
     Raises:
-        CorruptFileError: The bytes are not what the encoding says.
+        CorruptFileError: The bytes do not match the encodings.
         UnsupportedError: A compression that is not implemented, which is named.
     """
     kind = encoding.WhichOneof("compression")
@@ -108,14 +108,14 @@ def decode_sequences(
 
 
 def constant_of(constant: pb.Constant, bits: int) -> int:
-    """The integer of a constant sequence that is not empty."""
+    """Return the integer of a constant sequence that is not empty."""
     if len(constant.value) * 8 != bits:
         raise CorruptFileError(f"a constant of {len(constant.value)} bytes among integers of {bits} bits")
     return int.from_bytes(constant.value, "little")
 
 
 def check_range(described: pb.Range, count: int, bits: int) -> None:
-    """Check that a range of so many integers fits into their bits."""
+    """Check that so many integers fit into the range of their bits."""
     _check_bits(described.uncompressed_bits_per_value, bits)
     if described.start + described.step * max(count - 1, 0) >= 1 << bits:
         raise CorruptFileError(f"a range of {count} integers exceeds {bits} bits")
@@ -149,7 +149,7 @@ def decode_strings(
 
 
 def offset_bits(encoding: pb.CompressiveEncoding) -> int:
-    """Bits of an integer of a sequence, as its description says."""
+    """Return the bits of an integer of a sequence from its description."""
     kind = encoding.WhichOneof("compression")
     if kind == "constant":
         bits = 8 * len(encoding.constant.value)
@@ -237,7 +237,7 @@ def _decode_runs(encoding: pb.CompressiveEncoding, data: Bytes, count: int, bits
 
 
 def _number_of(encoding: pb.CompressiveEncoding, data: Bytes) -> int | None:
-    """How many integers bytes hold; None where they do not say."""
+    """Return the number of integers in a buffer; None if it has no count."""
     kind = encoding.WhichOneof("compression")
     if kind == "flat":
         return len(data) // (offset_bits(encoding) // 8)
@@ -247,7 +247,7 @@ def _number_of(encoding: pb.CompressiveEncoding, data: Bytes) -> int | None:
 
 
 def _number_of_runs(lengths: pb.CompressiveEncoding, count: int, bits: int) -> int:
-    """How many runs there are whose lengths follow a rule, and add up to a number of integers."""
+    """Return how many runs there are whose lengths follow a rule, and add up to a number of integers."""
     kind = lengths.WhichOneof("compression")
     if kind == "constant":
         length = constant_of(lengths.constant, bits)

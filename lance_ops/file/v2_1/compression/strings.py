@@ -18,9 +18,9 @@ MAX_CHUNK_BYTES = {"2.1": 31 << 10, "2.2": 1 << 30, "2.3": 1 << 30}
 """The words of 2.1 cannot describe more than 32 KiB, of which header, levels and paddings take some."""
 
 _GENERAL = (ZSTD, LZ4)
-# Values from here on are compressed one by one if they stand by themselves.
+# Larger values are compressed separately in full-zip pages.
 _LARGE_VALUE = 32 << 10
-# A general compression is set up anew for each chunk, and finds more in larger ones.
+# A general compression is set up again for each chunk, and finds more in larger ones.
 _GENERAL_CHUNK_BYTES = 16 << 10
 _SAMPLE_BYTES = 256 << 10
 _MAX_GENERAL_SHARE = 0.95
@@ -58,13 +58,13 @@ def compress_variable(values: Variable, width: int, options: FieldOptions, versi
 def compress_values_apart(
     values: Variable, width: int, options: FieldOptions, version: str
 ) -> tuple[pb.CompressiveEncoding, Variable]:
-    """Compress each value by itself, for a full-zip page.
+    """Compress each value separately, for a full-zip page.
 
     Args:
         values: At least one. Empty ones stay empty.
         width: Bits of an offset: 32, or 64 for the large types.
         options: Of the column.
-        version: "2.1" or "2.2"; both are given the same.
+        version: "2.1" or "2.2"; with the same result.
     """
     del version
     encoding = _describe_variable(width)
@@ -73,7 +73,7 @@ def compress_values_apart(
     lengths = np.diff(values.offsets)
     wished = options.compression in _GENERAL
     if wished or (options.compression is None and int(lengths.max(initial=0)) > _LARGE_VALUE):
-        # Always zstd: a null has no bytes, for which readers know no LZ4 block.
+        # Always zstd: a null has no bytes, and readers have no LZ4 block for that.
         level = options.compression_level if options.compression == ZSTD else None
         if _pays(values, level):
             return describe_general(ZSTD, level, encoding), _compress_each(values, level)
@@ -122,7 +122,7 @@ def _compress_chunks(values: ChunkedValues, options: FieldOptions) -> ChunkedVal
 
 
 def _pays(values: Variable, level: int | None) -> bool:
-    """Whether some of the values get smaller."""
+    """Return whether some of the values get smaller."""
     ends = values.offsets - values.offsets[0]
     last = max(int(np.searchsorted(ends, _SAMPLE_BYTES, side="right")) - 1, 1)
     sample = Variable(ends[: last + 1], values.data)
@@ -132,7 +132,7 @@ def _pays(values: Variable, level: int | None) -> bool:
 def _compress_each(values: Variable, level: int | None) -> Variable:
     starts = (values.offsets - values.offsets[0]).astype(np.int64, copy=False)
     sizes = np.diff(starts)
-    # What is empty stays empty.
+    # Empty values stay empty.
     chosen = np.flatnonzero(sizes)
     data = np.frombuffer(values.data, dtype=np.uint8)
     compressed = compress_parts(ZSTD, ChunkBuffer(data, starts[chosen], sizes[chosen]), level)

@@ -15,10 +15,10 @@ from lance_ops.pb import encodings21_pb2 as pb
 
 Bytes = npt.NDArray[np.uint8]
 
-# The peer's own bound: a reader of single rows fetches whole chunks.
+# Pylance's own bound: a reader of single rows fetches whole chunks.
 _CHUNK_BITS = 8186 * 8
 _MAX_COUNT = 4096
-# All chunks but the last have at least so many values; where a chunk would end within a byte, eight of them.
+# Minimum values of all chunks but the last; eight if a chunk would end within a byte.
 _MIN_COUNT, _MIN_BIT_COUNT = 2, 8
 # Sizes of 16 bits have to hold a chunk with its levels.
 _MAX_SHORT_CHUNK = 24 << 10
@@ -66,7 +66,7 @@ def compress_lists(values: Lists, options: FieldOptions, version: str) -> Chunke
 
 
 def compress_packed(values: Packed, options: FieldOptions, version: str) -> ChunkedValues:
-    """Cut packed structs into chunks, in which the members of a row lie next to each other.
+    """Split packed structs into chunks, with the members of a row stored together.
 
     Args:
         values: Structs of members of fixed width.
@@ -117,7 +117,7 @@ def _cut_bytes(data: Bytes, width: int, counts: npt.NDArray[np.int64]) -> ChunkB
 def _cut_bits(
     flags: npt.NDArray[np.bool_], width: int, count: int, counts: npt.NDArray[np.int64]
 ) -> ChunkBuffer:
-    # Each chunk begins with a byte of its own.
+    # Each chunk starts at a byte boundary.
     sizes = (counts * width + 7) // 8
     if count * width % 8 == 0 or len(counts) < 2:
         data = np.packbits(flags.reshape(-1), bitorder="little")

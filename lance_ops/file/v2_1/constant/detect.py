@@ -15,7 +15,7 @@ Integers = npt.NDArray[np.int64]
 
 # Longer values are seldom equal, and dictionaries hold them as well.
 _MAX_BYTES = 1 << 20
-# Most columns differ early, and nothing else is then looked at.
+# Most columns differ within the first values, and nothing else is then read.
 _FIRST_VALUES = 64
 _FIRST_BYTES = 1 << 16
 
@@ -26,14 +26,14 @@ class Constant:
 
     Attributes:
         parts: Its Arrow buffers; of a boolean a byte.
-        is_fixed: Whether it is of fixed width.
+        is_fixed: True if it is of fixed width.
     """
 
     parts: tuple[bytes, ...]
     is_fixed: bool
 
     def repeat(self, values: Fixed) -> Fixed:
-        """Values that are this one also where they were null."""
+        """Return values that are this one also where they were null."""
         one = np.frombuffer(self.parts[-1], dtype=np.uint8)
         if values.bits == 1:
             return Fixed(1, values.length, np.full(values.length, one[0] != 0))
@@ -41,7 +41,7 @@ class Constant:
 
 
 def find_constant(raveled: Raveled, values: Values, width: int) -> Constant | None:
-    """The value that all values are, None if they differ.
+    """Return the value that all values are, None if they differ.
 
     Args:
         raveled: Says which of the values are null and do not count.
@@ -105,7 +105,7 @@ def _same_bits(values: Fixed, present: Integers | None) -> Constant | None:
 
 def _same_variable(values: Variable, present: Integers | None, width: int) -> Constant | None:
     offsets = values.offsets - values.offsets[0] if values.offsets[0] else values.offsets
-    # Null slots have no bytes, so that the others lie one after the other.
+    # Null slots have no bytes, so the others are contiguous.
     first = 0 if present is None else int(present[0])
     size = int(offsets[first + 1] - offsets[first])
     if size > _MAX_BYTES:

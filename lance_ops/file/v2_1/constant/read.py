@@ -89,7 +89,7 @@ def _pick_rows(
     def_data: Bytes,
     rows: Integers,
 ) -> tuple[Levels | None, Levels | None] | None:
-    """The levels of single rows where each row has one entry; None where all have to be decoded."""
+    """Return the levels of single rows where each row has one entry; None where all have to be decoded."""
     picked: list[Levels | None] = []
     for which, data in (("rep", rep_data), ("def", def_data)):
         levels = None
@@ -105,7 +105,9 @@ def _pick_rows(
     if rep is None and definition is None:
         return None
     if rep is not None and bool((rep != sum(layer.is_list for layer in layers)).any()):
-        raise CorruptFileError(f"a page of {page.length} rows has as many levels, of which some begin no row")
+        raise CorruptFileError(
+            f"a page of {page.length} rows has as many levels, some of which do not start a row"
+        )
     return rep, definition
 
 
@@ -140,7 +142,7 @@ def _repeat(one: pa.Array, count: int, data_type: pa.DataType) -> pa.Array:
 
 
 def _level_encoding(layout: pb.ConstantLayout, which: str) -> tuple[pb.CompressiveEncoding | None, int]:
-    # None for plain ones, which nobody has counted.
+    # None for plain ones, which are not counted.
     if which == "rep":
         found = layout.HasField("rep_compression"), layout.rep_compression, layout.num_rep_values
     else:
@@ -159,7 +161,7 @@ def _read_levels(layout: pb.ConstantLayout, which: str, data: Bytes) -> Levels |
         raise CorruptFileError(f"a constant page with {count} levels")
     values = decode_block(encoding, data, count)
     if not isinstance(values, Fixed) or values.bits != 16 or not isinstance(values.data, np.ndarray):
-        raise CorruptFileError("levels that are no integers of 16 bits")
+        raise CorruptFileError("levels must be 16-bit integers")
     return np.ascontiguousarray(values.data).reshape(-1).view(np.uint16)
 
 

@@ -18,7 +18,7 @@ _FIRST_LEVELS = 1 << 10
 
 
 def is_all_null(raveled: Raveled) -> bool:
-    """Whether no entry has a value that is not null."""
+    """Return whether no entry has a value that is not null."""
     if raveled.definition is None:
         return raveled.num_entries == 0
     # Most pages begin with a value soon.
@@ -40,7 +40,7 @@ def encode_null_page(raveled: Raveled, version: str) -> EncodedPage:
 
 
 def encode_empty_page(raveled: Raveled) -> EncodedPage:
-    """Build a page that says nothing but its length: of nulls at the top, or of empty structs anywhere."""
+    """Build a page that has only its length: nulls at the top level, or empty structs anywhere."""
     layout = pb.ConstantLayout(layers=[pb.REPDEF_NULLABLE_ITEM])
     return _page(layout, (), raveled)
 
@@ -49,8 +49,8 @@ def encode_constant_page(raveled: Raveled, value: Constant) -> EncodedPage:
     """Build a page of one value.
 
     Args:
-        raveled: Its levels, which stay plain: beside a value, readers know no others.
-        value: As `find_constant` found it.
+        raveled: Its levels, always plain: readers support no others together with a value.
+        value: Result of `find_constant`.
     """
     layout = pb.ConstantLayout(layers=layer_codes(raveled.layers))
     buffers: tuple[Bytes, ...] = ()
@@ -69,7 +69,7 @@ def _levels(layout: pb.ConstantLayout, raveled: Raveled, version: str) -> tuple[
     parts = []
     for which, levels in (("rep", raveled.rep), ("def", raveled.definition)):
         if levels is None or version == "2.1":
-            # The first readers of 2.1 know plain levels only.
+            # The first readers of 2.1 support plain levels only.
             parts.append(_plain(levels))
         else:
             block = compress_level_block(levels, version)

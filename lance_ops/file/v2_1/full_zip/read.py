@@ -86,14 +86,14 @@ def _parse_format(layout: pb.FullZipLayout, layers: list[Layer]) -> EntryFormat:
 
 
 def _read_rows(page: LayoutPage, rows: RowSelection) -> Steps[tuple[Integers, Integers, pa.Buffer, Integers]]:
-    """Where rows start and stop in the values, bytes that hold them, and where they start in these."""
+    """Return starts and ends of rows in the values, bytes that contain them, and their positions in these."""
     position, size = page.buffer(_INDEX)
     width, rest = divmod(size, page.length + 1)
     if rest or width not in (1, 2, 4, 8):
         raise CorruptFileError(f"an index of {size} bytes for {page.length} rows")
     values, limit = page.buffer(_VALUES)
     if rows.count == page.length:
-        # Who wants all rows need not know first where they are.
+        # Reading all rows does not need their positions first.
         index, data = yield [(position, size), (values, limit)]
         starts, stops = _decode_index(index, width, limit)
         return starts, stops, data, starts
@@ -128,7 +128,7 @@ def _join_values(
         starts, offsets = starts[present], join_lengths(np.diff(offsets)[present])
     encoding = layout.value_compression
     if form.length_bytes and is_plain_fsst(encoding):
-        # Straight from where they lie, rather than joined first.
+        # Decoded in place, without joining them first.
         found = decode_fsst_slices(encoding.fsst.symbol_table, data, starts, np.diff(offsets))
         return leaf_array(found, data_type)
     parts = ChunkBuffer(data, starts, np.diff(offsets))

@@ -1,4 +1,4 @@
-"""Full-zip pages, taken from: scattered rows of plain values that lie one by one in all pages of a column."""
+"""Random access to full-zip pages: scattered rows of plain values in all pages of a column."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ _MOST_PAGES = 1 << 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ZippedColumn:
-    """The pages of a column whose values lie one by one, all as wide and none of them null.
+    """Pages of a column with individually stored values of equal width, without nulls.
 
     Attributes:
-        layout: Of the first page; the others differ in nothing but their numbers.
+        layout: Of the first page; the others differ in only their numbers.
         stride: Bytes of a value.
         starts: First row of each page.
         positions: First byte of each.
@@ -40,7 +40,7 @@ class ZippedColumn:
 
 
 def find_zipped(pages: Sequence[LayoutPage], leaf: LeafType) -> ZippedColumn | None:
-    """The pages of a column together; None where they are not so, or are to be read page by page."""
+    """Return the pages of a column together; None where they are not so, or are to be read page by page."""
     if leaf.is_repeated or leaf.span > 1 or not 0 < len(pages) <= _MOST_PAGES:
         return None
     first: pb.FullZipLayout | None = None
@@ -67,7 +67,7 @@ def find_zipped(pages: Sequence[LayoutPage], leaf: LeafType) -> ZippedColumn | N
         return None
     stride, rest = divmod(bits, 8)
     sizes = [page.length * stride for page in pages]
-    # What is wrong is said by who reads them page by page.
+    # Errors are reported by the page by page reader.
     if rest or not stride or bits != first.bits_per_value or sizes != [size for _, size in places]:
         return None
     starts = np.array([page.start for page in pages], dtype=np.int64)
@@ -81,7 +81,7 @@ def take_zipped(column: ZippedColumn, leaf: LeafType, rows: Integers, gap: int) 
         column: The pages.
         leaf: What their column holds.
         rows: Their numbers in the column, ascending, all of them there.
-        gap: Bytes that may be read in vain.
+        gap: Bytes that may be read for nothing.
 
     Raises:
         CorruptFileError: The values are not of the column's type.

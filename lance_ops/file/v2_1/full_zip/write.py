@@ -27,8 +27,8 @@ from lance_ops.pb import encodings21_pb2 as pb
 
 Bytes = npt.NDArray[np.uint8]
 
-# Members of a packed struct and packed structs themselves say their length in so many bits, but for values
-# whose Arrow type has longer offsets.
+# Bits of the length of members of a packed struct and of packed structs, except for values whose Arrow type
+# has longer offsets.
 _SHORT, _LONG = 32, 64
 
 
@@ -48,13 +48,13 @@ class _Rows:
 
 
 def can_full_zip(values: Values) -> bool:
-    """Whether values can be in a full-zip page: of fixed width they have to fill whole bytes."""
+    """Return whether values can be in a full-zip page: of fixed width they have to fill whole bytes."""
     if isinstance(values, Variable):
         return True
     if isinstance(values, Packed):
         return any(_is_variable(member) or isinstance(member, Lists) for member in values.members)
     if isinstance(values, Lists):
-        # Of bits with nulls among them the peer expects bytes, and panics.
+        # Of bits with nulls among them pylance expects bytes, and panics.
         return _list_bits(values) % 8 == 0 and not (_item_bits(values) == 1 and _has_null_items(values))
     return isinstance(values, Fixed)
 

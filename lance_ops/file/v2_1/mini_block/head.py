@@ -1,8 +1,7 @@
-"""Mini-block heads: where the chunks of pages are, which rows they have, and their dictionaries.
+"""Mini-block heads: positions of the chunks of pages, their rows, and their dictionaries.
 
-Every read needs them, so that readers keep them. Those of pages that are described alike are one head,
-decoded at once: pages of lists hold so few rows that the fixed cost of a page, not its bytes, is what single
-rows cost.
+Every read needs them, so readers cache them. Pages with equal descriptions share one head, decoded at once:
+pages of lists have so few rows that the fixed cost of a page dominates reads of single rows.
 """
 
 import sys
@@ -48,7 +47,7 @@ class RowIndex:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Head:
-    """What every read of some pages needs: of one, or of several that are described alike.
+    """Data that every read of a page, or of several pages with equal descriptions, needs.
 
     Attributes:
         layers: From the innermost outwards.
@@ -59,7 +58,7 @@ class Head:
         rows: In which chunks rows begin and end, None for pages that do not say.
         first_rows: Number of the first row of each page, with the number of all.
         first_values: Number of the first value of each page, with the number of all.
-        items: The dictionaries of the pages, one after the other; None without.
+        items: The dictionaries of the pages, in sequence; None without.
         item_starts: First entry of the dictionary of each page, with the number of all.
         extent: Bytes from the first chunk to the end of the last; endless where pages are not in their order.
     """
@@ -81,7 +80,7 @@ class Head:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the values are packed numbers in their chunks, without levels and dictionaries."""
+        """Return whether the values are packed numbers in their chunks, without levels and dictionaries."""
         return self.items is None and self.picker is not None and self.picker.is_packed
 
     @property
@@ -94,7 +93,7 @@ class Head:
 
 
 def wants_few(count: int, length: int) -> bool:
-    """Whether single values are picked from chunks rather than chunks decoded: less than one row in eight.
+    """Return whether to read single values instead of decoding chunks: for less than one row in eight.
 
     Args:
         count: Of the wanted rows.
@@ -104,14 +103,14 @@ def wants_few(count: int, length: int) -> bool:
 
 
 def size_bytes_of(layout: pb.MiniBlockLayout) -> int:
-    """Bytes of a chunk's word in the table, and of the size of a value buffer."""
+    """Return bytes of a chunk's word in the table, and of the size of a value buffer."""
     return 4 if layout.has_large_chunk else 2
 
 
 def read_head(
     pages: Sequence[LayoutPage], layouts: Sequence[pb.MiniBlockLayout], leaf: LeafType
 ) -> Steps[Head]:
-    """Read the head of pages that differ in nothing but their numbers and dictionaries.
+    """Read the head of pages that differ in only their numbers and dictionaries.
 
     Args:
         pages: In the order of their rows, at least one.
@@ -192,16 +191,16 @@ def _decode_indices(
     ended = join_lengths(entries[:, 0].astype(np.int64))
     firsts = np.cumsum(counts) - counts
     if bool((np.add.reduceat(np.diff(ended), firsts) != lengths).any()):
-        raise CorruptFileError("the repetition index has not as many rows as the page")
+        raise CorruptFileError("the rows of the repetition index do not match those of the page")
     begun = ended.copy()
     begun[1:] += entries[:, 1] > 0
-    # No row goes on in the next page.
+    # Rows never continue in the next page.
     begun[firsts] = ended[firsts]
     return RowIndex(begun, ended)
 
 
 def choose_chunks(head: Head, leaf: LeafType, rows: RowSelection, length: int) -> Integers:
-    """Numbers of the chunks that some rows need, ascending.
+    """Return numbers of the chunks that some rows need, ascending.
 
     Args:
         head: Of one page.
@@ -226,7 +225,7 @@ def choose_chunks(head: Head, leaf: LeafType, rows: RowSelection, length: int) -
 
 
 def cover_chunks(firsts: Integers, lasts: Integers, count: int) -> Integers:
-    """Numbers of the chunks that rows need, ascending.
+    """Return numbers of the chunks that rows need, ascending.
 
     Args:
         firsts: The first chunk of each row.

@@ -41,7 +41,7 @@ class _Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Picker:
-    """How the values of a page can be picked.
+    """Parameters for reading single values of a page.
 
     Attributes:
         kind: Of the values.
@@ -65,7 +65,7 @@ class Picker:
 
     @property
     def is_packed(self) -> bool:
-        """Whether chunks have nothing but a block of packed numbers."""
+        """Return whether chunks have only a block of packed numbers."""
         return self.kind is _Kind.INLINE and not self.level_parts
 
     def pick(
@@ -253,7 +253,7 @@ def _pick_levels(data: Bytes, found: npt.NDArray[np.int64], bits: int, levels: L
 
 
 def is_plain_fsst(encoding: pb.CompressiveEncoding) -> bool:
-    """Whether values are strings under a symbol table and nothing else."""
+    """Return whether values are strings under a symbol table and nothing else."""
     return (
         encoding.WhichOneof("compression") == "fsst"
         and encoding.fsst.values.WhichOneof("compression") == "variable"
@@ -312,7 +312,7 @@ def _plan_values(encoding: pb.CompressiveEncoding, kind: str | None) -> tuple[_K
 
 
 def _plain_bits(encoding: pb.CompressiveEncoding) -> int:
-    """Bits of plain values in whole bytes, 0 of others."""
+    """Return bits of plain values in whole bytes, 0 of others."""
     if encoding.WhichOneof("compression") != "flat" or encoding.flat.HasField("data"):
         return 0
     bits = int(encoding.flat.bits_per_value)
@@ -338,4 +338,4 @@ def _level_bits(encoding: pb.CompressiveEncoding) -> int:
 
 def _check(result: int) -> None:
     if result < 0:
-        raise CorruptFileError("a value lies outside of its chunk")
+        raise CorruptFileError("a value is outside of its chunk")

@@ -30,7 +30,7 @@ def pick_rows(head: Head, leaf: LeafType, rows: Integers, gap: int) -> Steps[Col
         head: Of their pages.
         leaf: What their column holds.
         rows: Their numbers from the first row of the first page on, ascending, at least one.
-        gap: Bytes that may be read in vain.
+        gap: Bytes that may be read for nothing.
 
     Returns:
         The rows; None where chunks have to be decoded for them.
@@ -99,7 +99,7 @@ def _all(rows: Integers) -> RowSelection:
 def _fetch_chunks(
     head: Head, numbers: Integers | None, gap: int, rows: int
 ) -> Steps[tuple[Bytes, Integers, Integers]]:
-    """Bytes that hold some chunks, or all where there is no need to choose; and their places in these."""
+    """Return bytes with some chunks, or with all if that is cheaper; and their positions in these."""
     if numbers is None:
         low = int(head.starts[0])
         (data,) = yield [SparseRequest(low, head.extent, rows * _PICKED_BYTES)]
@@ -110,7 +110,7 @@ def _fetch_chunks(
 
 
 def to_array(values: Values, head: Head, leaf: LeafType, cuts: Integers) -> pa.Array:
-    """Values of pages as an array.
+    """Return values of pages as an array.
 
     Args:
         values: The values, or their positions in the dictionaries.
@@ -123,7 +123,7 @@ def to_array(values: Values, head: Head, leaf: LeafType, cuts: Integers) -> pa.A
     if len(head.item_starts) == 2:
         return look_up(values, head.items, leaf.data_type)
     if not isinstance(values, Fixed) or not isinstance(values.data, np.ndarray) or values.bits not in _WORDS:
-        raise CorruptFileError("positions in a dictionary that are no integers")
+        raise CorruptFileError("dictionary indices must be integers")
     positions = np.ascontiguousarray(values.data).reshape(-1).view(_WORDS[values.bits]).astype(np.uint64)
     counts = np.diff(cuts)
     if bool((positions >= np.repeat(np.diff(head.item_starts), counts).astype(np.uint64)).any()):

@@ -32,7 +32,7 @@ from lance_ops.file.v2_1.mini_block.pick_rows import pick_rows, to_array
 from lance_ops.file.v2_1.mini_block.read_whole import is_readable_whole, read_whole_pages
 from lance_ops.pb import encodings21_pb2 as pb
 
-# Values are picked from decoded chunks, too, where less than one in this many is wanted.
+# Selectivity below which single values are also read from decoded chunks.
 _SPARSE = 8
 _NO_CUTS = np.zeros(0, dtype=np.int64)
 
@@ -68,7 +68,7 @@ def read_mini_block(
 ) -> Steps[ColumnRows]:
     """Read rows of a mini-block page; see `read_page`."""
     if rows.count == page.length and is_readable_whole(page):
-        # Who wants all rows need not know first where the chunks are.
+        # Reading all rows does not need the chunk positions first.
         (piece,) = yield from read_whole_pages([page], leaf, rows.gap)
         return piece
     # Files that are read as one may each have a page of this name.
@@ -109,11 +109,11 @@ def read_mini_block(
 def _read_packed(
     layout: pb.MiniBlockLayout, leaf: LeafType, head: Head, rows: RowSelection
 ) -> Steps[ColumnRows]:
-    """A range of packed numbers, none of them null: what a question reads of most columns of numbers."""
+    """Return a range of packed numbers without nulls, the usual case for columns of numbers."""
     first = int(np.searchsorted(head.firsts, rows.start, side="right")) - 1
     last = int(np.searchsorted(head.firsts, rows.stop))
     if not 0 <= first < last <= len(head):
-        raise CorruptFileError("the chunks of a page do not hold the rows that its index says")
+        raise CorruptFileError("the chunks of a page do not match its repetition index")
     starts, stops = head.starts[first:last], head.stops[first:last]
     low = int(starts[0])
     (data,) = yield [(low, int(stops[-1]) - low)]
@@ -155,7 +155,7 @@ def _cut_rows(
     read: _Read,
     rows: RowSelection,
 ) -> ColumnRows:
-    """The rows of a range, from all chunks that it touches."""
+    """Return the rows of a range, from all chunks that it touches."""
     rep, definition, array = read.rep, read.definition, _decode_values(layout, leaf, head, read)
     num_entries = len(array) if rep is None and definition is None else int(read.num_levels.sum())
     first = int(read.numbers[0])
@@ -174,7 +174,7 @@ def _cut_rows(
     else:
         before = int(head.firsts[first]) // leaf.span
     if rows.start < before or rows.stop - before > piece.length:
-        raise CorruptFileError("the chunks of a page do not hold the rows that its index says")
+        raise CorruptFileError("the chunks of a page do not match its repetition index")
     return piece.slice(rows.start - before, rows.stop - before, leaf.items)
 
 
@@ -187,7 +187,7 @@ def _decode_lists(
     slots = join_extents(found[:, 2], found[:, 3])
     total = int(read.counts.sum())
     if len(slots) and int(slots[-1]) >= total:
-        raise CorruptFileError("a chunk has fewer values than its levels say")
+        raise CorruptFileError("a chunk has fewer values than its levels require")
     if head.picker is not None and len(slots) * _SPARSE < total:
         starts, firsts = read.whole.starts, np.cumsum(read.counts) - read.counts
         values, _ = head.picker.pick(read.whole.data, starts, starts + read.whole.sizes, firsts, slots)
@@ -199,7 +199,7 @@ def _decode_lists(
 
 
 def _find_slots(head: Head, read: _Read, slots: RowSelection) -> Integers:
-    """Where values are among those of the chunks that were read."""
+    """Return the positions of values among those of the decoded chunks."""
     firsts = head.firsts[read.numbers]
     chunks = np.searchsorted(firsts, slots.indices, side="right") - 1
     moved = firsts - (np.cumsum(read.counts) - read.counts)
@@ -225,7 +225,7 @@ def _find_rows(head: Head, read: _Read, rep: Levels, rows: RowSelection) -> Inte
             found=found,
         )
         if result < 0:
-            raise CorruptFileError("the chunks of a page do not hold the rows that its index says")
+            raise CorruptFileError("the chunks of a page do not match its repetition index")
         return found
     starts, stops = _find_entries(head, read, rep, rows)
     if definition is None:
@@ -240,17 +240,17 @@ def _find_entries(head: Head, read: _Read, rep: Levels, rows: RowSelection) -> t
     row_starts = np.append(find_row_starts(rep, head.layers), len(rep))
     if head.rows is None:
         if int(wanted[-1]) + 1 >= len(row_starts):
-            raise CorruptFileError("a page has fewer rows than it says")
+            raise CorruptFileError("a page has fewer rows than its metadata say")
         return row_starts[wanted], row_starts[wanted + 1]
     firsts, lasts = find_chunks(head.rows, rows)
     ends = np.cumsum(read.num_levels)
     first_chunks = np.searchsorted(read.numbers, firsts)
     last_chunks = np.searchsorted(read.numbers, lasts - 1)
-    # Chunks say how many rows begin before them: the rest is counting.
+    # Chunks have the number of rows that begin before them: the rest is counting.
     begun = np.searchsorted(row_starts[:-1], (ends - read.num_levels)[first_chunks])
     found = begun + wanted - head.rows.begun[firsts]
     if int(found.max()) >= len(row_starts) - 1 or bool((row_starts[found] >= ends[first_chunks]).any()):
-        raise CorruptFileError("the chunks of a page do not hold the rows that its index says")
+        raise CorruptFileError("the chunks of a page do not match its repetition index")
     return row_starts[found], np.minimum(row_starts[found + 1], ends[last_chunks])
 
 

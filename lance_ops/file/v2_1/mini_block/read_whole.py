@@ -65,7 +65,7 @@ class _Chunks:
 
 
 def is_readable_whole(page: LayoutPage) -> bool:
-    """Whether all of a page can be read in a batch: it has values in mini-blocks, aligned as writers do."""
+    """Return whether a page can be read in a batch: mini-blocks with the alignment of writers."""
     if len(page.buffers) <= CHUNKS_BUFFER or page.buffers[CHUNKS_BUFFER][0] % _ALIGNMENT:
         return False
     return page.layout.mini_block_layout.num_items > 0
@@ -75,13 +75,13 @@ def read_whole_pages(pages: Sequence[LayoutPage], leaf: LeafType, gap: int) -> S
     """Read all rows of pages.
 
     Args:
-        pages: In the order of their rows, at least one; all are described alike but for their numbers, their
-            dictionaries and their tables of symbols.
+        pages: In the order of their rows, at least one; all are described alike except for their numbers,
+            their dictionaries and their tables of symbols.
         leaf: What their column holds.
-        gap: Bytes that may be read in vain.
+        gap: Bytes that may be read for nothing.
 
     Returns:
-        The rows, in one piece as a rule.
+        The rows, in one piece usually.
 
     Raises:
         CorruptFileError: The bytes of a page are not what its layout says.
@@ -97,7 +97,7 @@ def read_whole_pages(pages: Sequence[LayoutPage], leaf: LeafType, gap: int) -> S
     items = [decode_dictionary(*pair, leaf.data_type) for pair in zip(layouts, fetched, strict=False)]
     num_items = np.array([one.num_items for one in layouts], dtype=np.int64)
     if len(pages) > 1 and _longest(items) * int(num_items.sum()) > _ENTRY_BYTES_AT_ONCE:
-        # Looked up, they might take far more memory than their pages.
+        # Decoded dictionaries might take far more memory than their pages.
         alone = yield from gather([read_whole_pages([page], leaf, gap) for page in pages])
         return [piece for pieces in alone for piece in pieces]
     parts = split_chunks(
@@ -135,11 +135,11 @@ def read_whole_pages(pages: Sequence[LayoutPage], leaf: LeafType, gap: int) -> S
 def _fetch(
     pages: Sequence[LayoutPage], layouts: Sequence[pb.MiniBlockLayout], others: list[Request], gap: int
 ) -> Steps[tuple[_Chunks, list[pa.Buffer]]]:
-    """The chunks of pages, and other ranges."""
+    """Return the chunks of pages, and other ranges."""
     counts = np.array([one.num_items for one in layouts], dtype=np.int64)
     word_bytes = size_bytes_of(layouts[0])
     if len(pages) == 1:
-        # Nothing to join: whoever serves the requests reads neighbours at once.
+        # Nothing to join: the store merges adjacent ranges.
         words, data, *fetched = yield [*pages[0].buffers[: CHUNKS_BUFFER + 1], *others]
         sizes, room = np.array([[words.size], [data.size]], dtype=np.int64)
         table = decode_chunk_tables(
@@ -177,14 +177,14 @@ def _check_pages(
     num_levels: Integers,
     num_items: Integers,
 ) -> None:
-    """Check that each page has as many rows and values as it says; the rest is checked of all of them."""
+    """Check the row and value counts of each page; other properties are checked for all of them."""
     lengths = np.array([page.length for page in pages], dtype=np.int64)
     if rep is None:
         same = num_items == lengths * leaf.span
         if definition is not None:
             same &= num_levels == num_items
         if not bool(same.all()):
-            raise CorruptFileError("a page has not as many values as rows")
+            raise CorruptFileError("a page has different numbers of values and rows")
         return
     highest, visible = sum(layer.is_list for layer in layers), visible_below(layers)
     cuts = join_lengths(num_levels).tolist()
@@ -195,24 +195,24 @@ def _check_pages(
         if last > len(rep) or first == last or int(some[0]) != highest:
             raise CorruptFileError("a page does not begin with a row")
         if int(np.count_nonzero(some == highest)) != length:
-            raise CorruptFileError("a page has not as many rows as it says")
+            raise CorruptFileError("page row count does not match its metadata")
         shown = last - first
         if definition is not None:
             shown = int(np.count_nonzero(definition[first:last] < visible))
         if shown != count:
-            raise CorruptFileError("a page has not as many values as its levels say")
+            raise CorruptFileError("number of values of a page does not match its levels")
 
 
 def _look_up(
     values: Values, items: Sequence[pa.Array], num_items: Integers, data_type: pa.DataType
 ) -> pa.Array:
-    """Values by their positions in the dictionaries of their pages."""
+    """Return values by their positions in the dictionaries of their pages."""
     if not isinstance(values, Fixed) or values.bits not in _INDEX_BITS or isinstance(values.data, pa.Buffer):
-        raise CorruptFileError("positions in a dictionary that are no integers")
+        raise CorruptFileError("dictionary indices must be integers")
     positions = np.ascontiguousarray(values.data).reshape(-1).view(f"<u{values.bits // 8}")
     cuts = join_lengths(num_items).tolist()
     if len(positions) < cuts[-1]:
-        raise CorruptFileError("pages have fewer values than they say")
+        raise CorruptFileError("pages have fewer values than their metadata say")
     if len(items) == 1:
         return look_up(Fixed(values.bits, cuts[-1], positions[: cuts[-1]]), items[0], data_type)
     entries = pa.concat_arrays(items)

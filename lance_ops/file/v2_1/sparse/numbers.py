@@ -38,7 +38,7 @@ class Numbers:
         return 64 + (0 if self.listed is None else self.listed.nbytes)
 
     def between(self, start: int, stop: int) -> tuple[int, int]:
-        """The first of the numbers that is at least `start`, and the first that is at least `stop`."""
+        """Return the first of the numbers that is at least `start`, and the first that is at least `stop`."""
         if self.listed is not None:
             first, last = np.searchsorted(self.listed, [start, stop]).tolist()
             return first, last
@@ -48,13 +48,13 @@ class Numbers:
         return min(max(-(-(bound - self.start) // self.step), 0), self.count)
 
     def pick(self, first: int, last: int) -> Integers:
-        """Some of the numbers, by their places."""
+        """Return some of the numbers, by their places."""
         if self.listed is not None:
             return self.listed[first:last]
         return self.start + np.arange(first, last, dtype=np.int64) * self.step
 
     def find(self, slots: Integers) -> tuple[Integers, Mask]:
-        """How many of the numbers lie before each slot, and whether the slot is one of them."""
+        """Return for each slot the number of smaller numbers, and whether it is one of them."""
         if self.listed is not None:
             ranks = np.searchsorted(self.listed, slots)
             found = ranks < self.count
@@ -64,7 +64,7 @@ class Numbers:
         return ranks, (ranks < self.count) & (self.start + ranks * self.step == slots)
 
     def mask(self, start: int, stop: int) -> Mask:
-        """Which slots of a range are among the numbers."""
+        """Return which slots of a range are among the numbers."""
         found = np.zeros(stop - start, dtype=np.bool_)
         found[self.pick(*self.between(start, stop)) - start] = True
         return found
@@ -80,14 +80,14 @@ def parse_numbers(encoding: pb.CompressiveEncoding, data: Bytes | None, count: i
         slots: What all are below.
 
     Raises:
-        CorruptFileError: They do not ascend, or are no slots.
+        CorruptFileError: They do not ascend, or are out of range.
     """
     if count > slots:
         raise CorruptFileError(f"{count} of {slots} slots are listed")
     kind = encoding.WhichOneof("compression")
     if not count or kind is None:
         if count or kind != "constant" or encoding.constant.HasField("value"):
-            raise CorruptFileError("a list of no slots that is none")
+            raise CorruptFileError("an empty list of slots must not have data")
         return Numbers(0)
     if kind == "constant" and count == 1:
         numbers = Numbers(1, constant_of(encoding.constant, _BITS))

@@ -48,7 +48,7 @@ def _read_structure(page: LayoutPage, planar: pb23.PlanarLayout, leaf: LeafType)
     wanted = sum(needs_bytes(encoding) for encoding in sequences_of(planar.structure.sparse))
     if first + wanted != len(page.buffers):
         raise CorruptFileError(
-            f"a page of {len(page.buffers)} buffers, of which {first} hold values and {wanted} structure"
+            f"a page has {len(page.buffers)} buffers, expected {first} for values and {wanted} for structure"
         )
     buffers = list((yield list(page.buffers[first:]))) if wanted else []
     return parse_structure(
@@ -57,7 +57,7 @@ def _read_structure(page: LayoutPage, planar: pb23.PlanarLayout, leaf: LeafType)
 
 
 def _value_buffers(values: pb23.ValuePlane) -> int:
-    """How many buffers of a page hold values; those of its structure follow."""
+    """Return how many buffers of a page hold values; those of its structure follow."""
     kind = values.WhichOneof("codec")
     if kind == "chunked":
         return 3 if values.chunked.HasField("dictionary") else 2
@@ -75,13 +75,13 @@ def _read_values(
     valid: Mask | None,
     heads: PageHeads,
 ) -> Steps[pa.Array]:
-    """The values of some slots, with their nulls."""
+    """Return the values of some slots, with their nulls."""
     kind = values.WhichOneof("codec")
     innermost = structure.layers[-1].validity
     num_valid = innermost.count_valid(structure.slots)
     if kind == "none":
         if data_type == _EMPTY_STRUCT:
-            # An empty struct has nothing but its validity.
+            # An empty struct has only its validity.
             bitmap = None if valid is None else encode_bitmap(valid)
             return pa.Array.from_buffers(data_type, slots.count, [bitmap], children=[])
         if num_valid:
@@ -120,7 +120,7 @@ def _read_zipped(
     slots: RowSelection,
     valid: Mask | None,
 ) -> Steps[pa.Array]:
-    """Values one by one: null ones are left out."""
+    """Return values one by one: null ones are left out."""
     innermost = structure.layers[-1].validity
     num_valid = innermost.count_valid(structure.slots)
     if values.num_items != num_valid or values.num_visible_items != num_valid:

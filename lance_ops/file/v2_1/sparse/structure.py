@@ -21,28 +21,28 @@ Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 
 _BITS = 64
-# No page has as many slots: Arrow could not count them.
+# More slots than Arrow can count.
 _MAX_SLOTS = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Validity:
-    """Which slots of a layer are null.
+    """Validity of the slots of a layer.
 
     Attributes:
         numbers: Of slots.
-        are_null: Whether these are the null ones; otherwise they are the others.
+        are_null: True if these are the null ones; otherwise they are the others.
     """
 
     numbers: Numbers
     are_null: bool
 
     def count_valid(self, slots: int) -> int:
-        """How many slots of all are not null."""
+        """Return how many slots of all are not null."""
         return slots - self.numbers.count if self.are_null else self.numbers.count
 
     def valid(self, slots: RowSelection) -> Mask | None:
-        """Which of some slots are not null; None where none of them is."""
+        """Return which of some slots are not null; None where none of them is."""
         if self.are_null and not self.numbers.count:
             return None
         if slots.numbers is None:
@@ -53,19 +53,20 @@ class Validity:
         return None if bool(valid.all()) else valid
 
     def ranks(self, slots: Integers) -> Integers:
-        """How many slots that are not null lie before some slots."""
+        """Return the number of non-null slots before each slot."""
         before, _ = self.numbers.find(slots)
         return slots - before if self.are_null else before
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lists:
-    """How much the lists of a layer hold.
+    """Sizes of the lists of a layer.
 
     Attributes:
-        filled: Those that hold something.
-        ends: Where the items of each of these start, with the end of the last; None where all hold as many.
-        items: How many, where all hold as many.
+        filled: Non-empty lists.
+        ends: Cumulative item offsets of each of these, with the end of the last; None if all are equally
+            long.
+        items: Length, if all are equally long.
     """
 
     filled: Numbers
@@ -76,7 +77,7 @@ class Lists:
         return places * self.items if self.ends is None else self.ends[places]
 
     def children(self, lists: RowSelection) -> tuple[Integers, RowSelection]:
-        """How much some lists hold, and the slots of it."""
+        """Return the sizes of some lists, and their slots in the child layer."""
         if lists.numbers is not None:
             places, found = self.filled.find(lists.numbers)
             starts = self._starts(places)
@@ -96,7 +97,7 @@ class SparseLayer:
     Attributes:
         validity: Of its slots.
         lists: What they hold, of lists.
-        width: Slots below each of its own, of others: 1 but for fixed-size lists.
+        width: Slots below each of its own, of others: 1 except for fixed-size lists.
     """
 
     validity: Validity
@@ -128,7 +129,7 @@ class Structure:
         return size
 
     def select(self, rows: RowSelection) -> tuple[list[Nest], RowSelection, Mask | None]:
-        """The layers of some rows, their slots in the innermost, and which of these are not null."""
+        """Return the layers of some rows, their slots in the innermost, and which of these are not null."""
         nests = []
         slots, valid = rows, None
         for layer in self.layers:
@@ -147,7 +148,7 @@ class Structure:
 
 
 def sequences_of(sparse: pb23.SparseStructure) -> Iterator[pb.CompressiveEncoding]:
-    """The sequences of a structure, in the order of their buffers."""
+    """Yield the sequences of a structure, in the order of their buffers."""
     for layer in sparse.layers:
         kind = layer.WhichOneof("layer")
         if kind == "list":
@@ -224,7 +225,7 @@ def _parse_validity(described: pb23.SparseValiditySet, buffers: Iterator[Bytes],
 
 
 def _parse_lists(described: pb23.SparseListLayer, buffers: Iterator[Bytes], slots: int) -> tuple[Lists, int]:
-    """What lists hold, and the number of all items."""
+    """Return the sizes of lists, and the total number of items."""
     filled = parse_numbers(
         described.non_empty_positions,
         _data(described.non_empty_positions, buffers),

@@ -37,7 +37,7 @@ def encode_sparse_page(
         raveled: Its levels.
         dimensions: Of each layer from the outermost inwards, the structs of a fixed-size list of them; None
             of others.
-        value: The value of whatever is not null; None where nothing is, and of empty structs.
+        value: The value of all non-null slots; None without any, and for empty structs.
     """
     planar = pb23.PlanarLayout()
     if value is None:

@@ -1,1 +1,1 @@
-"""From texts to the words that an index holds, as the peer cuts, drops and changes them."""
+"""From strings to the words that an index holds, as pylance cuts, drops and changes them."""

@@ -1,4 +1,4 @@
-"""Analyzer: from texts to the words that an index holds, as its parameters say."""
+"""Analyzer: tokens of strings, by the parameters of an index."""
 
 import re
 from collections.abc import Sequence
@@ -22,20 +22,20 @@ from lance_ops.index.inverted.tokenizers.tables import folding, newer_lower_case
 from lance_ops.storage.fork_safe import cached_property
 
 _REMEMBERED = 1 << 20
-"""Pieces whose words are kept at hand."""
+"""Pieces whose words are kept available."""
 
 _ASCII_RUNS = re.compile(r"[A-Za-z0-9]+")
 
 _SHORT = 1024
-"""Characters of a question whose words are kept for who asks the same again."""
+"""Maximum characters of a query whose tokens are cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Words of texts, in the order of the texts.
+    """Words of strings, in the order of the strings.
 
     Attributes:
-        texts: The number of the text that each word is from.
+        strings: The number of the text that each word is from.
         positions: Which word of its text it is; words that are left out count.
         numbers: The number of each word in `vocabulary`.
         vocabulary: Different words, none twice.
@@ -48,13 +48,13 @@ class Words:
 
 
 class Analyzer:
-    """Cuts texts into words.
+    """Tokenizer of strings.
 
     Args:
-        parameters: How.
+        parameters: Of the tokenizer.
 
     Raises:
-        UnsupportedError: Nobody here can do that, or the library for stems is not installed.
+        UnsupportedError: The tokenizer is not supported, or the stemming library is not installed.
     """
 
     def __init__(self, parameters: TextParameters) -> None:
@@ -74,7 +74,7 @@ class Analyzer:
         return _stemming().Stemmer(self.parameters.language.lower(), 0)
 
     def words(self, values: pa.Array) -> Words:
-        """Cut the texts of an array of strings, or of lists of them; a null has no words.
+        """Cut the strings of an array of strings, or of lists of them; a null has no words.
 
         Raises:
             InvalidArgumentError: They should be JSON documents, and one is not.
@@ -115,7 +115,7 @@ class Analyzer:
         return Words(owners, positions, np.array(found, np.int64), tuple(numbers))
 
     def query_words(self, text: str) -> tuple[tuple[str, int], ...]:
-        """Words of a query with their positions, counted from the first that is kept.
+        """Return words of a query with their positions, counted from the first that is kept.
 
         Raises:
             InvalidArgumentError: It is for JSON documents, and has no path or type.
@@ -125,7 +125,7 @@ class Analyzer:
         return _query_words(self, text)
 
     def words_of_runs(self, runs: Sequence[str]) -> list[str | None]:
-        """The word for each run of letters and digits, or None when it is left out."""
+        """Return the token of each alphanumeric run, or None if it is omitted."""
         return self._normalize(runs)
 
     def _split(self, texts: Texts) -> Pieces:
@@ -151,7 +151,7 @@ class Analyzer:
         return split[chosen.base_tokenizer](texts)
 
     def _normalize(self, pieces: Sequence[str]) -> list[str | None]:
-        """The word for each piece, or None when it is left out."""
+        """Return the word for each piece, or None when it is left out."""
         known = self._known
         if len(known) > _REMEMBERED:
             known.clear()
@@ -179,7 +179,7 @@ class Analyzer:
 def _query_words(analyzer: Analyzer, text: str) -> tuple[tuple[str, int], ...]:
     chosen = analyzer.parameters
     if chosen.lance_tokenizer != JSON and chosen.base_tokenizer == "simple" and text.isascii():
-        # What most questions are takes no arrays.
+        # The usual query needs no arrays.
         words = analyzer.words_of_runs(_ASCII_RUNS.findall(text))
         kept = [(word, place) for place, word in enumerate(words) if word is not None]
         return tuple((word, place - kept[0][1]) for word, place in kept)
@@ -196,14 +196,14 @@ def _query_words(analyzer: Analyzer, text: str) -> tuple[tuple[str, int], ...]:
 
 @lru_cache(maxsize=256)
 def _kept_words(parameters: TextParameters, text: str) -> tuple[tuple[str, int], ...]:
-    # Parameters and text say all of it: the same question has the same words.
+    # The tokens depend on parameters and string only.
     return _query_words(Analyzer(parameters), text)
 
 
 def _lower(word: str) -> str:
     if word.isascii():
         return word.lower()
-    # Letter by letter: a sigma at the end of a word has a form of its own in Python, and not in the peer.
+    # Character by character: Python maps a final sigma differently from pylance.
     return "".join(letter.lower() for letter in word).translate(newer_lower_case())
 
 
@@ -213,5 +213,5 @@ def _without(pieces: Pieces, left_out: npt.NDArray[np.bool_]) -> Pieces:
 
 
 def _stemming() -> Any:
-    """The library of stems."""
+    """Return the library of stems."""
     return load_extra("Stemmer")

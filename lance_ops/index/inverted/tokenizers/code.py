@@ -1,7 +1,7 @@
-"""Words of source code, as pylance has them: identifiers, their parts, and operators.
+"""Tokens of source code, as in pylance: identifiers, their parts, and operators.
 
-An identifier is a run of letters, digits and `_`. Its parts end at `_`, where a capital follows a small
-letter (`get|User`), before the last of several capitals (`HTTP|Server`), and between digits and others.
+An identifier is a run of letters, digits and `_`. Its parts end at `_`, where upper case follows lower case
+(`get|User`), before the last of several capitals (`HTTP|Server`), and between digits and others.
 """
 
 import re
@@ -21,14 +21,14 @@ _LEXEME = re.compile(f"{_LONG_OPERATORS}|[{_SHORT}]|[^{_SHORT}]+")
 
 
 def code_words(texts: Texts, *, split: bool, numerics: bool, original: bool, operators: bool) -> Pieces:
-    """Return the words of texts.
+    """Return the words of strings.
 
     Args:
         texts: Source code.
-        split: Whether identifiers are cut into parts.
-        numerics: Whether parts end between digits and others.
-        original: Whether an identifier is a word beside its parts, at the position of the first.
-        operators: Whether operators are words, the longest that is known first.
+        split: True if identifiers are cut into parts.
+        numerics: True if parts end between digits and others.
+        original: True if an identifier is a word beside its parts, at the position of the first.
+        operators: True if operators are words, the longest that is known first.
     """
     kept = alphanumeric().copy()
     kept[[ord(letter) for letter in ("_" + _OPERATORS if operators else "_")]] = True

@@ -1,9 +1,9 @@
 """Words of JSON documents, as pylance has them: the path of each value, its type, and a word of it.
 
 `{"a": {"b": "red apples", "n": [1, true]}}` has the words `a.b,str,red`, `a.b,str,appl`, `a.n,number,1` and
-`a.n,bool,true`. Items of arrays have the path of the array. Texts are cut into words as those of other
+`a.n,bool,true`. Items of arrays have the path of the array. Strings are cut into words as those of other
 columns; positions count the words of a document that are kept. A query is made of such triples, with `;`
-between them, and its texts are cut into words, too: `a.b,str,red apples;a.n,number,1`.
+between them, and its strings are cut into words, too: `a.b,str,red apples;a.n,number,1`.
 """
 
 import json
@@ -32,7 +32,7 @@ class Leaf:
         document: Number of the document.
         prefix: Path and type, with a comma behind each.
         value: The value as text.
-        is_text: Whether it is cut into words; other values are words.
+        is_text: True if it is cut into words; other values are words.
     """
 
     document: int
@@ -73,7 +73,7 @@ def query_leaves(text: str) -> list[Leaf]:
         path, *rest = part.split(",", _PARTS - 1)
         if len(rest) != _PARTS - 1 or rest[0] not in (_STRING, *_WHOLE):
             raise InvalidArgumentError(
-                f"{part!r} is no query for JSON documents",
+                f"{part!r} is not a query for JSON documents",
                 field="full_text_query",
                 hint="write path,type,words with str, number, bool or null as the type, "
                 "such as 'a.b,str,red apple;a.n,number,1'",
@@ -111,7 +111,7 @@ def _leaves(value: object) -> Iterator[tuple[str, str, bool]]:
 
 
 def _float(literal: str) -> float:
-    """The number that pylance takes a literal for: the digits as one number, times a power of ten.
+    """Number that pylance takes a literal for: the digits as one number, times a power of ten.
 
     The product is rounded, so that it may be a neighbour of the number that is closest to the literal.
     """

@@ -1,7 +1,7 @@
-"""Words of Chinese texts by jieba, as pylance cuts them with a model folder.
+"""Words of Chinese strings by jieba, as pylance cuts them with a model folder.
 
 pylance reads the dictionary from the folder. The library here brings its own, so that the folder has to hold
-the same words: a search must never cut a query in another way than the index its texts.
+the same words: a search must never cut a query in another way than the index its strings.
 """
 
 import hashlib
@@ -15,11 +15,11 @@ from lance_ops.index.inverted.tokenizers.model_folder import model_folder, unusa
 
 _CONFIG, _DICTIONARY = "config.json", "dict.txt"
 _KNOWN = "491593440999359377e9a431dee8b55b1f95a9c7a1bd24cffdfa58a92f14ca5b"
-"""Digest of the words and frequencies of the dictionary that comes with the library."""
+"""Digest of the words and frequencies of the library's own dictionary."""
 
 
 def jieba_cut(tokenizer: str) -> Callable[[str], list[tuple[str, int]]]:
-    """Return what cuts a text into words; longer words come beside their parts, positions count characters.
+    """Return a tokenizer; longer words are returned in addition to their parts, positions count characters.
 
     Raises:
         MissingExtraError: The library is not installed.

@@ -1,4 +1,4 @@
-"""Tokenizers that libraries of their own do, by the first part of `base_tokenizer`: `jieba/default`."""
+"""Tokenizers of external libraries, by the first part of `base_tokenizer`: `jieba/default`."""
 
 from collections.abc import Callable, Mapping
 

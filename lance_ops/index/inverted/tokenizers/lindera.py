@@ -1,4 +1,4 @@
-"""Words of Japanese and Korean texts by Lindera: the release and the configuration file that pylance uses."""
+"""Tokens of Japanese and Korean strings by Lindera, with the release and configuration of pylance."""
 
 from collections.abc import Callable
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Values of columns that are searched for words: texts, lists of texts, and JSON documents.
+"""Values of columns that are searched for words: strings, lists of strings, and JSON documents.
 
 The items of a list are one text, with a blank between them, as in pylance.
 """
@@ -14,7 +14,7 @@ from lance_ops.index.inverted.tokenizers.documents import JSON, TEXT
 
 
 def holds_texts(field: Field) -> bool:
-    """Whether a column holds texts, lists of texts or JSON documents, which full-text search takes."""
+    """Return whether a column can be searched: strings, lists of strings or JSON documents."""
     kind = value_type(field)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         items = [child.logical_type for child in field.children]
@@ -28,19 +28,19 @@ def tokenizer_of(field: Field) -> str:
 
 
 def type_words(field: Field) -> str:
-    """What a column holds, in words for errors."""
+    """Return the name of a column type for errors."""
     nodes = (field, *field.children)
     return "JSON" if any(node.logical_type == JSON_TYPE for node in nodes) else str(field.storage_type)
 
 
 def joined_items(values: pa.Array) -> pa.Array:
-    """One text for each list: its items that are not null, in a row. Texts come back as they are.
+    """Join the non-null items of each list into one string. Strings are unchanged.
 
     Args:
         values: An array of `string` or `large_string`, or of lists of them.
 
     Returns:
-        As many texts; null for null, and "" for a list without items.
+        As many strings; null for null, and "" for a list without items.
     """
     if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
         return values

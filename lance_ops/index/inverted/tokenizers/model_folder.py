@@ -1,4 +1,4 @@
-"""Folders with language models of tokenizers, where pylance looks for them."""
+"""Folders with language models of tokenizers, in the locations of pylance."""
 
 import os
 from pathlib import Path

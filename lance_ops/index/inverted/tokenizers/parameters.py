@@ -1,4 +1,4 @@
-"""How the texts of an index are cut into words, as `params` in its files and the details of its entry say."""
+"""Tokenizer parameters of an index, from `params` in its files and the details of its entry."""
 
 import json
 from collections.abc import Mapping
@@ -18,36 +18,36 @@ BASE_TOKENIZERS = ("simple", "whitespace", "raw", "ngram", CODE)
 _CODE_FLAGS = ("split_identifiers", "split_on_numerics", "preserve_original", "index_operators")
 _MAX_NGRAM = 64
 JSON_MODE, ONE_DOCUMENT = "json_tokenizer_mode", "single_document"
-"""Newer releases of the peer can make several documents of a row."""
+"""Newer releases of pylance can make several documents of a row."""
 _OF_A_BUILD = frozenset({"format_version", "memory_limit", "num_workers"})
-"""Parameters that say nothing about words."""
+"""Parameters that do not affect tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextParameters:
-    """How texts are cut into words. The defaults are those of the peer.
+    """Tokenizer parameters. The defaults are those of pylance.
 
     Attributes:
         lance_tokenizer: "text", or "json" for documents; None as old releases left it.
-        base_tokenizer: "simple" (runs of letters and digits), "whitespace", "raw" (the whole text), "ngram",
-            "code" (see `tokenizers.code`), "jieba/..." or "lindera/..."; the peer has more.
-        language: Of stems and of words that say nothing.
-        with_position: Whether the index knows where in a text a word is, for phrases.
-        max_token_length: Words of so many bytes, or more, are left out; None to keep all.
-        lower_case: Whether words are in lower case.
-        stem: Whether words are cut to their stems.
-        remove_stop_words: Whether words that say nothing are left out.
-        custom_stop_words: These, and not those of the language.
-        ascii_folding: Whether letters stand without their accents.
+        base_tokenizer: "simple" (alphanumeric runs), "whitespace", "raw" (the whole string), "ngram",
+            "code" (see `tokenizers.code`), "jieba/..." or "lindera/..."; pylance has more.
+        language: Of stemming and stop words.
+        with_position: True if the index has token positions, for phrases.
+        max_token_length: Tokens of so many bytes, or more, are omitted; None to keep all.
+        lower_case: True if words are in lower case.
+        stem: True if tokens are stemmed.
+        remove_stop_words: True if stop words are omitted.
+        custom_stop_words: Replace those of the language.
+        ascii_folding: True if accents are removed.
         min_ngram_length: Least number of characters of an n-gram.
         max_ngram_length: Greatest.
-        prefix_only: Whether only n-grams at the beginning of a text count.
+        prefix_only: True for n-grams at the beginning of a string only.
         block_size: Documents of a block of postings.
-        split_identifiers: Whether "code" cuts identifiers into parts.
-        split_on_numerics: Whether parts end between digits and others.
-        preserve_original: Whether an identifier is a word beside its parts.
-        index_operators: Whether operators are words.
-        other: What newer releases say besides, by name.
+        split_identifiers: True if "code" cuts identifiers into parts.
+        split_on_numerics: True if parts end between digits and others.
+        preserve_original: True if an identifier is a token in addition to its parts.
+        index_operators: True if operators are words.
+        other: Parameters of newer releases, by name.
     """
 
     lance_tokenizer: str | None = "text"
@@ -72,22 +72,22 @@ class TextParameters:
 
     @classmethod
     def from_json(cls, text: str, path: str) -> "TextParameters":
-        """Read what a file says.
+        """Parse the parameters in a file.
 
         Raises:
-            CorruptFileError: It is no JSON object, or a value has another type than it should.
+            CorruptFileError: It is not a JSON object, or a value has a wrong type.
         """
         try:
             given = json.loads(text)
             return _from_mapping(dict(given))
         except (TypeError, ValueError, InvalidArgumentError) as error:
             raise CorruptFileError(
-                f"how its texts are cut into words cannot be read: {error}", path=path, field="params"
+                f"tokenizer parameters cannot be read: {error}", path=path, field="params"
             ) from error
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TextParameters":
-        """The reverse of `to_dict`.
+        """Return the reverse of `to_dict`.
 
         Raises:
             InvalidArgumentError: A value has another type than it should.
@@ -96,9 +96,9 @@ class TextParameters:
 
     @classmethod
     def from_details(cls, details: bytes) -> "TextParameters | None":
-        """What the entry of an index says; None where it says nothing, or nothing that can be.
+        """Return the parameters in an index entry; None if it has none, or invalid ones.
 
-        Stop words of one's own are not among what entries say.
+        Entries do not have custom stop words.
         """
         try:
             message = table_pb2.InvertedIndexDetails.FromString(details)
@@ -122,11 +122,11 @@ class TextParameters:
             return None
 
     def with_block_size(self, block_size: int) -> "TextParameters":
-        """The same for other blocks."""
+        """Return the same for other blocks."""
         return replace(self, block_size=block_size)
 
     def to_json(self) -> str:
-        """As files say it."""
+        """Convert to the JSON of files."""
         return json.dumps(self.to_dict(), separators=(",", ":"), ensure_ascii=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class TextParameters:
         return {**known, **dict(self.other)}
 
     def to_details(self, template: bytes, format_version: int) -> bytes:
-        """The message of an index entry.
+        """Return the message of an index entry.
 
         Args:
             template: The message of an older segment, whose other fields stay.
@@ -169,10 +169,10 @@ class TextParameters:
         return bytes(message.SerializeToString(deterministic=True))
 
     def require_known(self) -> None:
-        """Refuse texts that nobody here can cut into words.
+        """Check that the tokenizer is supported.
 
         Raises:
-            UnsupportedError: Names what is not known.
+            UnsupportedError: Names the unsupported part.
         """
         if library_cut(self.base_tokenizer) is None and self.base_tokenizer not in BASE_TOKENIZERS:
             known = ", ".join((*BASE_TOKENIZERS, *FAMILIES))
@@ -190,7 +190,7 @@ class TextParameters:
             )
         if self.lance_tokenizer not in (None, TEXT, JSON):
             raise UnsupportedError(
-                f"texts of kind {self.lance_tokenizer!r} are not supported",
+                f"tokenizer for {self.lance_tokenizer!r} is not supported",
                 field="lance_tokenizer",
                 hint="pylance can search and refresh the index",
             )
@@ -202,7 +202,7 @@ class TextParameters:
             )
 
     def require_no_others(self) -> None:
-        """Refuse texts that a later release cuts by a parameter of its own.
+        """Check that there is no parameter of a later release.
 
         Raises:
             UnsupportedError: Names the parameter.
@@ -217,14 +217,14 @@ class TextParameters:
 
 
 def text_parameters(given: Mapping[str, Any], tokenizer: str = TEXT) -> TextParameters:
-    """What a user asks for.
+    """Parse the parameters of a user.
 
     Args:
         given: The parameters.
-        tokenizer: The `lance_tokenizer` that goes with the column.
+        tokenizer: The `lance_tokenizer` of the column type.
 
     Raises:
-        InvalidArgumentError: Names the parameter, and what is known.
+        InvalidArgumentError: A parameter is invalid.
         UnsupportedError: The tokenizer or the language is not supported.
     """
     chosen = _from_mapping({"lance_tokenizer": tokenizer, **given})
@@ -241,7 +241,7 @@ def text_parameters(given: Mapping[str, Any], tokenizer: str = TEXT) -> TextPara
             hint=f"known: {', '.join(item.name for item in fields(TextParameters) if item.name != 'other')}",
         )
     if chosen.base_tokenizer in ("ngram", CODE):
-        # As the peer: what is cut out of the middle of words has no stem, nor has code.
+        # As pylance: what is cut out of the middle of words has no stem, nor has code.
         chosen = replace(
             chosen, stem=given.get("stem", False), remove_stop_words=given.get("remove_stop_words", False)
         )
@@ -273,7 +273,7 @@ def _from_mapping(given: Mapping[str, Any]) -> TextParameters:
         known["custom_stop_words"] = tuple(words)
     for name, value in known.items():
         _check(name, value)
-    # What a release does not say, it does not know: 0.19 had no n-grams.
+    # A release without a parameter does not support it: 0.19 had no n-grams.
     return TextParameters(**known, other=tuple((n, v) for n, v in given.items() if n not in names))
 
 

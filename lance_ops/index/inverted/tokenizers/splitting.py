@@ -1,4 +1,4 @@
-"""Cutting texts into pieces, many texts at once: where each piece is, and which bytes it has."""
+"""Splitting of many strings into pieces at once: positions and bytes of each piece."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ _Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Pieces of texts, in the order of the texts.
+    """Pieces of strings, in the order of the strings.
 
     Attributes:
-        texts: The number of the text that each piece is from.
+        strings: The number of the text that each piece is from.
         positions: Which piece of its text it is, counted from 0.
         pieces: The pieces, large_string.
     """
@@ -31,7 +31,7 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts one behind the other.
+    """Strings in sequence.
 
     Attributes:
         data: UTF-8 bytes of all.
@@ -43,7 +43,7 @@ class Texts:
 
     @classmethod
     def of(cls, values: pa.Array) -> "Texts":
-        """Those of a string array; a null is an empty text."""
+        """Return those of a string array; a null is an empty text."""
         values = values.cast(pa.large_string()).fill_null("")
         _, offsets, data = values.buffers()
         starts = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
@@ -54,7 +54,7 @@ class Texts:
 
 
 def words(texts: Texts) -> Pieces:
-    """Runs of letters and digits."""
+    """Return alphanumeric runs."""
     return runs_of(texts, alphanumeric())
 
 
@@ -64,13 +64,13 @@ def between_blanks(texts: Texts) -> Pieces:
 
 
 def whole(texts: Texts) -> Pieces:
-    """Each text as one piece, an empty one too."""
+    """Return each text as one piece, an empty one too."""
     count = len(texts.starts) - 1
     return Pieces(np.arange(count), np.zeros(count, np.int64), _strings(texts.starts, texts.data))
 
 
 def ngrams(texts: Texts, least: int, greatest: int, *, prefix_only: bool) -> Pieces:
-    """Runs of `least` to `greatest` characters, by where they begin; all at position 0, as in the peer."""
+    """Runs of `least` to `greatest` characters, by where they begin; all at position 0, as in pylance."""
     first = (texts.data & 0xC0) != 0x80
     characters = np.append(np.flatnonzero(first), len(texts.data))
     begins = np.searchsorted(characters, texts.starts)
@@ -114,8 +114,8 @@ def runs_of(texts: Texts, kept: npt.NDArray[np.bool_]) -> Pieces:
     """Return the runs of some characters.
 
     Args:
-        texts: The texts.
-        kept: Whether a character is one of them, by its number.
+        texts: The strings.
+        kept: True if a character is one of them, by its number.
     """
     inside = _of_bytes(texts.data, kept)
     begins = np.zeros(len(inside) + 1, np.bool_)
@@ -131,7 +131,7 @@ def runs_of(texts: Texts, kept: npt.NDArray[np.bool_]) -> Pieces:
 
 
 def _of_bytes(data: _Bytes, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """For each byte of UTF-8 whether its character is among some."""
+    """Return a mask over bytes of UTF-8 whose character is in a set."""
     if not len(data) or int(data.max()) < 0x80:
         return kept[data]
     points = np.frombuffer(data.tobytes().decode("utf-8").encode("utf-32-le"), np.uint32)

@@ -1,7 +1,7 @@
-"""Tables of characters and words that tokenizers go by, as data files beside this module.
+"""Character and word tables of tokenizers, as data files beside this module.
 
-They are what the peer does, character by character: `tests/index/inverted/test_tables.py` compares all of
-Unicode. Python's own tables are of another version of Unicode, and its idea of a letter is another one.
+They equal those of pylance, character by character: `tests/index/inverted/test_tables.py` compares all of
+Unicode. Python has another version of Unicode and another definition of letters.
 """
 
 from functools import cache
@@ -47,7 +47,7 @@ LANGUAGES = (
 
 @cache
 def not_whitespace() -> npt.NDArray[np.bool_]:
-    """Whether each code point is none of the blanks of ASCII (the vertical tab is none)."""
+    """Return a mask of code points that are not ASCII blanks (the vertical tab is not one)."""
     found = np.ones(_CODE_POINTS, np.bool_)
     found[[0x09, 0x0A, 0x0C, 0x0D, 0x20]] = False
     return found
@@ -55,7 +55,7 @@ def not_whitespace() -> npt.NDArray[np.bool_]:
 
 @cache
 def folding() -> dict[int, str]:
-    """What stands for a character in ASCII, for `str.translate`."""
+    """Return the ASCII replacements of characters, for `str.translate`."""
     table: dict[int, str] = {}
     for line in _lines("folding.txt"):
         target, *sources = line.split()
@@ -66,7 +66,7 @@ def folding() -> dict[int, str]:
 
 @cache
 def stop_words(language: str) -> frozenset[str]:
-    """Words of one of `LANGUAGES` that say nothing."""
+    """Return the stop words of one of `LANGUAGES`."""
     return frozenset(_lines(f"stop_words/{language.lower()}.txt"))
 
 

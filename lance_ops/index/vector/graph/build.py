@@ -15,7 +15,7 @@ from lance_ops.index.vector.model import GraphParameters
 
 _PREFETCH = 2
 _COMPARED_ROWS = 1 << 13
-"""Up to so many rows are compared with one another, which takes 256 MB."""
+"""Up to so many rows are compared exhaustively, which takes 256 MB."""
 _SEED = 42
 
 
@@ -25,11 +25,11 @@ def build_graph(
     metric: str,
     alike: npt.NDArray[np.uint8] | None = None,
 ) -> Graph:
-    """The graph of the vectors of a partition.
+    """Return the graph of the vectors of a partition.
 
     Args:
         vectors: Shape (rows, dimension), float32.
-        parameters: How it is made.
+        parameters: Build parameters.
         metric: "l2", "cosine" (of vectors of length one) or "dot".
         alike: Vectors of bytes with the same distances on a scale of their own, which are compared faster.
 
@@ -90,14 +90,14 @@ def _compared(vectors: Vectors, parameters: GraphParameters, metric: str) -> tup
 
 
 def _all_distances(vectors: Vectors, metric: str) -> npt.NDArray[np.float32]:
-    """Distances of all rows from all, shape (rows, rows)."""
+    """Return distances of all rows from all, shape (rows, rows)."""
     # Values may be so great that a distance is not a number: it is not the least then.
     with np.errstate(over="ignore", invalid="ignore"):
         if metric == "dot":
             products = vectors @ vectors.T
             return np.asarray(np.subtract(1, products, out=products), np.float32)
-        # Distances are small differences of large numbers, unless the rows lie around zero. The library takes
-        # one thread, beside other tasks, for what numpy takes all of them.
+        # Distances are small differences of large numbers, unless the rows are centred. The library uses one
+        # thread, next to other tasks, where numpy would use all.
         around = np.ascontiguousarray(vectors - vectors.mean(axis=0))
         squares = np.asarray(load_faiss().pairwise_distances(around, around), np.float32)
         if metric == "cosine":
@@ -120,7 +120,7 @@ def _searched(
         # There is nothing to learn about bytes.
         index.is_trained = True
     index.hnsw.efConstruction = parameters.ef_construction
-    # Searches of the peer keep few candidates: they live by rows with as many neighbours as there may be.
+    # Searches of pylance keep few candidates: they need rows with as many neighbours as possible.
     index.keep_max_size_level0 = True
     index.add(np.ascontiguousarray(vectors if alike is None else alike, np.float32))
     made = index.hnsw
@@ -133,7 +133,7 @@ def _searched(
         first, last = made.cum_nb_neighbors(level), made.cum_nb_neighbors(level + 1)
         edges = neighbours[starts[nodes][:, None] + np.arange(first, last)] if len(nodes) else None
         tables.append(_nodes(nodes, edges, vectors, metric))
-    # A node of a level that was cut off is at the highest one that is left, as is whoever else was there.
+    # A node of a removed level is at the highest remaining one.
     return tables, int(made.entry_point)
 
 

@@ -22,13 +22,13 @@ _PAIRS = 1 << 21
 def without_rows(
     graph: Graph, kept: npt.NDArray[np.bool_], vectors: Vectors, metric: str, path: str
 ) -> Graph:
-    """Take rows out of a graph.
+    """Remove rows from a graph.
 
     Args:
         graph: Of the partition.
-        kept: Which of its rows stay.
-        vectors: All rows of the partition, those that go, too.
-        metric: That distances are in.
+        kept: Mask of the kept rows.
+        vectors: All rows of the partition, including removed ones.
+        metric: Metric of distances.
         path: Its file, for messages.
 
     Raises:
@@ -39,7 +39,7 @@ def without_rows(
     about: dict[str, Any] = json.loads(graph.about)
     levels = about["level_offsets"]
     if levels[-1] != graph.nodes.num_rows or sorted(levels) != levels:
-        raise CorruptFileError("a graph has other levels than it says", path=path, field="level_offsets")
+        raise CorruptFileError("graph levels do not match their metadata", path=path, field="level_offsets")
     new_numbers = np.cumsum(kept) - 1
     tables: list[pa.Table] = []
     offsets = [0]
@@ -85,7 +85,7 @@ def _past_lost_rows(
     metric: str,
     width: int,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Edges between rows that stay, those that led to a lost row replaced by ways past it."""
+    """Edges between kept rows, those that led to a lost row replaced by ways past it."""
     whole = kept[sources] & kept[targets]
     broken = kept[sources] & ~kept[targets]
     found = [np.stack([sources[whole], targets[whole]])]
@@ -118,7 +118,7 @@ def _past_lost_rows(
 def _nearest_edges(
     edges: npt.NDArray[np.int64], vectors: Vectors, metric: str, width: int
 ) -> npt.NDArray[np.int64]:
-    """The `width` shortest edges from each row."""
+    """Return the `width` shortest edges from each row."""
     far = edge_distances(vectors, edges[0], edges[1], metric)
     order = np.lexsort((far, edges[0]))
     edges = edges[:, order]

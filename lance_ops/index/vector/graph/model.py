@@ -50,7 +50,7 @@ def graph_nodes(
     targets: npt.NDArray[np.int64] | npt.NDArray[np.int32],
     distances: npt.NDArray[np.float32],
 ) -> pa.Table:
-    """Nodes of a level as they are stored: with the neighbours of each in turn, `counts` of them."""
+    """Serialise nodes of a level, with `counts` neighbours each."""
     starts = pa.array(np.concatenate(([0], np.cumsum(counts))).astype(np.int32))
     return pa.table(
         [
@@ -65,7 +65,7 @@ def graph_nodes(
 def edge_distances(
     vectors: Vectors, sources: npt.NDArray[np.int64], targets: npt.NDArray[np.int64], metric: str
 ) -> npt.NDArray[np.float32]:
-    """Distances of rows from others, shape (edges,)."""
+    """Return distances of rows from others, shape (edges,)."""
     found = np.empty(len(sources), np.float32)
     compare_pairs(
         vectors=np.require(vectors, np.float32, ["C", "A"]),
@@ -78,10 +78,10 @@ def edge_distances(
 
 
 def read_graph_parameters(reader: FileReader) -> GraphParameters:
-    """How the graphs of a file were made.
+    """Read the build parameters of the graphs of a file.
 
     Raises:
-        CorruptFileError: the file does not say it.
+        CorruptFileError: The file has none.
     """
     for about in _abouts(reader):
         if about:
@@ -91,7 +91,7 @@ def read_graph_parameters(reader: FileReader) -> GraphParameters:
 
 
 def read_graphs(reader: FileReader, graphs: Partitions) -> Iterator[Graph]:
-    """The graphs of all partitions.
+    """Yield the graphs of all partitions.
 
     Raises:
         CorruptFileError: they cannot be read.
@@ -106,13 +106,13 @@ def read_graphs(reader: FileReader, graphs: Partitions) -> Iterator[Graph]:
 
 
 def check_graphs(reader: FileReader, graphs: Partitions, rows: npt.NDArray[np.int64], *, deep: bool) -> None:
-    """See that each partition has a graph of its rows.
+    """Check that each partition has a graph of its rows.
 
     Args:
         reader: Of the file with the graphs.
-        graphs: Where it has the nodes of each partition.
+        graphs: Positions of the nodes of each partition.
         rows: Rows of each partition.
-        deep: Look at every node.
+        deep: Check every node.
 
     Raises:
         CorruptFileError: a graph is not that of its partition.
@@ -168,7 +168,7 @@ def _check_nodes(reader: FileReader, nodes: pa.Table, rows: int, number: int) ->
 def _counted(offsets: list[int], nodes: int) -> list[int]:
     """Where the levels of a graph begin, and its nodes end.
 
-    Releases of the peer up to 7.1 count the row that searches begin at in the lowest level only; all have it.
+    Releases of pylance up to 7.1 count the row that searches begin at in the lowest level only; all have it.
     """
     if nodes != offsets[-1] + len(offsets) - 2:
         return offsets

@@ -17,19 +17,19 @@ from lance_ops.index.vector.metric import Distances, Vectors
 from lance_ops.pb import index_pb2
 
 Codes = tuple[npt.NDArray[Any], ...]
-"""Of the rows of a partition, each array with an entry a row; what they are is up to the quantizer."""
+"""Codes of the rows of a partition, one array entry a row; the meaning depends on the quantizer."""
 
 
 class Quantizer(ABC):
-    """What every quantizer can do.
+    """Interface of quantizers.
 
     Attributes:
         dimension: Of the vectors.
-        metric: That distances are in.
+        metric: Metric of distances.
     """
 
     name: ClassVar[str]
-    """As the type of an index ends: `IVF_{name}`, `IVF_HNSW_{name}`."""
+    """Suffix of the index type: `IVF_{name}`, `IVF_HNSW_{name}`."""
 
     def __init__(self, dimension: int, metric: str) -> None:
         self.dimension = dimension
@@ -48,37 +48,37 @@ class Quantizer(ABC):
     @property
     @abstractmethod
     def info(self) -> Mapping[str, Any]:
-        """What the storage says of itself, as JSON values, without the position of a codebook."""
+        """Return the storage metadata as JSON values, without the position of a codebook."""
 
     @property
     def order(self) -> Mapping[str, Any]:
-        """The part of `info` that says in which order codes lie in a file: no part of what they mean."""
+        """Part of `info` with the order of codes in a file, which does not affect their meaning."""
         return {}
 
     @property
     def codebook(self) -> npt.NDArray[Any] | None:
-        """What `info` is too small for; written as a tensor."""
+        """Codebook, which is too large for `info`; written as a tensor."""
         return None
 
     @property
     def of_residuals(self) -> bool:
-        """Whether what is quantised are the differences from the centroids, and not the vectors."""
+        """Return whether what is quantised are the differences from the centroids, and not the vectors."""
         return False
 
     @property
     def can_encode(self) -> bool:
-        """Whether new rows can lie beside those that are stored."""
+        """Return whether new rows can be added to those that are stored."""
         return True
 
     @abstractmethod
     def describe(self, details: index_pb2.VectorIndexDetails) -> None:
-        """Say in the details of an index how its vectors are stored."""
+        """Set the quantizer in the details of an index."""
 
     @abstractmethod
     def encode(
         self, vectors: Vectors, centroids: npt.NDArray[Any], partitions: npt.NDArray[np.int64]
     ) -> pa.Table:
-        """The columns of some vectors.
+        """Return the columns of some vectors.
 
         Args:
             vectors: Shape (rows, dimension); of length one for cosine.
@@ -88,11 +88,11 @@ class Quantizer(ABC):
 
     @abstractmethod
     def decode(self, rows: pa.Table) -> Vectors:
-        """The vectors (or residuals) of some rows, as near as they are known, float32 (uint8 for hamming)."""
+        """Decode vectors (or residuals) of some rows approximately, float32 (uint8 for hamming)."""
 
     @abstractmethod
     def codes(self, rows: pa.Table) -> Codes:
-        """What distances are made from, of the rows of a partition as they lie in a file.
+        """Return the codes of the rows of a partition, for distances.
 
         Args:
             rows: The `searched` columns.
@@ -102,7 +102,7 @@ class Quantizer(ABC):
     def distances(
         self, query: npt.NDArray[Any], parts: Sequence[Codes], centroids: npt.NDArray[Any]
     ) -> Distances:
-        """Distances of the rows of partitions, one behind the other: the peer's approximations.
+        """Return distances of the rows of partitions, in sequence: pylance's approximations.
 
         Args:
             query: Shape (dimension,).
@@ -111,15 +111,15 @@ class Quantizer(ABC):
         """
 
     def comparable_bytes(self, rows: pa.Table) -> npt.NDArray[np.uint8] | None:
-        """Vectors of bytes, shape (rows, dimension), with the distances of the rows on a scale of their own.
+        """Return byte vectors, shape (rows, dimension), with distances proportional to those of the rows.
 
-        None where there are none, as a rule.
+        None without such vectors, the usual case.
         """
         del rows
         return None
 
     def pack(self, rows: pa.Table) -> pa.Table:
-        """All rows of a partition, as they lie in a file."""
+        """Convert all rows of a partition to the form in a file."""
         return rows
 
     def unpack(self, rows: pa.Table) -> pa.Table:
@@ -127,7 +127,7 @@ class Quantizer(ABC):
         return rows
 
     def equals(self, other: "Quantizer") -> bool:
-        """Whether rows of both mean the same, so that they can lie in one index."""
+        """Return whether codes of both are compatible, so that rows can be in one index."""
         mine, others = self.codebook, other.codebook
         return (
             (self.name, self.metric, self.dimension) == (other.name, other.metric, other.dimension)
@@ -140,13 +140,13 @@ class Quantizer(ABC):
 def residuals(
     vectors: Vectors, centroids: npt.NDArray[Any], partitions: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float32]:
-    """How vectors differ from the centroids of their partitions, see `Quantizer.encode`."""
+    """Return the differences of vectors from the centroids of their partitions, see `Quantizer.encode`."""
     return np.asarray(vectors - centroids[partitions].astype(np.float32), np.float32)
 
 
 def matrix_of(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """A column of lists of one length, none null, as an array of shape (rows, length)."""
-    # What is in one piece is looked at where it lies.
+    """Return a column of lists of one length, none null, as an array of shape (rows, length)."""
+    # Contiguous memory is read without copies.
     lists = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(lists, pa.ChunkedArray):
         lists = pa.concat_arrays(lists.chunks)
@@ -158,11 +158,11 @@ def matrix_of(column: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def stops_of(parts: Sequence[Codes]) -> list[int]:
-    """Where the rows of some partitions end, one behind the other; 0 before them."""
+    """Return the cumulative row counts of some partitions; 0 first."""
     return list(accumulate((len(part[0]) for part in parts), initial=0))
 
 
 def lists_of(values: npt.NDArray[Any], list_type: pa.FixedSizeListType) -> pa.Array:
-    """The column of an array of shape (rows, length)."""
+    """Return the column of an array of shape (rows, length)."""
     flat = pa.array(np.ascontiguousarray(values).reshape(-1), list_type.value_type)
     return pa.FixedSizeListArray.from_arrays(flat, type=list_type)

@@ -15,11 +15,11 @@ from lance_ops.pb import index_pb2
 
 
 class FlatQuantizer(Quantizer):
-    """Keeps vectors as they are; those of cosine are of length one.
+    """Quantizer without compression; vectors of cosine have length one.
 
     Args:
         dimension: Of the vectors.
-        metric: That distances are in.
+        metric: Metric of distances.
         value_type: Arrow type of their values.
     """
 

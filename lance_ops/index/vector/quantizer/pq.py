@@ -26,7 +26,7 @@ class ProductQuantizer(Quantizer):
     Args:
         metric: That distances are in.
         codebook: Shape (parts, words, dimension of a part), 16 or 256 words.
-        transposed: Whether the files of the index hold all numbers of the first part, then those of the next.
+        transposed: True if the files of the index hold all numbers of the first part, then those of the next.
     """
 
     name = "PQ"
@@ -75,7 +75,7 @@ class ProductQuantizer(Quantizer):
     def read(
         cls, metric: str, info: Mapping[str, Any], codebook: npt.NDArray[Any], path: str
     ) -> "ProductQuantizer":
-        """The quantizer of a storage.
+        """Return the quantizer of a storage.
 
         Raises:
             CorruptFileError: it does not say what it should, or has another codebook.
@@ -133,7 +133,7 @@ class ProductQuantizer(Quantizer):
     def distances(
         self, query: npt.NDArray[Any], parts: Sequence[Codes], centroids: npt.NDArray[Any]
     ) -> Distances:
-        """See `Quantizer.distances`: words are looked up in a table of what each counts for."""
+        """Compute distances by table lookups of codes."""
         stops = stops_of(parts)
         found = np.full(stops[-1], 1 if self.metric == "dot" else 0, np.float32)
         tables = self._tables(query, centroids)
@@ -143,7 +143,7 @@ class ProductQuantizer(Quantizer):
         return found
 
     def _tables(self, query: npt.NDArray[Any], centroids: npt.NDArray[Any]) -> Distances:
-        """What each word adds to a distance: shape (partitions, parts, words), or (1, ...) for dot."""
+        """Return the distance contribution of each code: shape (partitions or 1, parts, words)."""
         wanted = query.astype(np.float32)[None]
         if self.of_residuals:
             wanted = wanted - centroids.astype(np.float32)
@@ -173,7 +173,7 @@ class ProductQuantizer(Quantizer):
         return self._as_table(codes.reshape(codes.shape[::-1]).T)
 
     def _numbers(self, rows: pa.Table) -> npt.NDArray[np.uint8]:
-        """Shape (rows, parts): the word of each part."""
+        """Return shape (rows, parts): the word of each part."""
         return self._words_of(matrix_of(rows[CODE_COLUMN]))
 
     def _words_of(self, codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

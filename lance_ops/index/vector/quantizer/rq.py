@@ -1,10 +1,11 @@
 """RQ: signs of rotated residuals, with what corrects the estimates from them (RaBitQ).
 
-A residual is rotated, and each of its values told by its sign and some bits more (`num_bits` in all); the
-distance of a query is estimated from its product with these numbers, with an offset and a scale for each row.
+A residual is rotated, and each of its values is encoded by its sign and further bits (`num_bits` in total);
+the distance of a query is estimated from its product with these numbers, with an offset and a scale for each
+row.
 
-Signs of 32 rows lie together, byte by byte, as half bytes in an order that suits a lookup by 16 at once; the
-rows behind the last 32 lie byte by byte, too, as they are. All other columns have a value a row.
+Signs of 32 rows are interleaved, byte by byte, as half bytes in an order for lookups of 16 at once; the
+remaining rows are stored byte by byte without interleaving. All other columns have a value a row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,12 +31,14 @@ EXTRA_COLUMN = "__blocked_ex_codes"
 _BLOCK_ROWS = 1 << 12
 _GROUP = 64
 _ERROR = 1.9
-"""Standard deviations of an estimate that the error of a row stands for, as the peer has it."""
+"""Standard deviations of an estimate covered by the error of a row, as in pylance."""
 
 _SHARES = np.arange(480, 1060, 36)
 _NEARBY = np.array([-24, -16, -8, 8, 16, 24])
-"""Shares of the greatest value of a row that its levels may reach to, in 1,024ths: first far apart, then
-around the best. With few bits the greatest values are better told as less than they are."""
+"""Candidate ranges of levels as shares of the greatest value of a row, in 1,024ths.
+
+First coarse, then around the best. With few bits it is better to clip the greatest values.
+"""
 _MEAN, _GREATEST = 1 << 14, 1 << 22
 _TOGETHER = 32
 _HALF = 16
@@ -61,11 +64,11 @@ class RabitQuantizer(Quantizer):
 
     @classmethod
     def create(cls, dimension: int, metric: str, bits: int, seed: int) -> "RabitQuantizer":
-        """One for a new index; nothing is learned from the data.
+        """Create a quantizer for a new index; it needs no training.
 
         Args:
             dimension: Of the vectors, divisible by eight.
-            metric: That distances are in.
+            metric: Metric of distances.
             bits: Of a value, its sign included: 1 to 9.
             seed: Of the rotation.
         """
@@ -92,7 +95,7 @@ class RabitQuantizer(Quantizer):
 
     @classmethod
     def read(cls, metric: str, info: Mapping[str, Any], columns: pa.Schema, path: str) -> "RabitQuantizer":
-        """The quantizer of a storage.
+        """Return the quantizer of a storage.
 
         Raises:
             CorruptFileError: it is of another layout.
@@ -162,7 +165,7 @@ class RabitQuantizer(Quantizer):
 
     @property
     def can_encode(self) -> bool:
-        """Whether new rows can lie beside those of this layout."""
+        """Return whether new rows can be added to this layout."""
         return self._extra is not None and self._columns.equals(layout(self._info))
 
     def encode(
@@ -171,10 +174,10 @@ class RabitQuantizer(Quantizer):
         """See `Quantizer.encode`.
 
         Raises:
-            UnsupportedError: The layout is not the one that the peer writes now.
+            UnsupportedError: The layout is not the one that pylance writes now.
         """
         if not self.can_encode:
-            raise UnsupportedError("IVF_RQ of this layout is moved along, and gets no new rows")
+            raise UnsupportedError("this IVF_RQ layout can be remapped but not extended")
         around = rotate(centroids.astype(np.float32), self._signs)
         parts = [pa.table([], schema=self.columns)] if not len(vectors) else []
         for start in range(0, len(vectors), _BLOCK_ROWS):
@@ -193,7 +196,7 @@ class RabitQuantizer(Quantizer):
         rotated, middle = rotate(apart, self._signs), around[partitions]
         above = rotated > 0
         signs = np.where(above, np.float32(0.5), np.float32(-0.5))
-        # The distance from the centroid that a row knows of itself; the query knows its own.
+        # Rows store their distance from the centroid; the query computes its own.
         base = np.einsum("ij,ij->i", apart, apart)
         if self.metric == "dot":
             base = 1 - np.einsum("ij,ij->i", apart, centroids[partitions].astype(np.float32))
@@ -223,7 +226,7 @@ class RabitQuantizer(Quantizer):
 
     @property
     def searched(self) -> Sequence[str]:
-        """See `Quantizer.searched`: levels have factors of their own."""
+        """Columns for searches; levels have additional factors."""
         extra = bool(self._extra)
         return [CODE_COLUMN, *([EXTRA_COLUMN] if extra else []), *self._factors(extra)]
 
@@ -235,7 +238,7 @@ class RabitQuantizer(Quantizer):
         """
         extra = self._extra
         if extra is None:
-            raise UnsupportedError("IVF_RQ of this layout is moved along, and not searched")
+            raise UnsupportedError("this IVF_RQ layout can be remapped but not searched")
         if not self._packed:
             rows = self._interleaved(rows)
         packed = matrix_of(rows[EXTRA_COLUMN]) if extra else None
@@ -252,10 +255,10 @@ class RabitQuantizer(Quantizer):
         bits = int(self._info["num_bits"])
         wanted = query.astype(np.float32)
         rotated = rotate(wanted[None], self._signs)[0]
-        # Numbers stand for the middles of steps on both sides of zero.
+        # Numbers represent the centres of steps on both sides of zero.
         middle = ((1 << bits) - 1) / 2 * rotated.sum(dtype=np.float64)
         around = centroids.astype(np.float32)
-        # Rows know their distance from the centroid; this is that of the query.
+        # Rows store their distance from the centroid; this is that of the query.
         offsets = -(around @ wanted) if self.metric == "dot" else ((wanted - around) ** 2).sum(axis=1)
         stops = stops_of(parts)
         found = np.empty(stops[-1], np.float32)
@@ -273,7 +276,7 @@ class RabitQuantizer(Quantizer):
 
     @staticmethod
     def _factors(with_levels: bool) -> tuple[str, str]:
-        """The columns of offset and scale."""
+        """Return the columns of offset and scale."""
         suffix = "_ex" if with_levels else ""
         return f"__add_factors{suffix}", f"__scale_factors{suffix}"
 
@@ -283,7 +286,7 @@ class RabitQuantizer(Quantizer):
 
     @property
     def _extra(self) -> int | None:
-        """Bits of a value beside its sign; None where the layout is not known."""
+        """Return the bits of a value besides its sign; None for an unknown layout."""
         extra = int(self._info["num_bits"]) - 1
         known = (
             self._info.get("query_estimator") == "raw_query"
@@ -299,13 +302,13 @@ class RabitQuantizer(Quantizer):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Factors:
-    """What corrects estimates of distances from codes.
+    """Correction factors of distances estimated from codes.
 
     Attributes:
         rotated: Residuals, shape (rows, dimension).
         middle: The rotated centroid of each.
         base: Distance of each row from its centroid.
-        share: How often the product of a residual and a query is in the distance: twice in squared ones.
+        share: Factor of the product of residual and query in the distance: two in squared ones.
     """
 
     rotated: npt.NDArray[np.float32]
@@ -339,7 +342,7 @@ def _products(one: npt.NDArray[np.float32], other: npt.NDArray[np.float32]) -> n
 
 
 def layout(info: Mapping[str, Any]) -> pa.Schema:
-    """Columns of a storage, without the one of the rows' names, as they are written today."""
+    """Convert columns of a storage, without row ids, to the current layout."""
     dimension, extra = int(info["code_dim"]), int(info["num_bits"]) - 1
     numbers = [pa.field(f"__{name}_factors", pa.float32()) for name in ("add", "scale", "error")]
     columns = [pa.field(CODE_COLUMN, pa.list_(pa.uint8(), dimension // 8)), *numbers]
@@ -351,14 +354,14 @@ def layout(info: Mapping[str, Any]) -> pa.Schema:
 
 
 def best_levels(rotated: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.uint8]:
-    """Levels that stand for the amounts of values, so that their direction is kept best.
+    """Return levels of absolute values that preserve their direction best.
 
     Args:
         rotated: Shape (rows, dimension).
         bits: Of a level.
     """
     length = np.sqrt(_products(rotated, rotated) / rotated.shape[1])
-    # As whole numbers, of which those of a row are some thousands.
+    # As integers, of which those of a row are some thousands.
     share = np.divide(_MEAN, length, out=np.zeros_like(length), where=length > 0)
     amounts = np.minimum(np.abs(rotated) * share[:, None].astype(np.float32), _GREATEST).astype(np.int32)
     levels = np.empty(amounts.shape, np.uint8)
@@ -367,12 +370,12 @@ def best_levels(rotated: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.u
 
 
 def random_signs(dimension: int, seed: int) -> list[int]:
-    """Signs for `rotate`: bytes, one bit a dimension, for each round in turn."""
+    """Return random signs for `rotate`: bytes, one bit a dimension, for each round."""
     return list(np.random.default_rng(seed).bytes(ROUNDS * -(-dimension // 8)))
 
 
 def rotate(vectors: npt.NDArray[np.float32], signs: Sequence[int]) -> npt.NDArray[np.float32]:
-    """The rotation that signs stand for.
+    """Apply the rotation defined by signs.
 
     Args:
         vectors: Shape (rows, dimension).

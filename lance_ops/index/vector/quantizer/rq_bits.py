@@ -1,4 +1,4 @@
-"""Numbers of some bits as RQ lays them: 64 at a time, in the order that suits sums of 16 at once."""
+"""Bit layout of RQ: 64 numbers at a time, in an order for sums of 16 at once."""
 
 from functools import cache
 
@@ -46,10 +46,11 @@ def pack_bits(values: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]
 
 
 def unpack_bits(packed: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.int32]:
-    """Numbers of some bits, 64 at a time, as they lie for sums of 16 at once.
+    """Unpack numbers, 64 at a time, from the layout for sums of 16 at once.
 
     Two and four bits share bytes between numbers 16 (of four bits: 8) places apart. Of three, five and seven
-    bits the highest ones lie apart; of six and seven the last 16 numbers are in the free bits of the others.
+    bits the highest ones are separate; of six and seven the last 16 numbers are in the free bits of the
+    others.
 
     Args:
         packed: Shape (rows, bytes), bytes for whole groups of 64 numbers.
@@ -88,7 +89,7 @@ def unpack_bits(packed: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.int3
 def unpack_numbers(
     signs: npt.NDArray[np.uint8], packed: npt.NDArray[np.uint8] | None, bits: int
 ) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
-    """Numbers whose highest bit is a sign, and whose other ones are packed.
+    """Return numbers whose highest bit is a sign, and whose other ones are packed.
 
     Args:
         signs: Shape (rows, dimension / 8): the signs of all rows, see `rabit.spread_signs`.
@@ -117,16 +118,16 @@ def unpack_numbers(
 
 @cache
 def _spread() -> npt.NDArray[np.uint64]:
-    """The bits of each byte as bytes of a word, those of the lowest first."""
+    """Return the bits of each byte as bytes of a word, those of the lowest first."""
     every = np.arange(256, dtype=np.uint8)[:, None]
     return np.unpackbits(every, axis=1, bitorder="little").view(np.uint64).reshape(-1)
 
 
 @cache
 def _runs(bits: int) -> npt.NDArray[np.uint64]:
-    """Where bits of numbers lie in a group, see `rabit.add_levels`."""
+    """Return the positions of bits of numbers in a group, see `rabit.add_levels`."""
     single = np.packbits(np.eye(64 * bits, dtype=np.uint8), axis=1, bitorder="little")
-    # What each bit of the group adds to each of its numbers. Words are alike in all of their bytes.
+    # Contribution of each bit of the group to each of its numbers. All bytes of a word are alike.
     adds = unpack_bits(single, bits)
     masks: dict[tuple[int, int, int], int] = {}
     for bit, number in zip(*np.nonzero(adds), strict=True):

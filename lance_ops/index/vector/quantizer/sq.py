@@ -1,4 +1,4 @@
-"""SQ: every value as one byte, a step in the range that all values lie in."""
+"""SQ: every value as one byte, a step in the range of all values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,17 +15,17 @@ from lance_ops.pb import index_pb2
 
 _STEPS = 255
 _BLOCK = 1 << 15
-"""Values that are turned into steps at once."""
+"""Maximum values quantized at once."""
 
 
 class ScalarQuantizer(Quantizer):
-    """Values in steps: l2 and cosine compare steps, dot compares the query with what they stand for.
+    """Scalar quantizer: l2 and cosine compare steps, dot compares the query with decoded values.
 
     For cosine the distance is the squared one of vectors of length one, which is twice the cosine distance.
 
     Args:
         dimension: Of the vectors.
-        metric: That distances are in.
+        metric: Metric of distances.
         start: Least value.
         end: Greatest value.
     """
@@ -50,14 +50,16 @@ class ScalarQuantizer(Quantizer):
 
     @classmethod
     def read(cls, metric: str, info: Mapping[str, Any], path: str) -> "ScalarQuantizer":
-        """The quantizer of a storage.
+        """Return the quantizer of a storage.
 
         Raises:
             CorruptFileError: it does not say what it should.
         """
         start, end = float(info["bounds"]["start"]), float(info["bounds"]["end"])
         if info["num_bits"] != 8 or not np.isfinite([start, end]).all() or start > end:
-            raise CorruptFileError(f"{info} is no scalar quantizer", path=path, field="storage_metadata")
+            raise CorruptFileError(
+                f"{info} is not a valid scalar quantizer", path=path, field="storage_metadata"
+            )
         return cls(int(info["dim"]), metric, start, end)
 
     def describe(self, details: index_pb2.VectorIndexDetails) -> None:
@@ -95,7 +97,7 @@ class ScalarQuantizer(Quantizer):
         return np.asarray(steps * self._width**2, np.float32)
 
     def comparable_bytes(self, rows: pa.Table) -> npt.NDArray[np.uint8] | None:
-        """See `Quantizer.comparable_bytes`: products are no matter of steps alone."""
+        """Return None for dot: products do not depend on steps alone."""
         return None if self.metric == "dot" else matrix_of(rows["__sq_code"])
 
     @property
@@ -103,16 +105,16 @@ class ScalarQuantizer(Quantizer):
         return (self._end - self._start) / _STEPS
 
     def _values(self, steps: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        """What steps stand for."""
+        """Decode steps."""
         return steps.astype(np.float32) * np.float32(self._width) + np.float32(self._start)
 
     def _steps(self, values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-        """Steps below the values: the peer cuts off what is between, on both sides."""
+        """Steps below the values: pylance cuts off what is between, on both sides."""
         if self._end == self._start:
             return np.zeros(values.shape, np.uint8)
         flat = values.reshape(-1)
         steps = np.empty(flat.shape, np.uint8)
-        # What lies in a cache is not fetched anew for each of the operations.
+        # Chunks fit into the CPU cache, which is not reloaded for each operation.
         room = np.empty(min(len(flat), _BLOCK), np.float64)
         for first in range(0, len(flat), _BLOCK):
             block = flat[first : first + _BLOCK]

@@ -34,13 +34,13 @@ _METRICS = {0: "l2", 1: "cosine", 2: "dot"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LegacyRows:
-    """The rows of all partitions in turn: `_rowid` and codes, as a storage of today has them.
+    """Rows of all partitions: `_rowid` and codes, in the current form.
 
     Attributes:
-        store: That has the file.
+        store: Store of the file.
         path: Of the file.
         schema: Of the rows.
-        places: Byte where each partition starts, int64.
+        places: Byte offset of each partition, int64.
         stops: First row of each partition, and the number of all rows, int64 of (partitions + 1,).
         code_bytes: Of a row.
     """
@@ -54,7 +54,7 @@ class LegacyRows:
 
     @property
     def num_rows(self) -> int:
-        """Of all partitions."""
+        """Rows of all partitions."""
         return int(self.stops[-1])
 
     def map(self) -> None:
@@ -74,7 +74,7 @@ class LegacyRows:
         return rows if schema is None else rows.select([field.name for field in schema.fields])
 
     def take(self, positions: npt.NDArray[np.int64], schema: Schema | None = None) -> pa.Table:
-        """See `FileReader.take`: rows that follow each other are read at once."""
+        """Read rows by number, consecutive ones at once; see `FileReader.take`."""
         runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
         parts = [
             self.read_table(schema, start=int(run[0]), stop=int(run[-1]) + 1) for run in runs if len(run)
@@ -108,15 +108,15 @@ class LegacyRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LegacySegment:
-    """What a file of the first generation says.
+    """Content of a file of the first generation.
 
     Attributes:
         rows: The rows of its partitions.
-        metric: That distances are in.
+        metric: Metric of distances.
         centroids: Shape (partitions, dimension).
         loss: Of the training, if it is known.
         lengths: Rows of each partition.
-        info: What a storage of today would say of its codes, with the codebook in it.
+        info: Metadata of the codes in the current form, including the codebook.
     """
 
     rows: LegacyRows
@@ -128,16 +128,16 @@ class LegacySegment:
 
 
 def read_legacy(store: Store, path: str, row_id: str) -> LegacySegment | None:
-    """Open a segment of the first generation; None if the file is none.
+    """Open a segment of the first generation; None for other files.
 
     Args:
-        store: That has the file.
+        store: Store of the file.
         path: Of the file.
-        row_id: Name of the column of names.
+        row_id: Name of the row id column.
 
     Raises:
-        CorruptFileError: The file contradicts itself.
-        UnsupportedError: It is no IVF_PQ.
+        CorruptFileError: The file is inconsistent.
+        UnsupportedError: It is not IVF_PQ.
     """
     found = _read_message(store, path)
     if found is None:
@@ -177,7 +177,7 @@ def read_legacy(store: Store, path: str, row_id: str) -> LegacySegment | None:
 
 
 def _read_message(store: Store, path: str) -> tuple[index_pb2.Index, int] | None:
-    """The message of a file and where it starts; None where there is none."""
+    """Return the message of a file and where it starts; None where there is none."""
     tail, size = store.read_tail(path, _FOOTER.size)
     if len(tail) < _FOOTER.size:
         return None
@@ -197,7 +197,7 @@ def _read_message(store: Store, path: str) -> tuple[index_pb2.Index, int] | None
 def _tensor(
     stage: index_pb2.IVF | index_pb2.PQ, name: str, rows: int, width: int, path: str
 ) -> index_pb2.Tensor:
-    """Numbers of a stage: its tensor, or in older files a plain list."""
+    """Return numbers of a stage: its tensor, or in older files a plain list."""
     if stage.HasField(f"{name}_tensor"):  # type: ignore[arg-type]
         found: index_pb2.Tensor = getattr(stage, f"{name}_tensor")
         return found

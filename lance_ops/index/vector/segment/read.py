@@ -34,7 +34,7 @@ MERGED_COLUMN = "__vector_id"
 
 _READ_ROWS = 1 << 18
 _WHOLE_BYTES = 4 << 20
-"""Of columns of so many bytes or fewer all rows may be read for some."""
+"""Maximum bytes of columns of which all rows may be read for a few."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,15 +42,16 @@ class VectorSegment:
     """An open segment.
 
     Attributes:
-        index: Reader of `index.idx`: centroids, graphs. The rows of the first generation, which has one file.
+        index: Reader of `index.idx`: centroids, graphs. The same for the first generation, which has one
+            file.
         storage: Reader of `auxiliary.idx`: the rows by partition.
-        index_type: As the peer calls it, such as "IVF_PQ".
-        metric: That distances are in.
+        index_type: Name in pylance, such as "IVF_PQ".
+        metric: Metric of distances.
         centroids: Of the partitions, shape (partitions, dimension).
         loss: Of the training.
-        partitions: Where the rows of each partition lie in the storage.
-        info: What the storage says of itself.
-        graph: How the graphs of its partitions were made; None without any.
+        partitions: Positions of the rows of each partition in the storage.
+        info: Metadata of the storage.
+        graph: Build parameters of the graphs; None without any.
     """
 
     index: FileReader | LegacyRows
@@ -120,7 +121,7 @@ class VectorSegment:
 
     @property
     def quantizer_name(self) -> str:
-        """How vectors are stored: the end of the index type."""
+        """Name of the quantizer: the suffix of the index type."""
         return self.index_type.rsplit("_", 1)[-1]
 
     @property
@@ -138,7 +139,7 @@ class VectorSegment:
         """Centroids and quantizer.
 
         Raises:
-            CorruptFileError: they do not fit each other or the storage, or nobody knows the quantizer.
+            CorruptFileError: they do not match each other or the storage, or the quantizer is unknown.
         """
         columns = self.storage.schema.to_arrow()
         value_type = (
@@ -170,13 +171,13 @@ class VectorSegment:
         return Model(self.metric, self.centroids, quantizer, self.graph, self.loss)
 
     def read_partition(self, number: int) -> pa.Table:
-        """All rows of a partition as they lie in the file: `_rowid`, then the columns of the quantizer."""
+        """Read all rows of a partition as stored: `_rowid`, then the columns of the quantizer."""
         start = int(self.partitions.offsets[number])
         stop = start + int(self.partitions.lengths[number])
         return self._with_vectors(self.storage.read_table(start=start, stop=stop))
 
     def read_narrow(self, columns: Sequence[str]) -> pa.Table:
-        """All rows of those of some columns that are read whole; see `read_partitions`.
+        """Return all rows of those of some columns that are read whole; see `read_partitions`.
 
         Where a read is no request, all of a few bytes a row takes less time than finding out where some are.
         """
@@ -188,12 +189,12 @@ class VectorSegment:
     def read_partitions(
         self, numbers: Sequence[int], columns: Sequence[str], narrow: pa.Table
     ) -> list[pa.Table]:
-        """Several partitions at once, each in one piece.
+        """Read several partitions at once, each contiguous.
 
         Args:
-            numbers: Which, none twice.
+            numbers: Distinct partitions.
             columns: `_rowid`, and columns of the quantizer.
-            narrow: What `read_narrow` gave for these columns; the result does not refer to its memory.
+            narrow: Result of `read_narrow` for these columns; the result does not refer to its memory.
         """
         by_place = sorted(numbers, key=lambda number: int(self.partitions.offsets[number]))
         ranges = [
@@ -215,7 +216,7 @@ class VectorSegment:
         for number, places in zip(by_place, ranges, strict=True):
             part = narrow.slice(int(self.partitions.offsets[number]), len(places))
             parts = {
-                # Concatenating copies, one array alone would come back as it is.
+                # Concatenating copies; a single array would be returned as it is.
                 name: pa.chunked_array([pa.concat_arrays([*column.chunks, pa.array([], column.type)])])
                 for name, column in zip(part.column_names, part.columns, strict=True)
             }
@@ -228,7 +229,7 @@ class VectorSegment:
         return [found[number] for number in numbers]
 
     def _with_vectors(self, rows: pa.Table) -> pa.Table:
-        """Rows without those of null vectors, which releases of the peer up to 0.25 stored.
+        """Return rows without those of null vectors, which releases of pylance up to 0.25 stored.
 
         A graph numbers all of them, so that none can be left out under one.
         """
@@ -237,12 +238,12 @@ class VectorSegment:
         return rows.drop_null()
 
     def addresses(self) -> Iterator[Addresses]:
-        """Names of all rows in the order of the file, a part at a time."""
+        """Yield names of all rows in the order of the file, a part at a time."""
         for start in range(0, self.storage.num_rows, _READ_ROWS):
             yield self.names(start, min(start + _READ_ROWS, self.storage.num_rows))
 
     def names(self, start: int, stop: int) -> Addresses:
-        """Names of the rows from one to another (excluded) in the order of the file."""
+        """Return names of the rows from one to another (excluded) in the order of the file."""
         names = Schema(self.storage.schema.fields[:1])
         return row_ids(self.storage.read_table(names, start=start, stop=stop), self.storage.path)
 
@@ -250,7 +251,7 @@ class VectorSegment:
         position = self.info.get("codebook_position")
         inline = self.info.get("codebook_tensor")
         if inline and isinstance(inline, list):
-            # Releases up to 0.25 say it there.
+            # Releases up to 0.25 store it there.
             return self._tensor(bytes(inline))
         assert isinstance(self.storage, FileReader)
         if not isinstance(position, int) or not 0 < position < self.storage.num_global_buffers:
@@ -278,7 +279,7 @@ def _centroids(index: FileReader, rows: int, *, graphs: bool) -> Partitions:
 
 
 def row_ids(rows: pa.Table, path: str) -> Addresses:
-    """The names of some rows of a storage.
+    """Return the names of some rows of a storage.
 
     Raises:
         CorruptFileError: rows without a name.

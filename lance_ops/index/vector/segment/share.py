@@ -23,7 +23,7 @@ _RUN_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
-    """What a share wrote.
+    """Output of a share.
 
     Attributes:
         path: Its file.
@@ -47,7 +47,7 @@ class Runs:
 
 
 def storage_schema(model: Model) -> pa.Schema:
-    """Columns of a storage: the name of the row, then what the quantizer keeps."""
+    """Return columns of a storage: the name of the row, then what the quantizer keeps."""
     return pa.schema([pa.field(ROW_ID, pa.uint64()), *model.quantizer.columns])
 
 
@@ -93,7 +93,7 @@ def write_share(store: Store, path: str, model: Model, batches: Iterable[tuple[A
 
 
 def rows_of_partitions(store: Store, shares: Sequence[Runs], first: int, last: int) -> list[list[pa.Table]]:
-    """Rows of the partitions from `first` to `last` (excluded) in all shares."""
+    """Return rows of the partitions from `first` to `last` (excluded) in all shares."""
     found: list[list[pa.Table]] = [[] for _ in range(last - first)]
     for share in shares:
         reader: Any = None

@@ -21,7 +21,7 @@ from lance_ops.table.manifest.index_metadata import IndexFile
 
 FLAT_METADATA = "lance:flat"
 _FLAT_SCHEMA = pa.schema([pa.field("__flat_marker", pa.uint64(), nullable=False)])
-# Readers look for the partitions in the first buffer, and for a codebook in the second.
+# Readers expect the partitions in the first buffer, and a codebook in the second.
 _IVF_BUFFER = 1
 _CODEBOOK_BUFFER = 2
 
@@ -71,7 +71,7 @@ def write_storage(
 def write_index(
     store: Store, directory: str, model: Model, graphs: Iterable[Graph], version: str
 ) -> IndexFile:
-    """Write the centroids, and the graphs of all partitions in turn, if the index has any."""
+    """Write the centroids, and the graphs of all partitions, if the index has any."""
     schema = _FLAT_SCHEMA if model.graph is None else GRAPH_SCHEMA
     with FileWriter(store, f"{directory}/{INDEX_FILE}", Schema.from_arrow(schema), version=version) as writer:
         count = len(model.centroids)

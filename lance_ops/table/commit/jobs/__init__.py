@@ -1,1 +1,1 @@
-"""Jobs: which keys are committed, where that is kept, and what their runs left."""
+"""Job keys: which jobs are committed, their record, and leftover files of their runs."""

@@ -1,8 +1,8 @@
-"""Ancestry of a version: the versions whose effects it has.
+"""Ancestry of a version: the versions whose effects it contains.
 
-Below a version lies the one with the number before it; below a restore, the version that it brought back, so
-that what came in between is undone. Below a version that was cleaned away, nothing is certain, unless the
-earlier record of job keys knows it (see `earlier_record`).
+The parent of a version is the one with the number before it; the parent of a restore is the restored version,
+so the versions in between are undone. The parent of a version that was cleaned up is unknown, unless the
+earlier record of job keys has it (see `earlier_record`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ _MOST_AHEAD = 256
 
 
 class Place(Enum):
-    """Where a commit is, seen from a version."""
+    """Position of a commit relative to a version."""
 
     INSIDE = "inside"
     OUTSIDE = "outside"
@@ -37,14 +37,14 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a version says of its own commit.
+    """What a version records of its own commit.
 
     Attributes:
         version: Version number.
         file_name: Of its transaction, below `_transactions/`; may be empty.
         uuid: Of its transaction; empty when it names none.
-        below: The version that its effects were added to; None when it does not tell.
-        job_key: Key of the job behind it, if any.
+        below: Parent version; None when it is not recorded.
+        job_key: Key of its job, if any.
     """
 
     version: int
@@ -55,7 +55,7 @@ class Step:
 
 
 def step_of(store: Store, manifest: Manifest | ManifestSummary) -> Step:
-    """Return what a manifest says of its own commit; reads the transaction file if it has no copy of it.
+    """Return the commit that made a manifest; reads the transaction file if it has no copy of it.
 
     Raises:
         CorruptManifestError: The transaction cannot be read.
@@ -80,7 +80,7 @@ def step_of(store: Store, manifest: Manifest | ManifestSummary) -> Step:
         version,
         name,
         message.uuid or uuid,
-        # A crafted restore must not send us in circles.
+        # A crafted restore must not cause an endless loop.
         below if 0 <= below < version else None,
         message.transaction_properties.get(JOB_KEY),
     )
@@ -88,12 +88,12 @@ def step_of(store: Store, manifest: Manifest | ManifestSummary) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """What the earlier record of job keys knows of versions, whether they are still there or not.
+    """Lineage known from the earlier record of job keys, also of removed versions.
 
     Attributes:
         known: Closed ranges of versions whose restores and keyed commits are all recorded.
         restores: Version that each restore among them brought back, by the version that it made.
-        anchor: The newest version that was there when this was written.
+        anchor: The newest version when this was written.
         anchor_file: Its transaction file, which says whether the dataset is still the same.
     """
 
@@ -104,7 +104,7 @@ class Lineage:
 
     @classmethod
     def from_json(cls, value: Any) -> "Lineage":
-        """Return what a segment of the earlier record says."""
+        """Parse the lineage of a segment of the earlier record."""
         anchor, anchor_file = value["anchor"]
         return cls(
             tuple((int(low), int(high)) for low, high in value["known"]),
@@ -114,18 +114,18 @@ class Lineage:
         )
 
     def knows(self, version: int) -> bool:
-        """Whether a version is known."""
+        """Return whether a version is known."""
         return any(low <= version <= high for low, high in self.known)
 
     def join(self, other: "Lineage") -> "Lineage":
-        """Return what two know together."""
+        """Return the union of two lineages."""
         newer = self if self.anchor >= other.anchor else other
         restores = {**self.restores, **other.restores}
         return Lineage((*self.known, *other.known), restores, newer.anchor, newer.anchor_file)
 
 
 class Ancestry:
-    """The lineage of a version, read as far as it is asked for.
+    """The lineage of a version, read on demand.
 
     Args:
         store: Root of the dataset, or of a branch.
@@ -134,7 +134,7 @@ class Ancestry:
         start: The version whose lineage it is; the newest one when None.
 
     Attributes:
-        known: What the earlier record says of versions, also of removed ones.
+        known: Lineage from the earlier record, also of removed versions.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Ancestry:
         self.known = Lineage()
         self._steps: dict[int, Step | None] = {}
         self._ahead = 1
-        # The lineage as far as it was walked, and what was read of it.
+        # The part of the lineage already walked, and the commits read so far.
         self._walk: Iterator[int | None] | None = None
         self._lineage: list[int] = []
         self._inside: set[int] = set()
@@ -157,7 +157,7 @@ class Ancestry:
         self._gap = 0
 
     def step(self, version: int) -> Step | None:
-        """A version up to the head, None when it is gone; those below it are read along."""
+        """Return a version up to the head, None if it was removed; versions below it are read ahead."""
         if version not in self._steps:
             wanted = [
                 number
@@ -181,7 +181,7 @@ class Ancestry:
         return step_of(self.store, summary)
 
     def place(self, uuid: str, version: int) -> Place:
-        """Say whether a commit is in the lineage.
+        """Return whether a commit is in the lineage.
 
         Args:
             uuid: Of its transaction.
@@ -195,21 +195,21 @@ class Ancestry:
         return Place.INSIDE if step is None or step.uuid == uuid else Place.OUTSIDE
 
     def find(self, uuid: str, after: int) -> tuple[Step | None, bool]:
-        """Look for a commit in the lineage above a version.
+        """Find a commit in the lineage above a version.
 
         Args:
             uuid: Of its transaction.
             after: The version.
 
         Returns:
-            The commit, if it is there, and whether all of that lineage is known.
+            The commit, if found, and whether all of that lineage is known.
         """
         is_whole = self._reaches(after)
         for version in self._lineage[self._num_read :]:
             if version <= after:
                 break
             self._num_read += 1
-            # Had the earlier record known the commit, it would have told.
+            # If the earlier record knew the commit, it would have been found there.
             if not self.known.knows(version):
                 step = self.step(version)
                 if step is None:
@@ -220,7 +220,7 @@ class Ancestry:
         return (step if step is not None and step.version > after else None), is_whole and self._gap <= after
 
     def _reaches(self, version: int) -> bool:
-        """Walk down to a version; False where the lineage is not known so far."""
+        """Walk down to a version; False if the lineage is not known that far."""
         if self._walk is None:
             self._walk = self.walk()
         while not self._is_lost and (not self._lineage or self._lineage[-1] > version):
@@ -233,9 +233,9 @@ class Ancestry:
         return bool(self._lineage) and self._lineage[-1] <= version
 
     def walk(self) -> Iterator[int | None]:
-        """Numbers of the versions of the lineage, newest first, removed ones included.
+        """Yield the version numbers of the lineage, newest first, removed ones included.
 
-        Yields None and ends where the number of the next one is not known.
+        Yields None and ends when the next one is not known.
         """
         version: int | None = self.start.version
         while version is None or version > 0:

@@ -1,4 +1,4 @@
-"""Done before: what a call returns whose work an earlier run of its job, or the same files, committed."""
+"""Idempotency: the result of a call whose work an earlier run of its job, or the same files, committed."""
 
 import contextlib
 from collections.abc import Iterable, Mapping
@@ -17,14 +17,14 @@ from lance_ops.table.transaction.transaction import Transaction
 
 @dataclass(frozen=True, slots=True)
 class DoneBefore:
-    """The call whose work may be done.
+    """A call whose work may already be committed.
 
     Attributes:
         store: Root of the dataset.
-        base: The version that the call was worked out on, if any.
-        ours: What it was to commit.
-        brought: Files that it brought.
-        storage_options: For opening the dataset anew.
+        base: Read version of the call, if any.
+        ours: The transaction to commit.
+        brought: Files that it adds.
+        storage_options: For opening the dataset again.
     """
 
     store: Store
@@ -34,7 +34,7 @@ class DoneBefore:
     storage_options: Mapping[str, str]
 
     def find(self, head: ManifestLocation, manifest: Manifest) -> CommitResult | None:
-        """The commit of its job in the lineage of the newest version; None: there is none, or no job key."""
+        """Find the commit of the job in the lineage of the newest version; None without one."""
         if self.ours.job_key is None:
             return None
         found = find_committed_job(self.store, head, manifest, self.ours.job_key, self.storage_options)
@@ -46,7 +46,7 @@ class DoneBefore:
         return self._removed(found)
 
     def at(self, location: ManifestLocation) -> CommitResult:
-        """What a version committed that turned out to be ours."""
+        """Return the result for a version that turned out to be our own commit."""
         if self.base is None:
             dataset = Dataset.open(self.store, location.version, storage_options=self.storage_options)
         else:
@@ -55,13 +55,13 @@ class DoneBefore:
         return self._result(dataset, transaction, location.version, transaction.operation.files())
 
     def _removed(self, found: CommittedJob) -> CommitResult:
-        """The job is done, and its version was removed since then: the head stands for it."""
+        """Return the head as the result of a job whose own version was removed."""
         if self.base is None:
             dataset = Dataset.open(self.store, storage_options=self.storage_options)
         else:
             dataset = self.base.latest()
         done = self.ours.replace(uuid=found.transaction_uuid)
-        # Where the commit was of these very files, others versions may use them still.
+        # If the commit had exactly these files, other versions may still use them.
         ours = found.evidence in map(file_mark, self.brought)
         return self._result(dataset, done, found.version, self.brought if ours else ())
 

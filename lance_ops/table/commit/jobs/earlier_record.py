@@ -1,13 +1,13 @@
-"""Earlier record: job keys as releases before the record in the config (`job_record`) kept them.
+"""Earlier record: job keys as kept by releases before the record in the config (`job_record`).
 
-A commit left two empty files, its notes: that it is about to be tried, and which version it made. A cleanup
-gathered notes into segments, sorted files with what it knew of versions (`Lineage`). Where there is neither,
-names of transaction files and of data files tell, which begin with the digest of the job key.
+A commit left two empty files, its notes: one before the attempt, one with the version that it made. A cleanup
+gathered notes into segments, sorted files with the known lineage (`Lineage`). Without both, the names of
+transaction files and data files are used, which begin with the digest of the job key.
 
-The first commit with a job key takes all of it over (`earlier_jobs`). The files stay, for a restore to a
-version without a record. Processes of earlier releases refuse job keys from then on (`job_record.SEAL`);
-what one of them was about to commit is found by its note for 90 days (`find_earlier_job` with a record).
-To be removed when no table has such files any more.
+The first commit with a job key imports all of it (`earlier_jobs`). The files stay, for a restore to a version
+without a record. Processes of earlier releases refuse job keys from then on (`job_record.SEAL`); a commit
+that one of them had in flight is found by its note for 90 days (`find_earlier_job` with a record). Remove
+this module when no table has such files any more.
 """
 
 import json
@@ -54,8 +54,8 @@ _NOTE = re.compile(
     r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.([0-9]{1,20})\.([0-9a-f]{16})"
     r"(?:\.([0-9]{1,20})\.([0-9]{1,18}))?"
 )
-# The third group begins with the 8 of a job; for some keys it is the second one, and a 4 follows, which by
-# chance is also so for some transactions without job key.
+# The third group begins with the 8 of a job; for some keys it is the second one, followed by a 4, which also
+# occurs in some random transactions without job key.
 _KEYED_FILE = re.compile(
     r"([0-9]{1,20})-([0-9a-f]{8}-(?:[0-9a-f]{4}-8[0-9a-f]{3}|8[0-9a-f]{3}-4[0-9a-f]{3})-[0-9a-f]{4}-[0-9a-f]{12})\.txn"
 )
@@ -71,11 +71,11 @@ _ATTEMPT_AGE = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class JobNote:
-    """An attempt of a job, or the commit that it ended in.
+    """An attempt of a job, or its commit.
 
     Attributes:
-        uuid: Of the transaction, or of a file that the job brought.
-        read_version: Version that the transaction was worked out on.
+        uuid: Of the transaction, or of a file that the job added.
+        read_version: Read version of the transaction.
         evidence: See `JobEntry`.
         version: Version that it made; 0 when that is not known.
         modified: When the note of an attempt was written.
@@ -89,7 +89,7 @@ class JobNote:
 
 
 def has_record_files(store: Store) -> bool:
-    """Whether there are files of an earlier record, or a note that the table had a record."""
+    """Return whether there are files of an earlier record, or a note that the table had a record."""
     return any(
         info.path == BEGUN or (info.path.startswith((NOTES, SEGMENTS)) and info.path != SEAL)
         for info in store.list(DIRECTORY)
@@ -99,37 +99,37 @@ def has_record_files(store: Store) -> bool:
 def find_earlier_job(
     store: Store, head: ManifestLocation, manifest: Manifest, prefix: str, record: JobRecord | None
 ) -> JobEntry | None:
-    """Find a job that the record of the newest version does not have.
+    """Find a job that is not in the record of the newest version.
 
     Args:
         store: Root of the dataset.
         head: The newest version.
         manifest: Its manifest.
         prefix: Beginning of the UUIDs of the transactions of the job.
-        record: Record of that version: only what was committed beside it is looked for.
+        record: Record of that version: only commits that it does not have are searched for.
 
     Raises:
         CorruptFileError: A segment is damaged.
-        JobUnprovenError: The table had a record, no version that is left has it, and nothing tells.
+        JobUnprovenError: The table had a record, no remaining version has it, and no file proves the job.
     """
     found, is_whole = _judged(Ancestry(store, head, manifest), prefix, record)
     if not found and not is_whole:
-        raise unproven(store, "no version that is left has the record of job keys")
+        raise unproven(store, "no remaining version has the record of job keys")
     return next(iter(found), None)
 
 
 def earlier_jobs(
     store: Store, head: ManifestLocation, manifest: Manifest, restored: Manifest | None = None
 ) -> tuple[list[JobEntry], bool]:
-    """Return all jobs in the lineage of a version, and those of which that cannot be told, with version 0.
+    """Return all jobs in the lineage of a version; jobs that cannot be proven have version 0.
 
-    And whether these are all: the table may have had a record that no version has any more.
+    Also returns whether the list is complete: the table may have had a record that was lost.
 
     Args:
         store: Root of the dataset.
         head: The newest version.
         manifest: Its manifest.
-        restored: An earlier version to look from instead.
+        restored: An earlier version to start from instead.
 
     Raises:
         CorruptFileError: A segment is damaged.
@@ -139,7 +139,7 @@ def earlier_jobs(
 
 
 def _judged(ancestry: Ancestry, prefix: str, record: JobRecord | None) -> tuple[list[JobEntry], bool]:
-    """Jobs that are done, or may be: one entry each, the newest first; and whether no record is lost."""
+    """Return jobs that are done, or may be, one entry each, newest first; and whether no record is lost."""
     found, done, is_whole = _candidates(ancestry, prefix, record)
     present = frozenset(map(file_mark, present_files(ancestry.start))) if found else frozenset()
     untold: dict[str, JobEntry] = {}
@@ -155,7 +155,7 @@ def _judged(ancestry: Ancestry, prefix: str, record: JobRecord | None) -> tuple[
             elif is_whole:
                 place = Place.OUTSIDE
         if note.evidence in present:
-            # Where the version cannot be told, it lies above the one that was read.
+            # If the version is unknown, it is above the read version.
             version = note.version or note.read_version + 1
             done[job] = JobEntry(note.uuid, version, note.evidence)
             continue
@@ -171,16 +171,16 @@ def _judged(ancestry: Ancestry, prefix: str, record: JobRecord | None) -> tuple[
 def _candidates(
     ancestry: Ancestry, prefix: str, record: JobRecord | None
 ) -> tuple[list[JobNote], dict[str, JobEntry], bool]:
-    """Notes of transactions that may be of a job, one each, the newest first; and jobs that are done.
+    """Return notes of transactions that may belong to a job, newest first, and jobs that are done.
 
-    And whether these are all that are done, as far as a record had them.
+    Also returns whether the done jobs are complete, as far as a record had them.
     """
     store = ancestry.store
     found: list[JobNote] = []
     done: dict[str, JobEntry] = {}
     is_whole = True
     if record is None or datetime.now(UTC) - record.begun < KEEP_JOB_KEYS:
-        # In this order: notes went into a segment before they were removed.
+        # In this order: notes are written into a segment before they are removed.
         notes = _list_notes(store, prefix)
         segments, gathered, lineage, is_sealed = _read_segments(store, 0 if record is None else record.since)
         if notes or gathered:
@@ -188,7 +188,7 @@ def _candidates(
         found = [note for note in (*notes, *gathered) if note.uuid.startswith(prefix)]
         if record is None and (is_sealed or not segments):
             found += [note for note in _unrecorded(ancestry) if note.uuid.startswith(prefix)]
-            # A commit that failed leaves the seal alone.
+            # A failed commit leaves the seal alone.
             begun = begun_at(store) if is_sealed else None
             lost = [] if begun is None else _lost_record(ancestry, begun)
             is_whole = lost is not None
@@ -210,9 +210,9 @@ def _candidates(
 
 
 def _lost_record(ancestry: Ancestry, begun: int) -> list[JobEntry] | None:
-    """Jobs of the record that the lineage had before pylance replaced the whole config.
+    """Return jobs of the record that the lineage had before pylance replaced the whole config.
 
-    None when that cannot be told, because versions, or its file, were removed since then.
+    None if it is unknown, because versions, or its file, were removed since then.
     """
     for version in ancestry.walk():
         if version is not None and version < begun:
@@ -232,10 +232,10 @@ def _lost_record(ancestry: Ancestry, begun: int) -> list[JobEntry] | None:
 
 
 def _is_beside(note: JobNote, record: JobRecord) -> bool:
-    """Whether a process of an earlier release may have committed it since the table has a record."""
+    """Return whether a process of an earlier release may have committed it since the table has a record."""
     if note.version:
         return note.version >= record.since
-    # A process tries right after it left the note.
+    # A process tries right after it has written the note.
     return note.modified is not None and note.modified > record.begun - _ATTEMPT_AGE
 
 
@@ -247,7 +247,7 @@ def _unrecorded(ancestry: Ancestry) -> Iterator[JobNote]:
         for found in filter(None, map(_KEYED_FILE.fullmatch, names)):
             yield JobNote(found[2], int(found[1]))
         return
-    # Without transaction files, or in a copy that left them behind, the manifests have to tell.
+    # Without transaction files, or in a copy without them, the manifests are read.
     for location in reversed(list_versions(store)):
         step = ancestry.step(location.version)
         if step is not None and step.job_key is not None:
@@ -255,10 +255,10 @@ def _unrecorded(ancestry: Ancestry) -> Iterator[JobNote]:
 
 
 def _notes_of_files(ancestry: Ancestry, files: Mapping[str, Sequence[str]]) -> Iterator[JobNote]:
-    """Notes of the commits that brought files to a version.
+    """Return notes of the commits that added files to a version.
 
     Only a commit of the job puts its files into a version, so a version that uses one has the job in its
-    lineage. Where the commit cannot be read any more, its note has the UUID of a file, and the newest version
+    lineage. If the commit can no longer be read, its note has the UUID of a file, and the newest version
     that may have been the job's own; 0 where that is not known.
     """
     unread = dict(files)
@@ -280,7 +280,7 @@ def _notes_of_files(ancestry: Ancestry, files: Mapping[str, Sequence[str]]) -> I
 
 
 def _named_files(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """Files that may be named for a job, and their UUIDs; those of other bases belong to other datasets."""
+    """Return files that may be named for a job, with their UUIDs; none of other bases."""
     for fragment in manifest.fragments:
         for file in fragment.files:
             if file.base_id is None and len(file.path) == _UUID + len(".lance"):
@@ -291,7 +291,7 @@ def _named_files(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def is_of_job(name: str) -> bool:
-    """Whether a UUID was made for a job key for certain; some that were do not show it.
+    """Return whether a UUID is certainly derived from a job key; some that are do not show it.
 
     Args:
         name: The UUID, or the name of a file that begins with one; names that pylance gives have no hyphens.
@@ -300,7 +300,7 @@ def is_of_job(name: str) -> bool:
 
 
 def _was_built_on(ancestry: Ancestry, version: int) -> bool:
-    """Whether others built on a version: a writer that died right after its put could not see to that."""
+    """Return whether others built on a version: a writer that died after its put could not check that."""
     store, head = ancestry.store, ancestry.head
     if version >= head.version:
         return True
@@ -316,7 +316,7 @@ def _was_built_on(ancestry: Ancestry, version: int) -> bool:
 
 
 def _of_this_dataset(ancestry: Ancestry, lineage: Lineage) -> Lineage:
-    """What was recorded, unless it was recorded of a dataset that lay here before."""
+    """Return the record, unless it belongs to a dataset that was at this location before."""
     if lineage.anchor > ancestry.head.version:
         return Lineage()
     step = ancestry.step(lineage.anchor) if lineage.anchor else None
@@ -324,7 +324,7 @@ def _of_this_dataset(ancestry: Ancestry, lineage: Lineage) -> Lineage:
 
 
 def _list_notes(store: Store, prefix: str) -> list[JobNote]:
-    # The oldest releases put those of two characters in a folder of that name, which lies in the same range.
+    # The oldest releases put keys of two characters in a folder of that name, which is in the same range.
     lead = f"{NOTES}/{prefix[:2]}"
     notes = []
     for info in takewhile(
@@ -366,7 +366,7 @@ def _read_segment(store: Store, path: str, count: int) -> tuple[list[JobNote], L
     split = count * _SIZE
     if len(body) < split or footer != b"LOJK\1\0\0\0" + zlib.crc32(body).to_bytes(8, "little"):
         if not count:
-            # Torn by a power cut. No key is lost; to know less of versions leads to no wrong answer.
+            # Truncated by a power failure. No key is lost, and less lineage never gives a wrong answer.
             return [], Lineage()
         raise CorruptFileError(
             "the earlier record of job keys is damaged, so the finished jobs are unknown",

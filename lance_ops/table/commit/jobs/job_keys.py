@@ -1,9 +1,9 @@
-"""Job keys, exactly once: a job names its commit, and a re-run finds the commit that is already there.
+"""Job keys: exactly-once commits. A job names its commit, and a re-run finds it.
 
-The key proves that the effect of the job is in the lineage of the newest version. Commits after it may have
-deleted, replaced or rewritten its rows: the job is done all the same. A restore of a version before it has
-undone it: then the job is not done, and a re-run applies it again; a restore of a version after it brings it
-back. A branch or a clone knows the jobs of the version that it was made of. See `job_record`.
+The key proves that the effect of the job is in the lineage of the newest version. Later commits may have
+deleted, replaced or rewritten its rows: the job still counts as done. A restore of a version before it has
+undone the job, and a re-run applies it again; a restore of a version after it brings it back. A branch or a
+clone knows the jobs of its source version. See `job_record`.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class CommittedJob:
     Attributes:
         version: Version that it made.
         transaction_uuid: Its transaction.
-        removed: The version itself is gone; its effects are not.
+        removed: The version itself was removed; its effects remain.
         evidence: See `JobEntry`.
     """
 
@@ -63,13 +63,13 @@ def find_job(dataset: "Dataset", job_key: str, *, is_head: bool = False) -> Comm
     Args:
         dataset: Any snapshot; versions after it count too.
         job_key: Key that was given to the operation.
-        is_head: The snapshot is the newest version, so that no newer one is looked for.
+        is_head: The snapshot is the newest version, so that no newer one is searched for.
 
     Returns:
         None when the job was never committed, or when a restore has undone it.
 
     Raises:
-        InvalidArgumentError: The key is no text, or empty.
+        InvalidArgumentError: The key is not a string, or empty.
         JobUnprovenError: An earlier release tried or committed it, and another library's cleanup removed the
             versions that would tell whether it still counts; or the record of job keys is lost.
         CorruptManifestError: The record of job keys is damaged.
@@ -83,7 +83,7 @@ def find_job(dataset: "Dataset", job_key: str, *, is_head: bool = False) -> Comm
 
 
 def find_transaction(dataset: "Dataset", transaction_uuid: str) -> CommittedJob | None:
-    """Like `find_job`, for the UUID of a transaction, which needs a job key once its version is gone."""
+    """Find a commit by transaction UUID; if its version was removed, only with a job key."""
     store = dataset.store
     head, manifest = read_latest(store, dataset.manifest)
     found = _find(store, head, manifest, transaction_uuid[: len(job_uuid_prefix(""))])
@@ -126,7 +126,7 @@ def _find(
     try:
         entry = None if record is None else record.find(store, prefix)
     except JobUnprovenError as error:
-        # The files of the job may tell.
+        # The files of the job may prove it.
         lost = error
     if entry is None:
         entry = find_earlier_job(store, head, manifest, prefix, record)
@@ -136,10 +136,10 @@ def _find(
         return None
     if not entry.version:
         raise JobUnprovenError(
-            f"transaction {entry.uuid} of this job may have been committed, and versions since then were "
-            f"removed without a record, so whether the job still counts as done cannot be told",
+            f"transaction {entry.uuid} of this job may have been committed, and later versions were "
+            "removed without a record, so it is unknown whether the job is done",
             path=store.uri,
-            hint="look whether its effect is there; give another job key to apply it again",
+            hint="check whether its effect is in the table; use another job key to apply it again",
         )
     step = _step(store, head, manifest, entry.version)
     removed = step is None or step.uuid != entry.uuid
@@ -157,7 +157,7 @@ def _step(store: Store, head: ManifestLocation, manifest: Manifest, version: int
 
 
 def stands(store: Store, head: ManifestLocation, manifest: Manifest, version: int, uuid: str) -> bool:
-    """Whether a commit whose version was read just now is in the lineage of the head."""
+    """Return whether a commit whose version was read just now is in the lineage of the head."""
     return Ancestry(store, head, manifest).place(uuid, version) is Place.INSIDE
 
 
@@ -182,7 +182,7 @@ def with_job(
         before: Its manifest.
         after: The next version.
         ours: Its transaction.
-        brought: Files that it brings.
+        brought: Files that it adds.
         restored: The version that it brings back, if any.
         storage_options: For opening the stores of other bases.
     """
@@ -190,8 +190,8 @@ def with_job(
         return after
     record = JobRecord.of(after.config, store.uri, after.base_paths, storage_options)
     if record is None or datetime.now(UTC) - record.begun < KEEP_JOB_KEYS:
-        # First: a process of an earlier release that looks from now on refuses, and one that looked before
-        # leaves a note, or meets this commit among those since its read version.
+        # First: a process of an earlier release that checks from now on refuses, and one that checked before
+        # leaves a note, or sees this commit among those since its read version.
         seal(store)
     jobs: list[JobEntry] = []
     if record is None:
@@ -208,7 +208,7 @@ def with_job(
 
 
 def _takes_last_traces(ours: Transaction, after: Manifest) -> bool:
-    """Whether a compaction replaces files that may be all that tells of jobs: there is no record."""
+    """Return whether a compaction replaces files that may be the only evidence of jobs."""
     operation = ours.operation
     if JOBS_ENTRY in after.config or not isinstance(operation, Rewrite):
         return False

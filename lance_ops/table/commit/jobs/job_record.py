@@ -1,6 +1,6 @@
 """Job record: which jobs are done, as an entry of the table config.
 
-The config is part of each version. Operations of all libraries carry it on, a restore brings back that of the
+The config is part of each version. Operations of all libraries preserve it, a restore brings back that of the
 restored version, and a cleanup cannot remove it, so the record of a version lists exactly the jobs whose
 commits are in its lineage. A commit with a job key writes the record of its version; nothing else does.
 
@@ -31,19 +31,19 @@ from lance_ops.table.manifest.model import BasePath, Manifest
 from lance_ops.table.transaction.operations import JOBS_ENTRY
 
 KEEP_JOB_KEYS = timedelta(days=90)
-"""How long a job key is known at least, counted from its commit; while there are `MAX_JOB_KEYS` at most."""
+"""Minimum retention of a job key, counted from its commit, while there are at most `MAX_JOB_KEYS`."""
 
 MAX_JOB_KEYS = 100_000
 RECENT = 128
 DIRECTORY = "_lance_ops/job_keys"
 DONE = f"{DIRECTORY}/done"
 SEAL = f"{DIRECTORY}/segments/{'0' * 32}-2-0.keys"
-"""A segment of the earlier record whose two entries are out of order, which its readers report as damage."""
+"""An invalid segment of the earlier record (two entries out of order), which its readers report as damage."""
 BEGUN = f"{DIRECTORY}/begun"
-"""Has the number of the first version with a record: later versions without one may have lost it."""
+"""Number of the first version with a record: later versions without a record may have lost it."""
 
 LOST = f"{'0' * 32}-{'0' * 16}.jobs"
-"""The file, which is never there, of a record that was begun when the one before it could not be found."""
+"""Name of a file that never exists: of a record begun when the one before it could not be found."""
 
 _FORMAT = "1"
 _HEADER = re.compile(r"(\d{1,9}) (\d{1,20}) (\d{1,12}) (-|[0-9a-f]{32}-[0-9a-f]{16}\.jobs)", re.ASCII)
@@ -77,10 +77,10 @@ class JobRecord:
 
     Attributes:
         since: The first version of the table that had a record.
-        begun: When that was; UTC.
+        begun: Time of that; UTC.
         recent: The newest jobs, the oldest first.
         file: Name of the file of all earlier ones, below `DONE`; empty when there is none.
-        bases: Of the version: a branch or a shallow clone names the file of the dataset it was made of.
+        bases: Of the version: a branch or a shallow clone names the file of its source dataset.
         options: Storage options for opening the bases; they may hold secrets.
     """
 
@@ -128,7 +128,7 @@ class JobRecord:
             raise CorruptManifestError(
                 f"config entry {JOBS_ENTRY!r} is damaged, so the finished jobs are unknown",
                 path=path,
-                hint="restore a version whose entry is whole; never edit it",
+                hint="restore a version with a valid entry; do not edit the entry",
             )
         begun = datetime.fromtimestamp(int(header[3]), UTC)
         return cls(int(header[2]), begun, recent, header[4].removeprefix("-"), bases, options)
@@ -138,7 +138,7 @@ class JobRecord:
         return "\n".join([header, *map(str, self.recent)])
 
     def find(self, store: Store, prefix: str) -> JobEntry | None:
-        """Find the last commit of a job; reads the file when the job is none of the newest.
+        """Find the last commit of a job; reads the file when the job is not among the newest.
 
         Args:
             store: Root of the dataset.
@@ -146,7 +146,7 @@ class JobRecord:
 
         Raises:
             CorruptFileError: The file is damaged.
-            JobUnprovenError: It is not there.
+            JobUnprovenError: It is missing.
         """
         for entry in reversed(self.recent):
             if entry.uuid.startswith(prefix):
@@ -156,11 +156,11 @@ class JobRecord:
         return None if place < 0 else _parse(data[place + 1 : data.index("\n", place + 1)])
 
     def add(self, store: Store, *jobs: JobEntry) -> "JobRecord":
-        """Return the record with more jobs; writes a file when they are too many for the entry.
+        """Return the record with more jobs; writes a file when the entry is full.
 
         Raises:
             CorruptFileError: The file with the earlier jobs is damaged.
-            JobUnprovenError: It is not there.
+            JobUnprovenError: It is missing.
         """
         recent = _last_epochs([*self.recent, *jobs])
         if len(recent) <= RECENT or self.file == LOST:
@@ -172,17 +172,17 @@ class JobRecord:
         return replace(self, recent=(), file=name)
 
     def filed(self, store: Store) -> list[JobEntry]:
-        """Return the jobs of the file, the oldest first.
+        """Return the jobs in the file, oldest first.
 
         Raises:
             CorruptFileError: It is damaged.
-            JobUnprovenError: It is not there.
+            JobUnprovenError: It is missing.
         """
         entries = map(_parse, self._read(store).split("\n"))
         return [entry for entry in entries if entry is not None]
 
     def holder(self, store: Store) -> Store | None:
-        """Return the store that has the file; None when there is no file, or it is gone."""
+        """Return the store that has the file; None when there is no file, or it was removed."""
         places = self._places(store) if self.file else ()
         return next((place for place in places if is_there(place, f"{DONE}/{self.file}")), None)
 
@@ -200,7 +200,7 @@ class JobRecord:
             if found is not None:
                 break
         else:
-            raise unproven(store, f"the record of job keys is not there: {path}")
+            raise unproven(store, f"the record of job keys is missing: {path}")
         data = bytes(memoryview(found)).decode(errors="replace")
         if self.file != f"{self.file[:32]}-{_digest(data)}.jobs":
             raise CorruptFileError(
@@ -218,7 +218,7 @@ def new_entry(transaction_uuid: str, job_key: str, version: int, brought: Iterab
         transaction_uuid: Of its transaction.
         job_key: Of its job.
         version: Version that it makes.
-        brought: Files that it brings.
+        brought: Files that it adds.
     """
     return JobEntry(transaction_uuid, version, evidence_of(brought), stream_of(job_key))
 
@@ -226,11 +226,11 @@ def new_entry(transaction_uuid: str, job_key: str, version: int, brought: Iterab
 def unproven(store: Store, why: str) -> JobUnprovenError:
     """Return the error for a job that a lost record may have."""
     return JobUnprovenError(
-        f"{why}, so whether the job is done cannot be told",
+        f"{why}, so it is unknown whether the job is done",
         path=store.uri,
-        hint=f"copy {DONE} from the dataset that this one was made of or from a copy, or restore a version "
-        f"with a whole record; to forget all jobs whose files are gone, remove config entry {JOBS_ENTRY!r} "
-        f"and folder {DIRECTORY}",
+        hint=f"copy {DONE} from the source of this dataset or from a backup, or restore a version with "
+        "a complete record; to forget all jobs whose files are lost, remove config entry "
+        f"{JOBS_ENTRY!r} and folder {DIRECTORY}",
     )
 
 
@@ -243,7 +243,7 @@ def seal(store: Store) -> None:
 def note_begun(store: Store, manifest: Manifest) -> None:
     """Note that a table has a record, after the commit that began it."""
     record = JobRecord.of(manifest.config, store.uri)
-    # A record that was begun after a restore leaves the note of the first one.
+    # A record that was begun after a restore keeps the note of the first one.
     if record is not None and record.since == manifest.version and not store.exists(BEGUN):
         store.put(BEGUN, str(record.since).encode(), durable="never")
 
@@ -262,7 +262,7 @@ def list_job_files(store: Store) -> list[str]:
 
 
 def remove_unused_files(store: Store, configs: Iterable[Mapping[str, str]], now: datetime) -> int:
-    """Remove record files that no version names any more; those of the last day stay for commits under way.
+    """Remove record files that no version names; those of the last day stay for commits in progress.
 
     Args:
         store: Root of the dataset.
@@ -284,7 +284,7 @@ def remove_unused_files(store: Store, configs: Iterable[Mapping[str, str]], now:
 
 def evidence_of(files: Iterable[str]) -> int:
     """Return the digest of one of some files, as an entry keeps it; 0 for none."""
-    # Data files last longer than deletion files.
+    # Data files outlive deletion files.
     first = min(files, key=lambda path: (not path.startswith("data/"), path), default=None)
     return 0 if first is None else file_mark(first)
 
@@ -300,7 +300,7 @@ def _parse(line: str) -> JobEntry | None:
 
 
 def _last_epochs(entries: Iterable[JobEntry]) -> list[JobEntry]:
-    """Drop the epochs that another one of the same query follows."""
+    """Keep only the newest epoch of each query."""
     kept: dict[str, JobEntry] = {}
     for entry in entries:
         name = entry.stream or entry.uuid

@@ -1,12 +1,12 @@
-"""Left over: files of a run that another run of the same job made useless, and who must look for that.
+"""Leftover files: files of a run that another run of the same job made obsolete.
 
-What is written under a job key bears the mark of the key in its name, and is committed under that key or not
-at all. When a commit of the job is in the lineage of the newest version, files of the job that no version
-uses can go at once (`lance_ops.maintenance.cleanup.jobs`). A cleanup announces them, then sees that the
-newest version is still that one, then removes them. Only a restore after that version can undo the job, so
-that a run that is still alive gets to commit what it wrote. It does so on a version that was not there when
-the cleanup looked, hence after the announcement: so it looks for announcements and then for its files, after
-it has read the version that it commits on. It finds one of the two, or the cleanup leaves its files alone.
+Files written under a job key have the mark of the key in their name, and are committed under that key or not
+at all. Once a commit of the job is in the lineage of the newest version, unused files of the job can be
+removed immediately (`lance_ops.maintenance.cleanup.jobs`). A cleanup announces them, checks that the newest
+version is unchanged, then removes them. Only a later restore can undo the job, so that a live run may commit
+its files. Such a run commits on a version created after the check of the cleanup, hence after the
+announcement: it reads the version that it commits on, then checks for announcements, then for its files. It
+finds one of the two, or the cleanup has left its files alone.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from lance_ops.table.history.pins import list_removals
 
 
 def find_left_over(store: Store, paths: Sequence[str]) -> str | None:
-    """A file that is gone or announced to go, of those that are about to be committed; None as a rule.
+    """Return one of the files to be committed that is removed or announced for removal; usually None.
 
-    To be asked by whoever carries files of a job over a restore, or commits them on another version than
-    they were planned on, unless the job is done there; after that version was read.
+    Call it, after reading the new version, whenever files of a job are carried over a restore or committed on
+    another version than planned, unless the job is done there.
 
     Args:
         store: Root of the dataset.
-        paths: The files. Those of index segments are not looked for: they are never carried over a restore.
+        paths: The files. Files of index segments are not checked: they are never carried over a restore.
     """
     announced = {path for removal in list_removals(store) for path in removal.files}
     files = (path for path in paths if not path.endswith("/"))

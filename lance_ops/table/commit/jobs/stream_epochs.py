@@ -1,9 +1,9 @@
-"""Stream epochs: a streaming query commits each of its epochs once, and only where its earlier ones went.
+"""Stream epochs: a streaming query commits each epoch once, and only to the dataset of its earlier epochs.
 
-An epoch is a job, whose key is made of the query and the number of the epoch, so it is found in the lineage
-as every job is. The note of the query (`stream_notes`) shows that the dataset is the one that had the epochs
-before it. Without it (the dataset was made anew, the checkpoint was set back or begun afresh) an epoch that
-is not found is not known to be new, and the answer is an error.
+An epoch is a job whose key consists of the query and the epoch number, so it is found in the lineage like
+every job. The note of the query (`stream_notes`) proves that the dataset has the earlier epochs. Without it
+(the dataset was created again, the checkpoint was reset or replaced) an epoch that is not found may be new or
+lost, which is an error.
 """
 
 import contextlib
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from lance_ops.table.dataset import Dataset
 
 QUERY_ID = "lance.streaming.queryId"
-"""Property of a transaction: the query that committed it. Other implementations use the same name."""
+"""Transaction property: the query that committed it. Other implementations use the same name."""
 
 EPOCH_ID = "lance.streaming.epochId"
-"""Property of a transaction: number of the epoch."""
+"""Transaction property: number of the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Epoch:
     """One epoch of a streaming query.
 
     Attributes:
-        query_id: Stays over restarts.
+        query_id: Stable across restarts.
         number: Counts from 0.
-        checkpoint_id: What the checkpoint calls the query; another one has begun anew.
+        checkpoint_id: Id of the query in its checkpoint; it changes with a new checkpoint.
     """
 
     query_id: str
@@ -62,21 +62,21 @@ class Epoch:
 
 
 def is_due(dataset: "Dataset | None", epoch: Epoch, *, first: int = 0) -> bool:
-    """Whether an epoch is to be committed: it is certain that it is not, and that it belongs here.
+    """Return whether an epoch has to be committed: it is not committed yet, and it belongs to this dataset.
 
     Args:
         dataset: The newest version; None when there is no dataset.
-        epoch: What is about to be committed.
-        first: Number of the first epoch that is meant for this dataset; those before it are not due.
+        epoch: The epoch to commit.
+        first: Number of the first epoch for this dataset; earlier ones are skipped.
 
     Raises:
-        StreamUnprovenError: It cannot be told whether this epoch, or those before it, went into this dataset.
+        StreamUnprovenError: It is unknown whether this epoch, or earlier ones, went into this dataset.
     """
     if epoch.number < first:
         return False
     if dataset is None:
         if epoch.number > first:
-            raise _unproven(epoch, "there is no dataset, and the epochs before it do not come again", None)
+            raise _unproven(epoch, "there is no dataset, and its earlier epochs cannot be replayed", None)
         return True
     last = _last_note(dataset.store, epoch)
     if last is not None:
@@ -85,12 +85,13 @@ def is_due(dataset: "Dataset | None", epoch: Epoch, *, first: int = 0) -> bool:
         return False
     if last is not None and last.epoch > epoch.number:
         raise _unproven(
-            epoch, f"the dataset has seen epoch {last.epoch} already: the checkpoint was set back", dataset
+            epoch, f"the dataset already has epoch {last.epoch}: the checkpoint was reset", dataset
         )
     if last is None and epoch.number > first and not _is_done(dataset, epoch.number - 1, epoch):
         raise _unproven(
             epoch,
-            "the dataset knows no epoch before it: it was made anew, or the query wrote somewhere else",
+            "the dataset has no earlier epoch of this query: it was created again, or the query wrote "
+            "to another dataset",
             dataset,
         )
     return True
@@ -104,7 +105,7 @@ def _is_done(dataset: "Dataset", number: int, epoch: Epoch) -> bool:
 
 
 def note_epoch(store: Store, epoch: Epoch, version: int) -> None:
-    """Note that an epoch is about to be committed, or had nothing to commit; to be called when it `is_due`.
+    """Record that an epoch is about to be committed, or had no rows; call it when the epoch `is_due`.
 
     Args:
         store: Root of the dataset.
@@ -125,7 +126,7 @@ def note_epoch(store: Store, epoch: Epoch, version: int) -> None:
 
 
 def forget_past_epochs(store: Store, epoch: Epoch) -> None:
-    """Remove the notes of the epochs before one that is committed, or had nothing to commit."""
+    """Remove the notes of epochs before one that is committed or had no rows."""
     for note in list_epoch_notes(store, query_digest(epoch.query_id)):
         if note.epoch < epoch.number:
             with contextlib.suppress(FileMissingError):
@@ -144,17 +145,18 @@ def _check_same(last: EpochNote, epoch: Epoch, dataset: "Dataset") -> None:
     if last.version > dataset.version:
         raise _unproven(
             epoch,
-            f"epoch {last.epoch} came when there was version {last.version}, and the newest is "
-            f"{dataset.version}: the dataset was made anew",
+            f"epoch {last.epoch} was written at version {last.version}, but the newest version is "
+            f"{dataset.version}: the dataset was created again",
             dataset,
         )
 
 
 def _unproven(epoch: Epoch, why: str, dataset: "Dataset | None") -> StreamUnprovenError:
     return StreamUnprovenError(
-        f"whether {epoch} is committed cannot be told: {why}; nothing was written",
+        f"it is unknown whether {epoch} is committed: {why}; nothing was written",
         path=None if dataset is None else dataset.uri,
         field="queryId",
-        hint=f"look whether its rows are there; then go on with another queryId, and firstEpoch="
-        f"{epoch.number} to write it or {epoch.number + 1} to leave it out; or begin with a new checkpoint",
+        hint="check whether its rows are in the table; then continue with another queryId and "
+        f"firstEpoch={epoch.number} to write it or {epoch.number + 1} to skip it; or start with a "
+        "new checkpoint",
     )

@@ -1,7 +1,7 @@
-"""Stream notes: which epoch of each streaming query a dataset saw last.
+"""Stream notes: the last epoch of each streaming query of a dataset.
 
-One empty file for each query, whose name says everything. It is written before the epoch is committed, and
-the one of the epoch before it is removed afterwards. The record of job keys has the last epoch of each query.
+One empty file per query, whose name holds all values. It is written before the epoch is committed, and the
+note of the previous epoch is removed afterwards. The record of job keys has the last epoch of each query.
 """
 
 import re
@@ -38,33 +38,33 @@ class EpochNote:
 
     @property
     def path(self) -> str:
-        """File of the note, relative to the root of the dataset."""
+        """Path of the note, relative to the root of the dataset."""
         return f"{DIRECTORY}/{self.query}.{self.epoch}.{self.job}.{self.checkpoint}.{self.version}"
 
 
 def stream_key(query_id: str, epoch: int) -> str:
-    """Job key of an epoch."""
+    """Return the job key of an epoch."""
     return f"{_KEY}{query_id}:{epoch}"
 
 
 def stream_of(job_key: str) -> str:
-    """Digest of the query whose epoch a job is; empty for other jobs."""
+    """Return the digest of the query of a job's epoch; empty for other jobs."""
     query, _, _ = job_key.removeprefix(_KEY).rpartition(":")
     return blake2b(query.encode(), digest_size=8).hexdigest() if job_key.startswith(_KEY) else ""
 
 
 def query_digest(query_id: str) -> str:
-    """What names of notes have of the id of a query."""
+    """Return the digest of a query id, as used in names of notes."""
     return blake2b(query_id.encode(), digest_size=16).hexdigest()
 
 
 def checkpoint_digest(checkpoint_id: str) -> str:
-    """What names of notes have of the id that a checkpoint gives its query."""
+    """Return the digest of a checkpoint id, as used in names of notes."""
     return blake2b(checkpoint_id.encode(), digest_size=8).hexdigest()
 
 
 def list_epoch_notes(store: Store, query: str = "") -> list[EpochNote]:
-    """Notes of a query, the newest epoch first; of all queries without one.
+    """List notes of a query, newest epoch first; of all queries if None.
 
     Args:
         store: Root of the dataset.
@@ -81,5 +81,5 @@ def list_epoch_notes(store: Store, query: str = "") -> list[EpochNote]:
 
 def put_epoch_note(store: Store, note: EpochNote) -> None:
     """Write a note."""
-    # Durable at once: an epoch without rows commits no manifest that could see to that later.
+    # Durable immediately: an epoch without rows commits no manifest that could flush it later.
     store.put(note.path, b"", durable="now")

@@ -1,1 +1,1 @@
-"""Rebase: an operation, adapted to what others committed meanwhile."""
+"""Rebase: adapt an operation to concurrent commits."""

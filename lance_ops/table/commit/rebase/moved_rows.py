@@ -1,8 +1,8 @@
-"""Moved rows: where rows of the read version lie at the head, after others rewrote their fragments.
+"""Moved rows: locate rows of the read version at the head, after others rewrote their fragments.
 
-Each Rewrite tells which fragments became which, and rows keep their rank. Whether it kept their order is not
-taken on trust: its writer vouches for it as lance_ops does, or the rows have their stable ids where they are
-said to be, or they have the same values there as before. Where none of these holds, nothing is guessed.
+Each Rewrite records its old and new fragments, and rows keep their rank. The order is verified: the writer
+guarantees it as lance_ops does, or the stable row ids match, or the values at the new location are equal.
+Otherwise it is a conflict.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from lance_ops.table.scan.fragment_reader import FragmentReader
 from lance_ops.table.transaction.operations import RewriteGroup
 
 MOST_COMPARED = 1 << 16
-"""Rows that are looked at, at most, to see that they are where they should be; more are searched anew."""
+"""Maximum rows compared to verify their location; more rows are planned again."""
 
 _AT_ONCE = 4096
 
@@ -38,8 +38,7 @@ def follow_rows(rows: Mapping[int, DeletionVector], work: Rebase) -> dict[int, D
         The same rows by fragment of the head.
 
     Raises:
-        RetryableCommitConflictError: Some are gone or may have other values, or nobody can tell where they
-            are.
+        RetryableCommitConflictError: Some are gone or may have other values, or their location is unknown.
     """
     was = np.concatenate([row_addresses(item, vector.offsets()) for item, vector in sorted(rows.items())])
     known, now, vouched = dict(by_id(work.base)), was.copy(), True
@@ -53,7 +52,7 @@ def follow_rows(rows: Mapping[int, DeletionVector], work: Rebase) -> dict[int, D
     fragments = now >> np.uint64(32)
     for fragment_id in np.unique(fragments).tolist():
         if fragment_id not in head:
-            raise work.conflict(fragment_id, "was deleted meanwhile")
+            raise work.conflict(fragment_id, "was deleted by a concurrent commit")
         if not _same_values(head[fragment_id], known[fragment_id]):
             raise work.conflict(fragment_id, "has other data files or values now")
     if not vouched:
@@ -67,7 +66,7 @@ def follow_rows(rows: Mapping[int, DeletionVector], work: Rebase) -> dict[int, D
 def _move(
     rows: Addresses, group: RewriteGroup, known: Mapping[int, Fragment], work: Rebase
 ) -> Addresses | None:
-    """Addresses after a rewrite of a group; None where it touches none of them."""
+    """Return addresses after a group was rewritten; None if it affects none of them."""
     fragments = rows >> np.uint64(32)
     touched = [
         (position, fragment, fragments == fragment.id)
@@ -82,7 +81,7 @@ def _move(
     first = touched[0][1].id
     old, new = work.ranked(group.old_fragments), work.ranked(group.new_fragments)
     if not have_one_order(old, new):
-        raise work.conflict(first, "was rewritten, and it is not told where its rows are")
+        raise work.conflict(first, "was rewritten, and the new location of its rows is not recorded")
     moved = rows.copy()
     ids = np.array([fragment.id for fragment in group.new_fragments], np.uint64)
     for position, fragment, mine in touched:
@@ -95,7 +94,7 @@ def _move(
 
 
 def _same_values(left: Fragment, right: Fragment) -> bool:
-    """Whether a fragment has the values that it had elsewhere: nothing lies over them or in their place."""
+    """Return whether a fragment has the same values as before: no overlay and no replaced column."""
     files = [[(f.path, f.base_id, f.fields, f.column_indices) for f in item.files] for item in (left, right)]
     return (
         files[0] == files[1]
@@ -106,10 +105,10 @@ def _same_values(left: Fragment, right: Fragment) -> bool:
 
 
 def _prove(was: Addresses, now: Addresses, head: Mapping[int, Fragment], work: Rebase) -> None:
-    """Look whether rows are where they are said to be.
+    """Verify that rows are at their computed location.
 
     Raises:
-        RetryableCommitConflictError: They are not, or that cannot be told.
+        RetryableCommitConflictError: They are not, or it is unknown.
     """
     before = by_id(work.base)
     stable = work.base.uses_stable_row_ids
@@ -122,7 +121,7 @@ def _prove(was: Addresses, now: Addresses, head: Mapping[int, Fragment], work: R
         try:
             same = _same_ids(*sides, work) if stable else _same_rows(*sides, work)
         except (FormatError, NotFoundError, UnsupportedError) as error:
-            raise work.conflict(old, f"was rewritten, and cannot be compared any more: {error}") from error
+            raise work.conflict(old, f"was rewritten, and can no longer be compared: {error}") from error
         if not same:
             raise work.conflict(old, "was rewritten in another order")
 

@@ -1,8 +1,8 @@
-"""Rank order: where rows of rewritten fragments lie now, by their rank among the live rows. Pure.
+"""Rank order: location of rows in rewritten fragments, by rank among the live rows. Pure.
 
-A rewrite keeps its live rows in order, so the k-th live row of the fragments that it replaces is the k-th
-live row of those that replace them. That holds whenever both sides are looked at with the same rows deleted,
-also where rows were deleted on both sides since the rewrite read them.
+A rewrite keeps its live rows in order, so the k-th live row of the replaced fragments is the k-th live row of
+the new ones. This holds whenever both sides are compared with the same rows deleted, also if rows were
+deleted on both sides since the rewrite read them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ class RankedRows:
 
 
 def have_one_order(old: Sequence[RankedRows], new: Sequence[RankedRows]) -> bool:
-    """Whether both sides have as many live rows: else no rank of the one says anything of the other."""
+    """Return whether both sides have equally many live rows; ranks are not comparable otherwise."""
     return sum(rows.live_rows for rows in old) == sum(rows.live_rows for rows in new)
 
 
@@ -64,7 +64,9 @@ def move_rows(
     """
     if not have_one_order(old, new):
         counts = [sum(side.live_rows for side in sides) for sides in (old, new)]
-        raise InvalidArgumentError(f"{counts[0]} live rows became {counts[1]}: they have no common order")
+        raise InvalidArgumentError(
+            f"the number of live rows changed from {counts[0]} to {counts[1]}: they have no common order"
+        )
     ranks = [np.zeros(0, np.int64)]
     for position, wanted in sorted(rows.items()):
         if len(wanted.intersection(old[position].deleted)):
@@ -77,12 +79,12 @@ def move_rows(
 def ranks_of(
     sides: Sequence[RankedRows], position: int, offsets: npt.NDArray[np.integer]
 ) -> npt.NDArray[np.int64]:
-    """How many live rows lie before each of some live rows.
+    """Return how many live rows precede each given live row.
 
     Args:
         sides: Fragments in the order of their rows.
-        position: The one that the rows are in.
-        offsets: Where they lie there.
+        position: Index of the fragment of the rows.
+        offsets: Row offsets in it.
     """
     before = sum(side.live_rows for side in sides[:position])
     places = offsets.astype(np.int64)
@@ -92,7 +94,7 @@ def ranks_of(
 def rows_of(
     sides: Sequence[RankedRows], ranks: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The live rows of some ranks.
+    """Return the live rows of some ranks.
 
     Returns:
         (position of the fragment, offset in it) of each.
@@ -102,7 +104,7 @@ def rows_of(
     offsets = ranks - starts[owners]
     for position in np.unique(owners).tolist():
         gone = sides[position].deleted.offsets().astype(np.int64)
-        # The number of live rows before each deleted one; those at or below the rank lie before the row.
+        # The number of live rows before each deleted one; deleted rows at or below the rank precede the row.
         before = gone - np.arange(len(gone))
         mine = owners == position
         offsets[mine] += np.searchsorted(before, offsets[mine], side="right")

@@ -1,7 +1,7 @@
-"""Rebase: our operation, changed so that it stands on top of what others committed since our read version.
+"""Rebase: adapt our operation to the commits since its read version.
 
-The conflict matrix goes by what the other transactions say. Here the fragments themselves are compared
-between the read version and the head: one that ours builds on and that changed is merged, or is a conflict.
+The conflict matrix uses the transactions of the other writers. Here the fragments themselves are compared
+between the read version and the head: changes to a fragment that ours uses are merged, or are a conflict.
 """
 
 from collections.abc import Callable
@@ -33,10 +33,10 @@ def rebase(work: Rebase) -> Operation:
     """Adapt our operation to the head.
 
     Returns:
-        The operation to commit; the one given where nothing had to change.
+        The operation to commit; the original one if nothing had to change.
 
     Raises:
-        RetryableCommitConflictError: What ours builds on changed in a way that cannot be merged.
+        RetryableCommitConflictError: The fragments that ours uses changed in a way that cannot be merged.
         InvalidArgumentError: The affected rows are not those of the deletion files.
     """
     operation = work.ours.operation
@@ -57,7 +57,7 @@ def _rebase_schema(operation: Operation, work: Rebase) -> Operation:
 
 
 def _check_new_ids(operation: Merge, work: Rebase) -> None:
-    """See that no file that others added since holds values under the id of a new column."""
+    """Check that no file added by others since then holds values under the id of a new column."""
     new = {node.id for node in operation.schema.walk()} - {node.id for node in work.base.schema.walk()}
     used = new & stored_ids(work.head.fragments)
     if used:
@@ -68,11 +68,11 @@ def _rebase_create_index(operation: CreateIndex, work: Rebase) -> CreateIndex:
     present = {index.uuid for index in work.head.indices}
     removed = {index.uuid for index in operation.removed_indices}
     if not removed <= present:
-        raise base_conflict(work.ours, "an index segment to be removed is gone", work.head.version)
+        raise base_conflict(work.ours, "an index segment to be removed no longer exists", work.head.version)
     return replace(
         operation,
         new_indices=tuple(
-            # One that is renamed covers what it covers at the head.
+            # A renamed segment covers the same fragments at the head.
             index if index.uuid in removed else _carried(index, work)
             for index in operation.new_indices
         ),
@@ -80,10 +80,10 @@ def _rebase_create_index(operation: CreateIndex, work: Rebase) -> CreateIndex:
 
 
 def _carried(index: IndexMetadata, work: Rebase) -> IndexMetadata:
-    """A new segment with the fragments that it covers at the head: queries scan the others.
+    """Return a new segment with its coverage at the head: queries scan all other fragments.
 
-    Those whose indexed values changed are not among them. Of those that others rewrote, their replacements
-    are where the segment knows rows by their stable ids; else it covers what was left alone.
+    Fragments whose indexed values changed are removed. Replacements of rewritten fragments are covered if the
+    segment refers to rows by stable row ids; otherwise only fragments that were not rewritten.
 
     Raises:
         RetryableCommitConflictError: It would cover less than half of its rows.
@@ -116,7 +116,7 @@ def _carried(index: IndexMetadata, work: Rebase) -> IndexMetadata:
 
 
 def _check_worth(index: IndexMetadata, covered: frozenset[int], work: Rebase) -> None:
-    """See that an index is not committed of which rewrites of others have left little."""
+    """Refuse to commit an index most of whose coverage was rewritten."""
     planned = index.fragment_ids or frozenset()
     lost = [
         old.id
@@ -130,7 +130,9 @@ def _check_worth(index: IndexMetadata, covered: frozenset[int], work: Rebase) ->
         for manifest, ids in ((work.base, planned), (work.head, covered))
     )
     if lost and 2 * after < before:
-        raise work.conflict(lost[0], f"and most of what index {index.name!r} covers was rewritten meanwhile")
+        raise work.conflict(
+            lost[0], f"and most of the coverage of index {index.name!r} was rewritten concurrently"
+        )
 
 
 def _rebase_replacement(operation: DataReplacement, work: Rebase) -> DataReplacement:
@@ -141,14 +143,14 @@ def _rebase_replacement(operation: DataReplacement, work: Rebase) -> DataReplace
     for number, file in operation.replacements:
         fields = frozenset(file.fields)
         if number not in head:
-            raise work.conflict(number, "was deleted meanwhile")
+            raise work.conflict(number, "was deleted by a concurrent commit")
         if _values(head[number], fields) != _values(base[number], fields):
             raise work.conflict(number, "has other values in the same columns now")
     return operation
 
 
 def _values(fragment: Fragment | None, field_ids: frozenset[int]) -> object:
-    """What decides about the values of fields: where they lie, and anything that lies over them."""
+    """Return the location of the values of fields, with overlays."""
     if fragment is None:
         return None
     places = {

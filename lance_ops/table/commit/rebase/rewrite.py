@@ -1,8 +1,8 @@
-"""Rebase of a Rewrite: rows that others deleted since it read them are deleted in its new fragments as well.
+"""Rebase of a Rewrite: rows deleted since it read them are deleted in its new fragments as well.
 
-Which rows these are is told by the deletion files of the read version and of the head, and where they lie now
-by their rank. So nothing is read again, and the Rewrite that is committed has old fragments and new ones with
-the same live rows in the same order: others can be carried over it in turn.
+The rows are found by the deletion files of the read version and of the head, and their new location by rank.
+So no data is read again, and the committed Rewrite has old and new fragments with the same live rows in the
+same order: later rebases over it work.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from lance_ops.table.transaction.operations import Rewrite, RewriteGroup
 
 
 def rebase_rewrite(operation: Rewrite, work: Rebase) -> Rewrite:
-    """The Rewrite as of the head.
+    """Adapt a Rewrite to the head.
 
     Raises:
         RetryableCommitConflictError: Fragments or index segments that it replaces changed in another way, or
@@ -25,17 +25,17 @@ def rebase_rewrite(operation: Rewrite, work: Rebase) -> Rewrite:
     """
     present = {index.uuid for index in work.head.indices}
     if any(index.old_uuid not in present for index in operation.rewritten_indices):
-        raise base_conflict(work.ours, "an index segment that was remapped is gone", work.head.version)
+        raise base_conflict(work.ours, "a remapped index segment no longer exists", work.head.version)
     new = {fragment.id for fragment in operation.new_fragments}
     if not new.isdisjoint(fragment.id for fragment in work.head.fragments):
         # A reservation that a cleanup removed and another writer made again.
-        raise base_conflict(work.ours, "other writers use ids that were reserved", work.head.version)
+        raise base_conflict(work.ours, "other writers use the reserved fragment ids", work.head.version)
     base, head = by_id(work.base), by_id(work.head)
     emptied = work.emptied.union(*(passed.emptied for passed in work.theirs))
     carried = [_carry(group, base, head, emptied, work) for group in operation.groups]
     groups = tuple(group for group in carried if group is not None)
     if operation.groups and not groups:
-        raise base_conflict(work.ours, "all rows that were rewritten are deleted", work.head.version)
+        raise base_conflict(work.ours, "all rewritten rows were deleted", work.head.version)
     return operation if groups == operation.groups else replace(operation, groups=groups)
 
 
@@ -46,15 +46,15 @@ def _carry(
     emptied: frozenset[int],
     work: Rebase,
 ) -> RewriteGroup | None:
-    """A group as of the head; None where no fragment is left of it."""
+    """Return a group as of the head; None if none of its fragments is left."""
     before = [base[fragment.id] for fragment in group.old_fragments]
     now = tuple(head.get(fragment.id) for fragment in group.old_fragments)
     if all(current is old for current, old in zip(now, before, strict=True)):
-        # Versions share the fragments that no commit between them changed.
+        # Versions share fragments that no commit between them changed.
         return group
     for old, current in zip(before, now, strict=True):
         if current is None and old.id not in emptied:
-            raise work.conflict(old.id, "was rewritten meanwhile")
+            raise work.conflict(old.id, "was rewritten by a concurrent commit")
         if current is not None and current.replace(deletion_file=old.deletion_file) != old:
             raise work.conflict(old.id, "has other data files or values now")
     if all(current == old for current, old in zip(now, before, strict=True)):
@@ -72,7 +72,7 @@ def _with_deleted(
         return None
     old, new = work.ranked(before), work.ranked(group.new_fragments)
     if not have_one_order(old, new):
-        raise work.conflict(before[0].id, "lost rows, and nobody knows where the others were written")
+        raise work.conflict(before[0].id, "lost rows, and the new location of its other rows is unknown")
     lost = {
         position: _lost(fragment, current, rows, work)
         for position, (fragment, current, rows) in enumerate(zip(before, now, old, strict=True))
@@ -87,7 +87,7 @@ def _with_deleted(
 
 
 def _lost(before: Fragment, now: Fragment | None, rows: RankedRows, work: Rebase) -> DeletionVector:
-    """The rows of a fragment that were live at the read version and are not at the head."""
+    """Return rows of a fragment that were live at the read version and are not at the head."""
     if now is None:
         return rows.live
     deleted = work.deleted_rows(now)

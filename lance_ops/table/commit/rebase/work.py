@@ -1,7 +1,7 @@
-"""Rebase work: what the rebase of one operation has at hand, and what it wrote.
+"""Rebase context: inputs and written files of the rebase of one operation.
 
-The conflict matrix goes by what the other transactions say. In a rebase the fragments themselves are compared
-between the read version and the head.
+The conflict matrix uses the transactions of the other writers. In a rebase the fragments themselves are
+compared between the read version and the head.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,8 +30,8 @@ class MergedDeletions:
     Attributes:
         paths: All of them, relative to the root of the dataset.
         fragments: The fragment with the merged deletion file (None: no row is left), by fragment id and the
-            deletion file that it had at the head. A later attempt that meets the same uses it again.
-        groups: The same of the groups of a Rewrite, by what became of their old fragments.
+            deletion file that it had at the head. Later attempts reuse it.
+        groups: The same for groups of a Rewrite, by the state of their old fragments.
     """
 
     paths: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class MergedDeletions:
 
 @dataclass(frozen=True, slots=True)
 class Rebase:
-    """What a rebase works with.
+    """Inputs of a rebase.
 
     Attributes:
         store: Root of the dataset.
@@ -49,11 +49,11 @@ class Rebase:
         snapshot: The read version.
         base: Manifest of the read version.
         head: Manifest to commit on top of.
-        theirs: The commits in between that were judged, oldest first.
+        theirs: The checked commits in between, oldest first.
         emptied: Fragments that lost their last row before these.
-        affected_rows: Rows that a Delete or Update deletes, by fragment, where the caller has them at hand.
+        affected_rows: Rows that a Delete or Update deletes, by fragment, if known to the caller.
         options: Storage options, for deletion files in other bases.
-        merged: What earlier attempts wrote.
+        merged: Files written by earlier attempts.
         mark: See `write_deletion_file`.
     """
 
@@ -70,7 +70,7 @@ class Rebase:
     mark: int | None = None
 
     def conflict(self, fragment_id: int, what: str) -> RetryableCommitConflictError:
-        """The error for a fragment, naming the newest commit that changed it."""
+        """Return the error for a fragment, naming the newest commit that changed it."""
         reason = f"fragment {fragment_id} {what}"
         for passed in reversed(self.theirs):
             if fragment_id in passed.changed:
@@ -78,10 +78,10 @@ class Rebase:
         return base_conflict(self.ours, reason, self.head.version)
 
     def deleted_rows(self, fragment: Fragment) -> DeletionVector:
-        """The deleted rows of a fragment of any version since the read version.
+        """Return the deleted rows of a fragment of any version since the read version.
 
         Raises:
-            RetryableCommitConflictError: Its deletion file was cleaned away meanwhile.
+            RetryableCommitConflictError: Its deletion file was cleaned up concurrently.
         """
         # Bases are added, and never changed.
         bases = Bases(self.store, self.head.base_paths, self.options)
@@ -90,10 +90,12 @@ class Rebase:
         except NotFoundError as error:
             if fragment in self.head.fragments:
                 raise
-            raise self.conflict(fragment.id, f"changed, and {error.path} is gone meanwhile") from error
+            raise self.conflict(
+                fragment.id, f"changed, and {error.path} was removed by a concurrent cleanup"
+            ) from error
 
     def ranked(self, fragments: Sequence[Fragment]) -> list[RankedRows]:
-        """The rows of fragments, whose deletion files are read side by side where that takes long."""
+        """Return the rows of fragments with ranks; slow stores read deletion files concurrently."""
         reads = (partial(self.deleted_rows, fragment) for fragment in fragments)
         return [
             RankedRows(fragment.physical_rows, deleted)
@@ -101,7 +103,7 @@ class Rebase:
         ]
 
     def with_deleted(self, fragment: Fragment, deleted: DeletionVector) -> Fragment | None:
-        """A fragment of the next version with a new deletion file; None where no row is left."""
+        """Return a fragment of the next version with a new deletion file; None if no row is left."""
         if len(deleted) >= fragment.physical_rows:
             return None
         stored = write_deletion_file(
@@ -117,5 +119,5 @@ class Rebase:
 
 
 def by_id(manifest: Manifest) -> dict[int, Fragment]:
-    """The fragments of a version."""
+    """Return the fragments of a version by id."""
     return {fragment.id: fragment for fragment in manifest.fragments}

@@ -1,1 +1,1 @@
-"""Manifest files, read and written: their sections, and the summary that a list of versions shows."""
+"""Manifest files: reading, writing, their sections, and the summary of a version."""

@@ -1,9 +1,9 @@
-"""Manifest files, read: a manifest from its bytes, and the newest of a dataset.
+"""Reader of manifest files: decode a manifest, and find the newest of a dataset.
 
 Sections come first, each a little-endian u32 length and a message: the indices, then the transaction that
 made the version. The Manifest message follows in the same framing, and a footer of 16 bytes points to it: i64
-position, i16 major, i16 minor, "LANC". Fragments stay in their serialised form on the way in and out, so that
-a commit to a dataset of many fragments costs what it changes. Source: format, "Manifest".
+position, i16 major, i16 minor, "LANC". Fragments stay serialised when read and written, so that the cost of a
+commit to a dataset of many fragments depends on its changes. Source: format, "Manifest".
 """
 
 from collections.abc import Sequence
@@ -45,9 +45,9 @@ from lance_ops.table.manifest.wire import unknown_bytes, unmodelled_fields
 _PAUSES = (0.0,) * 4
 _MAX_ROWS = 1 << 32
 
-# Bounds what the caches below keep alive: fragments with long row id sequences are not cached.
+# Bounds the memory of the caches below: fragments with long row id sequences are not cached.
 _SMALL_FRAGMENT = 512
-# Some thousands of fragments: from here on to load the loops takes less than to make objects.
+# Some thousands of fragments: from here on loading the compiled loops takes less than creating objects.
 _SMALL_LIST = 1 << 20
 _MODELLED = frozenset(
     {
@@ -72,7 +72,7 @@ _MODELLED = frozenset(
         "branch",
         "transaction_section",
         "inline_transaction_section",
-        # Describes one version alone: a commit must not hand it on.
+        # Describes one version alone: a commit must not copy it to the next one.
         "version_aux_data",
     }
 )
@@ -86,16 +86,16 @@ def decode_manifest(data: bytes | pa.Buffer, *, path: str) -> Manifest:
         path: Names the file in errors.
 
     Raises:
-        CorruptManifestError: The bytes are truncated or damaged, or contradict themselves in a way that makes
+        CorruptManifestError: The bytes are truncated or damaged, or are inconsistent in a way that makes
             the table unsafe to use.
-        UnsupportedError: The manifest does not list its fragments itself.
+        UnsupportedError: The fragments are stored outside of the manifest.
     """
     content = memoryview(data)
     fragments, rest = _decode_fragments(manifest_section(content, path), path)
     message = parse_message(table_pb2.Manifest, rest, path, "manifest")
     if message.HasField("fragment_tree"):
         raise UnsupportedError(
-            "the fragments of this version are kept in a tree of files, which is not implemented",
+            "the fragments of this version are stored in a tree of files, which is not implemented",
             path=path,
             field="fragment_tree",
         )
@@ -153,7 +153,7 @@ def read_manifest(store: Store, location: ManifestLocation) -> Manifest:
     """Read the manifest of a version with one request.
 
     Raises:
-        VersionNotFoundError: The file is gone.
+        VersionNotFoundError: The file was removed.
         CorruptManifestError: See `decode_manifest`; also when name and content disagree on the version.
     """
     path = f"{store.uri}/{location.path}"
@@ -175,7 +175,7 @@ def read_latest(store: Store, known: Manifest | None = None) -> tuple[ManifestLo
 
     Args:
         store: Root of the dataset.
-        known: A version that need not be read again.
+        known: A version already read.
 
     Raises:
         DatasetNotFoundError: There is no manifest.
@@ -194,12 +194,12 @@ def read_latest(store: Store, known: Manifest | None = None) -> tuple[ManifestLo
 
 @lru_cache(maxsize=16)
 def _recurring_schema(fields: tuple[bytes, ...], metadata: tuple[tuple[str, bytes], ...]) -> Schema:
-    # Versions of a table mostly have the same schema: what follows from it is kept for this very object.
+    # Versions of a table mostly have the same schema: values derived from it are cached by identity.
     return Schema.from_protos([file_pb2.Field.FromString(field) for field in fields], dict(metadata))
 
 
 def _decode_fragments(message: bytes, path: str) -> tuple[Sequence[Fragment], bytes]:
-    """The fragments of a serialised manifest, and the rest of it."""
+    """Split a serialised manifest into its fragments and the rest."""
     try:
         found = read_list(message) if len(message) > _SMALL_LIST else None
         if found is not None:
@@ -225,7 +225,7 @@ def _decode_few(serialised: Sequence[bytes]) -> FragmentTuple:
 
 @lru_cache(maxsize=16_384)
 def _recurring_fragment(data: bytes) -> Fragment:
-    # The next version has nearly the same fragments, and a commit reads one version after the other.
+    # Consecutive versions, which a commit reads, share almost all fragments.
     return check_fragment(Fragment.from_bytes(data))
 
 
@@ -239,7 +239,7 @@ def _check_fragments(message: table_pb2.Manifest, fragments: Sequence[Fragment],
         raise CorruptManifestError(error.message, path=path, field=error.field) from error
     if message.HasField("max_fragment_id") and highest > message.max_fragment_id:
         raise CorruptManifestError(
-            f"fragment {highest} is beyond the highest id ever given out, {message.max_fragment_id}",
+            f"fragment {highest} is above the highest allocated id {message.max_fragment_id}",
             path=path,
             field="max_fragment_id",
         )
@@ -248,7 +248,7 @@ def _check_fragments(message: table_pb2.Manifest, fragments: Sequence[Fragment],
 def _max_fragment_id(message: table_pb2.Manifest, fragments: Sequence[Fragment]) -> int | None:
     if message.HasField("max_fragment_id"):
         return message.max_fragment_id
-    # Legacy writers stored no number while it was 0.
+    # Legacy writers did not store a value of 0.
     return highest_id(fragments) if fragments else None
 
 

@@ -1,7 +1,7 @@
-"""Recurring manifests: files of which this process knows by heart what they say.
+"""Manifest cache: decoded manifests of recently read or written files of this process.
 
-Who reads a dataset often opens the same version again and again, and who commits opens what it wrote itself
-a moment ago. The file is read each time, for another one may lie there; only its bytes are not decoded again.
+Readers often open the same version repeatedly, and a commit opens the version it just wrote. The file is read
+each time, because another file may have the same name; only decoding is skipped.
 """
 
 from lance_ops.cache import Cache
@@ -10,50 +10,50 @@ from lance_ops.table.manifest.fragments.totals import fragments_with_overlays
 from lance_ops.table.manifest.model import Manifest
 
 SMALL_MANIFEST = 1 << 20
-"""Bytes of a file up to which it is kept."""
+"""Maximum bytes of a cached file."""
 
 _MOST, _DECODED = 8, 4
 """Manifests that are kept, and about how much more memory one takes than its file."""
 
 
 class RecurringManifests:
-    """The manifests that were read or written last; thread-safe."""
+    """Cache of manifests that were read or written last; thread-safe."""
 
     def __init__(self) -> None:
         self._kept: Cache[str, tuple[bytes, Manifest]] = Cache("manifests", _MOST)
 
     def get(self, path: str, data: bytes) -> Manifest | None:
-        """What a file says, if it is known and of these bytes.
+        """Return the manifest of a file, if cached for these bytes.
 
         Args:
-            path: Names the file for all stores.
-            data: What lies there now.
+            path: Unique path of the file over all stores.
+            data: Its current content.
         """
         kept = self._kept.get(path)
         return None if kept is None or kept[0] != data else kept[1]
 
     def keep(self, path: str, data: bytes, manifest: Manifest) -> None:
-        """Keep what a file says.
+        """Add a manifest.
 
         Args:
-            path: Names the file for all stores.
+            path: Unique path of the file over all stores.
             data: Its bytes.
-            manifest: What decoding them gives.
+            manifest: The decoded manifest.
         """
         if len(data) <= SMALL_MANIFEST:
             self._kept.put(path, (data, manifest), (1 + _DECODED) * len(data))
 
     def keep_successor(self, root: str, path: str, data: bytes, manifest: Manifest, head: Manifest) -> None:
-        """Keep what a file says that was written just now.
+        """Add a manifest that was just written.
 
-        Only where nothing but fragments and config changed since a version that was read: what comes of
-        reading the rest is at hand then, and config reads as it was written.
+        Only if only fragments and config changed since a version that was read: the decoded rest is
+        then reused, and config reads as it was written.
 
         Args:
             root: URI of the dataset.
             path: Of the file, relative to the root.
             data: Its bytes.
-            manifest: What was encoded.
+            manifest: The encoded manifest.
             head: The version before, as it was read.
         """
         same = (
@@ -62,11 +62,11 @@ class RecurringManifests:
             and manifest.base_paths is head.base_paths
             and manifest.table_metadata is head.table_metadata
         )
-        # Reading takes coverage from indices under overlays, and finds no transaction that is too large.
+        # Decoding removes coverage from indices under overlays, and drops transactions that are too large.
         plain = not (manifest.indices and fragments_with_overlays(manifest.fragments))
         if same and plain and has_room_for(manifest.transaction or b""):
             self.keep(f"{root}/{path}", data, manifest)
 
 
 recurring = RecurringManifests()
-"""Those of this process."""
+"""The cache of this process."""

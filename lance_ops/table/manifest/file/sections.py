@@ -1,4 +1,4 @@
-"""Sections of manifest files: their framing and footer, and what a manifest and its summary read alike.
+"""Sections of manifest files: their framing and footer, shared by manifest and summary.
 
 Each section is a little-endian u32 length and a message. Source: format, "Manifest".
 """
@@ -30,37 +30,37 @@ _M = TypeVar("_M", bound=Message)
 
 
 def read_bytes(store: Store, location: ManifestLocation) -> pa.Buffer:
-    """Read all bytes of the manifest of a version, with one request as a rule.
+    """Read all bytes of the manifest of a version, usually with one request.
 
     Raises:
-        VersionNotFoundError: The file is gone, and a fresh listing confirms it.
+        VersionNotFoundError: The file was removed, as a new listing confirms.
         InconsistentStoreError: A listing names the file, and it cannot be read.
     """
     data = unless_gone(store, location.path, lambda: store.read(location.path))
     if data is None:
         raise VersionNotFoundError(
-            f"the manifest of version {location.version} is gone; cleanup may have removed it",
+            f"the manifest of version {location.version} does not exist; cleanup may have removed it",
             path=f"{store.uri}/{location.path}",
         )
     return data
 
 
 def check_version(version: int, location: ManifestLocation, path: str) -> None:
-    """See that a manifest is of the version that it is named for.
+    """Check that the version in a manifest matches its file name.
 
     Raises:
-        CorruptManifestError: It is not.
+        CorruptManifestError: It does not.
     """
     if version != location.version:
         raise CorruptManifestError(
-            f"the file is named for version {location.version} and holds version {version}",
+            f"the file is named for version {location.version} but contains version {version}",
             path=path,
             field="version",
         )
 
 
 def decode_view(content: memoryview, path: str) -> summary_pb2.ManifestView:
-    """The manifest message by its footer; its fragments, schema and config stay serialised.
+    """Decode the manifest message found by the footer; fragments, schema and config stay serialised.
 
     Raises:
         CorruptManifestError: The bytes are truncated or damaged.
@@ -69,39 +69,41 @@ def decode_view(content: memoryview, path: str) -> summary_pb2.ManifestView:
 
 
 def manifest_section(content: memoryview, path: str) -> bytes:
-    """The serialised manifest message, by the footer.
+    """Return the serialised manifest message, found by the footer.
 
     Raises:
         CorruptManifestError: The bytes are truncated or damaged.
     """
     if len(content) < FOOTER.size:
-        raise CorruptManifestError(f"a manifest of {len(content)} bytes", path=path)
+        raise CorruptManifestError(f"the file has {len(content)} bytes, less than a footer", path=path)
     end = len(content) - FOOTER.size
     position, _, _, magic = FOOTER.unpack(content[end:])
     if magic != MAGIC:
-        raise CorruptManifestError("the file does not end in LANC", path=path, hint="it may be truncated")
+        raise CorruptManifestError(
+            "the file does not end with the magic bytes LANC", path=path, hint="it may be truncated"
+        )
     return read_section(content, position, end, path, "manifest")
 
 
 def read_section(content: memoryview, position: int, end: int, path: str, field: str) -> bytes:
-    """The message at a position; `field` names it in errors.
+    """Return the message at a position; `field` names it in errors.
 
     Raises:
-        CorruptManifestError: It does not lie within the file.
+        CorruptManifestError: It is not within the file.
     """
     if not 0 <= position <= end - LENGTH.size:
-        raise CorruptManifestError(f"it would start at {position} of {end} bytes", path=path, field=field)
+        raise CorruptManifestError(f"section starts at {position} of {end} bytes", path=path, field=field)
     start = position + LENGTH.size
     (length,) = LENGTH.unpack(content[position:start])
     if length > end - start:
         raise CorruptManifestError(
-            f"{length} bytes at {start} do not fit into the file of {end}", path=path, field=field
+            f"section of {length} bytes at {start} exceeds the file of {end} bytes", path=path, field=field
         )
     return bytes(content[start : start + length])
 
 
 def parse_message(kind: type[_M], data: bytes, path: str, field: str) -> _M:
-    """A message from its bytes; `field` names it in errors.
+    """Parse a message; `field` names it in errors.
 
     Raises:
         CorruptManifestError: It cannot be read.
@@ -109,16 +111,16 @@ def parse_message(kind: type[_M], data: bytes, path: str, field: str) -> _M:
     try:
         return kind.FromString(data)
     except DecodeError as error:
-        raise CorruptManifestError(f"the message cannot be read: {error}", path=path, field=field) from error
+        raise CorruptManifestError(f"message cannot be parsed: {error}", path=path, field=field) from error
 
 
 def index_section(
     content: memoryview, message: table_pb2.Manifest | summary_pb2.ManifestView, path: str
 ) -> bytes | None:
-    """The serialised IndexSection; None when there is no index.
+    """Return the serialised IndexSection; None when there is no index.
 
     Raises:
-        CorruptManifestError: It does not lie within the file.
+        CorruptManifestError: It is not within the file.
     """
     if not message.HasField("index_section"):
         return None
@@ -126,7 +128,7 @@ def index_section(
 
 
 def parse_indices(data: bytes, path: str) -> tuple[tuple[IndexMetadata, ...], bytes]:
-    """The entries, and what else is in the section."""
+    """Parse the index entries, and the other fields of the section."""
     section = parse_message(table_pb2.IndexSection, data, path, "index_section")
     indices = tuple(IndexMetadata.from_proto(index, path=path) for index in section.indices)
     return indices, unknown_bytes(section)
@@ -135,10 +137,10 @@ def parse_indices(data: bytes, path: str) -> tuple[tuple[IndexMetadata, ...], by
 def decode_transaction(
     content: memoryview, view: table_pb2.Manifest | summary_pb2.ManifestView, path: str
 ) -> bytes | None:
-    """The serialised Transaction inside the file; None when there is none.
+    """Return the serialised Transaction inside the file; None when there is none.
 
     Raises:
-        CorruptManifestError: It does not lie within the file.
+        CorruptManifestError: It is not within the file.
     """
     if view.HasField("transaction_section"):
         position = view.transaction_section
@@ -150,12 +152,12 @@ def decode_transaction(
 
 
 def decode_timestamp(message: table_pb2.Manifest | summary_pb2.ManifestView, path: str) -> datetime:
-    """When the version was made; UTC.
+    """Return the commit time of the version; UTC.
 
     Raises:
-        CorruptManifestError: The message has no time, or one that is out of range.
+        CorruptManifestError: The timestamp is missing or out of range.
     """
-    # Cleanup decides by age: a manifest without a time must not look like the oldest of all.
+    # Cleanup depends on age: a manifest without a timestamp must not look like the oldest one.
     if not message.HasField("timestamp"):
         raise CorruptManifestError("the version has no timestamp", path=path, field="timestamp")
     stamp = message.timestamp

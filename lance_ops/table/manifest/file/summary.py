@@ -1,4 +1,4 @@
-"""Manifest summary: what a list of versions shows, read without looking into fragments."""
+"""Manifest summary: metadata of a version that is read without decoding fragments."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,11 +24,11 @@ from lance_ops.table.manifest.model import BasePath, WriterVersion
 
 @dataclass(frozen=True, slots=True)
 class ManifestSummary:
-    """What a list of versions shows, read without looking into fragments.
+    """Metadata of a version that is read without decoding fragments.
 
     Attributes:
         version: Version number.
-        timestamp: When it was made; UTC.
+        timestamp: Commit time; UTC.
         transaction_file: Name below `_transactions/`; may be empty.
         transaction: The serialised Transaction kept inside the manifest file; None when there is none.
         reader_flags: Features a reader must know.
@@ -37,7 +37,7 @@ class ManifestSummary:
         fragments: Serialised DataFragment messages.
         index_section: The serialised IndexSection; None when there is no index.
         base_paths: The other bases that the version declares.
-        has_fragment_tree: The fragments are kept outside the manifest, so that `fragments` is not all.
+        has_fragment_tree: The fragments are stored outside of the manifest, so `fragments` is incomplete.
         may_miscount: See `Manifest.may_miscount`.
         writer: The serialised WriterVersion; empty when it is not recorded.
     """
@@ -57,7 +57,7 @@ class ManifestSummary:
     writer: bytes = b""
 
     def indices(self, *, path: str) -> tuple[IndexMetadata, ...]:
-        """Index segments of the version; `path` names the manifest in errors.
+        """Return the index segments of the version; `path` names the manifest in errors.
 
         Raises:
             CorruptManifestError: The section cannot be read.
@@ -66,7 +66,7 @@ class ManifestSummary:
 
 
 def decode_summary(data: bytes | pa.Buffer, *, path: str) -> ManifestSummary:
-    """Read what a list of versions shows; fragments, indices and schema are not looked into.
+    """Read a summary; fragments, indices and schema are not decoded.
 
     Raises:
         CorruptManifestError: The bytes are truncated or damaged.
@@ -102,7 +102,7 @@ def _miscounts(view: summary_pb2.ManifestView, path: str) -> bool:
 
 
 def read_summary(store: Store, location: ManifestLocation) -> ManifestSummary:
-    """Like `read_manifest`, for the summary."""
+    """Read a summary; see `read_manifest`."""
     path = f"{store.uri}/{location.path}"
     summary = decode_summary(read_bytes(store, location), path=path)
     check_version(summary.version, location, path)

@@ -1,4 +1,4 @@
-"""Manifest files, written; see `read`."""
+"""Writer of manifest files; see `read`."""
 
 from datetime import datetime
 
@@ -11,11 +11,12 @@ from lance_ops.table.manifest.fragments.totals import framed
 from lance_ops.table.manifest.model import Manifest
 
 MAX_INLINE_TRANSACTION = 20 << 20
-"""Larger transactions go into their own file only, as the peer does: a manifest is read on every open."""
+"""Maximum size of a transaction inside a manifest, as in pylance; larger ones have a file of their own only.
+"""
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """The whole manifest file.
+    """Serialise a manifest file.
 
     Raises:
         CorruptManifestError: A data file has an unassigned field id.
@@ -37,7 +38,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
         head.index_section = add_section(section.SerializeToString(deterministic=True))
     if manifest.transaction is not None and has_room_for(manifest.transaction):
         start = add_section(manifest.transaction)
-        # 21 is the number of the specification, 23 the one that pylance 14 writes; it reads both.
+        # The specification says 21, pylance 14 writes 23; it reads both.
         head.transaction_section = start
         head.inline_transaction_section = start
     start = add_section(framed(manifest.fragments) + head.SerializeToString(deterministic=True))
@@ -46,7 +47,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def has_room_for(transaction: bytes) -> bool:
-    """Whether a serialised transaction is kept inside the manifest file."""
+    """Return whether a serialised transaction is stored inside the manifest file."""
     return len(transaction) <= MAX_INLINE_TRANSACTION
 
 
@@ -55,7 +56,7 @@ def _head_message(manifest: Manifest) -> table_pb2.Manifest:
     message.fields.extend(schema_protos(manifest.schema))
     for field in message.fields:
         if field.encoding == file_pb2.DICTIONARY:
-            # The oldest readers insist on it, although dictionaries have been in the pages since 2.0.
+            # The oldest readers need it, although dictionaries have been in the pages since 2.0.
             field.dictionary.SetInParent()
     message.version = manifest.version
     for key in sorted(manifest.schema.metadata):
@@ -81,7 +82,7 @@ def _head_message(manifest: Manifest) -> table_pb2.Manifest:
         message.config[key] = manifest.config[key]
     for key in sorted(manifest.table_metadata):
         message.table_metadata[key] = manifest.table_metadata[key]
-    # Deprecated, but dropping it from an old table would cut it off from its blobs.
+    # Deprecated, but removing it from an old table would lose its blobs.
     message.blob_dataset_version = manifest.blob_dataset_version
     message.base_paths.extend(base.to_proto() for base in manifest.base_paths)
     if manifest.branch is not None:

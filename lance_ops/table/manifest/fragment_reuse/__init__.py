@@ -1,1 +1,1 @@
-"""The fragment reuse index: where rows went in compactions that left the indices as they were."""
+"""Fragment reuse index: row maps of compactions that did not remap the indices."""

@@ -1,8 +1,8 @@
-"""Fragment reuse, decoded: the generations that the content of the index consists of.
+"""Decoder of the fragment reuse index: its generations.
 
-Version 0 of the index has versions, oldest first, each with the groups of one compaction. Version 1 has
-transitions besides, in any order: which comes first follows from their fragments. Source: table.proto,
-FragmentReuseIndexDetails; format, fragment reuse index.
+Version 0 of the index has versions, oldest first, each with the groups of one compaction. Version 1 also has
+transitions, in any order, which follows from their fragments. Source: table.proto, FragmentReuseIndexDetails;
+format, fragment reuse index.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,8 @@ from lance_ops.table.manifest.row_address_map import MovedGroup
 OFFSET_BITS = 32
 _MOST = (1 << OFFSET_BITS) - 1
 MOST_DELETED = 1 << 28
-"""Rows that one group may have lost: they are held in memory, and a few bytes could claim billions."""
+"""Maximum rows that one group may have lost: they are held in memory, and a few bytes could claim billions.
+"""
 _HINT = "rebuild the indices: optimize_indices(rebuild=True), or `lance-ops index URI --rebuild`"
 _Details = table_pb2.FragmentReuseIndexDetails
 _NEWER = "use a newer version of lance_ops or of pylance"
@@ -32,19 +33,19 @@ _Digests = Sequence[FragmentDigest]
 OpenPartition = Callable[
     ["table_pb2.FragmentReuseIndexDetails.StablePartition", _Digests, _Digests], StablePartition
 ]
-"""Reads the row map of a partition, given its source and destination fragments."""
+"""Function that reads the row map of a partition, given its source and destination fragments."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReuseGroup:
-    """Fragments that became others.
+    """Replaced fragments and their replacements.
 
     Attributes:
         old_fragments: In the order in which their rows were written.
         new_fragments: In the order of their rows.
         survivors: Addresses of the rows of `old_fragments` that were written; the k-th of them is the k-th
             row of `new_fragments`, unless there is a partition.
-        partition: Where each row went in a rewrite that does not keep the order of the rows.
+        partition: Row map of a rewrite that does not keep the row order.
     """
 
     old_fragments: tuple[FragmentDigest, ...]
@@ -54,16 +55,16 @@ class ReuseGroup:
 
     @property
     def old_ids(self) -> frozenset[int]:
-        """Ids of the fragments that are gone."""
+        """Ids of the replaced fragments."""
         return frozenset(fragment.id for fragment in self.old_fragments)
 
     @property
     def new_ids(self) -> frozenset[int]:
-        """Ids of the fragments that have their rows."""
+        """Ids of the fragments that replace them."""
         return frozenset(fragment.id for fragment in self.new_fragments)
 
     def moved(self) -> MovedGroup:
-        """The same with the rows that did not survive, which are fewer."""
+        """Return the group with its deleted rows, which are fewer than the survivors."""
         deleted = []
         for fragment in self.old_fragments:
             first = fragment.id << OFFSET_BITS
@@ -79,8 +80,8 @@ class Generation:
 
     Attributes:
         dataset_version: Version that the compaction read; it was committed after it.
-        groups: What became what.
-        wire: The serialised message, with what newer writers added.
+        groups: Replaced fragments and their replacements.
+        wire: The serialised message, with fields of newer writers.
         is_transition: It is a transition of a tagged index (feature flag 1024), which has one group and no
             dataset version.
     """
@@ -92,12 +93,12 @@ class Generation:
 
     @property
     def old_ids(self) -> frozenset[int]:
-        """Ids of the fragments that are gone."""
+        """Ids of the replaced fragments."""
         return frozenset().union(*(group.old_ids for group in self.groups))
 
     @property
     def new_ids(self) -> frozenset[int]:
-        """Ids of the fragments that have their rows."""
+        """Ids of the fragments that replace them."""
         return frozenset().union(*(group.new_ids for group in self.groups))
 
 
@@ -109,22 +110,22 @@ def decode_generations(
     Args:
         content: The message.
         path: For errors.
-        is_tagged: The index is of version 1, so that there may be transitions.
+        is_tagged: The index has version 1 and may have transitions.
         open_partition: Reads row maps.
 
     Returns:
-        Each generation after those that made its fragments.
+        Generations, each after those that created its fragments.
 
     Raises:
-        CorruptManifestError: It is damaged, or its numbers contradict each other.
-        UnsupportedError: It has moves of a newer kind.
+        CorruptManifestError: It is damaged, or inconsistent.
+        UnsupportedError: It has row maps of a newer kind.
     """
     try:
         message = _Details.InlineContent.FromString(content)
     except DecodeError as error:
-        raise corrupt(f"its content cannot be read: {error}", path) from error
+        raise corrupt(f"content cannot be parsed: {error}", path) from error
     if message.transitions and not is_tagged:
-        raise corrupt("it has transitions, and is of version 0", path)
+        raise corrupt("version 0 must not have transitions", path)
     versions = [
         Generation(
             version.dataset_version,
@@ -142,7 +143,10 @@ def _transition(
 ) -> Generation:
     if len(UnknownFieldSet(message)):
         raise UnsupportedError(
-            "the fragment reuse index has moves of a newer kind", path=path, field="transitions", hint=_NEWER
+            "the fragment reuse index has row maps of a newer kind",
+            path=path,
+            field="transitions",
+            hint=_NEWER,
         )
     sources = tuple(_digest(fragment) for fragment in message.sources)
     destinations = tuple(_digest(fragment) for fragment in message.destinations)
@@ -161,33 +165,37 @@ def _transition(
         first = fragment.id << OFFSET_BITS
         live = group.survivors.range_cardinality(first, first + fragment.physical_rows)
         if live != fragment.physical_rows - fragment.num_deleted_rows:
-            raise corrupt(f"of fragment {fragment.id}, {live} rows survived, not as many as it had", path)
+            raise corrupt(
+                f"the surviving row count of fragment {fragment.id} does not match (expected "
+                f"{fragment.physical_rows - fragment.num_deleted_rows}, got {live})",
+                path,
+            )
     return Generation(0, (group,), message.SerializeToString(deterministic=True), is_transition=True)
 
 
 def _in_order(generations: Sequence[Generation], path: str) -> list[Generation]:
-    """Generations after those that made their fragments; each fragment is made and replaced once at most."""
+    """Order generations after those that created their fragments."""
     makers: dict[int, int] = {}
     for number, generation in enumerate(generations):
         for fragment_id in (item.id for group in generation.groups for item in group.new_fragments):
             if fragment_id in makers:
-                raise corrupt(f"fragment {fragment_id} is made twice", path)
+                raise corrupt(f"fragment {fragment_id} is created twice", path)
             makers[fragment_id] = number
     sorter: TopologicalSorter[int] = TopologicalSorter()
     made = (item for one in generations for group in one.groups for item in group.new_fragments)
     rows = {item.id: item.physical_rows for item in made}
     for number, generation in enumerate(generations):
         before = {makers[fragment_id] for fragment_id in generation.old_ids if fragment_id in makers}
-        # Groups of one compaction do not follow one another.
+        # Groups of one compaction are independent of each other.
         sorter.add(number, *before)
         for group in generation.groups:
             for item in group.old_fragments:
                 if rows.get(item.id, item.physical_rows) != item.physical_rows:
-                    raise corrupt(f"fragment {item.id} has two numbers of rows", path)
+                    raise corrupt(f"fragment {item.id} has two different row counts", path)
     try:
         return [generations[number] for number in sorter.static_order()]
     except CycleError as error:
-        raise corrupt("fragments became one another in a circle", path) from error
+        raise corrupt("the replacements of fragments form a cycle", path) from error
 
 
 def _group(message: "table_pb2.FragmentReuseIndexDetails.Group", path: str) -> ReuseGroup:
@@ -195,7 +203,7 @@ def _group(message: "table_pb2.FragmentReuseIndexDetails.Group", path: str) -> R
     new = tuple(_digest(fragment) for fragment in message.new_fragments)
     ids = [fragment.id for fragment in old]
     if ids != sorted(ids):
-        raise corrupt(f"the fragments {ids} are not in order, so their rows have none", path)
+        raise corrupt(f"the fragment ids {ids} are not ascending", path)
     return _ordered(old, new, message.changed_row_addrs, path)
 
 
@@ -205,7 +213,7 @@ def _ordered(
     try:
         survivors = BitMap64.deserialize(addresses)
     except ValueError as error:
-        raise corrupt(f"its row addresses cannot be read: {error}", path) from error
+        raise corrupt(f"row addresses cannot be read: {error}", path) from error
     ids = _check_digests(old, new, path)
     inside = sum(
         survivors.range_cardinality(first, first + fragment.physical_rows)
@@ -215,22 +223,24 @@ def _ordered(
     written = sum(fragment.physical_rows for fragment in new)
     if not inside == len(survivors) == written:
         raise corrupt(
-            f"of {len(survivors)} rows that survived, {inside} are in fragments {ids}, and {written} were "
-            f"written",
+            f"{len(survivors)} rows survived, of which {inside} are in fragments {ids}, but {written} "
+            "were written",
             path,
         )
     deleted = sum(fragment.physical_rows for fragment in old) - len(survivors)
     if deleted > MOST_DELETED:
-        raise corrupt(f"fragments {ids} lost {deleted:,} rows, more than can be followed", path)
+        raise corrupt(
+            f"fragments {ids} lost {deleted:,} rows, more than the supported {MOST_DELETED:,}", path
+        )
     return ReuseGroup(old, new, survivors)
 
 
 def _check_digests(old: Sequence[FragmentDigest], new: Sequence[FragmentDigest], path: str) -> list[int]:
     ids = [fragment.id for fragment in old]
     if any(max(fragment.id, fragment.physical_rows) > _MOST for fragment in (*old, *new)):
-        raise corrupt(f"fragments {ids} have numbers that no row address can have", path)
+        raise corrupt(f"fragment ids {ids} are out of the range of row addresses", path)
     if len(set(ids)) < len(ids):
-        raise corrupt(f"the fragments {ids} are not in order, so their rows have none", path)
+        raise corrupt(f"the fragment ids {ids} are not ascending", path)
     return ids
 
 

@@ -1,11 +1,10 @@
-"""Fragment reuse, read: its generations, and the way of an address through all of them.
+"""Reader of the fragment reuse index: its generations, and address mapping through all of them.
 
-A compaction that leaves the indices as they were adds a generation: groups of fragments that became others,
-with the addresses of the rows that survived. A segment that was written before it still holds the old
-addresses, and its bitmap may name the old fragments or, once another commit of the peer has stored it, the
-new ones. Both are moved through every generation here, oldest first. Ids of fragments are never given twice,
-so what is new already stays as it is.
-Source: table.proto, FragmentReuseIndexDetails; what the peer makes of it.
+A compaction with deferred remap adds a generation: groups of replaced fragments with the addresses of the
+surviving rows. A segment that was written before it still has the old addresses, and its bitmap may name the
+old fragments or, once another commit of pylance has stored it, the new ones. Both are mapped through every
+generation here, oldest first. Fragment ids are never reused, so new ids are unchanged. Source: table.proto,
+FragmentReuseIndexDetails; the behaviour of pylance.
 """
 
 import uuid
@@ -49,8 +48,8 @@ class FragmentReuse:
     Args:
         entry: The index entry.
         generations: Oldest first.
-        problem: Why the content cannot be used. Nobody knows then where rows are that a segment names, so no
-            segment covers anything.
+        problem: Why the content cannot be used. Row locations are then unknown, so no segment covers
+            anything.
     """
 
     def __init__(
@@ -70,10 +69,10 @@ class FragmentReuse:
         }
 
     def row_maps(self) -> list[tuple[int | None, str]]:
-        """Files of the partitions, by base and path.
+        """Return files of the partitions, by base and path.
 
         Raises:
-            LanceOpsError: The content of a tagged index cannot be used, so that they are not known.
+            LanceOpsError: The content of a tagged index cannot be used, so they are unknown.
         """
         if self.problem is not None and self.entry.index_version:
             raise self.problem
@@ -87,9 +86,9 @@ class FragmentReuse:
         ]
 
     def move_fragments(self, fragment_ids: frozenset[int]) -> frozenset[int]:
-        """What a bitmap means now: a group that is in it as a whole became its new fragments.
+        """Map a fragment bitmap: complete groups are replaced by their new fragments.
 
-        One that is in it in part is not covered any more, for nobody knows which of its rows are.
+        A group that is only partly in it is no longer covered, because it is unknown which of its rows are.
         """
         if self.problem is not None:
             return frozenset()
@@ -102,18 +101,18 @@ class FragmentReuse:
         return fragment_ids
 
     def move_segment(self, segment: IndexMetadata) -> IndexMetadata:
-        """A segment with the fragments that it covers now; the index itself and those like it as they are."""
+        """Return a segment with its current coverage; system indices are unchanged."""
         if segment.is_system or segment.fragment_ids is None:
             return segment
         moved = self.move_fragments(segment.fragment_ids)
         return segment if moved == segment.fragment_ids else replace(segment, fragment_ids=moved)
 
     def map(self, addresses: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
-        """Where rows are now; see `AddressMap.map`.
+        """Return current row addresses; see `AddressMap.map`.
 
         Raises:
             LanceOpsError: The content cannot be used.
-            CorruptFileError: An address lies behind the last row of its fragment.
+            CorruptFileError: An address is beyond the last row of its fragment.
         """
         if self.problem is not None:
             raise self.problem
@@ -124,13 +123,13 @@ class FragmentReuse:
             moves = self._map_of(number, moved[left])
             if moves is not None:
                 moved[left], survived = moves.map(moved[left])
-                # A row that is gone has no address that the next generation could know.
+                # A deleted row has no address in the next generation.
                 kept[left[~survived]] = False
                 left = left[survived]
         return moved, kept
 
     def descendants(self, number: int) -> frozenset[int]:
-        """Fragments that hold, or held for a time, rows that a generation moved."""
+        """Return fragments that hold, or temporarily held, rows that a generation moved."""
         found = self.generations[number].new_ids
         for generation in self.generations[number + 1 :]:
             for group in generation.groups:
@@ -139,7 +138,7 @@ class FragmentReuse:
         return found
 
     def ancestors(self, number: int) -> frozenset[int]:
-        """Fragments of whose rows some came, at once or later, to those that a generation moved."""
+        """Return fragments from which the rows of a generation come, directly or indirectly."""
         found = self.generations[number].old_ids
         for generation in reversed(self.generations[:number]):
             for group in generation.groups:
@@ -148,7 +147,7 @@ class FragmentReuse:
         return found
 
     def younger(self, number: int, fragment_ids: frozenset[int]) -> frozenset[int]:
-        """Those of some fragments that hold rows written after a generation by something else than its like.
+        """Return fragments with rows written after a generation by something other than a compaction.
 
         A segment that was written before the generation cannot cover them.
         """
@@ -164,7 +163,7 @@ class FragmentReuse:
 
     @cached_property
     def _owners(self) -> tuple[tuple[Addresses, npt.NDArray[np.int64]], ...]:
-        """For each generation the ids of old fragments, ascending, and the group that each is in."""
+        """Return for each generation the ids of old fragments, ascending, and the group of each."""
         owners = []
         for generation in self.generations:
             pairs = sorted(
@@ -177,7 +176,7 @@ class FragmentReuse:
         return tuple(owners)
 
     def _map_of(self, number: int, addresses: Addresses) -> AddressMap | StablePartition | None:
-        """The map of a generation, of those groups at least that some address is in; None if none is."""
+        """Return the map of a generation, at least for groups with an address; None if there are none."""
         if number in self.partitions:
             return self.partitions[number]
         ids, owners = self._owners[number]
@@ -198,10 +197,10 @@ class FragmentReuse:
 
 
 def named_row_maps(bases: Bases, entries: Iterable[IndexMetadata]) -> list[tuple[int | None, str]]:
-    """Files of the partitions that the fragment reuse index of a version names, by base and path.
+    """Return files of the partitions in the fragment reuse index of a version, by base and path.
 
     Raises:
-        LanceOpsError: That cannot be told.
+        LanceOpsError: They are unknown.
     """
     found: list[tuple[int | None, str]] = []
     for entry in entries:
@@ -212,21 +211,21 @@ def named_row_maps(bases: Bases, entries: Iterable[IndexMetadata]) -> list[tuple
             for transition in content.transitions:
                 kind = transition.WhichOneof("mapping")
                 if kind is None:
-                    raise UnsupportedError("a fragment reuse index moves rows in an unknown way")
+                    raise UnsupportedError("the fragment reuse index has row maps of an unknown kind")
                 if kind == "stable_partition":
                     map_ = transition.stable_partition
                     found.append((map_.base_id if map_.HasField("base_id") else None, _map_path(map_)))
         except (DecodeError, ValueError) as error:
-            raise corrupt(f"its row maps cannot be told: {error}", bases.root.uri) from error
+            raise corrupt(f"the row maps cannot be read: {error}", bases.root.uri) from error
     return found
 
 
 def read_fragment_reuse(bases: Bases, manifest: Manifest) -> FragmentReuse | None:
-    """The fragment reuse index of a version; None when it has none. Whatever is wrong is its `problem`.
+    """Read the fragment reuse index of a version; None when it has none. Damage is reported as its `problem`.
 
     Raises:
-        StorageError: The store failed (other than by refusing access, which lasts). The next reader finds
-            where rows went, so nobody may go on as if that were lost: coverage would fall, or be wrong.
+        StorageError: The store failed (other than by refusing access, which is permanent). The index is
+            probably intact, so it must not be treated as lost: coverage would shrink, or be wrong.
     """
     entry = next((index for index in manifest.indices if index.name == FRAGMENT_REUSE_INDEX), None)
     if entry is None:
@@ -234,7 +233,7 @@ def read_fragment_reuse(bases: Bases, manifest: Manifest) -> FragmentReuse | Non
     try:
         if manifest.uses_stable_row_ids:
             raise UnsupportedError(
-                "the fragment reuse index of a dataset with stable row ids is not understood",
+                "the fragment reuse index of a dataset with stable row ids is not supported",
                 path=bases.root.uri,
                 hint="rebuild its indices with the library that wrote it",
             )
@@ -256,7 +255,7 @@ def _content(bases: Bases, entry: IndexMetadata) -> bytes:
     root = bases.root.uri
     if (entry.index_version or 0) > TAGGED:
         raise UnsupportedError(
-            f"the fragment reuse index is of version {entry.index_version}",
+            f"the fragment reuse index has unsupported version {entry.index_version}",
             path=root,
             field="index_version",
             hint="use a newer version of lance_ops or of pylance",
@@ -264,7 +263,7 @@ def _content(bases: Bases, entry: IndexMetadata) -> bytes:
     try:
         details = _Details.FromString(entry.details)
     except DecodeError as error:
-        raise corrupt(f"its details cannot be read: {error}", root) from error
+        raise corrupt(f"details cannot be parsed: {error}", root) from error
     if details.WhichOneof("content") != "external":
         return details.inline.SerializeToString()
     store, directory = bases.index_directory(entry)
@@ -272,7 +271,7 @@ def _content(bases: Bases, entry: IndexMetadata) -> bytes:
     size = details.external.size
     data = store.read(path, details.external.offset, size or None)
     if size and len(data) != size:
-        raise corrupt(f"{len(data)} bytes of details instead of {size}", f"{store.uri}/{path}")
+        raise corrupt(f"details have {len(data)} bytes instead of {size}", f"{store.uri}/{path}")
     return bytes(data)
 
 
@@ -303,19 +302,19 @@ def _check_generations(generations: Iterable[Generation], manifest: Manifest, *,
             if not old.isdisjoint(moved):
                 raise corrupt(f"fragments {sorted(old & moved)} are replaced twice", path)
             if not old.isdisjoint(live):
-                raise corrupt(f"fragments {sorted(old & live)} are said to be replaced, and are there", path)
+                raise corrupt(f"fragments {sorted(old & live)} are recorded as replaced, but exist", path)
             moved |= old
 
 
 def with_moved_coverage(bases: Bases, manifest: Manifest) -> Manifest:
-    """A manifest whose segments name the fragments that they cover now.
+    """Return a manifest whose segments have their current coverage.
 
-    For operations that take fragments out of the coverage: they would not find them under their old ids.
+    For operations that remove fragments from the coverage: they would not find them under their old ids.
 
     Raises:
         StorageError: See `read_fragment_reuse`.
-        LanceOpsError: A tagged index cannot be used, which other readers, or a later look at the same files,
-            may go on with: the coverage that they see would stay as it is.
+        LanceOpsError: A tagged index cannot be used here, but other or later readers may use it: the coverage
+            that they see would be unchanged.
     """
     reuse = read_fragment_reuse(bases, manifest)
     if reuse is not None and reuse.problem is not None and reuse.entry.index_version:

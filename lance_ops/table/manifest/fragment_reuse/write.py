@@ -1,4 +1,4 @@
-"""Fragment reuse, written: a generation for a rewrite that leaves the indices as they are."""
+"""Writer of the fragment reuse index: a generation for a rewrite that does not remap indices."""
 
 import time
 import uuid
@@ -16,7 +16,7 @@ from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX, IndexM
 from lance_ops.table.manifest.row_address_map import MovedGroup, row_addresses
 
 INLINE_BYTES = 200_000
-"""Longer content goes to a file; the peer's limit."""
+"""Longer content is stored in a file; same limit as pylance."""
 
 _Details = table_pb2.FragmentReuseIndexDetails
 
@@ -24,12 +24,11 @@ _Details = table_pb2.FragmentReuseIndexDetails
 def new_generations(
     groups: Iterable[MovedGroup], dataset_version: int, *, is_tagged: bool = False
 ) -> tuple[Generation, ...]:
-    """The generations of a rewrite: one transition for each group where the index is tagged, else one.
+    """Return the generations of a rewrite: one transition for each group if the index is tagged, else one.
 
     Args:
-        groups: What became what, with the ids that are committed.
-        dataset_version: The version that the rewrite is based on. An index that was built from an older one
-            has to be moved.
+        groups: Replaced fragments and their replacements, with the committed ids.
+        dataset_version: Read version of the rewrite. An index built from an older version must be mapped.
         is_tagged: The table has feature flag 1024.
     """
     made = tuple(_group(group) for group in groups)
@@ -79,7 +78,7 @@ def _digest(fragment: FragmentDigest) -> table_pb2.FragmentReuseIndexDetails.Fra
 
 
 def encode_generations(generations: Iterable[Generation]) -> bytes:
-    """The `InlineContent` message of some generations."""
+    """Serialise generations as an `InlineContent` message."""
     content = _Details.InlineContent()
     for generation in generations:
         if generation.is_transition:
@@ -97,17 +96,19 @@ def write_fragment_reuse(
     *,
     is_tagged: bool = False,
 ) -> IndexMetadata:
-    """Make an index entry of some generations; long content is written to a file.
+    """Create an index entry of generations; long content is written to a file.
 
     Args:
         store: Root of the dataset.
         generations: Oldest first, at least one.
-        dataset_version: Version that the entry is made from.
+        dataset_version: Read version of the entry.
         entry_id: Names the entry and its directory.
         is_tagged: The table has feature flag 1024, so that the index is of version 1.
     """
     if not generations:
-        raise InvalidArgumentError("a fragment reuse index without generations", field="generations")
+        raise InvalidArgumentError(
+            "a fragment reuse index needs at least one generation", field="generations"
+        )
     content = encode_generations(generations)
     if len(content) < INLINE_BYTES:
         details = _Details(inline=_Details.InlineContent.FromString(content))
@@ -117,7 +118,7 @@ def write_fragment_reuse(
         details = _Details(external=external)
     fragments = frozenset[int]().union(*(generation.new_ids for generation in generations))
     if is_tagged:
-        # Of a tagged index, the bitmap tells all fragments of its history.
+        # The bitmap of a tagged index has all fragments of its history.
         fragments = fragments.union(*(generation.old_ids for generation in generations))
     return IndexMetadata(
         uuid=entry_id,

@@ -1,1 +1,1 @@
-"""The fragments of a version as a list: objects where they are few, numbers and bytes where many."""
+"""Fragment lists of a version: objects for few fragments, arrays and bytes for many."""

@@ -1,7 +1,7 @@
-"""Fragment list: many fragments, each of which becomes an object when somebody asks for it.
+"""Fragment list: many fragments, each of which becomes an object on demand.
 
-A version of 100,000 fragments is opened, counted, and followed by another one that has one fragment more, for
-what is known of all of them in numbers, and their bytes go from manifest to manifest as they are.
+A version of 100,000 fragments is opened, counted, and followed by a version with one more fragment by means
+of arrays over all of them; their bytes are copied from manifest to manifest.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,13 +17,13 @@ from lance_ops.pb import summary_pb2
 from lance_ops.table.manifest.fragment import Fragment
 
 FRAGMENTS_FIELD = 2
-"""Number of the fragments in the Manifest message."""
+"""Number of the fragments field in the Manifest message."""
 
 HAS_DELETIONS, HAS_ROW_IDS = wire.HAS_DELETIONS, wire.HAS_ROW_IDS
 HAS_SPILLED = 8
 HAS_OVERLAYS = 16
 MIXED_VERSIONS = -1
-"""In place of the version of data files, where a fragment has several."""
+"""Replaces the version of data files if a fragment has several."""
 
 _MAX_ROWS = 1 << 32
 _MAX_IDS = 1 << 32
@@ -33,10 +33,10 @@ class FragmentList(Sequence[Fragment]):
     """Fragments in the order of rows; made by `read_list`, otherwise used as a tuple of them.
 
     Args:
-        data: What the serialised fragments lie in, each with its tag and length as in a manifest.
-        places: Shape (3, fragments): where each begins with its tag, where the message starts and stops.
+        data: Buffer with the serialised fragments, each with its tag and length as in a manifest.
+        places: Shape (3, fragments): start of the tag, start of the message, end of the message.
         table: Shape (fragments, 7), see `fronts.wire`.
-        built: Objects that there are already, by position.
+        built: Existing objects, by position.
     """
 
     __slots__ = ("_by_id", "_data", "_kinds", "_places", "_table", "_whole", "built")
@@ -70,7 +70,7 @@ class FragmentList(Sequence[Fragment]):
         found = self.built.get(number)
         if found is None:
             _, start, stop = self._places[:, number].tolist()
-            # Two threads may come at once: all are given one object.
+            # Two threads may access it concurrently: both get the same object.
             found = self.built.setdefault(number, Fragment.from_bytes(self._data[start:stop]))
         return found
 
@@ -123,7 +123,7 @@ class FragmentList(Sequence[Fragment]):
 
     @property
     def file_counts(self) -> Integers:
-        """How many data files each has."""
+        """Number of data files of each."""
         return self._table[:, wire.FILES]
 
     @property
@@ -137,7 +137,7 @@ class FragmentList(Sequence[Fragment]):
 
     @property
     def kinds(self) -> Integers:
-        """For each the position of one whose data files are alike, see `wire.find_kinds`."""
+        """Return for each fragment the position of one with the same file layout, see `wire.find_kinds`."""
         if self._kinds is None and not len(self):
             self._kinds = np.zeros(0, np.int64)
         if self._kinds is None:
@@ -146,15 +146,15 @@ class FragmentList(Sequence[Fragment]):
         return self._kinds
 
     def has(self, flag: int) -> npt.NDArray[np.bool_]:
-        """Which ones have a flag: `HAS_DELETIONS`, `HAS_ROW_IDS`, `HAS_SPILLED`, `HAS_OVERLAYS`."""
+        """Return a mask of fragments with a flag such as `HAS_DELETIONS`, `HAS_ROW_IDS` or `HAS_OVERLAYS`."""
         flags: Integers = self._table[:, wire.FLAGS]
         chosen: npt.NDArray[np.bool_] = (flags & flag) != 0
         return chosen
 
-    # Single ones
+    # Single fragments
 
     def position(self, fragment_id: int) -> int | None:
-        """Where the fragment of an id is; None where there is none."""
+        """Return the position of a fragment by id; None if there is none."""
         if self._by_id is None:
             order = np.argsort(self.ids, kind="stable")
             self._by_id = (order, np.ascontiguousarray(self.ids[order]))
@@ -163,40 +163,40 @@ class FragmentList(Sequence[Fragment]):
         return int(order[place]) if place < len(ids) and ids[place] == fragment_id else None
 
     def by_id(self, fragment_id: int) -> Fragment | None:
-        """The fragment of an id; None where there is none."""
+        """Return the fragment of an id; None if there is none."""
         place = self.position(fragment_id)
         return None if place is None else self[place]
 
     def may_name(self, path: str) -> bool:
-        """Whether a data file of this path may be among those of the fragments."""
+        """Return whether a data file of this path may be among those of the fragments."""
         return path.encode() in self._data
 
-    # What follows from them
+    # Derived lists
 
     def framed(self) -> bytes:
-        """All fragments serialised as in a manifest."""
+        """Return all fragments serialised as in a manifest."""
         begins, _, stops = self._places
         if not len(begins):
             return b""
-        # Mostly they lie one behind the other.
+        # Mostly they are contiguous.
         cuts = np.flatnonzero(begins[1:] != stops[:-1])
         firsts = begins[np.concatenate([[0], cuts + 1])].tolist()
         lasts = stops[np.concatenate([cuts, [len(stops) - 1]])].tolist()
         return b"".join([self._data[first:last] for first, last in zip(firsts, lasts, strict=True)])
 
     def in_id_order(self) -> "FragmentList":
-        """Sorted by id."""
+        """Return the list sorted by id."""
         ids = self.ids
         return self if bool((ids[1:] > ids[:-1]).all()) else self._at(np.argsort(ids, kind="stable"))
 
     def changed(
         self, instead: Mapping[int, Fragment], removed: Collection[int], added: Iterable[Fragment]
     ) -> "FragmentList":
-        """The list with other fragments in the place of those of the same ids, without some, and with more.
+        """Return the list with some fragments replaced by id, some removed, and some added.
 
         Args:
             instead: By id; of ids that are in the list.
-            removed: Ids; those that are not in the list do not matter.
+            removed: Ids; ids that are not in the list are ignored.
             added: They come last.
         """
         kept = ~np.isin(self.ids, np.fromiter(removed, np.int64, len(removed)))
@@ -205,7 +205,7 @@ class FragmentList(Sequence[Fragment]):
         more = [*(instead[int(self.ids[place])] for place in places), *added]
         data, known = self._data, self._places
         if len(data) > 2 * int((known[2] - known[0]).sum()):
-            # What others took the place of is not carried along for ever.
+            # Bytes of replaced fragments are not kept forever.
             data = self.framed()
             known = _packed(known)
         frames = [_frame(fragment.to_bytes()) for fragment in more]
@@ -228,14 +228,14 @@ class FragmentList(Sequence[Fragment]):
         return whole if len(order) == count and not more else whole._at(order)
 
     def at(self, positions: Integers) -> "FragmentList":
-        """Those at some positions, each of which is named once."""
+        """Return fragments at some positions, each listed once."""
         return self._at(positions)
 
     def _part(self, chosen: slice) -> "FragmentList":
         start, stop, step = chosen.indices(len(self))
         if step != 1:
             return self._at(np.arange(len(self))[chosen])
-        # Views of what there is: neighbours are cut out of a long list by the thousand.
+        # Views of existing arrays: ranges are cut out of a long list thousands of times.
         stop = max(start, stop)
         if len(self.built) <= stop - start:
             built = {at - start: found for at, found in list(self.built.items()) if start <= at < stop}
@@ -262,11 +262,11 @@ def read_list(message: bytes) -> tuple[FragmentList, bytes] | None:
         message: The Manifest message.
 
     Returns:
-        The fragments, and the message without them; None where it has to be read otherwise: there is no
+        The fragments, and the message without them; None if it has to be read in another way: there is no
         compiler, or it is damaged.
 
     Raises:
-        CorruptManifestError: A fragment is damaged, or claims what no file holds.
+        CorruptManifestError: A fragment is damaged, or has impossible row counts.
     """
     if not wire.available():
         return None
@@ -281,7 +281,7 @@ def read_list(message: bytes) -> tuple[FragmentList, bytes] | None:
         fragment = check_fragment(Fragment.from_bytes(message[starts[position] : stops[position]]))
         built[position], table[position] = fragment, _row(fragment)
     edges = np.concatenate([[0], stops]), np.concatenate([begins, [len(message)]])
-    # Mostly they lie one behind the other, and nothing is between them.
+    # Mostly they are contiguous, with nothing between them.
     apart = edges[1] > edges[0]
     between = zip(edges[0][apart].tolist(), edges[1][apart].tolist(), strict=True)
     rest = b"".join([message[first:last] for first, last in between])
@@ -289,29 +289,29 @@ def read_list(message: bytes) -> tuple[FragmentList, bytes] | None:
 
 
 def check_fragment(fragment: Fragment) -> Fragment:
-    """A fragment, unless it claims what no file holds.
+    """Check the row counts of a fragment and return it.
 
     Raises:
-        CorruptManifestError: It does.
+        CorruptManifestError: They are impossible.
     """
-    # A row address has 32 bits for the row; sums over more than that would not fit their types.
+    # A row address has 32 bits for the row; larger sums would overflow.
     if max(fragment.physical_rows, fragment.num_deleted_rows) > _MAX_ROWS:
         raise CorruptManifestError(
-            f"fragment {fragment.id} claims {fragment.physical_rows} rows, "
-            f"{fragment.num_deleted_rows} of them deleted, which no file holds",
+            f"fragment {fragment.id} has impossible row counts: {fragment.physical_rows} rows, "
+            f"{fragment.num_deleted_rows} of them deleted",
             field="fragments",
         )
     # Legacy writers did not record the number of rows.
     if 0 < fragment.physical_rows < fragment.num_deleted_rows:
         raise CorruptManifestError(
-            f"fragment {fragment.id} has {fragment.physical_rows} rows and more of them deleted",
+            f"fragment {fragment.id} has {fragment.physical_rows} rows and more deleted rows",
             field="fragments",
         )
     return fragment
 
 
 def check_id_range(highest: int) -> None:
-    """Refuse an id that a row address, which has 32 bits for the fragment, has no room for.
+    """Refuse fragment ids of more than 32 bits, the range of row addresses.
 
     Raises:
         CorruptManifestError: Names the id.
@@ -321,7 +321,7 @@ def check_id_range(highest: int) -> None:
 
 
 def _packed(places: Integers) -> Integers:
-    """Where fragments lie once nothing is between them."""
+    """Return positions of fragments once they are contiguous."""
     lengths = places[2] - places[0]
     stops = np.cumsum(lengths, dtype=np.int64)
     return np.stack([stops - lengths, stops - (places[2] - places[1]), stops])
@@ -353,5 +353,5 @@ def _of_frames(frames: bytes) -> Any:
     found = read_list(frames)
     if found is not None:
         return found[0]
-    # Where it comes to there may be no compiler.
+    # It may be loaded on a machine without compiler.
     return tuple(map(Fragment.from_bytes, summary_pb2.ManifestView.FromString(frames).fragments))

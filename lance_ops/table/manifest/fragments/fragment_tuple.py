@@ -1,7 +1,7 @@
-"""Fragment tuple: few fragments as objects, whose totals and bytes a commit carries on, not makes anew.
+"""Fragment tuple: few fragments as objects, with totals and bytes that commits update incrementally.
 
-An append adds to both, whatever number of fragments lie before: a small commit takes as long on the
-thousandth fragment as on the first. For many fragments there is the `fragment_list`.
+An append adds to both, independent of the number of existing fragments: a small commit takes as long on the
+thousandth fragment as on the first. For many fragments use `fragment_list`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What is known of fragments together. Those of one list after another follow from both.
+    """Sums over fragments; the totals of two lists can be added.
 
     Attributes:
         highest_id: -1 where there is no fragment.
@@ -49,7 +49,7 @@ class Totals:
     ascend: bool = True
 
     def followed_by(self, fragments: Iterable[Fragment]) -> "Totals":
-        """The totals when fragments come after those of these totals."""
+        """Return the totals when fragments come after those of these totals."""
         highest, rows, deleted, data_bytes, files = (
             self.highest_id,
             self.rows,
@@ -96,7 +96,7 @@ class Totals:
 
 
 class FragmentTuple(tuple[Fragment, ...]):  # noqa: SLOT001 - a tuple has room for none
-    """A tuple of fragments that keeps what was made of them."""
+    """A tuple of fragments that caches values derived from them."""
 
     _totals: Totals | None = None
     _framed: bytes | None = None
@@ -110,14 +110,14 @@ class FragmentTuple(tuple[Fragment, ...]):  # noqa: SLOT001 - a tuple has room f
     @overload
     def __getitem__(self, place: slice) -> "FragmentTuple": ...
     def __getitem__(self, place: Any) -> Any:
-        """One of them, or some, which keep what is made of them, too; all are this very tuple."""
+        """Return one fragment, or a slice, which caches its values, too; a full slice is this tuple."""
         found = super().__getitem__(place)
         if not isinstance(place, slice):
             return found
         return self if len(found) == len(self) and place.step is None else FragmentTuple(found)
 
     def kept(self, make: Callable[[Sequence[Fragment]], _T]) -> _T:
-        """What a function makes of these fragments, made once: nobody may change it."""
+        """Return the cached result of a function of these fragments; callers must not change it."""
         if self._made is None:
             self._made = {}
         if make not in self._made:
@@ -127,23 +127,23 @@ class FragmentTuple(tuple[Fragment, ...]):  # noqa: SLOT001 - a tuple has room f
 
     @property
     def totals(self) -> Totals:
-        """Of all."""
+        """Return totals over all fragments."""
         if self._totals is None:
             self._totals = Totals().followed_by(self)
         return self._totals
 
     def framed(self) -> bytes:
-        """All fragments serialised as in a manifest."""
+        """Return all fragments serialised as in a manifest."""
         if self._framed is None:
             self._framed = _framed(self)
         return self._framed
 
     def may_name(self, path: str) -> bool:
-        """Whether a data file of this path may be among those of the fragments."""
+        """Return whether a data file of this path may be among those of the fragments."""
         return path.encode() in self.framed()
 
     def followed_by(self, fragments: Iterable[Fragment]) -> "FragmentTuple":
-        """These, and fragments behind them."""
+        """Return these fragments followed by others."""
         more = tuple(fragments)
         result = FragmentTuple((*self, *more))
         if self._totals is not None:
@@ -154,14 +154,14 @@ class FragmentTuple(tuple[Fragment, ...]):  # noqa: SLOT001 - a tuple has room f
 
 
 def lacks_row_counts(fragment: Fragment) -> bool:
-    """Whether the manifest does not say how many rows a fragment has, or how many of them are deleted."""
+    """Return whether the manifest lacks the number of rows or deleted rows of a fragment."""
     if fragment.physical_rows == 0 and fragment.files:
         return True
     return fragment.deletion_file is not None and fragment.deletion_file.num_deleted_rows == 0
 
 
 def totals_of(fragments: Sequence[Fragment]) -> Totals:
-    """The totals of fragments; those of a `FragmentTuple` are kept."""
+    """Return the totals of fragments; cached for a `FragmentTuple`."""
     return fragments.totals if isinstance(fragments, FragmentTuple) else Totals().followed_by(fragments)
 
 

@@ -1,6 +1,6 @@
-"""Numbers of fragments, as arrays, and one fragment for all of a kind: what plans are made from.
+"""Numbers of fragments as arrays, and one example for each kind of fragment: the input of plans.
 
-A list of 100,000 fragments tells both without an object of each.
+A list of 100,000 fragments provides both without an object for each.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _MOST = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class FragmentNumbers:
-    """What adds up of fragments; an array for each attribute, of int64 where nothing else is said.
+    """Numbers of fragments: one array for each attribute, int64 unless stated otherwise.
 
     Attributes:
         ids: Ids.
@@ -28,7 +28,7 @@ class FragmentNumbers:
         deleted_rows: Deleted rows.
         data_bytes: Recorded bytes of data files and overlays.
         file_counts: How many data files each has.
-        has_deletions: Whether it has a deletion file; of bool.
+        has_deletions: True if it has a deletion file; of bool.
     """
 
     ids: Integers
@@ -40,7 +40,7 @@ class FragmentNumbers:
 
 
 def numbers_of(fragments: Sequence[Fragment]) -> FragmentNumbers:
-    """The numbers of fragments, in their order."""
+    """Return the numbers of fragments, in their order."""
     if isinstance(fragments, FragmentList):
         return FragmentNumbers(
             fragments.ids,
@@ -68,17 +68,17 @@ def _add_up(fragments: Sequence[Fragment]) -> FragmentNumbers:
         ],
         np.int64,
     ).reshape(-1, 6)
-    # Those of a tuple of fragments are kept.
+    # Those of a tuple of fragments are cached.
     table.flags.writeable = False
     ids, rows, deleted, size, files, flags = table.T
     return FragmentNumbers(ids, rows, deleted, size, files, flags.astype(bool))
 
 
 def kinds_of(fragments: Sequence[Fragment]) -> Integers:
-    """For each fragment the position of one that it is alike to, often of itself.
+    """Return for each fragment the position of one of the same kind, often its own.
 
-    Such have as many data files, with the same fields in the same columns of the same versions, and no
-    overlays. Two of a kind may have different positions.
+    Fragments of one kind have as many data files, with the same fields in the same columns of the same
+    versions, and no overlays. Two of a kind may have different positions.
     """
     if isinstance(fragments, FragmentList):
         return fragments.kinds
@@ -99,13 +99,13 @@ def _find_kinds(fragments: Sequence[Fragment]) -> Integers:
 
 
 def examples(fragments: Sequence[Fragment]) -> list[tuple[Fragment, int]]:
-    """Fragments that stand for all by their kind, with how many each stands for; see `kinds_of`."""
+    """Return one fragment of each kind, with the number of fragments of that kind; see `kinds_of`."""
     counts = np.bincount(kinds_of(fragments))
     return [(fragments[place], int(counts[place])) for place in np.flatnonzero(counts).tolist()]
 
 
 def running_totals(values: Integers) -> npt.NDArray[Any]:
-    """What values add up to before each and after the last, exactly: of Python's numbers where it is much."""
+    """Return exact cumulative sums before each value and in total; Python integers if they are large."""
     if len(values) and int(values.max()) > _MOST // len(values):
         return np.cumsum(np.array([0, *values.tolist()], object))
     return np.cumsum(np.concatenate([np.zeros(1, np.int64), values]))

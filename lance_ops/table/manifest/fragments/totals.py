@@ -1,4 +1,4 @@
-"""Totals of fragments, and lists of them that follow from others: by numbers where there are many."""
+"""Totals of fragments, and lists derived from others; computed on arrays for many fragments."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -21,7 +21,7 @@ _MOST = (1 << 63) - 1
 
 
 class FragmentsById(Mapping[int, Fragment]):
-    """Fragments by their ids, of a list that makes an object of one when it is asked for."""
+    """Fragments by their ids, of a list that creates objects on demand."""
 
     def __init__(self, fragments: FragmentList) -> None:
         self._fragments = fragments
@@ -33,7 +33,7 @@ class FragmentsById(Mapping[int, Fragment]):
         return found
 
     def __contains__(self, fragment_id: object) -> bool:
-        # Numbers of arrays are not of Python's type, and are as good in a dict.
+        # numpy integers are not Python integers, but equal as keys of a dict.
         return isinstance(fragment_id, Integral) and self._fragments.position(int(fragment_id)) is not None
 
     def __iter__(self) -> Iterator[int]:
@@ -44,35 +44,35 @@ class FragmentsById(Mapping[int, Fragment]):
 
 
 def by_id(fragments: Sequence[Fragment]) -> Mapping[int, Fragment]:
-    """Fragments by their ids."""
+    """Return fragments by their ids."""
     if isinstance(fragments, FragmentList):
         return FragmentsById(fragments)
     return {fragment.id: fragment for fragment in fragments}
 
 
 def find_fragment(fragments: Sequence[Fragment], fragment_id: int) -> Fragment | None:
-    """The fragment of an id; None where there is none."""
+    """Return the fragment of an id; None if there is none."""
     if isinstance(fragments, FragmentList):
         return fragments.by_id(fragment_id)
     return next((fragment for fragment in fragments if fragment.id == fragment_id), None)
 
 
 def ids_of(fragments: Sequence[Fragment]) -> set[int]:
-    """Ids of the fragments."""
+    """Return the ids of the fragments."""
     if isinstance(fragments, FragmentList):
         return set(fragments.ids.tolist())
     return {fragment.id for fragment in fragments}
 
 
 def highest_id(fragments: Sequence[Fragment]) -> int:
-    """The highest id; -1 where there is no fragment."""
+    """Return the highest id; -1 if there is no fragment."""
     if isinstance(fragments, FragmentList):
         return int(fragments.ids.max(initial=-1))
     return totals_of(fragments).highest_id
 
 
 def total_rows(fragments: Sequence[Fragment]) -> int:
-    """Live rows of all."""
+    """Return the number of live rows."""
     if isinstance(fragments, FragmentList):
         return int(fragments.rows.sum() - fragments.deleted_rows.sum())
     totals = totals_of(fragments)
@@ -80,31 +80,31 @@ def total_rows(fragments: Sequence[Fragment]) -> int:
 
 
 def total_physical_rows(fragments: Sequence[Fragment]) -> int:
-    """Rows of all, with the deleted ones."""
+    """Return the number of rows, with the deleted ones."""
     if isinstance(fragments, FragmentList):
         return int(fragments.rows.sum())
     return totals_of(fragments).rows
 
 
 def total_bytes(fragments: Sequence[Fragment]) -> int:
-    """Recorded bytes of all data files."""
+    """Return the recorded bytes of all data files."""
     if isinstance(fragments, FragmentList):
         sizes = fragments.data_bytes
-        # Exactly, of Python's numbers where it is more than an array holds.
+        # Exact Python integers where the sum may overflow an array.
         fits = int(sizes.max(initial=0)) <= _MOST // max(1, len(sizes))
         return int(sizes.sum()) if fits else sum(sizes.tolist())
     return totals_of(fragments).data_bytes
 
 
 def file_numbers(fragments: Sequence[Fragment]) -> AbstractSet[tuple[int, int]]:
-    """Versions of the data files as (major, minor), all that occur."""
+    """Return all versions of data files as (major, minor)."""
     if isinstance(fragments, FragmentList):
         return fragments.file_versions
     return totals_of(fragments).file_versions
 
 
 def lacking_row_ids(fragments: Sequence[Fragment]) -> list[int]:
-    """Ids of the fragments without stable row ids."""
+    """Return ids of the fragments without stable row ids."""
     if isinstance(fragments, FragmentList):
         lacking: list[int] = fragments.ids[~fragments.has(HAS_ROW_IDS)].tolist()
         return lacking
@@ -114,28 +114,28 @@ def lacking_row_ids(fragments: Sequence[Fragment]) -> list[int]:
 
 
 def have_deletions(fragments: Sequence[Fragment]) -> bool:
-    """Whether any has a deletion file."""
+    """Return whether any has a deletion file."""
     if isinstance(fragments, FragmentList):
         return bool(fragments.has(HAS_DELETIONS).any())
     return totals_of(fragments).have_deletions
 
 
 def have_row_ids(fragments: Sequence[Fragment]) -> bool:
-    """Whether any has stable row ids."""
+    """Return whether any has stable row ids."""
     if isinstance(fragments, FragmentList):
         return bool(fragments.has(HAS_ROW_IDS).any())
     return totals_of(fragments).have_row_ids
 
 
 def have_spilled(fragments: Sequence[Fragment]) -> bool:
-    """Whether any has a sequence in a data file."""
+    """Return whether any has a sequence in a data file."""
     if isinstance(fragments, FragmentList):
         return bool(fragments.has(HAS_SPILLED).any())
     return totals_of(fragments).have_spilled
 
 
 def fragments_with_overlays(fragments: Sequence[Fragment]) -> list[Fragment]:
-    """Those over whose data files newer values lie."""
+    """Return the fragments with overlays."""
     if isinstance(fragments, FragmentList):
         return [fragments[place] for place in np.flatnonzero(fragments.has(HAS_OVERLAYS)).tolist()]
     if not totals_of(fragments).have_overlays:
@@ -144,7 +144,7 @@ def fragments_with_overlays(fragments: Sequence[Fragment]) -> list[Fragment]:
 
 
 def any_lacks_row_counts(fragments: Sequence[Fragment]) -> bool:
-    """Whether any fragment does; see `lacks_row_counts`."""
+    """Return whether any fragment does; see `lacks_row_counts`."""
     if isinstance(fragments, FragmentList):
         uncounted = (fragments.rows == 0) & (fragments.file_counts > 0)
         return bool((uncounted | (fragments.has(HAS_DELETIONS) & (fragments.deleted_rows == 0))).any())
@@ -154,8 +154,8 @@ def any_lacks_row_counts(fragments: Sequence[Fragment]) -> bool:
 def named_among(
     fragments: Sequence[Fragment], files: Collection[tuple[int | None, str]]
 ) -> set[tuple[int | None, str]]:
-    """Which of these data files, as (base, path), are among those of the fragments."""
-    # Looking for a name through all bytes takes a thousandth of what objects take.
+    """Return which of these data files, as (base, path), belong to the fragments."""
+    # Searching for a name in all bytes takes a thousandth of the time of creating objects.
     if isinstance(fragments, FragmentList | FragmentTuple) and len(files) <= _FEW_NAMES:
         files = [file for file in files if fragments.may_name(file[1])]
         if not files:
@@ -171,7 +171,7 @@ def with_fragments(
     removed: Iterable[int] = (),
     added: Iterable[Fragment] = (),
 ) -> Sequence[Fragment]:
-    """The list with fragments in the place of those of the same ids, without some, and with more behind it.
+    """Return the list with fragments replaced by id, some removed, and some appended.
 
     Args:
         fragments: The list.
@@ -191,7 +191,7 @@ def with_fragments(
 
 
 def in_id_order(fragments: Sequence[Fragment]) -> Sequence[Fragment]:
-    """Sort by id: the peer calls a manifest in any other order corrupt and loses rows of it."""
+    """Sort by id: pylance calls a manifest in any other order corrupt and loses rows of it."""
     if isinstance(fragments, FragmentList):
         return fragments.in_id_order()
     if isinstance(fragments, FragmentTuple) and fragments.totals.ascend:
@@ -200,7 +200,7 @@ def in_id_order(fragments: Sequence[Fragment]) -> Sequence[Fragment]:
 
 
 def are_distinct(fragments: Sequence[Fragment]) -> bool:
-    """Whether no two have one id."""
+    """Return whether all ids are distinct."""
     if isinstance(fragments, FragmentList):
         ids = np.sort(fragments.ids)
         return not bool((ids[1:] == ids[:-1]).any())
@@ -208,7 +208,7 @@ def are_distinct(fragments: Sequence[Fragment]) -> bool:
 
 
 def framed(fragments: Sequence[Fragment]) -> bytes:
-    """All fragments serialised as in a manifest."""
+    """Return all fragments serialised as in a manifest."""
     if isinstance(fragments, FragmentList | FragmentTuple):
         return fragments.framed()
     return FragmentTuple(fragments).framed()

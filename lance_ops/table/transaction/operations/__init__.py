@@ -1,7 +1,7 @@
-"""Operations that a transaction can carry, a module for each family. Source: transaction.proto.
+"""Operations of transactions, a module for each family. Source: transaction.proto.
 
-`codec` finds the class of a wire message, `conflict_matrix` says which pairs collide, `apply`
-builds the next manifest.
+`codec` maps wire messages to classes, `conflict_matrix` says which pairs conflict, `apply` builds the next
+manifest.
 """
 
 from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Operation, Scope
@@ -37,7 +37,7 @@ OPERATIONS: tuple[type[Operation], ...] = (
     UpdateConfig,
     DataReplacement,
 )
-"""All with a class of their own; the rest are `ForeignOperation`."""
+"""All operations with a class of their own; the rest are `ForeignOperation`."""
 
 __all__ = [
     "JOBS_ENTRY",

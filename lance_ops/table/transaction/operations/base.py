@@ -1,7 +1,7 @@
-"""Operation: what a transaction does, and everything that the rest of the table asks about it.
+"""Operation: the change of a transaction, with all properties that the rest of the package needs.
 
-A new operation answers all of it in one class; what concerns two operations at a time is in the conflict
-matrix, its rules and `rebase`. Source: transaction.proto.
+A new operation defines all of them in one class; rules about pairs of operations are in the conflict matrix,
+its rules and `rebase`. Source: transaction.proto.
 """
 
 import uuid
@@ -17,11 +17,10 @@ from lance_ops.table.manifest.model import Manifest
 
 
 class Scope(Enum):
-    """How much of a version an operation may change.
+    """Extent of the changes of an operation.
 
-    NAMED: What it changes it names; everything else in the next version is as it was before.
-    ALL: It replaces everything.
-    OPEN: It may change what it does not name.
+    NAMED: It names its changes; everything else in the next version is unchanged. ALL: It replaces
+    everything. OPEN: It may change parts that it does not name.
     """
 
     NAMED = "named"
@@ -31,17 +30,17 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ManifestOptions:
-    """What a manifest takes from the caller rather than from the transaction.
+    """Values of a manifest that come from the caller rather than from the transaction.
 
     Attributes:
-        timestamp: When the commit is made, UTC; moved on if the head is not older.
-        follow_until: A head that claims to be younger than this is not followed; always followed when None.
+        timestamp: Commit time, UTC; increased if the head is not older.
+        follow_until: A head with a timestamp after this is ignored; never ignored when None.
         base_schema: Schema of the read version, by which new rows were written; the head's when None.
-        data_storage_version: Version of data files to come, for an Overwrite without any; the dataset's own,
+        data_storage_version: Version of future data files, for an Overwrite without any; the dataset's own,
             or the default, when None.
-        stable_row_ids: Give rows stable ids; when a dataset is created only.
-        restored: The manifest that a Restore goes back to.
-        highest_field_id: Highest field id that was ever given out; None where it need not be recorded.
+        stable_row_ids: Enable stable row ids; only when a dataset is created.
+        restored: The manifest that a Restore restores.
+        highest_field_id: Highest field id ever allocated; None where it need not be recorded.
     """
 
     timestamp: datetime
@@ -60,9 +59,9 @@ class Operation(ABC):
     Attributes:
         name: Used in history, conflict messages and Dagster metadata.
         wire_name: Field of the transaction message that holds it.
-        keeps_data: Rows and columns are afterwards what they were before.
-        scope: How much it may change.
-        unknown: Serialised fields of the message that the value has no place for.
+        keeps_data: Rows and columns are unchanged.
+        scope: Extent of its changes.
+        unknown: Serialised fields of the message without an attribute.
     """
 
     name: ClassVar[str]
@@ -73,36 +72,36 @@ class Operation(ABC):
 
     @property
     def kind(self) -> str:
-        """Name of the wire message, by which history and the conflict matrix know it."""
+        """Name of the wire message, used in history and in the conflict matrix."""
         return self.name
 
     @abstractmethod
     def files(self) -> frozenset[str]:
-        """Files that it puts into the dataset, by path relative to the root; none of other bases.
+        """Return files that it adds to the dataset, by path relative to the root; none of other bases.
 
-        Index segments are given by their directory, with "/" at the end. Data files of which the version
-        below has some already are among them where the operation lists all fragments; see `brought_files`.
+        Index segments are listed by their directory, with "/" at the end. If the operation lists all
+        fragments, data files of the previous version are included; see `brought_files`.
         """
 
     @abstractmethod
     def describe(self) -> str:
-        """What it does, in one short line: `Delete in fragments 1, 4 where year < 2013`."""
+        """Describe it in one short line: `Delete in fragments 1, 4 where year < 2013`."""
 
     @abstractmethod
     def changed_fragments(self) -> frozenset[int]:
-        """Ids of the existing fragments whose rows it deletes, moves or gives other values."""
+        """Return ids of the existing fragments whose rows it deletes, moves or updates."""
 
     @abstractmethod
     def numbered_fragments(self) -> tuple[Fragment, ...]:
-        """The new fragments that get their ids when it is committed."""
+        """Return the new fragments that get their ids when it is committed."""
 
     @abstractmethod
     def removed_segments(self) -> frozenset[uuid.UUID]:
-        """Index segments that it takes away by name, or puts others in the place of."""
+        """Return index segments that it removes or replaces."""
 
     @abstractmethod
     def encode(self, message: Any) -> None:
-        """Set the fields of its wire message, but for the unknown ones."""
+        """Set the fields of its wire message, except the unknown ones."""
 
     @classmethod
     @abstractmethod
@@ -115,36 +114,36 @@ class Operation(ABC):
 
 
 class CommittedOperation(Operation):
-    """An operation that lance_ops commits: a row of the conflict matrix. The others it reads in history."""
+    """Operation that lance_ops commits: a row of the conflict matrix. Other operations are only read."""
 
     __slots__ = ()
 
     @abstractmethod
     def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
-        """Refuse to damage the dataset: the last look before the commit. Pure.
+        """Validate it before the commit, to protect the dataset. Pure.
 
-        A wrong Rewrite or Delete loses rows for good, so nothing that the metadata show is taken on trust.
+        A wrong Rewrite or Delete loses rows permanently, so everything in the metadata is verified.
 
         Args:
-            manifest: The version that the operation goes on top of.
+            manifest: The version to commit on.
             schema: Schema by which new rows were written, if it is not that of the manifest: columns may have
-                been dropped meanwhile.
+                been dropped concurrently.
 
         Raises:
-            InvalidArgumentError: Fragments, fields, row counts or ids do not fit together.
+            InvalidArgumentError: Fragments, fields, row counts or ids are inconsistent.
         """
 
     @abstractmethod
     def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
-        """What the next version has instead of the current one. Pure.
+        """Return the parts of the next version that replace those of the current one. Pure.
 
         Raises:
-            InvalidArgumentError: It does not fit the current version.
+            InvalidArgumentError: It is not valid for the current version.
         """
 
 
 class ManifestOperation(CommittedOperation):
-    """A committed operation that brings no files and leaves every fragment and index segment as it is."""
+    """Committed operation that adds no files and changes no fragment and no index segment."""
 
     __slots__ = ()
 

@@ -38,9 +38,9 @@ Proto = transaction_pb2.Transaction
 class Merge(CommittedOperation):
     """Add columns: the full fragment list and the new schema.
 
-    `preserves_nullability` promises that no column became or appeared required, so that rows written without
-    knowledge of the change stay valid. `schema_only` says that the fragments are those of the read version,
-    and may as well be those of any later one: new columns are null in all rows. It is not stored.
+    `preserves_nullability`: no column became required and no new one is, so that rows written without
+    knowledge of the change stay valid. `schema_only`: the fragments are those of the read version, or of any
+    later one: new columns are null in all rows. It is not stored.
     """
 
     name: ClassVar[str] = "Merge"
@@ -59,7 +59,7 @@ class Merge(CommittedOperation):
         return f"Merge to columns {listed(self.schema.names)}"
 
     def changed_fragments(self) -> frozenset[int]:
-        # It may add columns to any, and gives no row another value.
+        # It may add columns to any fragment, and updates no value.
         return frozenset()
 
     def numbered_fragments(self) -> tuple[Fragment, ...]:
@@ -75,7 +75,7 @@ class Merge(CommittedOperation):
         for fragment in manifest.fragments:
             merged = new.pop(fragment.id, None)
             if merged is None:
-                raise wrong("the merge leaves it out", fragment)
+                raise wrong("the merge omits it", fragment)
             before = (fragment.physical_rows, fragment.deletion_file)
             if (merged.physical_rows, merged.deletion_file) != before:
                 raise wrong("the merge would change its rows", fragment)
@@ -85,7 +85,7 @@ class Merge(CommittedOperation):
     def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
         fragments = project_fragments(self.fragments, self.schema)
         if current.uses_stable_row_ids:
-            # As with the peer: who got a value more was changed.
+            # As in pylance: a fragment with an additional value was changed.
             before = {fragment.id: fragment.files for fragment in current.fragments}
             fragments = tuple(
                 fragment if self._keeps(fragment, before) else touch_rows(fragment, current.version + 1)
@@ -119,7 +119,7 @@ class Merge(CommittedOperation):
 
 @dataclass(frozen=True, slots=True)
 class Project(ManifestOperation):
-    """Drop columns: the schema that remains; `preserves_nullability` as in `Merge`."""
+    """Drop columns: the remaining schema; `preserves_nullability` as in `Merge`."""
 
     name: ClassVar[str] = "Project"
     wire_name: ClassVar[str] = "project"
@@ -159,7 +159,7 @@ class Project(ManifestOperation):
 
 @dataclass(frozen=True, slots=True)
 class DataReplacement(CommittedOperation):
-    """Swap whole columns of fragments: (fragment id, new file) each; the rows stay as they are."""
+    """Replace whole columns of fragments: (fragment id, new file) each; the rows are unchanged."""
 
     name: ClassVar[str] = "DataReplacement"
     wire_name: ClassVar[str] = "data_replacement"
@@ -169,7 +169,7 @@ class DataReplacement(CommittedOperation):
 
     @property
     def fields(self) -> frozenset[int]:
-        """Fields that get other values."""
+        """Fields whose values are replaced."""
         return frozenset(number for _, file in self.replacements for number in file.fields if number >= 0)
 
     def files(self) -> frozenset[str]:
@@ -193,7 +193,7 @@ class DataReplacement(CommittedOperation):
         known = {node.id for node in manifest.schema.walk()}
         present = {fragment.id: fragment for fragment in manifest.fragments}
         if len(self.changed_fragments()) != len(self.replacements):
-            raise InvalidArgumentError("a fragment occurs twice in the replacement", field="replacements")
+            raise InvalidArgumentError("a fragment is listed twice in the replacement", field="replacements")
         for number, file in self.replacements:
             if number not in present:
                 raise InvalidArgumentError(
@@ -201,12 +201,12 @@ class DataReplacement(CommittedOperation):
                 )
             fragment = present[number].replace(files=(file,))
             if not file.fields or any(item < 0 for item in file.fields):
-                raise wrong("the new file has fields that are no columns", fragment)
+                raise wrong("the new file has fields that are not columns", fragment)
             unknown = set(file.fields) - known
             if unknown:
                 raise wrong(f"fields {sorted(unknown)} are not in the dataset", fragment)
             if present[number].has_overlays:
-                raise wrong("it has overlays, which would lie over the new values", fragment)
+                raise wrong("it has overlays, which would override the new values", fragment)
             check_files(manifest, [fragment])
 
     def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:

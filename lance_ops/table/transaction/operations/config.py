@@ -13,7 +13,8 @@ from lance_ops.table.transaction.operations.messages import rest
 from lance_ops.table.transaction.operations.text import listed
 
 JOBS_ENTRY = "lance_ops.jobs"
-"""Config entry with the record of job keys, which each commit with a key changes; a replacement leaves it."""
+"""Config entry with the record of job keys, which each commit with a key changes; preserved by a replacement.
+"""
 
 _V = TypeVar("_V")
 Proto = transaction_pb2.Transaction
@@ -29,7 +30,7 @@ class MapUpdate:
 
 @dataclass(frozen=True, slots=True)
 class UpdateConfig(ManifestOperation):
-    """Change config, table, schema or field metadata (the last by field id). None leaves a map alone."""
+    """Change config, table, schema or field metadata (the last by field id). None leaves a map unchanged."""
 
     name: ClassVar[str] = "UpdateConfig"
     wire_name: ClassVar[str] = "update_config"

@@ -1,4 +1,4 @@
-"""Delete and Update: operations that mark rows deleted, and put others in their place."""
+"""Delete and Update: operations that delete rows, and replace them by others."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ class Delete(CommittedOperation):
         return frozenset(part.id for part in self.updated_fragments).union(self.deleted_fragment_ids)
 
     def emptied_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that lose their last row."""
+        """Return ids of the fragments that lose their last row."""
         return frozenset(self.deleted_fragment_ids)
 
     def numbered_fragments(self) -> tuple[Fragment, ...]:
@@ -86,23 +86,23 @@ class Delete(CommittedOperation):
 
 @dataclass(frozen=True, slots=True)
 class Update(CommittedOperation):
-    """Change rows: fragments removed, fragments with new deletion or data files, fragments added.
+    """Update rows: fragments removed, fragments with new deletion or data files, fragments added.
 
-    Rows that take the place of others come first in their fragment, and bring the stable ids of these, and
-    the versions that created them, where the dataset has stable ids; the other rows of it are new.
+    Replacing rows come first in their fragment, with the stable ids and creation versions of the replaced
+    rows, if the dataset has stable ids; other rows of it are new.
 
-    Rows may also stay where they are and get other values for some columns, in new data files of their
-    fragments: then `fields_modified` names these columns.
+    Rows may also be updated in place, by new data files of their fragments for some columns: then
+    `fields_modified` names these columns.
 
     Attributes:
-        fields_modified: Fields that have other values in the updated fragments.
-        preserving_fields: Fields that have other values in the new fragments, by which the peer judges which
+        fields_modified: Fields with changed values in the updated fragments.
+        preserving_fields: Fields with changed values in the new fragments, from which pylance derives which
             indices may cover them.
-        inserted_keys: Keys of the rows that no row had before; None where nobody has to know.
-        rewrites_columns: It says of itself that it changes columns in place.
-        offsets: Roaring bitmaps of the rows that got other values in place, by fragment; where there are
-            none, the versions of the rows stay as they are, as with the peer.
-        sees_new_rows: It would have changed rows that others add meanwhile. Not stored.
+        inserted_keys: Keys of newly inserted rows; None if they are not needed.
+        rewrites_columns: It is marked as an in-place update of columns.
+        offsets: Roaring bitmaps of the rows updated in place, by fragment; without them, row versions are
+            unchanged, as in pylance.
+        sees_new_rows: It would have updated rows that others add concurrently. Not stored.
     """
 
     name: ClassVar[str] = "Update"
@@ -131,7 +131,7 @@ class Update(CommittedOperation):
         return frozenset(part.id for part in self.updated_fragments).union(self.removed_fragment_ids)
 
     def emptied_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that lose their last row."""
+        """Return ids of the fragments that lose their last row."""
         return frozenset(self.removed_fragment_ids)
 
     def numbered_fragments(self) -> tuple[Fragment, ...]:
@@ -213,20 +213,20 @@ class Update(CommittedOperation):
 
 
 def _offsets(data: bytes, number: int, updated: Sequence[Fragment]) -> Sequence[int]:
-    """The offsets in a bitmap.
+    """Decode the offsets of a bitmap.
 
     Raises:
-        InvalidArgumentError: It is none, or names rows that the fragment does not have.
+        InvalidArgumentError: It is invalid, or has rows that the fragment does not have.
     """
     rows = next((part.physical_rows for part in updated if part.id == number), 0)
     try:
         found = list(BitMap.deserialize(data))
     except (ValueError, MemoryError) as error:
         raise InvalidArgumentError(
-            f"the offsets of the rows of fragment {number} cannot be read: {error}", field="offsets"
+            f"the row offsets of fragment {number} cannot be decoded: {error}", field="offsets"
         ) from error
     if found and found[-1] >= rows:
         raise InvalidArgumentError(
-            f"row {found[-1]} of fragment {number} is not there: it has {rows}", field="offsets"
+            f"row {found[-1]} of fragment {number} does not exist: it has {rows}", field="offsets"
         )
     return found

@@ -1,4 +1,4 @@
-"""Files of operations: those that a commit brings are left over when it does not happen."""
+"""Files of operations: they are left over if the commit fails."""
 
 from collections.abc import Collection, Iterable
 
@@ -16,7 +16,7 @@ _DIGITS = 10
 
 
 def data_files(fragments: Iterable[Fragment]) -> frozenset[str]:
-    """Paths of the data files of fragments, relative to the root of the dataset; none of other bases."""
+    """Return paths of the data files of fragments, relative to the root; none of other bases."""
     return frozenset(
         f"{DATA_DIRECTORY}/{file.path}"
         for fragment in fragments
@@ -35,7 +35,7 @@ def deletion_files(fragments: Iterable[Fragment]) -> frozenset[str]:
 
 
 def present_files(manifest: Manifest) -> frozenset[str]:
-    """Files that a version uses, as `Operation.files` names them, wherever they lie."""
+    """Return files that a version uses, as `Operation.files` names them, in any base."""
     files = {f"{index.directory}/" for index in manifest.indices}
     files.update(
         [f"{DATA_DIRECTORY}/{file.path}" for fragment in manifest.fragments for file in fragment.all_files]
@@ -51,13 +51,13 @@ def present_files(manifest: Manifest) -> frozenset[str]:
 
 
 def used_among(files: Collection[str], manifest: Manifest) -> frozenset[str]:
-    """Those of some files that a version uses, all of them named as in `present_files`."""
+    """Return which of some files a version uses, named as in `present_files`."""
     fragments = manifest.fragments
     if not files:
         return frozenset()
     if not isinstance(fragments, FragmentList | FragmentTuple) or len(files) > _FEW:
         return present_files(manifest).intersection(files)
-    # Only those fragments are looked at that may be meant.
+    # Only fragments that may use them are checked.
     used = {f"{index.directory}/" for index in manifest.indices}.intersection(files)
     for file in files:
         folder, _, name = file.partition("/")
@@ -72,7 +72,7 @@ def used_among(files: Collection[str], manifest: Manifest) -> frozenset[str]:
 
 
 def files_of(fragment: Fragment) -> set[str]:
-    """Files of a fragment, as `Operation.files` names them, wherever they lie."""
+    """Return files of a fragment, as `Operation.files` names them, in any base."""
     files = {f"{DATA_DIRECTORY}/{file.path}" for file in fragment.all_files}
     if fragment.deletion_file is not None:
         files.add(fragment.deletion_file.path(fragment.id))
@@ -80,12 +80,12 @@ def files_of(fragment: Fragment) -> set[str]:
 
 
 def brought_files(operation: Operation, base: Manifest | None) -> frozenset[str]:
-    """The files of an operation that the version it was worked out on does not use.
+    """Return files of an operation that its read version does not use.
 
     Args:
-        operation: What is committed.
-        base: Its read version; None when it creates the dataset, or the version is not at hand. Then an
-            operation that lists files of others beside its own brings none for certain.
+        operation: The operation to commit.
+        base: Its read version; None when it creates the dataset, or the version is unknown. Then an operation
+            that also lists files of others adds none for certain.
     """
     files = operation.files()
     if base is not None:

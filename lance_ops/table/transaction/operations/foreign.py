@@ -1,4 +1,4 @@
-"""Foreign operations: those that lance_ops reads in history, keeps, and never commits."""
+"""Foreign operations: lance_ops reads and preserves them, but never commits them."""
 
 import uuid
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from lance_ops.table.transaction.operations.base import Operation, Scope
 from lance_ops.table.transaction.operations.text import fragment_list
 
 UNKNOWN_KIND = "Unknown"
-"""Kind of an operation whose number this version does not know."""
+"""Kind of an operation with an unknown number."""
 
 DRAFT_KINDS: Mapping[int, str] = {116: "CompositeOperation or AppendFragmentReuseTransitions"}
 """Kinds of operations without a message here, by field number; drafts of the format use one number twice."""
@@ -25,17 +25,17 @@ WIRE_NAMES: Mapping[str, str] = {
 """Kind to field of the transaction message."""
 
 KEEP_DATA = frozenset({"UpdateMemWalState", "UpdateBases"})
-"""Kinds that leave rows and columns as they were."""
+"""Kinds that do not change rows or columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignOperation(Operation):
-    """An operation that lance_ops reads in history but never commits.
+    """Operation that lance_ops reads but never commits.
 
     Attributes:
         message_name: Name of the wire message: a key of `WIRE_NAMES`, one of `DRAFT_KINDS`, or Unknown for a
             number that this version does not know.
-        wire: The serialised message; empty where there is no message for it here.
+        wire: The serialised message; empty if there is no message for it here.
         fragment_ids: Fragments whose values a DataOverlay changes.
     """
 
@@ -53,7 +53,7 @@ class ForeignOperation(Operation):
 
     @property
     def is_understood(self) -> bool:
-        """Whether there is a message for it here: anything may have changed in a commit without one."""
+        """Return whether its message is known: without one, a commit may have changed anything."""
         return self.message_name in WIRE_NAMES
 
     def files(self) -> frozenset[str]:

@@ -18,7 +18,7 @@ from lance_ops.table.transaction.operations.text import listed
 
 @dataclass(frozen=True, slots=True)
 class CreateIndex(CommittedOperation):
-    """Add index segments, replace or drop them. Segments are removed by UUID, never by name."""
+    """Add, replace or drop index segments. Segments are removed by UUID, never by name."""
 
     name: ClassVar[str] = "CreateIndex"
     wire_name: ClassVar[str] = "create_index"
@@ -29,7 +29,7 @@ class CreateIndex(CommittedOperation):
 
     @property
     def index_names(self) -> frozenset[str]:
-        """Names of the indices that it builds, replaces or drops segments of."""
+        """Return names of the indices whose segments it builds, replaces or drops."""
         return frozenset(index.name for index in (*self.new_indices, *self.removed_indices))
 
     def files(self) -> frozenset[str]:
@@ -51,7 +51,7 @@ class CreateIndex(CommittedOperation):
         return frozenset(index.uuid for index in self.removed_indices)
 
     def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
-        """All of it is looked at in `apply`, as of the head."""
+        """Return without checks: `apply` checks against the head."""
 
     def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
         ids = frozenset(ids_of(current.fragments))

@@ -1,4 +1,4 @@
-"""Wire parts that several operations share."""
+"""Wire parts shared by several operations."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,12 +11,12 @@ from lance_ops.table.manifest.wire import unknown_bytes, unmodelled_fields
 
 
 def rest(message: Message, *modelled: str) -> bytes:
-    """The fields of a message that its value has no place for."""
+    """Return the fields of a message without an attribute of its value."""
     return unknown_bytes(message, unmodelled_fields(message, frozenset(modelled)))
 
 
 def fragments_of(messages: Iterable[table_pb2.DataFragment]) -> tuple[Fragment, ...]:
-    """Fragments from their messages."""
+    """Return fragments from their messages."""
     return tuple(Fragment.from_proto(message) for message in messages)
 
 
@@ -26,10 +26,10 @@ def fragment_messages(fragments: Iterable[Fragment]) -> list[table_pb2.DataFragm
 
 
 def schema_of(fields: Iterable[file_pb2.Field], metadata: Mapping[str, bytes] | None = None) -> Schema:
-    """A schema from the messages of its fields."""
+    """Convert field messages to a schema."""
     return Schema.from_protos(fields, metadata or {})
 
 
 def schema_metadata(schema: Schema) -> dict[str, bytes]:
-    """Metadata of a schema in an order that is always the same."""
+    """Return metadata of a schema in a deterministic order."""
     return {key: schema.metadata[key] for key in sorted(schema.metadata)}

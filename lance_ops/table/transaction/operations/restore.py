@@ -41,8 +41,8 @@ class Restore(ManifestOperation):
         restored = options.restored
         if restored is None or restored.version != self.version:
             raise InvalidArgumentError(f"the manifest of version {self.version} is missing", field="restored")
-        # What was given out since stays given out: the versions in between may still be read.
-        # So does the mark of several file versions, as with the peer.
+        # Allocated ids stay allocated: the versions in between may still be read. The flag of mixed file
+        # versions is kept too, as in pylance.
         kept = int(current.reader_flags & _FOR_LIFE)
         return restored.replace(
             reader_flags=restored.reader_flags | kept,

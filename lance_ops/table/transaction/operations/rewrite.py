@@ -34,13 +34,13 @@ Proto = transaction_pb2.Transaction
 
 @dataclass(frozen=True, slots=True)
 class Rewrite(CommittedOperation):
-    """Rearrange data without changing them.
+    """Rewrite data files without changing rows.
 
     Attributes:
         groups: Replaced fragments and their replacements.
         rewritten_indices: Segments that were remapped.
-        fragment_reuse_index: The reuse index that this rewrite replaces. The wire has no place for it, so it
-            is None in every operation that was read from a transaction.
+        fragment_reuse_index: The reuse index that this rewrite replaces. It is not part of the message, so it
+            is None in every operation read from a transaction.
     """
 
     name: ClassVar[str] = "Rewrite"
@@ -57,14 +57,14 @@ class Rewrite(CommittedOperation):
         return tuple(fragment for group in self.groups for fragment in group.new_fragments)
 
     def replaced_files(self) -> frozenset[str]:
-        """Files of the fragments that it replaces, as `files` names them, wherever they lie."""
+        """Return files of the fragments that it replaces, as `files` names them, in any base."""
         old = (files_of(fragment) for group in self.groups for fragment in group.old_fragments)
         return frozenset().union(*old)
 
     def files(self) -> frozenset[str]:
         segments = (f"_indices/{index.new_uuid}/" for index in self.rewritten_indices)
         reuse = () if self.fragment_reuse_index is None else (f"{self.fragment_reuse_index.directory}/",)
-        # The new fragments have deletion files where rows were deleted after they had been read.
+        # The new fragments have deletion files if rows were deleted after they had been read.
         own = data_files(self.new_fragments) | deletion_files(self.new_fragments)
         return own.union(segments, reuse)
 
@@ -76,7 +76,7 @@ class Rewrite(CommittedOperation):
         return frozenset(fragment.id for group in self.groups for fragment in group.old_fragments)
 
     def numbered_fragments(self) -> tuple[Fragment, ...]:
-        # Theirs were reserved before.
+        # Their ids were reserved before.
         return ()
 
     def removed_segments(self) -> frozenset[uuid.UUID]:
@@ -87,7 +87,9 @@ class Rewrite(CommittedOperation):
         old_ids: set[int] = set()
         for group in self.groups:
             if not group.old_fragments:
-                raise InvalidArgumentError("a group of a rewrite replaces no fragment", field="groups")
+                raise InvalidArgumentError(
+                    "a rewrite group must replace at least one fragment", field="groups"
+                )
             for fragment in group.old_fragments:
                 if existing.get(fragment.id) != fragment:
                     raise wrong(f"it is not the fragment of that id in version {manifest.version}", fragment)
@@ -98,10 +100,10 @@ class Rewrite(CommittedOperation):
         check_files(manifest, self.new_fragments)
 
     def check_reserved_ids(self, head: Manifest) -> None:
-        """Refuse new fragments whose ids are not the rewrite's own.
+        """Refuse new fragments whose ids were not reserved by the rewrite.
 
         Args:
-            head: The version that it goes on top of; the ids are reserved after its read version.
+            head: The version to commit on; the ids are reserved after its read version.
 
         Raises:
             InvalidArgumentError: An id is in use, or was never reserved.
@@ -154,7 +156,7 @@ class Rewrite(CommittedOperation):
             RewriteGroup(fragments_of(group.old_fragments), fragments_of(group.new_fragments))
             for group in message.groups
         ]
-        # The flat form of old writers is one group; its new fragments were numbered by the commit.
+        # The flat form of old writers is one group; the commit assigned the ids of its new fragments.
         if message.old_fragments or message.new_fragments:
             old, new = fragments_of(message.old_fragments), fragments_of(message.new_fragments)
             groups.append(RewriteGroup(old, new))
@@ -192,7 +194,9 @@ class ReserveFragments(ManifestOperation):
 
     def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
         if self.num_fragments <= 0:
-            raise InvalidArgumentError(f"cannot reserve {self.num_fragments} ids", field="num_fragments")
+            raise InvalidArgumentError(
+                f"num_fragments must be at least 1, got {self.num_fragments}", field="num_fragments"
+            )
 
     def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
         return current.replace(max_fragment_id=next_fragment_id(current) + self.num_fragments - 1)

@@ -1,4 +1,4 @@
-"""Rewrite groups: whether the new fragments hold all live rows and columns of the old ones. Pure."""
+"""Rewrite groups: check that the new fragments have all live rows and columns of the old ones. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,10 +11,10 @@ from lance_ops.table.transaction.rewrite_group import RewriteGroup
 
 
 def check_group(manifest: Manifest, group: RewriteGroup) -> None:
-    """Refuse a group that would lose rows, columns or row ids, or add some.
+    """Refuse a group that would lose or add rows, columns or row ids.
 
     Raises:
-        InvalidArgumentError: The group is not right.
+        InvalidArgumentError: The group is invalid.
     """
     before = sum(fragment.num_rows for fragment in group.old_fragments)
     after = sum(fragment.num_rows for fragment in group.new_fragments)
@@ -59,9 +59,10 @@ def _leaves(schema: Schema) -> Iterable[tuple[Field, Sequence[Field]]]:
 
 
 def _is_stored(line: Sequence[Field], stored: set[int]) -> bool:
-    """Whether the files hold the last field of a line of ancestors.
+    """Return whether the files have the last field of a path of fields.
 
-    Versions differ in which fields of a struct they list: all, the leaves only, or a packed struct alone.
+    Storage versions differ in which fields of a struct they list: all, the leaves only, or a packed struct
+    alone.
     """
     *ancestors, leaf = line
     if leaf.id in stored:

@@ -1,4 +1,4 @@
-"""Append and Overwrite: operations that bring rows."""
+"""Append and Overwrite: operations that add rows."""
 
 import re
 import uuid
@@ -110,14 +110,17 @@ class Overwrite(CommittedOperation):
 
     def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
         if self.initial_bases and manifest.version:
-            raise InvalidArgumentError("bases are declared when a dataset is created", field="initial_bases")
+            raise InvalidArgumentError(
+                "bases can only be declared when a dataset is created", field="initial_bases"
+            )
         check_new_fragments(self.fragments, self.schema)
         check_no_deletions(self.fragments)
         check_once(self.fragments)
         versions = self._storage_versions()
         if len(versions) > 1:
             raise InvalidArgumentError(
-                f"data files of several storage versions: {', '.join(sorted(versions))}", field="fragments"
+                f"data files must have one storage version, got {', '.join(sorted(versions))}",
+                field="fragments",
             )
         check_row_ids(self.fragments, required=False, allowed=manifest.uses_stable_row_ids)
 
@@ -125,18 +128,19 @@ class Overwrite(CommittedOperation):
         return frozenset(storage_version(file) for fragment in self.fragments for file in fragment.files)
 
     def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
-        # Ids of fragments and rows go on counting: older versions still use the ones before.
+        # Ids of fragments and rows continue: older versions still use the previous ones.
         new, next_row_id = new_fragments(current, self.fragments)
         versions = self._storage_versions()
         asked = options.data_storage_version
         if asked is not None and not _STORAGE_VERSION.fullmatch(asked):
-            raise InvalidArgumentError(f"there is no storage version {asked!r}", field="data_storage_version")
+            raise InvalidArgumentError(f"unknown storage version {asked!r}", field="data_storage_version")
         version = asked or current.storage_version
         if versions:
             (version,) = versions
             if asked not in (None, version):
                 raise InvalidArgumentError(
-                    f"the data files are of version {version}, not {asked}", field="data_storage_version"
+                    f"the data files have storage version {version}, expected {asked}",
+                    field="data_storage_version",
                 )
         return current.replace(
             schema=self.schema,

@@ -1,4 +1,4 @@
-"""Text parts of the one-line descriptions of operations."""
+"""Text parts of one-line descriptions of operations."""
 
 from collections.abc import Iterable
 from textwrap import shorten
@@ -15,7 +15,7 @@ def count(number: int, noun: str) -> str:
 
 
 def listed(values: Iterable[object]) -> str:
-    """The first values, and how many more there are."""
+    """Format the first values, and the number of the others."""
     texts = [str(value) for value in values]
     shown = ", ".join(texts[:_MANY])
     return shown if len(texts) <= _MANY else f"{shown} and {len(texts) - _MANY:,} more"
@@ -34,5 +34,5 @@ def rows_in(fragments: tuple[Fragment, ...], noun: str = "row") -> str:
 
 
 def condition(predicate: str) -> str:
-    """A predicate with `where` before it; empty for none."""
+    """Format a predicate after `where`; empty for none."""
     return f" where {shorten(predicate, _LONG, placeholder=' …')}" if predicate else ""

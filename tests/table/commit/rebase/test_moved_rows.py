@@ -167,5 +167,5 @@ def test_files_that_are_gone_are_a_conflict(dataset):
     operation = delete_operation(dataset, {0: [1], 2: [2]})
     peer_compacts(dataset)
     dataset.store.delete(dataset.fragments[0].deletion_file.path(0))
-    with pytest.raises(RetryableCommitConflictError, match="gone"):
+    with pytest.raises(RetryableCommitConflictError, match="removed"):
         commit(dataset, operation, affected_rows={})

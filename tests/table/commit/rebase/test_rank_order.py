@@ -51,7 +51,7 @@ def test_rows_are_found_by_their_rank(rewrite):
 
 def test_other_numbers_of_live_rows_have_no_common_order():
     assert not have_one_order([RankedRows(3)], [RankedRows(2)])
-    with pytest.raises(InvalidArgumentError, match="3 live rows became 2"):
+    with pytest.raises(InvalidArgumentError, match="from 3 to 2"):
         move_rows([RankedRows(3)], [RankedRows(2)], {})
 
 

@@ -122,7 +122,7 @@ def test_the_caller_may_state_the_deleted_rows(dataset):
 def test_stated_rows_that_contradict_the_deletion_file_are_refused(dataset):
     operation = delete_operation(dataset, {0: [1, 2]})
     delete(dataset, {0: [7]})
-    with pytest.raises(InvalidArgumentError, match="are said to be deleted"):
+    with pytest.raises(InvalidArgumentError, match="affected_rows adds"):
         commit(dataset, operation, affected_rows={0: DeletionVector.from_offsets([1])})
 
 

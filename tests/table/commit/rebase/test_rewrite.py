@@ -126,7 +126,7 @@ def test_a_group_emptied_meanwhile_leaves_nothing_behind(dataset):
 def test_where_no_row_is_left_there_is_nothing_to_commit(dataset):
     base, operation = rewritten(dataset, [0, 1])
     delete(base, {0: range(10), 1: range(10)})
-    with pytest.raises(RetryableCommitConflictError, match="all rows that were rewritten are deleted"):
+    with pytest.raises(RetryableCommitConflictError, match="all rewritten rows were deleted"):
         commit(base, operation)
     check(dataset.latest(), set(range(20, 30)))
 

@@ -219,8 +219,8 @@ def test_a_commit_carries_what_it_does_not_know_as_it_is(monkeypatch):
     [
         ([Fragment(1, (), 5), Fragment(1, (), 6)], "same id"),
         ([Fragment(1 << 32, (), 5)], "out of range"),
-        ([Fragment(0, (), (1 << 32) + 1)], "no file holds"),
-        ([Fragment(0, (), 2, DeletionFile(DeletionFileType.BITMAP, 1, 1, 3))], "more of them deleted"),
+        ([Fragment(0, (), (1 << 32) + 1)], "impossible row counts"),
+        ([Fragment(0, (), 2, DeletionFile(DeletionFileType.BITMAP, 1, 1, 3))], "more deleted rows"),
     ],
 )
 def test_what_no_table_has_is_refused(fragments, what, monkeypatch):

@@ -65,14 +65,14 @@ BAD = [
     ("no rows", Append((fragment(0, rows=0),))),
     ("no fields", Append((fragment(0, files=(data_file("x", fields=()),)),))),
     ("does not have", Append((fragment(0, files=(data_file("x", fields=(0, 5)),)),))),
-    ("one field", Append((fragment(0, files=(data_file("x"), data_file("y", fields=(1,)))),))),
-    ("part of the dataset already", Append((fragment(0, name="f2"),))),
-    ("part of the dataset already", rewrite([fragment(0)], [fragment(5, name="f0")])),
+    ("the same field", Append((fragment(0, files=(data_file("x"), data_file("y", fields=(1,)))),))),
+    ("part of the dataset", Append((fragment(0, name="f2"),))),
+    ("part of the dataset", rewrite([fragment(0)], [fragment(5, name="f0")])),
     ("version 0.1", rewrite([fragment(0)], [fragment(5, files=(legacy_file("x"),))])),
     ("version 0.1", Append((fragment(0, files=(legacy_file("x"),)),))),
-    ("dataset has none", Append((fragment(0, name="new", row_ids=encode_row_ids(range(10))),))),
+    ("dataset has no stable row ids", Append((fragment(0, name="new", row_ids=encode_row_ids(range(10))),))),
     (
-        "several storage versions",
+        "one storage version",
         Overwrite((fragment(0), fragment(0, files=(data_file("x", minor=1),))), SCHEMA),
     ),
     ("when a dataset is created", Overwrite((), SCHEMA, {}, (BasePath(1, "/x", True),))),
@@ -81,16 +81,16 @@ BAD = [
     ("fewer deleted rows", Delete((fragment(1, deleted=2),), (), "")),
     ("fewer deleted rows", Delete((fragment(0),), (), "")),
     ("more deleted rows than rows", Delete((fragment(0, deleted=11),), (), "")),
-    ("nothing but the deletion file", Delete((fragment(0, deleted=1, name="other"),), (), "")),
+    ("only change the deletion file", Delete((fragment(0, deleted=1, name="other"),), (), "")),
     ("twice", Update((0,), (fragment(0, deleted=1),), ())),
     ("not in version 1", Update((7,), (), ())),
     ("fewer deleted rows", Update((), (fragment(1, deleted=2),), ())),
-    ("nothing but the deletion file", Update((), (fragment(0, deleted=1, name="other"),), ())),
+    ("only change the deletion file", Update((), (fragment(0, deleted=1, name="other"),), ())),
     ("no data file", Update((), (), (fragment(0, files=()),))),
-    ("part of the dataset already", Update((), (), (fragment(0, name="f2"),))),
+    ("part of the dataset", Update((), (), (fragment(0, name="f2"),))),
     ("not committed", Update((), (), (), unknown=b"8\x01")),
-    ("dataset has none", Update((), (), (fragment(0, name="new", row_ids=encode_row_ids(range(10))),))),
-    ("replaces no fragment", rewrite([], [fragment(5)])),
+    ("no stable row ids", Update((), (), (fragment(0, name="new", row_ids=encode_row_ids(range(10))),))),
+    ("must replace at least one fragment", rewrite([], [fragment(5)])),
     ("not the fragment of that id", rewrite([fragment(1)], [fragment(5)])),
     ("not the fragment of that id", rewrite([fragment(7)], [fragment(5)])),
     ("rewritten twice", rewrite([fragment(0), fragment(0)], [fragment(5, 20)])),
@@ -98,11 +98,11 @@ BAD = [
     ("7 live rows into 10", rewrite([fragment(1, deleted=3)], [fragment(5, 10)])),
     ("10 live rows into 0", rewrite([fragment(0)], [])),
     ("columns b would be lost", rewrite([fragment(0)], [fragment(5, files=(data_file("x", fields=(0,)),))])),
-    ("leaves it out", Merge((fragment(0), fragment(2)), SCHEMA)),
+    ("omits it", Merge((fragment(0), fragment(2)), SCHEMA)),
     ("change its rows", Merge((fragment(0), fragment(1), fragment(2)), SCHEMA)),
     ("adds fragments", Merge((fragment(0), fragment(1, deleted=3), fragment(2), fragment(3)), SCHEMA)),
     ("not in the dataset", Project(OTHER)),
-    ("cannot reserve 0", ReserveFragments(0)),
+    ("got 0", ReserveFragments(0)),
     ("not in the dataset", UpdateConfig(field_metadata={5: MapUpdate({})})),
 ]
 
@@ -138,7 +138,7 @@ def test_stable_row_ids_are_required_of_rewritten_fragments_and_counted():
     rewrite([old], [fragment(5, row_ids=encode_row_ids(range(10)))]).check(table)
     with pytest.raises(InvalidArgumentError, match="no row ids"):
         rewrite([old], [fragment(5)]).check(table)
-    with pytest.raises(InvalidArgumentError, match="another number of row ids"):
+    with pytest.raises(InvalidArgumentError, match="number of its row ids does not match"):
         rewrite([old], [fragment(5, row_ids=encode_row_ids(range(9)))]).check(table)
 
 

@@ -50,7 +50,7 @@ def unpack_inline(
         sizes: Shape (blocks,): bytes of each, not negative.
         counts: Shape (blocks,): how many of the 1024 values of each are wanted, from the first one on.
         bits: 8, 16, 32 or 64.
-        values: Room for the wanted values, one after the other; what is left of the last word is not changed.
+        values: Room for the wanted values, in sequence; what is left of the last word is not changed.
 
     Returns:
         0, or what is wrong with the first block that is wrong: `TOO_SHORT`; `TOO_WIDE`; `UNEVEN`, if its

@@ -8,7 +8,7 @@ _WORDS = {4: "<u4", 8: "<u8"}
 
 
 def join(*, data: Bytes, starts: Integers, counts: Integers, width: int, values: Bytes) -> None:
-    """Put the bytes of each value together.
+    """Join the byte streams of values.
 
     Args:
         data: The streams of all chunks.

@@ -27,7 +27,7 @@ def unpack(
         levels: Room for the sum of `counts`.
 
     Returns:
-        Whether all chunks are long enough; if not, the levels hold anything.
+        True if all chunks are long enough; if not, the levels hold anything.
     """
     kernel = load("bits.level_packing")
     if kernel is None:

@@ -30,7 +30,7 @@ def repeat(
             written.
 
     Returns:
-        Whether the lengths of each chunk add up to its count; if not, the target holds anything.
+        True if the lengths of each chunk add up to its count; if not, the target holds anything.
     """
     kernel = load("bits.rle")
     if kernel is None:

@@ -1,4 +1,4 @@
-"""FSST encoding. There is no reference: nothing but compiled loops would be fast enough."""
+"""FSST encoding. There is no reference: only compiled loops would be fast enough."""
 
 from lance_ops.encoding.arrays import Bytes, Integers, Levels, Offsets, Words64
 from lance_ops.encoding.kernels import load
@@ -13,7 +13,7 @@ _Codes = Levels
 
 
 def available() -> bool:
-    """Whether the other functions can be called."""
+    """Return whether the other functions can be called."""
     return load("fsst.encode") is not None
 
 
@@ -86,7 +86,7 @@ def encode(
 
 
 def find_ends(*, offsets: Offsets, ends: Integers) -> int:
-    """Where the strings end that are not empty, counted from the first offset.
+    """Return the ends of the non-empty strings, counted from the first offset.
 
     Args:
         offsets: Shape (strings + 1,), not decreasing.
@@ -101,7 +101,7 @@ def find_ends(*, offsets: Offsets, ends: Integers) -> int:
 
 
 def fill_offsets(*, offsets: Offsets, ends: Integers, out_offsets: Integers) -> None:
-    """Give the empty strings their offsets, too.
+    """Fill in the offsets of empty strings.
 
     Args:
         offsets: As `find_ends` was given them.

@@ -1,6 +1,6 @@
 """FSST, one table for the strings of several.
 
-There is no reference: callers decode and encode anew instead.
+There is no reference: callers decode and encode again instead.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 def available() -> bool:
-    """Whether the other functions can be called."""
+    """Return whether the other functions can be called."""
     return load("fsst.merge") is not None
 
 

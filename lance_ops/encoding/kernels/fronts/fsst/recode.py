@@ -1,7 +1,7 @@
 """Codes of compressed strings replaced by those of another table. There is no reference, see `merge`.
 
 Chunks of strings are given by their addresses, how many bytes and how many strings each has, and the bytes of
-an offset. Whoever calls keeps what lies there, and knows that each has room for its offsets.
+an offset. The caller keeps what lies there, and knows that each has room for its offsets.
 """
 
 from lance_ops.encoding.arrays import Bytes, Integers, Words64

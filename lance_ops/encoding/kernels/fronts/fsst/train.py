@@ -1,11 +1,11 @@
-"""FSST training. There is no reference: nothing but compiled loops would be fast enough."""
+"""FSST training. There is no reference: only compiled loops would be fast enough."""
 
 from lance_ops.encoding.arrays import Bytes, Integers, Words64
 from lance_ops.encoding.kernels import load
 
 
 def available() -> bool:
-    """Whether `train` can be called."""
+    """Return whether `train` can be called."""
     return load("fsst.train") is not None
 
 
@@ -22,7 +22,7 @@ def train(
     """Find symbols.
 
     Args:
-        sample: Strings one after the other, and eight bytes more.
+        sample: Strings in sequence, and eight bytes more.
         ends: Shape (strings,): where each string ends, not decreasing.
         terminator: A byte that no symbol of several bytes may have.
         generations: How many.

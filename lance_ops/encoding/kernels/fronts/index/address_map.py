@@ -22,7 +22,7 @@ def follow(
     mapped: Words64,
     kept: npt.NDArray[np.bool_],
 ) -> int:
-    """Where the rows of rewritten fragments are.
+    """Map row addresses of rewritten fragments.
 
     Args:
         addresses: Before the rewrite, in any order.
@@ -75,7 +75,7 @@ def follow(
 
 
 def find_outside(*, addresses: Words64, limits: Integers) -> int:
-    """The first address that no row can have.
+    """Return the first address that no row can have.
 
     Args:
         addresses: In any order.

@@ -11,12 +11,12 @@ _NARROW = 1 << 16
 
 
 def fill_tables(*, words: Floats, vectors: Floats, squared: bool, tables: Floats) -> None:
-    """What each word of a codebook counts for (product quantization), value after value of a part.
+    """Compute the distance table of a codebook (product quantization).
 
     Args:
         words: Shape (parts, dimension of a part, words).
         vectors: Shape (vectors, parts, dimension of a part).
-        squared: Whether that is its squared distance from the part of a vector, and not their product.
+        squared: True if that is its squared distance from the part of a vector, and not their product.
         tables: Shape (vectors, parts, words): filled.
     """
     kernel = load("index.code_distances")
@@ -72,7 +72,7 @@ def squared_distances(*, vectors: Floats, query: Floats, sums: Floats) -> None:
 
 
 def greatest_of_least(*, distances: Floats, count: int) -> float:
-    """The greatest of the least of some distances.
+    """Return the greatest of the least of some distances.
 
     Args:
         distances: Shape (rows,), none NaN.
@@ -93,7 +93,7 @@ def compare_pairs(*, vectors: Floats, ones: Integers, others: Integers, squared:
         vectors: float32 of shape (rows, dimension).
         ones: int64 of shape (pairs,): the first of each, below the number of rows.
         others: The second, likewise.
-        squared: Whether it is squared distances.
+        squared: True if it is squared distances.
         sums: float32 of shape (pairs,): filled.
     """
     kernel = load("index.code_distances")

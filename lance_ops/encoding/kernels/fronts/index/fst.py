@@ -17,7 +17,7 @@ def build(*, data: Bytes, offsets: Integers, values: Integers, common: bytes) ->
     """Make a transducer.
 
     Args:
-        data: The words, one behind the other, in the order of their bytes and each once; up to 64 MB.
+        data: The words, in sequence, in the order of their bytes and each once; up to 64 MB.
         offsets: Shape (words + 1,): where each begins in `data`, and where the last one ends.
         values: Shape (words,): the number of each, 0 or more and below 2**31.
         common: The bytes that a node with one way can name in its state, the first as 1.

@@ -23,7 +23,7 @@ def list_words(
         common: The bytes that a node with one way can name in its state, the first as 1; 63 of them.
 
     Returns:
-        (how many there are; the words one behind the other, in the order of their bytes; int64, shape
+        (how many there are; the words in sequence, in the order of their bytes; int64, shape
         (words + 1,): where each begins and the last one ends; uint64, shape (words,): their numbers). Instead
         of how many a negative number where something is wrong, and no words: a node lies outside (`OUTSIDE`),
         or leads there (`LEADS_OUTSIDE`), there are more words (`TOO_MANY`), a way ends without a word

@@ -19,7 +19,7 @@ def connect(
     neighbours: npt.NDArray[np.int32],
     lengths: Floats,
 ) -> None:
-    """Connect the rows of a level, one after the other, with those before them.
+    """Connect the rows of a level, in sequence, with those before them.
 
     A row that comes gets the nearest before it, those first that are nearer to it than to one another, and
     each of these gets it; one that has too many then loses the farthest that is nearer to another of them.

@@ -13,7 +13,7 @@ _ROOM_OF_DOCUMENT, _ROOM_OF_BLOCK = 10, 10
 
 
 def available() -> bool:
-    """Whether the others can be called."""
+    """Return whether the others can be called."""
     return load("index.posting_lists") is not None
 
 
@@ -36,12 +36,12 @@ def decode(
         lengths: Documents of each list, which has a block for each `block_size` of them, the last not full.
         block_size: 128 or 256.
         head_bytes: What lies before the documents of a block.
-        varint_tail: Whether blocks that are not full have varints, and not numbers of 32 bits.
+        varint_tail: True if blocks that are not full have varints, and not numbers of 32 bits.
         documents: Filled: the documents of all lists.
         counts: Filled: how often each holds the word.
 
     Returns:
-        Whether all blocks can be read, end where they should, and name documents that ascend.
+        True if all blocks can be read, end where they should, and name documents that ascend.
     """
     kernel = load("index.posting_lists")
     assert kernel is not None
@@ -68,10 +68,10 @@ def encode(
         lengths: Documents of each list, none without.
         block_size: 128 or 256.
         head_bytes: 4 where blocks begin with the best score of their documents, 0 where they do not.
-        varint_tail: Whether blocks that are not full get varints, and not numbers of 32 bits.
+        varint_tail: True if blocks that are not full get varints, and not numbers of 32 bits.
 
     Returns:
-        (the blocks, one behind the other; int64, shape (blocks + 1,): where each begins and the last one
+        (the blocks, in sequence; int64, shape (blocks + 1,): where each begins and the last one
         ends; the best score of each block).
     """
     kernel = load("index.posting_lists")
@@ -97,7 +97,7 @@ def arrange(
     documents_out: npt.NDArray[np.uint32],
     extra_out: npt.NDArray[np.uint32],
 ) -> None:
-    """Put entries to those of the same word, behind those that are there, in their order.
+    """Append entries to those of the same token, in order.
 
     Args:
         words: Word of each entry, below the length of `places`.

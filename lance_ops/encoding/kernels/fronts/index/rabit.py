@@ -1,4 +1,4 @@
-"""What RQ does with vectors: a rotation, and levels that stand for their values."""
+"""RaBitQ: rotation of vectors, and levels of their values."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,8 @@ from lance_ops.encoding.reference.index import rabit as reference
 def rotate(*, vectors: Floats, flips: Bytes) -> None:
     """Rotate vectors in place: flips, then sums and differences of values that lie far apart, in rounds.
 
-    Lengths and angles stay, but for an odd dimension that is no power of two: one value takes no part there.
+    Lengths and angles stay, except for an odd dimension that is no power of two: one value takes no part
+    there.
 
     Args:
         vectors: float32 of shape (rows, dimension).
@@ -28,7 +29,7 @@ def choose_levels(*, amounts: Integers, shares: Integers, nearby: Integers, most
     """Find the levels whose direction is the nearest to that of the amounts, by steps of several widths.
 
     The level of an amount is how many steps it is, cut off; it stands for the middle of its step. All of it
-    is of whole numbers, so that every machine finds the same.
+    is of integers, so that every machine finds the same.
 
     Args:
         amounts: int32 of shape (rows, dimension), from 0 to 2**22.

@@ -12,12 +12,12 @@ from lance_ops.encoding.kernels import load
 
 
 def available() -> bool:
-    """Whether there is a kernel."""
+    """Return whether there is a kernel."""
     return load("index.roaring") is not None
 
 
 def read_sets(*, data: Bytes, offsets: Integers, framed: bool) -> tuple[Words64, Integers] | None:
-    """The rows of sets.
+    """Return the rows of sets.
 
     Args:
         data: The bytes of all sets.
@@ -26,7 +26,7 @@ def read_sets(*, data: Bytes, offsets: Integers, framed: bool) -> tuple[Words64,
         framed: Their form.
 
     Returns:
-        (rows, sizes): the rows of all sets, one behind the other, and how many each has. Those of a sound set
+        (rows, sizes): the rows of all sets, in sequence, and how many each has. Those of a sound set
         ascend. None if one is damaged, or has no bytes for a bitmap (that is, all rows of a fragment):
         the caller then looks at each.
     """
@@ -40,7 +40,7 @@ def read_sets(*, data: Bytes, offsets: Integers, framed: bool) -> tuple[Words64,
 
 
 def count_rows(*, data: Bytes, offsets: Integers, framed: bool) -> Integers:
-    """How many rows each set has; -1 for those that `read_sets` would not read. See there."""
+    """Return how many rows each set has; -1 for those that `read_sets` would not read. See there."""
     kernel = load("index.roaring")
     assert kernel is not None
     sizes = np.empty(len(offsets) - 1, np.int64)
@@ -74,7 +74,7 @@ def write_sets(*, rows: Words64, sizes: Integers, framed: bool) -> tuple[Bytes, 
 
 
 def _in_order(rows: Words64, sizes: Integers) -> tuple[Words64, Integers]:
-    """The rows of each set, ascending and once."""
+    """Return the rows of each set, ascending and once."""
     sets = np.repeat(np.arange(len(sizes)), sizes)
     order = np.lexsort((rows, sets))
     rows, sets = rows[order], sets[order]

@@ -9,7 +9,7 @@ from lance_ops.encoding.reference.index import split_block as reference
 
 
 def insert(*, hashes: Words64, ends: Integers, words: npt.NDArray[np.uint32]) -> None:
-    """Put runs of values into filters.
+    """Insert runs of values into filters.
 
     Args:
         hashes: Of all values.

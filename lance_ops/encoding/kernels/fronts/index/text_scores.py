@@ -19,7 +19,7 @@ def weigh(
     b: np.float32,
     scores: Floats,
 ) -> None:
-    """What a word adds to the scores of the documents that hold it, all in single precision.
+    """Compute the score of a token for the documents that contain it, in single precision.
 
     Args:
         documents: Shape (documents,): their numbers, each with a size.
@@ -56,7 +56,7 @@ def merge(
     all_documents: Integers,
     all_scores: Floats,
 ) -> int:
-    """Documents of two lists, each once, with the sum of their scores.
+    """Return documents of two lists, each once, with the sum of their scores.
 
     Args:
         documents: Shape (documents,), ascending.

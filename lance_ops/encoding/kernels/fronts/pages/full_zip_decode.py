@@ -29,12 +29,12 @@ def walk(
         form: Shape (6,): bytes of the levels (at most 8); bits of the repetition level and of the definition
             level (the lowest ones); bytes of the length (at most 8); bytes of a value of fixed width; and the
             definition level below which an entry has a slot.
-        single: Whether a row is one entry.
+        single: True if a row is one entry.
         rep: Shape (entries,) if there are any: gets the repetition level of each entry.
         definition: Shape (entries,) if there are any: gets its definition level.
         values: Shape (slots,): gets the byte at which each value that has a slot starts.
         offsets: Shape (slots + 1,): gets the offsets of these values once they are joined; or shape (0,), and
-            then nothing but `totals` is filled in.
+            then only `totals` is filled in.
         totals: Shape (3,): gets the entries, the slots, and the bytes of values.
 
     Returns:

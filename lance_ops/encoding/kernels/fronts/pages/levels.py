@@ -29,7 +29,7 @@ def find_starts(*, rep: Levels, lowest: int, offsets: npt.NDArray[np.int32]) -> 
 
 
 def count_starts(*, rep: Levels, lowest: int, offsets: npt.NDArray[np.int32]) -> int:
-    """Where the items of lists begin where nothing is null or empty.
+    """Compute list offsets if nothing is null or empty.
 
     Args:
         rep: Repetition levels.
@@ -54,7 +54,7 @@ def count_items(
     hidden: int,
     offsets: npt.NDArray[np.int32],
 ) -> int:
-    """Where the items of lists begin.
+    """Compute list offsets.
 
     Args:
         rep: Repetition levels.
@@ -86,7 +86,7 @@ def count_and_pick(
     offsets: npt.NDArray[np.int32],
     found: Bytes,
 ) -> int:
-    """Where the items of lists begin, and a code for each list; see `count_items` and `pick_codes`.
+    """Compute list offsets, and a code for each list; see `count_items` and `pick_codes`.
 
     Args:
         rep: Repetition levels.
@@ -117,7 +117,7 @@ def count_and_pick(
 
 
 def pick_visible_codes(*, definition: Levels, below: int, codes: Bytes, found: Bytes) -> int:
-    """A code for each slot of the innermost layers.
+    """Return a code for each slot of the innermost layers.
 
     Args:
         definition: Definition levels, each below the number of codes.
@@ -137,7 +137,7 @@ def pick_visible_codes(*, definition: Levels, below: int, codes: Bytes, found: B
 def pick_codes(
     *, rep: Levels, definition: Levels, lowest: int, below: int, codes: Bytes, found: Bytes
 ) -> int:
-    """A code for each slot of a layer.
+    """Return a code for each slot of a layer.
 
     Args:
         rep: Repetition levels.

@@ -8,7 +8,7 @@ MALFORMED, TOO_LARGE = reference.MALFORMED, reference.TOO_LARGE
 
 
 def gather_ranges(*, data: Bytes, starts: Integers, stops: Integers, out: Bytes) -> int:
-    """Put the bytes of ranges one after the other.
+    """Concatenate the bytes of ranges.
 
     Args:
         data: Any bytes; positions in it are checked.
@@ -71,7 +71,7 @@ def count_entries(
 
 
 def available() -> bool:
-    """Whether `keep_strings` can be called, which has no reference."""
+    """Return whether `keep_strings` can be called, which has no reference."""
     return load("pages.page_copy") is not None
 
 

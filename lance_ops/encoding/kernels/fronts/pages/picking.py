@@ -20,7 +20,7 @@ _Table = npt.NDArray[np.int64]
 
 
 def available() -> bool:
-    """Whether the other functions can be called."""
+    """Return whether the other functions can be called."""
     return load("pages.picking") is not None
 
 
@@ -53,7 +53,7 @@ def locate(
 
 
 def pick_inline(*, data: Bytes, found: _Table, part: int, bits: int, values: Words64) -> int:
-    """Values from blocks that begin with their width.
+    """Return values from blocks that begin with their width.
 
     Args:
         data: Bytes that hold the chunks.
@@ -83,7 +83,7 @@ def pick_levels(*, data: Bytes, found: _Table, part: int, width: int, levels: Le
 
 
 def pick_runs(*, data: Bytes, found: _Table, part: int, split: int, width: int, values: Bytes) -> int:
-    """Values of a number of bytes, each of which is there once for a run of 1 to 255.
+    """Return values of a number of bytes, each of which is there once for a run of 1 to 255.
 
     Args:
         data: Bytes that hold the chunks.
@@ -131,7 +131,7 @@ def pick_flat(*, data: Bytes, found: _Table, part: int, width: int, values: Byte
 def pick_extents(
     *, data: Bytes, found: _Table, part: int, width: int, starts: Integers, offsets: Integers
 ) -> int:
-    """Where values of variable width lie in the data, and their offsets once they are joined.
+    """Return positions of variable-width values in the data, and their offsets once they are joined.
 
     Args:
         data: Bytes that hold the chunks.

@@ -20,7 +20,7 @@ ROOM = 1 << 16
 
 
 def available() -> bool:
-    """Whether `find_lists` can be called."""
+    """Return whether `find_lists` can be called."""
     return load("pages.picking_lists") is not None
 
 

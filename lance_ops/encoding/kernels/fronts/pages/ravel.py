@@ -10,7 +10,7 @@ from lance_ops.encoding.reference.pages import ravel as reference
 
 
 def mark_nulls(*, states: Levels, valid: Bytes, level: int) -> int:
-    """Give the entries that are null at a layer its number, unless they have one.
+    """Set the state of entries that are null at a layer, unless they have one.
 
     Args:
         states: Shape (entries,): of each; changed.
@@ -27,7 +27,7 @@ def mark_nulls(*, states: Levels, valid: Bytes, level: int) -> int:
 
 
 def count_entries(*, states: Levels, offsets: Offsets) -> tuple[int, int]:
-    """Number of entries below lists, and of those that are items.
+    """Return the number of entries below lists, and of those that are items.
 
     Args:
         states: Shape (entries,): of each.

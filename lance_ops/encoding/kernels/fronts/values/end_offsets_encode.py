@@ -8,7 +8,7 @@ MALFORMED = reference.MALFORMED
 
 
 def measure(*, offsets: Offsets, validity: Bytes, bit: int) -> int:
-    """Bytes of all rows that are not null.
+    """Return bytes of all rows that are not null.
 
     Args:
         offsets: Shape (rows + 1,).
@@ -42,7 +42,7 @@ def encode(*, offsets: Offsets, validity: Bytes, bit: int, base: int, adjustment
 
 
 def compact(*, out: Bytes, data: Bytes, offsets: Offsets, validity: Bytes, bit: int) -> int:
-    """Put the bytes of the rows that are not null together.
+    """Concatenate the bytes of non-null rows.
 
     Args:
         out: Room for these bytes.

@@ -11,7 +11,7 @@ DAMAGED = -2
 
 
 def available() -> bool:
-    """Whether the other function can be called."""
+    """Return whether the other function can be called."""
     return load("values.jsonb") is not None
 
 
@@ -30,7 +30,7 @@ def find_members(
     Args:
         data: The documents.
         offsets: Where each begins, and where the last one ends: they never fall, and lie within the data.
-        names: The names, one behind the other, at least one.
+        names: The names, in sequence, at least one.
         ends: Where each name ends.
         kinds: Filled: the kind of the value, `MISSING` where there is none, or `DAMAGED`.
         starts: Filled where there is one: where it lies in the data.

@@ -1,4 +1,4 @@
-"""Looking up values of variable width: entries of a dictionary by position, one after the other."""
+"""Lookup of variable-width dictionary entries by position."""
 
 from lance_ops.encoding.arrays import Bytes, Integers, Offsets, Words
 from lance_ops.encoding.kernels import load
@@ -11,7 +11,7 @@ SPARE = reference.SPARE
 
 
 def measure(*, positions: Words, ends: Integers, out_offsets: Offsets) -> int:
-    """Where each value begins in the output.
+    """Compute the offset of each value in the output.
 
     Args:
         positions: Shape (values,): of their entries.

@@ -9,7 +9,7 @@ BEGINS_WITHIN = reference.BEGINS_WITHIN
 
 
 def check(*, data: Bytes, offsets: Offsets) -> int:
-    """Look at the bytes of strings.
+    """Validate the bytes of strings.
 
     Args:
         data: All bytes of the strings, and no more.

@@ -46,7 +46,7 @@ def decode(
 
 
 def gather(*, data: Bytes, starts: Integers, lengths: Integers, out: Bytes, out_offsets: Offsets) -> None:
-    """Put values together.
+    """Concatenate values.
 
     Args:
         data: Bytes that hold them.
