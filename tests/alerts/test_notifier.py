@@ -173,7 +173,7 @@ def test_a_redirect_is_refused_and_takes_no_header_and_no_alert_anywhere(server,
 )
 def test_a_redirect_that_leads_nowhere_is_refused_as_well(server, status, location):
     server.statuses, server.location = [status], location
-    with pytest.raises(AlertNotDeliveredError, match=f"did not take the alert.*{status}") as caught:
+    with pytest.raises(AlertNotDeliveredError, match=f"did not accept the alert.*{status}") as caught:
         WebhookNotifier(server.url, sleep=lambda _: None).notify(CHECK)
     assert "secret" not in str(caught.value)
 

@@ -40,7 +40,7 @@ def test_a_proxy_of_the_environment_gets_the_alert_unless_the_host_is_left_out(p
     assert (path, body) == ("http://hooks.invalid/a", {"text": "ü"})
     assert credentials == "Basic bWU6cHcv"
     monkeypatch.setenv("no_proxy", "hooks.invalid")
-    with pytest.raises(AlertNotDeliveredError, match=r"hooks\.invalid did not take the alert"):
+    with pytest.raises(AlertNotDeliveredError, match=r"hooks\.invalid did not accept the alert"):
         post_json("http://hooks.invalid/a", {}, sleep=lambda _: None)
     assert len(got) == 1
 
