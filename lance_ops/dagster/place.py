@@ -1,4 +1,4 @@
-"""Place: where a job or a sensor is defined; names of jobs are unique there, and nowhere else."""
+"""Location of a job or a sensor; names of jobs are unique only there."""
 
 from dataclasses import dataclass
 

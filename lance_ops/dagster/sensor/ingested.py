@@ -1,4 +1,4 @@
-"""What the manifest sensor tells of the ingests into a dataset: partitions that are not there any more."""
+"""Checks `partitions_loaded` of ingests, as the manifest sensor reports them."""
 
 from collections.abc import Collection, Sequence
 
@@ -24,12 +24,12 @@ def ingests_into(names: Collection[str]) -> list[LanceIngest]:
 
 
 def takes_partitions(survey: Survey, dealt: Sequence[VersionEvent], before: DatasetCursor) -> bool:
-    """Return whether partitions may be gone: the dataset was restored, made anew or removed.
+    """Return whether partitions may be missing: the dataset was restored, recreated or removed.
 
     Args:
-        survey: What was found.
+        survey: Result of the tick.
         dealt: The new versions.
-        before: What was known of the dataset.
+        before: Previous state of the dataset.
     """
     gone = isinstance(survey.error, DatasetNotFoundError) and before.version is not None
     return (
@@ -50,8 +50,8 @@ def partition_verdicts(
 
     Args:
         ref: The dataset.
-        instance: With the event log.
-        store: How it is reached.
+        instance: Has the event log.
+        store: Opens the dataset.
         only_failed: Leave out those whose newest verdict passed.
     """
     found: list[dg.AssetCheckEvaluation] = []
@@ -61,6 +61,6 @@ def partition_verdicts(
         try:
             loaded = look_at_partitions(instance, ingest, store, seconds=_SECONDS)
         except LanceOpsError:
-            continue  # The dataset cannot be read, and its own checks say so.
+            continue  # The dataset cannot be read, which its own checks report.
         found.append(loaded.evaluation(ingest))
     return found

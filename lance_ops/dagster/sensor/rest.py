@@ -1,8 +1,8 @@
-"""Datasets at rest: the newest manifest of each is the one that the sensor has dealt with.
+"""Unchanged datasets: the newest manifest of each is the one that the sensor has processed.
 
-What the event log has of a dataset is dear to ask: Dagster reads the whole newest event of each, with all
-of its metadata. Of many datasets at rest a tick asks only for some, in turns: events that somebody wiped, or
-told out of order, are noticed a few ticks later.
+Reading the event log is expensive: Dagster reads the whole newest event of each dataset, with all of its
+metadata. A tick reads it only for some of many unchanged datasets, round robin: wiped or misordered events
+are noticed a few ticks later.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,17 +14,17 @@ from lance_ops.dagster.sensor.survey import Survey, has_other_bytes, is_judged, 
 from lance_ops.table.manifest.listing import latest, mark_of
 
 _ASKED = 200
-"""Datasets at rest whose newest events a tick asks for: so few are asked for in every tick."""
+"""Minimum number of unchanged datasets whose newest events a tick reads."""
 _TICKS = 20
-"""Ticks in which all of them are."""
+"""Ticks in which all of them are read."""
 
 
 def asked_in_turn(refs: Sequence[LanceDatasetRef], start: int) -> tuple[list[LanceDatasetRef], int]:
-    """The datasets whose newest events a tick asks for in any case, and where the next tick goes on.
+    """Return the datasets whose newest events a tick reads in any case, and the next offset.
 
     Args:
-        refs: All datasets, in an order that stays.
-        start: Where this tick begins.
+        refs: All datasets, in a fixed order.
+        start: Where this tick starts.
     """
     count = max(_ASKED, -(-len(refs) // _TICKS))
     if count >= len(refs):
@@ -41,13 +41,13 @@ def find_at_rest(
     *,
     deadline: float,
 ) -> dict[str, Survey]:
-    """Which datasets are at rest, with what a look at them has found.
+    """Return the unchanged datasets, with what was found.
 
     Args:
         refs: The datasets.
-        cursors: What is known of them, by name.
-        store: For opening them.
-        deadline: `time.monotonic()` at which to stop; who does not answer before is to be looked at again.
+        cursors: Their entries, by name.
+        store: Opens the datasets.
+        deadline: `time.monotonic()` at which to stop; datasets without an answer by then are read again.
     """
 
     def look(ref: LanceDatasetRef) -> Survey | None:

@@ -1,6 +1,6 @@
-"""Looking at many datasets at once, in threads and with a deadline: what is new, and is it sound?
+"""Survey of many datasets in threads with a deadline: new versions and damage.
 
-Nothing here touches Dagster's instance, which belongs to the thread of the sensor.
+Nothing here uses Dagster's instance, which belongs to the thread of the sensor.
 """
 
 import threading
@@ -36,24 +36,24 @@ from lance_ops.table.manifest.listing import latest, listed_once, locate, mark_o
 _THREADS = 8
 _MOST_OF_A_DAMAGE = 300
 _ENTRY = 150
-"""Characters of an entry in the cursor, but for its name."""
+"""Characters of an entry in the cursor, without its name."""
 _MAX_FILES = 1000
-"""Asking the store for more than this after each version would take too long."""
+"""Maximum files to check after each version; more would take too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one look at a dataset found.
+    """Result of surveying a dataset.
 
     Attributes:
         head: Newest version by the listing; None when even that failed.
-        events: Events of the versions above the cursor, as far as they can be read, oldest first.
-        outcomes: Checks on the newest readable version; empty when there was no reason to look.
-        error: What kept us from reading the newest version.
-        of_another: The newest event, when it is of a dataset that lay here before: then all versions of this
-            one are to be told.
-        checked_at: When all checks were made, files included, in seconds since 1970; None if they were not.
-        mark: Of the manifest of the newest version, from before it was read; None when it is not known.
+        events: Events of the readable versions above the cursor, oldest first.
+        outcomes: Checks on the newest readable version; empty if they were not needed.
+        error: Error of reading the newest version.
+        of_another: The newest event, if it is of an earlier dataset at the same place: then all versions of
+            this one are published.
+        checked_at: Time of full checks, files included, in seconds since 1970; None without them.
+        mark: Mark of the manifest of the newest version, from before it was read; None if unknown.
     """
 
     head: int | None
@@ -65,16 +65,16 @@ class Survey:
     mark: str | None = None
 
     def damage_since(self, before: str | None) -> str | None:
-        """What is badly wrong, in one line; None when nothing is.
+        """Return the damage in one line; None without any.
 
         Args:
-            before: What was wrong at the last look: a look that left something out does not clear it.
+            before: Previous damage: an incomplete survey does not clear it.
         """
         return self.damage or (before if self.checked_at is None else None)
 
     @property
     def damage(self) -> str | None:
-        """What this look found badly wrong, in one line; None when nothing is."""
+        """Return the damage found by this survey in one line; None without any."""
         if self.error is not None:
             return _cut(f"{type(self.error).__name__}: {self.error}")
         failed = [outcome for outcome in self.outcomes if outcome.severe and not outcome.passed]
@@ -83,11 +83,11 @@ class Survey:
 
 @dataclass(slots=True)
 class Room:
-    """What a tick can take, so that no dataset is looked at in vain.
+    """Remaining capacity of a tick, so that no dataset is surveyed in vain.
 
     Attributes:
-        events: That it returns at most; None for no bound.
-        characters: That its cursor has at most, of the entries of datasets that are new or changed.
+        events: Maximum events; None for no limit.
+        characters: Maximum characters in its cursor for the entries of new or changed datasets.
     """
 
     events: int | None = None
@@ -96,11 +96,11 @@ class Room:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether nothing more is to be looked at."""
+        """True if no further dataset fits."""
         return any(left is not None and left <= 0 for left in (self.events, self.characters))
 
     def take(self, name: str, survey: Survey) -> None:
-        """Take the room for what a look has found."""
+        """Subtract the capacity for a survey result."""
         with self._lock:
             if self.events is not None:
                 self.events -= len(survey.events) + max(1, len(survey.outcomes))
@@ -109,7 +109,7 @@ class Room:
 
 
 def _cut(text: str) -> str:
-    """A text that is remembered, no longer than it has to be, and another one for each long text."""
+    """Truncate a text for the state; different long texts stay different."""
     if len(text) <= _MOST_OF_A_DAMAGE:
         return text
     return f"{text[:_MOST_OF_A_DAMAGE]}... [{blake2b(text.encode(), digest_size=4).hexdigest()}]"
@@ -127,22 +127,22 @@ def survey_datasets(
     full: Collection[str] = (),
     room: Room | None = None,
 ) -> dict[str, Survey]:
-    """Look at datasets until the deadline, or until a tick has no room for what comes of it.
+    """Survey datasets until the deadline, or until a tick has no more capacity.
 
     Args:
         refs: The datasets, the most urgent first.
-        cursors: What is known of them, by name.
-        store: For opening them.
-        newest: How many versions of a burst get an event each.
+        cursors: Their entries, by name.
+        store: Opens the datasets.
+        newest: Number of versions of a burst with their own events.
         deadline: `time.monotonic()` at which to stop.
-        grace: How old versions are that share one event when nobody has told anything of a dataset yet. A run
-            may still tell of younger ones.
-        published: The newest event of each, by name, from before this look.
-        full: Names of those that are to be checked in full although nothing may be new.
-        room: Of the tick; unbounded when None.
+        grace: Minimum age of versions that share one event if a dataset has no events yet. A run may still
+            report younger ones.
+        published: The newest event of each, by name, from before this survey.
+        full: Names of those to check in full even without a new version.
+        room: Capacity of the tick; None for no limit.
 
     Returns:
-        Surveys by name; datasets that were not finished in time, or not begun with, are missing.
+        Surveys by name; datasets that were not finished in time, or not started, are missing.
     """
     if not refs:
         return {}
@@ -171,25 +171,25 @@ def survey_datasets(
 def look_at_all(
     refs: Sequence[LanceDatasetRef], look: Callable[[LanceDatasetRef], Survey | None], deadline: float
 ) -> dict[str, Survey]:
-    """Look at datasets in threads, in their order, until a deadline.
+    """Survey datasets in threads, in order, until a deadline.
 
     Args:
         refs: The datasets, at least one.
-        look: What to do with each; it raises nothing.
+        look: Surveys a dataset; it raises nothing.
         deadline: `time.monotonic()` at which to stop.
 
     Returns:
-        Surveys by name, of those that were looked at in time and gave one.
+        Surveys by name, of those finished in time.
     """
     pool = ThreadPoolExecutor(min(_THREADS, len(refs)), thread_name_prefix="lance-survey")
     try:
-        # In their order: what is not begun with is the end of the row, where the next tick begins.
+        # In order: the datasets not started are the end of the list, where the next tick starts.
         futures = {ref.name: pool.submit(look, ref) for ref in refs}
         wait(futures.values(), timeout=max(0.0, deadline - time.monotonic()))
         found = {name: future.result() for name, future in futures.items() if future.done()}
         return {name: survey for name, survey in found.items() if survey is not None}
     finally:
-        # A look that hangs in a slow store must not hold up the tick; the store's timeout ends its thread.
+        # A survey that hangs in a slow store must not delay the tick; the store's timeout ends its thread.
         pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -203,9 +203,9 @@ def survey_dataset(
     published: Published | None = None,
     full: bool = False,
 ) -> Survey:
-    """Look at one dataset; raises nothing. For the arguments see `survey_datasets`.
+    """Survey one dataset; raises nothing. For the arguments see `survey_datasets`.
 
-    However many versions there are, they are listed once.
+    The versions are listed once.
     """
     with listed_once():
         return _survey_dataset(ref, cursor, store, newest=newest, grace=grace, published=published, full=full)
@@ -227,10 +227,10 @@ def _survey_dataset(
         head, mark = location.version, mark_of(opened, location)
     except Exception as error:  # noqa: BLE001 - one dataset must not fail the tick of all others
         return Survey(None, error=error)
-    # All up to the head was dealt with: an older event at the end stems from somebody who did not keep the
-    # order, or the events were wiped, and the page shows what is no longer so.
+    # All versions up to the head were processed: an older newest event comes from a publisher that ignored
+    # the order, or the events were wiped, and the page shows outdated values.
     heals = head == cursor.version and (published is None or published.version < head)
-    # Made anew by runs, which told all their versions: the numbers are the same, the data are not.
+    # Recreated by runs, which published all their versions: the numbers are the same, the data are not.
     replaced = (
         head == cursor.version
         and published is not None
@@ -242,7 +242,7 @@ def _survey_dataset(
     if judged and cursor.problem is None and not (heals or replaced or changed or full):
         return Survey(head, mark=mark)
     known = cursor.version or 0
-    # A head below what was seen is another dataset at the same place.
+    # A head below the processed one is another dataset at the same place.
     after = known if known <= head else 0
     if heals or replaced or changed or (head == cursor.version and not judged):
         after = head - 1
@@ -260,7 +260,7 @@ def _survey_dataset(
         dataset = events[-1].dataset if events else store.open(ref)
     except Exception as error:  # noqa: BLE001 - see above
         return Survey(head, tuple(events), error=error, of_another=of_another, mark=mark)
-    # Right after a commit there is more to do; what is left out then is made up for by the next full check.
+    # Right after a commit the tick has more to do; the next full check covers what is left out then.
     outcomes = tuple(evaluate_checks(ref, dataset, max_files=None if full else _MAX_FILES))
     made = {outcome.name for outcome in outcomes if keys.NOT_EVALUATED not in outcome.metadata}
     complete = all(
@@ -277,24 +277,24 @@ def _survey_dataset(
 
 
 def has_other_bytes(cursor: DatasetCursor, head: int, mark: str | None) -> bool:
-    """Whether other bytes lie under the name that was dealt with.
+    """Return whether the processed manifest was overwritten.
 
-    Then the dataset was made anew with as many versions, or is damaged. An entry of an earlier release knows
-    no mark, and takes over what is there.
+    Then the dataset was recreated with as many versions, or is damaged. An entry of an earlier release has no
+    mark, and adopts the present one.
     """
     return head == cursor.version and None not in (mark, cursor.mark) and mark != cursor.mark
 
 
 def is_judged(cursor: DatasetCursor, ref: LanceDatasetRef) -> bool:
-    """Whether the last checks were made by the policy of now, as far as the entry says by which."""
+    """Return whether the last checks used the present policy, as far as the entry records it."""
     return cursor.policy in (None, ref.policy_hash)
 
 
 def _to_tell_apart(store: Store, versions: Sequence[int], most: int, grace: timedelta) -> int:
-    """How many of the newest versions get an event each at the first look at a dataset.
+    """Return how many of the newest versions get their own events at the first survey of a dataset.
 
-    Dagster shows events at the moment at which they were stored, so that the past as events of its own is one
-    point in time, and stores them one by one: a fleet that is looked at for the first time has many.
+    Dagster shows events at their time of storing, so that separate events of the past would be one point in
+    time, and stores them one by one: the first survey of a fleet has many.
     """
     if len(versions) == 1:
         return 1
@@ -309,7 +309,7 @@ def _to_tell_apart(store: Store, versions: Sequence[int], most: int, grace: time
 
 
 def _has_other_data(store: Store, published: Published | None) -> bool:
-    """Whether the version of the newest event has other data now; for manifests that name no transaction."""
+    """Return whether the version of the newest event has other data; for manifests without a transaction."""
     if published is None or published.data_version is None:
         return False
     return Dataset.open(store, published.version).data_version != published.data_version
