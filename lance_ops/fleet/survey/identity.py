@@ -1,8 +1,8 @@
-"""Identity: whether a path still has the dataset that was seen there, told by a listing of its manifests.
+"""Identity of a dataset: whether a path still has the dataset that was seen, by a listing of its manifests.
 
 A manifest is written once. One of the same version with another size, time or ETag was overwritten, or
-belongs to another dataset, and so does a history that ends before the version that was seen. The format names
-no dataset, so that this is all that tells; it costs no request, since that listing finds the newest version.
+belongs to another dataset, and so does a history that ends before the version seen. The format has no dataset
+id, so this is the only evidence; it costs no request, since that listing also finds the newest version.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, NamingScheme, ma
 
 
 def head_of(store: Store) -> str:
-    """Mark of the newest manifest, by a listing that is needed to find it.
+    """Return the mark of the newest manifest, by the listing that finds it.
 
     Raises:
         LanceOpsError: As `latest`.
@@ -25,23 +25,23 @@ def head_of(store: Store) -> str:
 
 
 def mark_in(infos: Iterable[ObjectInfo], version: int) -> str:
-    """Mark of the manifest of a version: number, size, time and ETag; empty where there is none."""
+    """Return the mark of the manifest of a version: number, size, time and ETag; empty if missing."""
     paths = {manifest_path(version, scheme) for scheme in NamingScheme}
     return _mark(version, next((info for info in infos if info.path in paths), None))
 
 
 def is_another(head: str | None, infos: Iterable[ObjectInfo], newest: int) -> bool:
-    """Whether manifests belong to another dataset than the one that was seen.
+    """Return whether manifests belong to another dataset than the one seen before.
 
     Args:
-        head: Mark of its newest manifest then; None or empty when nobody knows.
-        infos: Manifests that are there now.
-        newest: Newest version now.
+        head: Mark of its newest manifest then; None or empty if unknown.
+        infos: Present manifests.
+        newest: Present newest version.
     """
     if not head:
         return False
     version = int(head.partition(" ")[0])
-    # What a cleanup removed since tells nothing.
+    # Manifests removed by a cleanup are no evidence.
     return newest < version or mark_in(infos, version) not in ("", head)
 
 

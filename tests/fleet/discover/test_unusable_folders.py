@@ -94,7 +94,7 @@ def test_a_folder_that_may_not_be_read_is_left_out_and_what_was_known_in_it_is_k
     found = survey_fleet(rules)
     assert {look.dataset for look in found.looks} == {"a.lance"}
     assert set(found.known) == {"a.lance", "closed/b.lance"}
-    assert found.discovery.errors == ("store s: folder 'closed' is left out: permission denied",)
+    assert found.discovery.errors == ("store s: folder 'closed' is skipped: permission denied",)
 
 
 def test_a_ledger_in_a_store_is_no_dataset_of_it(tmp_path):
