@@ -1,4 +1,4 @@
-"""Literals of Spark's SQL in the SQL of filters, which knows neither suffixes nor backslashes."""
+"""Literals of Spark's SQL in the SQL of filters, which has neither suffixes nor backslash escapes."""
 
 import re
 from decimal import Decimal
@@ -10,13 +10,13 @@ _THEMSELVES = "\\'\""
 
 
 def text_literal(written: str) -> str:
-    """A text in quotes of either kind.
+    """Convert a string in single or double quotes.
 
     Args:
-        written: With its quotes.
+        written: The literal with its quotes.
 
     Raises:
-        InvalidArgumentError: A backslash that Spark would drop, as that of a pattern that was not doubled.
+        InvalidArgumentError: It has a backslash that Spark would drop, such as a single one in a pattern.
     """
     quote, inner = written[0], written[1:-1]
     text = re.sub(r"\\(.)|" + quote * 2, lambda match: _unescaped(match, quote), inner, flags=re.DOTALL)
@@ -24,7 +24,7 @@ def text_literal(written: str) -> str:
 
 
 def raw_literal(written: str) -> str:
-    """A text behind an `r`, in which backslashes are letters like others."""
+    """Convert a string with prefix `r`, in which backslashes are ordinary characters."""
     return "'" + written[1:-1].replace("'", "''") + "'"
 
 
@@ -36,15 +36,15 @@ def _unescaped(match: re.Match[str], quote: str) -> str:
         return str(letter)
     if letter not in _ESCAPED:
         raise InvalidArgumentError(
-            f"a backslash before {letter!r} means nothing in a text",
+            f"unknown escape: a backslash before {letter!r}",
             field="statement",
-            hint="write two backslashes for one",
+            hint="write two backslashes for a backslash",
         )
     return _ESCAPED[letter]
 
 
 def number_literal(digits: str, suffix: str) -> str | None:
-    """A number with a suffix that says its type; None where there is no such suffix."""
+    """Convert a number with a type suffix; None without one."""
     match suffix.upper():
         case "Y" | "S" | "L" if digits.isdigit():
             return digits
@@ -60,14 +60,14 @@ def number_literal(digits: str, suffix: str) -> str | None:
 
 
 def check_divisor(digits: str | None, suffix: str | None) -> None:
-    """See that a division means the same here and in Spark.
+    """Check that a division has the same result here and in Spark.
 
-    Spark divides to fractions, and fails where the divisor is zero. Filters divide whole numbers to whole
-    ones, and fractions by zero to infinity. So all but a constant that is a fraction may select other rows.
+    Spark divides to fractions, and fails if the divisor is zero. Filters divide integers to integers, and
+    fractions by zero to infinity. So only constant fractions as divisors are certain to select the same rows.
 
     Args:
-        digits: The number behind the sign; None when something else stands there.
-        suffix: The word right behind that, if any.
+        digits: The number after the sign; None for anything else.
+        suffix: The word right after it, if any.
 
     Raises:
         UnsupportedError: It may not.
@@ -75,7 +75,7 @@ def check_divisor(digits: str | None, suffix: str | None) -> None:
     is_fraction = digits is not None and (not digits.isdigit() or (suffix or "").upper() in ("D", "F", "BD"))
     if not is_fraction or Decimal(str(digits)) == 0:
         raise UnsupportedError(
-            "a division gives other values in filters than in Spark's SQL",
+            "a division has another result in filters than in Spark's SQL",
             field="statement",
             hint="divide by a constant with a fraction, such as x / 2.0; or compute the values in a query and"
             " MERGE them",

@@ -1,4 +1,4 @@
-"""Parses statements of maintenance; see `statements`."""
+"""Parser of maintenance statements; see `statements`."""
 
 from typing import Literal
 
@@ -43,11 +43,11 @@ _SHOWN: dict[str, Literal["indexes", "tags", "branches"]] = {
 
 
 def parse_statement(sql: str) -> Statement | None:
-    """What a statement says, or None for one that is none of ours, such as a query.
+    """Parse a statement; None for other ones, such as queries.
 
     Raises:
-        InvalidArgumentError: It begins like one of ours and goes on otherwise.
-        UnsupportedError: It is right, but no operation does it.
+        InvalidArgumentError: It starts like one of ours and is not valid.
+        UnsupportedError: It is valid, but not supported.
     """
     reader = Reader(sql)
     statement = _parse(reader)
@@ -114,9 +114,9 @@ def _alter(reader: Reader) -> Statement | None:
         return DropNotNull(table, column) if reader.takes("DROP", "NOT", "NULL") else None
     if reader.takes("UPDATE", "COLUMNS"):
         raise UnsupportedError(
-            "columns are not updated by the addresses of rows here",
+            "columns cannot be updated by row addresses",
             field="statement",
-            hint="MERGE INTO by a key, with UPDATE SET of these columns",
+            hint="use MERGE INTO by a key, with UPDATE SET of these columns",
         )
     if reader.takes("SET", "TBLPROPERTIES"):
         return SetProperties(table, dict(_properties(reader, with_values=True)))
@@ -134,7 +134,7 @@ def _create_index(reader: Reader, table: Name) -> CreateIndex:
 
 
 def _ref(reader: Reader) -> str:
-    """Names of branches have parts between slashes."""
+    """Parse a reference; names of branches have parts between slashes."""
     name = reader.identifier()
     while reader.takes_sign("/"):
         name = f"{name}/{reader.identifier()}"
@@ -156,7 +156,7 @@ def _source(reader: Reader) -> Source:
 def _version(reader: Reader) -> int:
     value = reader.value()
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidArgumentError(f"{value!r} is not the number of a version", field="statement")
+        raise InvalidArgumentError(f"{value!r} is not a version number", field="statement")
     return value
 
 
@@ -169,7 +169,7 @@ def _add_columns(reader: Reader, table: Name) -> AddColumnsFrom | AddNullColumns
         if reader.takes("FROM"):
             return AddColumnsFrom(table, tuple(names), reader.name())
     if len(names) > 1:
-        reader.fail("FROM, or brackets around columns with types")
+        reader.fail("FROM, or columns with types in parentheses")
     typed = {names[0]: _type(reader)}
     while in_brackets and reader.takes_sign(","):
         name = reader.identifier("a column")
@@ -190,7 +190,7 @@ def _type(reader: Reader) -> pa.DataType:
     for word in ("FIRST", "AFTER", "DEFAULT", "NOT", "COMMENT"):
         if reader.sees(word):
             raise UnsupportedError(
-                f"a column that is added comes last and is null: no {word}",
+                f"an added column comes last and is null: {word} is not supported",
                 field="statement",
                 hint="lance_ops.add_columns computes values by SQL",
             )
@@ -214,7 +214,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# Changes of rows
+# Row changes
 
 
 def _prefixes(table: Name, alias: str | None) -> dict[str, str]:
@@ -238,7 +238,7 @@ def _update(reader: Reader) -> Update:
         path = name[1:] if len(name) > 1 and name[0].lower() in prefixes else name
         reader.expect_sign("=")
         if ".".join(path).lower() in (known.lower() for known in columns):
-            raise InvalidArgumentError(f"column {'.'.join(path)!r} gets two values", field="statement")
+            raise InvalidArgumentError(f"column {'.'.join(path)!r} is set twice", field="statement")
         columns[".".join(path)] = reader.translated(("WHERE",), comma=True, prefixes=prefixes)
         if not reader.takes_sign(","):
             break

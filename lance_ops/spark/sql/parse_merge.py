@@ -1,4 +1,4 @@
-"""Parses MERGE INTO: its key and its clauses."""
+"""Parser of MERGE INTO: key and clauses."""
 
 from typing import Literal
 
@@ -8,11 +8,11 @@ from lance_ops.spark.sql.tokens import Reader
 
 
 def parse_merge(reader: Reader) -> Merge:
-    """What a `MERGE INTO` says, after these words.
+    """Parse a `MERGE INTO` after these words.
 
     Raises:
-        InvalidArgumentError: It does not parse.
-        UnsupportedError: It is right, but no operation does it.
+        InvalidArgumentError: It is not valid.
+        UnsupportedError: It is valid, but not supported.
     """
     table = reader.name()
     target = (reader.alias("USING") or table[-1]).lower()
@@ -33,7 +33,7 @@ def parse_merge(reader: Reader) -> Merge:
 
 
 def _keys(condition: str) -> tuple[str, ...]:
-    """Columns of the key, from `t.a = s.a AND t.b = s.b`."""
+    """Parse the key columns of `t.a = s.a AND t.b = s.b`."""
     reader = Reader(condition)
     try:
         in_brackets = reader.takes_sign("(")
@@ -45,7 +45,7 @@ def _keys(condition: str) -> tuple[str, ...]:
         reader.expect_end()
     except InvalidArgumentError as error:
         raise UnsupportedError(
-            f"MERGE joins by columns that are equal and have one name, not by {condition!r}",
+            f"MERGE requires equality of columns with the same name, got {condition!r}",
             field="ON",
             hint="rename columns in the source: USING (SELECT x AS id, ... FROM ...) AS s ON t.id = s.id",
         ) from error
@@ -53,7 +53,7 @@ def _keys(condition: str) -> tuple[str, ...]:
 
 
 def _key(reader: Reader) -> str:
-    """The column of `target.a = source.a`, or the other way round."""
+    """Parse the column of `target.a = source.a`, or with sides exchanged."""
     left = reader.name("a column")
     if not reader.takes_sign("=="):
         reader.expect_sign("=")
@@ -76,7 +76,7 @@ class _Clauses:
         self._written: list[tuple[str, ...] | None] = []
 
     def read(self, reader: Reader) -> None:
-        """Read one, after its WHEN."""
+        """Parse one clause, after its WHEN."""
         if reader.takes("NOT", "MATCHED", "BY", "SOURCE"):
             only_target = {name: "" for name, side in self._sides.items() if side == "target"}
             condition = self._and(reader, only_target)
@@ -86,7 +86,7 @@ class _Clauses:
         elif reader.takes("NOT", "MATCHED"):
             reader.takes("BY", "TARGET")
             if reader.sees("AND"):
-                raise _beyond("a condition of WHEN NOT MATCHED", "put it into the query after USING")
+                raise _beyond("a condition of WHEN NOT MATCHED", "move it into the query after USING")
             reader.expect("THEN", "INSERT")
             self._once(not self._not_matched, "WHEN NOT MATCHED")
             self._not_matched = True
@@ -99,7 +99,7 @@ class _Clauses:
             self._condition = condition
             if reader.takes("DELETE"):
                 if condition is not None:
-                    raise _beyond("DELETE of some of the matched rows", "delete them by their own statement")
+                    raise _beyond("DELETE of some of the matched rows", "use a separate DELETE statement")
                 self._matched = "delete"
                 return
             reader.expect("UPDATE", "SET")
@@ -107,14 +107,14 @@ class _Clauses:
             self._written.append(None if reader.takes_sign("*") else self._assigned(reader))
 
     def merge(self, table: Name, source: Name | str, on: tuple[str, ...]) -> Merge:
-        """All of them together."""
+        """Combine all clauses."""
         if self._matched is None and not self._not_matched and self._not_by_source is None:
-            raise InvalidArgumentError("MERGE INTO needs a WHEN clause", field="statement")
+            raise InvalidArgumentError("MERGE INTO requires a WHEN clause", field="statement")
         columns = None
         if any(written is not None for written in self._written):
             sets = {None if written is None else frozenset((*written, *on)) for written in self._written}
             if len(sets) > 1:
-                raise _beyond("clauses that write different columns", "name the same columns in both")
+                raise _beyond("clauses that write different columns", "use the same columns in both")
             named = [column for written in self._written for column in written or ()]
             columns = tuple(dict.fromkeys((*on, *named)))
         return Merge(
@@ -156,7 +156,7 @@ class _Clauses:
 
 
 def _is_source(value: str, column: str) -> bool:
-    """Whether an expression is the column of this name of the source, and nothing else."""
+    """Return whether an expression is the column with this name of the source."""
     reader = Reader(value)
     try:
         found = reader.name()
@@ -167,4 +167,4 @@ def _is_source(value: str, column: str) -> bool:
 
 
 def _beyond(what: str, hint: str) -> UnsupportedError:
-    return UnsupportedError(f"MERGE INTO does not know {what}", field="statement", hint=hint)
+    return UnsupportedError(f"MERGE INTO does not support {what}", field="statement", hint=hint)

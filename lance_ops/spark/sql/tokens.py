@@ -1,7 +1,7 @@
-"""Tokens of SQL, and a reader over them.
+"""Tokens of SQL, and a reader of them.
 
-The verbs here are no part of any dialect that a parser library knows, and the expressions in them go to the
-filters and updates of this package as they were written, so that a statement is read by its words.
+The statements here are not part of any dialect of a parser library, and their expressions are passed to the
+filters and updates of lance_ops as written, so a statement is read token by token.
 """
 
 import re
@@ -31,7 +31,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token: what kind, its text without quotes, and where it stands."""
+    """One token: kind, text without quotes, and position."""
 
     kind: str
     text: str
@@ -39,11 +39,11 @@ class Token:
     stop: int
 
     def is_word(self, *words: str) -> bool:
-        """Whether it is one of these words, in any case."""
+        """Return whether it is one of these words, in any case."""
         return self.kind == "word" and self.text.upper() in words
 
     def is_sign(self, *signs: str) -> bool:
-        """Whether it is one of these signs."""
+        """Return whether it is one of these signs."""
         return self.kind == "sign" and self.text in signs
 
 
@@ -51,22 +51,22 @@ class Translated(str):  # noqa: SLOT000 - text has no slots
     """An expression in the SQL of filters.
 
     Attributes:
-        original: The same as Spark reads it.
-        alias: Of the table in it.
+        original: The expression in Spark's SQL.
+        alias: Alias of the table in it.
     """
 
     original: str
     alias: str
 
     def __new__(cls, text: str, original: str, alias: str = "target") -> Self:
-        """An expression in both dialects."""
+        """Create an expression in both dialects."""
         made = super().__new__(cls, text)
         made.original, made.alias = original, alias
         return made
 
 
 def tokens_of(sql: str) -> list[Token]:
-    """The tokens of a statement, without comments and a semicolon at its end."""
+    """Split a statement into tokens, without comments and a final semicolon."""
     found = []
     for match in _TOKEN.finditer(sql):
         kind, text = str(match.lastgroup), match.group()
@@ -83,7 +83,7 @@ def tokens_of(sql: str) -> list[Token]:
 
 
 class Reader:
-    """Reads a statement from its begin to its end.
+    """Reads a statement from start to end.
 
     Args:
         sql: The statement.
@@ -95,72 +95,72 @@ class Reader:
         self._at = 0
 
     def fail(self, expected: str) -> NoReturn:
-        """Raise the error that says what should stand here."""
+        """Raise an error that says what is expected here."""
         here = self._tokens[self._at].start if self._at < len(self._tokens) else len(self._sql)
         rest = self._sql[here : here + 40].strip() or "the end"
         raise InvalidArgumentError(f"expected {expected} at {rest!r}", field="statement")
 
     @property
     def at_end(self) -> bool:
-        """Whether nothing is left."""
+        """Return whether all tokens are read."""
         return self._at >= len(self._tokens)
 
     def sees(self, *words: str) -> bool:
-        """Whether these words come next."""
+        """Return whether these words are next."""
         ahead = self._tokens[self._at : self._at + len(words)]
         return len(ahead) == len(words) and all(
             token.is_word(word) for token, word in zip(ahead, words, strict=True)
         )
 
     def takes(self, *words: str) -> bool:
-        """Take these words, if they come next."""
+        """Read these words, if they are next."""
         if not self.sees(*words):
             return False
         self._at += len(words)
         return True
 
     def expect(self, *words: str) -> None:
-        """Take these words."""
+        """Read these words, or fail."""
         if not self.takes(*words):
             self.fail(" ".join(words))
 
     def takes_sign(self, sign: str) -> bool:
-        """Take a sign, if it comes next."""
+        """Read a sign, if it is next."""
         if self.at_end or not self._tokens[self._at].is_sign(sign):
             return False
         self._at += 1
         return True
 
     def expect_sign(self, sign: str) -> None:
-        """Take a sign."""
+        """Read a sign, or fail."""
         if not self.takes_sign(sign):
             self.fail(repr(sign))
 
     def expect_end(self) -> None:
-        """See that nothing is left."""
+        """Check that all tokens are read."""
         if not self.at_end:
             self.fail("the end")
 
     def next(self, what: str, *kinds: str) -> Token:
-        """Take a token of one of these kinds."""
+        """Read a token of one of these kinds, or fail."""
         if self.at_end or self._tokens[self._at].kind not in kinds:
             self.fail(what)
         self._at += 1
         return self._tokens[self._at - 1]
 
     def identifier(self, what: str = "a name") -> str:
-        """A name of one part; texts in quotes count, too, as connectors allow them for tags."""
+        """Read a name of one part; quoted strings are accepted, too, as connectors allow them for tags."""
         return self.next(what, "word", "quoted", "text").text
 
-    def name(self, what: str = "the name of a table") -> Name:
-        """A name of one or more parts."""
+    def name(self, what: str = "a table name") -> Name:
+        """Read a name of one or more parts."""
         parts = [self.identifier(what)]
         while self.takes_sign("."):
             parts.append(self.identifier(what))
         return tuple(parts)
 
     def names(self) -> list[Name]:
-        """Names of columns between commas, in brackets or not."""
+        """Read names of columns separated by commas, in parentheses or not."""
         in_brackets = self.takes_sign("(")
         names = [self.name("a column")]
         while self.takes_sign(","):
@@ -170,7 +170,7 @@ class Reader:
         return names
 
     def alias(self, *stops: str) -> str | None:
-        """The alias of a table, if there is one; words that go on with the statement are none."""
+        """Read the alias of a table, if there is one; keywords of the statement are not aliases."""
         if self.takes("AS"):
             return self.identifier("an alias")
         if self.at_end or self._tokens[self._at].kind not in ("word", "quoted"):
@@ -178,7 +178,7 @@ class Reader:
         return None if self._tokens[self._at].is_word(*stops) else self.identifier()
 
     def value(self) -> Value:
-        """A literal: a number, a text, true or false."""
+        """Read a literal: a number, a string, true or false."""
         if self.takes("TRUE"):
             return True
         if self.takes("FALSE"):
@@ -190,7 +190,7 @@ class Reader:
         return sign * (int(token.text) if token.text.isdigit() else float(token.text))
 
     def options(self) -> dict[str, Value]:
-        """`WITH (name = value, ...)`, if it comes next; names in small letters."""
+        """Read `WITH (name = value, ...)`, if it is next; names in lower case."""
         found: dict[str, Value] = {}
         if not self.takes("WITH"):
             return found
@@ -198,7 +198,7 @@ class Reader:
         while not self.takes_sign(")"):
             name = self.identifier("an option").lower()
             if name in found:
-                raise InvalidArgumentError(f"the option {name!r} stands twice", field="WITH")
+                raise InvalidArgumentError(f"duplicate option {name!r}", field="WITH")
             self.expect_sign("=")
             found[name] = self.value()
             if not self.takes_sign(","):
@@ -207,12 +207,12 @@ class Reader:
         return found
 
     def expression(self, *stops: tuple[str, ...], comma: bool = False, prefixes: dict[str, str]) -> str:
-        """Text up to some words outside of brackets, or to the end.
+        """Read the text up to some words outside of brackets, or to the end.
 
         Args:
-            *stops: Words that end it; they stay.
-            comma: Whether a comma outside of brackets ends it, too.
-            prefixes: What becomes of a prefix `name.`, by the name in small letters: another one, or "" for
+            *stops: Words that end it; they are not read.
+            comma: True if a comma outside of brackets ends it, too.
+            prefixes: Replacements of a prefix `name.`, by the name in lower case: another one, or "" for
                 none.
         """
         parts: list[str] = []
@@ -249,14 +249,14 @@ class Reader:
     def translated(
         self, *stops: tuple[str, ...], comma: bool = False, prefixes: dict[str, str]
     ) -> Translated:
-        """An expression, with its original; see `expression`."""
+        """Read an expression, with its original; see `expression`."""
         start = self._at
         text = self.expression(*stops, comma=comma, prefixes=prefixes)
         original = self._sql[self._tokens[start].start : self._tokens[self._at - 1].stop]
         return Translated(text, original, next((name for name, to in prefixes.items() if not to), "target"))
 
     def _call(self, token: Token, prefixes: dict[str, str]) -> str | None:
-        """A call of a function, or the position in an array, that filters know otherwise, taken whole."""
+        """Read a whole call of a function, or array subscript, that filters write differently."""
         name = token.text.lower()
         if token.kind == "word" and functions.is_known(name) and self.takes_sign("("):
             arguments: list[str] = []
@@ -276,7 +276,7 @@ class Reader:
         return None
 
     def _as_filters_say(self, token: Token) -> str:
-        """A token in the SQL of filters, where Spark writes it otherwise, with what belongs to it."""
+        """Convert a token, with related ones, to the SQL of filters."""
         written = self._sql[token.start : token.stop]
         if token.is_sign("<=>"):
             return "IS NOT DISTINCT FROM"
@@ -298,7 +298,7 @@ class Reader:
         return found or written
 
     def rest(self) -> str:
-        """All that is left, as it was written."""
+        """Read the remaining text, as written."""
         if self.at_end:
             self.fail("a query")
         start, stop = self._tokens[self._at].start, self._tokens[-1].stop
@@ -306,7 +306,7 @@ class Reader:
         return self._sql[start:stop]
 
     def bracketed(self) -> str:
-        """What stands between this bracket and the one that closes it."""
+        """Read the text between this bracket and the matching one."""
         self.expect_sign("(")
         start, depth = self._tokens[self._at - 1].stop, 1
         while depth and not self.at_end:
@@ -318,11 +318,11 @@ class Reader:
 
 
 def translated(sql: str) -> Translated:
-    """An expression of Spark's SQL in the SQL of filters, with its original.
+    """Translate an expression of Spark's SQL to the SQL of filters, with its original.
 
     Raises:
-        InvalidArgumentError: More stands behind it.
-        UnsupportedError: Filters have no way to write it.
+        InvalidArgumentError: More text follows it.
+        UnsupportedError: Filters cannot express it.
     """
     reader = Reader(sql)
     found = reader.translated(prefixes={})
@@ -331,13 +331,13 @@ def translated(sql: str) -> Translated:
 
 
 def refuse_names_in_quotes(statement: str, spark: "SparkSession") -> None:
-    """Where Spark is told to read double quotes as names, a condition of theirs would mean something else."""
+    """Check for double quotes if Spark reads them as names: the condition would have another meaning."""
     setting = "spark.sql.ansi.doubleQuotedIdentifiers"
     if spark.conf.get(setting, "false") != "true" or spark.conf.get("spark.sql.ansi.enabled") != "true":
         return
     if any(token.kind == "text" and statement[token.start] == '"' for token in tokens_of(statement)):
         raise UnsupportedError(
-            f"with {setting}, what stands in double quotes is a name, and it is read as a text here",
+            f"with {setting}, double quotes mean names, but they are read as strings here",
             field="statement",
-            hint="write names in backticks, and texts in single quotes",
+            hint="write names in backticks, and strings in single quotes",
         )
