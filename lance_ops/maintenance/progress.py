@@ -1,4 +1,4 @@
-"""Progress: how an operation tells what it does. Printing is for the command line and for Dagster."""
+"""Progress events of operations. Only the command line and Dagster print them."""
 
 import time
 from collections.abc import Callable
@@ -43,7 +43,7 @@ class Reporter:
 
     def __post_init__(self) -> None:
         if self.listener is not None and not callable(self.listener):
-            raise InvalidArgumentError("a function that takes events is expected", field="progress")
+            raise InvalidArgumentError("expected a function of events", field="progress")
 
     def __call__(
         self,

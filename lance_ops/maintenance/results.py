@@ -63,16 +63,16 @@ class OperationResult(Result):
 
     @property
     def lost_to(self) -> tuple[str, ...]:
-        """The conflicts that cost another planning, one line each."""
+        """Conflicts that required a new plan, one line each."""
         return tuple(line for line in self.conflicts if line not in self.rebased_over)
 
     @property
     def changed(self) -> bool:
-        """Whether this call made a new version."""
+        """True if this call made a new version."""
         return self.version != self.read_version and not self.already_committed
 
     def summary(self) -> str:
-        """What was done, in one line, without versions and time; subclasses say it in their nouns."""
+        """Return the result in one line, without versions and time; subclasses use their own terms."""
         return "done" if self.changed else "nothing to do"
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class OperationResult(Result):
         return "\n".join(lines)
 
     def remarks(self) -> tuple[str, ...]:
-        """What was left alone and why, a line each."""
+        """Return what was left unchanged and why, a line each."""
         return ()
 
 
@@ -161,7 +161,7 @@ class DeleteResult(OperationResult):
     def summary(self) -> str:
         """See `OperationResult.summary`."""
         if not self.rows_deleted:
-            return "no row matches"
+            return "no rows match"
         return (
             f"deleted {count_text(self.rows_deleted, 'row')}: "
             f"{count_text(self.fragments_updated, 'fragment')} updated, {self.fragments_removed:,} removed"
@@ -296,8 +296,8 @@ class CompactResult(OperationResult):
         return (
             *(f"note: {line}" for line in self.notes),
             *(
-                f"note: index {name!r} names rows that were removed: pylance returns fewer rows than "
-                f"asked for until `lance-ops index URI`"
+                f"note: index {name!r} has removed rows: pylance returns too few rows until `lance-ops "
+                "index URI`"
                 for name in self.indices_short
             ),
             *(f"skipped: {line}" for line in self.skipped),
@@ -314,7 +314,7 @@ class CompactResult(OperationResult):
             f"{bytes_text(self.bytes_removed)} -> {bytes_text(self.bytes_written)}",
         ]
         if self.groups_resumed:
-            parts.append(f"{count_text(self.groups_resumed, 'group')} taken over from an earlier run")
+            parts.append(f"{count_text(self.groups_resumed, 'group')} resumed from an earlier run")
         if self.groups_copied:
             parts.append(f"pages copied in {self.groups_copied:,} of {count_text(self.groups, 'group')}")
         if self.rows_purged:

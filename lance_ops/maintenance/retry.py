@@ -61,7 +61,7 @@ def with_replanning(
         RetryableCommitConflictError: the last one, when `max_replans` is used up.
     """
     if max_replans < 0:
-        raise InvalidArgumentError(f"max_replans must be at least 0, not {max_replans}", field="max_replans")
+        raise InvalidArgumentError(f"max_replans must be at least 0, got {max_replans}", field="max_replans")
     backoff = backoff or Backoff()
     replans = Replans()
     while True:
@@ -70,7 +70,7 @@ def with_replanning(
         except RetryableCommitConflictError as conflict:
             if replans.count == max_replans:
                 raise
-            replans = Replans((*replans.conflicts, f"planned afresh after: {conflict.theirs}"))
+            replans = Replans((*replans.conflicts, f"planned again after: {conflict.theirs}"))
             if on_conflict is not None:
                 on_conflict(conflict, replans.count)
             sleep(backoff.pause(replans.count))

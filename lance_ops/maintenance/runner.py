@@ -1,4 +1,4 @@
-"""Runner: who executes the tasks of an operation, threads here, executors in `lance_ops.spark`."""
+"""Runner: executes the tasks of an operation, in threads here, on executors in `lance_ops.spark`."""
 
 import contextlib
 import os
@@ -89,7 +89,7 @@ class LocalRunner:
         if threads is not None:
             check_type(threads, Integral, "a number of threads", field="threads")
         if threads is not None and threads < 1:
-            raise InvalidArgumentError(f"a runner needs at least one thread, not {threads}", field="threads")
+            raise InvalidArgumentError(f"threads must be at least 1, got {threads}", field="threads")
         self.threads = threads or _cores()
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Target: what the functions of the public API take for a dataset."""
+"""Target: dataset argument of the public API."""
 
 import os
 from collections.abc import Mapping
@@ -93,9 +93,13 @@ def check_side_by_side(dataset: Dataset, version: str) -> None:
     own = dataset.data_storage_version
     blobs = version not in VERSIONS_WITH_OLD_BLOBS and any(map(is_old_blob, dataset.lance_schema.walk()))
     if version != own and (blobs or "0.1" in (own, version)):
-        why = "its columns of blobs are of a kind that ended with 2.1" if blobs else "none may lie beside 0.1"
+        why = (
+            "its blob columns are of a kind supported up to 2.1"
+            if blobs
+            else ("0.1 cannot be mixed with other versions")
+        )
         raise InvalidArgumentError(
-            f"data files of version {version} cannot lie in a dataset of version {own}: {why}",
+            f"data files of version {version} cannot be added to a dataset of version {own}: {why}",
             path=dataset.uri,
             field="data_storage_version",
             hint="copy the rows into a new dataset",

@@ -74,7 +74,7 @@ class Attempted(Generic[R]):
 
     def failure(self) -> Exception:
         """The error."""
-        return self.error or TaskFailedError("the task gave nothing")
+        return self.error or TaskFailedError("the task returned nothing")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Vanished files: a cleanup removes them while an operation reads the version that used them."""
+"""Missing files: a cleanup may remove them while an operation reads their version."""
 
 import contextlib
 from collections.abc import Iterator
@@ -37,10 +37,10 @@ def reading(dataset: Dataset, ours: str) -> Iterator[None]:
         if is_there(store, path):
             raise
         raise RetryableCommitConflictError(
-            "the version that was being read was removed",
+            "the version was removed while it was read",
             ours=f"{ours} of version {dataset.version}",
             theirs=f"a cleanup that removed version {dataset.version}",
             version=dataset.version,
             path=dataset.uri,
-            hint="let cleanup keep versions for longer than operations take",
+            hint="keep versions in cleanup for longer than operations take",
         ) from error

@@ -64,7 +64,7 @@ def test_objects_that_no_kept_version_names_go(uri: Path) -> None:
     (side,) = (path for path in objects(uri) if path.startswith("data/"))
     plan = lo.cleanup(uri, **NOW, dry_run=True)
     reasons = {item.path: (item.victim, item.reason) for item in plan.files if item.kind == "blob"}
-    assert reasons["_blobs/a.blob"] == (True, "only expired versions use it, version 3 the last")
+    assert reasons["_blobs/a.blob"] == (True, "used only by expired versions, last by version 3")
     assert reasons["_blobs/c.blob"] == (False, f"version {HEAD} uses it")
     result = lo.cleanup(uri, **NOW)
     assert result.complete

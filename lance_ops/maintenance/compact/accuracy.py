@@ -1,7 +1,7 @@
-"""Accuracy of estimates: what a compaction was expected to take, and what it took.
+"""Accuracy of estimates: planned and measured cost of a compaction.
 
-Each commit of a compaction notes in its properties how long its tasks were expected to take and how long they
-took, so that `history` shows how good the estimates are.
+Each commit of a compaction records in its properties the planned and the measured time of its tasks, so that
+`history` shows how good the estimates are.
 """
 
 import json
@@ -16,17 +16,18 @@ from lance_ops.maintenance.compact.plan import CompactionPlan
 from lance_ops.maintenance.text import seconds_text
 
 ACCURACY_KEY = "lance_ops.compaction.estimate"
-"""Property of a commit: JSON of `{method: {planned, measured}}`, seconds of tasks alone in a slot."""
+"""Property of a commit: JSON of `{method: {planned, measured}}`, seconds of tasks with a slot to themselves.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredGroup:
-    """A group that was rewritten.
+    """A rewritten group.
 
     Attributes:
-        group: As planned.
-        method: What was done in the end.
-        seconds: Of its task, beside the others.
+        group: The planned group.
+        method: The method used.
+        seconds: Duration of its task, beside concurrent ones.
     """
 
     group: CompactionGroup
@@ -39,11 +40,11 @@ class Accuracy:
     """Estimates of one call of `compact`, over its rounds of planning.
 
     Attributes:
-        slots: Tasks that the runner executes at once.
-        seconds: Expected for all plans that were carried out.
-        task_seconds: Expected of the tasks that were committed, one after the other.
-        measured_task_seconds: What these took.
-        bytes_written: Expected of the data files that were committed.
+        slots: Concurrent tasks of the runner.
+        seconds: Planned time of all executed plans.
+        task_seconds: Planned time of the committed tasks in sequence.
+        measured_task_seconds: Measured time of these.
+        bytes_written: Planned bytes of the committed data files.
     """
 
     slots: int
@@ -54,13 +55,13 @@ class Accuracy:
     _estimates: dict[tuple[int, ...], GroupEstimate] = field(default_factory=dict)
 
     def planned(self, plan: CompactionPlan) -> None:
-        """Take note of a plan that is going to be carried out."""
+        """Add a plan that is going to be executed."""
         self.seconds += plan.estimate.seconds
         for group, estimate in zip(plan.groups, plan.estimates, strict=True):
             self._estimates[group.fragment_ids] = estimate
 
     def committed(self, groups: Iterable[MeasuredGroup]) -> None:
-        """Take note of groups that were committed."""
+        """Add committed groups."""
         for done in groups:
             estimate = self._estimates.get(done.group.fragment_ids)
             if estimate is not None:
@@ -69,9 +70,9 @@ class Accuracy:
                 self.measured_task_seconds += done.seconds
 
     def properties(self, groups: Sequence[MeasuredGroup]) -> dict[str, str]:
-        """Return what the commit of some groups notes; nothing of groups that were not estimated."""
+        """Return the property for the commit of some groups; empty without estimates."""
         noted: dict[str, dict[str, float]] = {}
-        # Tasks side by side slow each other down; what is noted is of one alone.
+        # Concurrent tasks slow each other down; the recorded time is that of a single one.
         used = max(1, min(self.slots, len(groups)))
         alone = 1 / makespan([1.0] * used, used)
         for method in Method:
@@ -87,21 +88,21 @@ class Accuracy:
 
 
 def accuracy_text(properties: Mapping[str, str]) -> str:
-    """What a commit noted about its tasks, for people; empty when it noted nothing that can be read."""
+    """Return the recorded times of a commit's tasks as text; empty without a readable record."""
     with suppress(ValueError, TypeError, KeyError, AttributeError):
         noted = list(json.loads(properties.get(ACCURACY_KEY, "{}")).values())
         planned = sum(float(item["planned"]) for item in noted)
         measured = sum(float(item["measured"]) for item in noted)
         if noted:
-            return f"tasks of {seconds_text(measured)}, {seconds_text(planned)} expected"
+            return f"tasks took {seconds_text(measured)}, planned {seconds_text(planned)}"
     return ""
 
 
 def error_of(estimate: float, measured: float) -> float | None:
-    """How far a measured number lies from its estimate, as a share of the estimate; None without one."""
+    """Return the relative error of an estimate; None without one."""
     return measured / estimate - 1 if estimate > 0 else None
 
 
 def _short(value: float) -> float:
-    """A number in few digits: a note is kept in every manifest until the next commit."""
+    """Return a number with few digits: the record is stored in every manifest until the next commit."""
     return float(f"{value:.4g}")

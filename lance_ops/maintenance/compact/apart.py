@@ -1,4 +1,4 @@
-"""Groups that narrow dictionaries keep apart: as many fragments would be left, and due again at once."""
+"""Groups kept apart by narrow dictionaries: they would not shrink, and be due again at once."""
 
 from collections.abc import Iterable
 
@@ -16,14 +16,14 @@ _ROWS = 1 << 17
 def without_kept_apart(
     dataset: Dataset, groups: Iterable[CompactionGroup], notes: list[str]
 ) -> list[CompactionGroup]:
-    """Leave out groups that cannot become fewer fragments, as `rewrite_group` would refuse them.
+    """Exclude groups that cannot become fewer fragments, which `rewrite_group` would reject.
 
     Only narrow dictionaries are read, and of a group that can become fewer those of its first fragments.
 
     Args:
         dataset: The version.
-        groups: What would be rewritten.
-        notes: Receives a line for each group that is left out.
+        groups: Candidates.
+        notes: Receives a line for each excluded group.
     """
     names = narrow_columns(prepare_schema(dataset.lance_schema).arrow)
     if not names:
@@ -34,9 +34,9 @@ def without_kept_apart(
             kept.append(group)
         else:
             notes.append(
-                f"fragments {ids_text(group.fragment_ids)} stay apart: the dictionaries of "
-                f"{', '.join(names)} together have more values than the indices can number; give the column "
-                f"a wider index type, or plain values, with alter_columns"
+                f"fragments {ids_text(group.fragment_ids)} cannot be merged: the dictionaries of "
+                f"{', '.join(names)} together have more values than their index type allows; give the "
+                "column a wider index type, or plain values, with alter_columns"
             )
     return kept
 
@@ -56,6 +56,6 @@ def _is_kept_apart(dataset: Dataset, group: CompactionGroup, names: list[str]) -
             if files <= number:
                 return False
     except LanceOpsError:
-        # The rewrite says what is wrong with it.
+        # The rewrite reports the error.
         return False
     return files > group.files

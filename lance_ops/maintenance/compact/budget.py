@@ -1,9 +1,9 @@
-"""Budgets of a compaction: which of the groups that are worth rewriting one run takes. Pure.
+"""Budgets of a compaction: the candidate groups that one run rewrites. Pure.
 
-There are two kinds. The limits on sources (`max_source_*`) are those of the peer: groups are taken in the
-order of rows, up to the first that would exceed one. The budgets (`budget_*`) are about what a run costs, by
-its estimate: groups are taken by what they save for each second of work, those that are too large alone are
-cut, and none may be exceeded.
+There are two kinds. The limits on sources (`max_source_*`) are those of pylance: groups are chosen in the
+order of rows, up to the first that would exceed one. The budgets (`budget_*`) limit the estimated cost of a
+run: groups are chosen by benefit per second of work, too large ones are divided, and no budget may be
+exceeded.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,10 +28,10 @@ from lance_ops.table.manifest.fragments.numbers import numbers_of
 def within_limits(
     groups: list[CompactionGroup], options: CompactionOptions, uri: str
 ) -> Iterator[CompactionGroup]:
-    """The first groups that the limits on sources allow.
+    """Return the first groups within the limits on sources.
 
     Raises:
-        InvalidArgumentError: There is a limit of bytes, and the size of a file is not known.
+        InvalidArgumentError: There is a limit in bytes, and the size of a file is unknown.
     """
     fragments = rows = size = 0
     for group in groups:
@@ -51,13 +51,13 @@ def within_limits(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What one run may cost by its estimate; None for no bound. See `CompactionOptions`.
+    """Limits of the estimated cost of a run; None for no limit. See `CompactionOptions`.
 
     Attributes:
-        seconds: Of the clock.
-        bytes: Read and written.
-        fragments: Replaced.
-        requests: To the store.
+        seconds: Wall-clock time.
+        bytes: Bytes read and written.
+        fragments: Replaced fragments.
+        requests: Requests to the store.
     """
 
     seconds: float | None = None
@@ -67,7 +67,7 @@ class Budget:
 
     @classmethod
     def of(cls, options: CompactionOptions) -> "Budget":
-        """The budgets of a compaction."""
+        """Return the budgets of a compaction."""
         return cls(
             seconds=options.budget_seconds,
             bytes=options.budget_bytes,
@@ -77,11 +77,11 @@ class Budget:
 
     @property
     def is_set(self) -> bool:
-        """Whether there is a bound."""
+        """True if there is a limit."""
         return self != Budget()
 
     def allows(self, estimate: PlanEstimate, fragments: int) -> bool:
-        """Whether a run of that estimate, which replaces so many fragments, stays within all bounds."""
+        """Return whether a run with an estimate, which replaces some fragments, is within all limits."""
         used = (
             (estimate.seconds, self.seconds),
             (estimate.bytes_read + estimate.bytes_written, self.bytes),
@@ -96,13 +96,13 @@ class RunEstimates:
 
     Args:
         dataset: The version.
-        groups: All that may be taken.
-        routes: How its index segments follow when all groups are taken, with what that costs.
-        options: Of the compaction.
-        slots: Tasks that the runner executes at once.
+        groups: All candidates.
+        routes: Remap strategy of its index segments if all groups are rewritten, with costs.
+        options: Options of the compaction.
+        slots: Concurrent tasks of the runner.
 
     Attributes:
-        planned: The groups; under a budget those that exceed it alone are cut.
+        planned: The groups; with a budget, those that exceed it alone are divided.
         groups: The estimate of each.
     """
 
@@ -126,13 +126,13 @@ class RunEstimates:
         self.groups = [self._estimate(group) for group in self.planned]
 
     def of_run(self, taken: Sequence[int], routes: Sequence[SegmentRoute]) -> PlanEstimate:
-        """What a run of the groups at some positions takes, with its own routes."""
+        """Return the estimate of a run of some groups, with its own remap strategies."""
         groups = [self.planned[position] for position in taken]
         estimates = [self.groups[position] for position in taken]
         return estimate_plan(groups, estimates, routes, self._slots, self._request)
 
     def taken(self) -> list[int]:
-        """Positions of the groups that the budget allows, in the order of rows."""
+        """Return the positions of the groups within the budget, in the order of rows."""
         every = range(len(self.planned))
         if not self._budget.is_set:
             return list(every)
@@ -140,7 +140,7 @@ class RunEstimates:
         return best_within(order, lambda taken: self._fits([self.planned[item] for item in taken]))
 
     def _cut(self, group: CompactionGroup) -> Iterator[CompactionGroup]:
-        """A group that exceeds the budget alone in parts that do not: else no run would ever take it."""
+        """Divide a group that exceeds the budget alone: otherwise no run would ever rewrite it."""
         half = (len(group.fragments) + 1) // 2
         parts = [
             part
@@ -163,14 +163,14 @@ class RunEstimates:
 
 
 def best_within(order: Sequence[int], fits: Callable[[Sequence[int]], bool]) -> list[int]:
-    """The groups to take: as many as fit of those that save most for what they cost.
+    """Choose as many groups as fit, by benefit over cost.
 
-    Groups that do not fit alone are passed over. Of the others a whole row of the best is taken; all that is
-    bounded only grows with each further group, so the longest such row is found by halving.
+    Groups that do not fit alone are skipped. Of the others, the longest prefix that fits is chosen; costs
+    only grow with each further group, so it is found by bisection.
 
     Args:
-        order: Positions of the groups, the best first.
-        fits: Whether a run of some groups stays within the budget.
+        order: Positions of the groups, best first.
+        fits: Returns whether a run of some groups is within the budget.
 
     Returns:
         Positions in the order of rows.
@@ -187,10 +187,10 @@ def best_within(order: Sequence[int], fits: Callable[[Sequence[int]], bool]) -> 
 
 
 def recorded_bytes(group: CompactionGroup, uri: str, option: str) -> int:
-    """Bytes of the data files of a group.
+    """Return the bytes of the data files of a group.
 
     Raises:
-        InvalidArgumentError: The size of a file is not known.
+        InvalidArgumentError: The size of a file is unknown.
     """
     for fragment in group.fragments:
         for file in fragment.all_files:
@@ -199,6 +199,6 @@ def recorded_bytes(group: CompactionGroup, uri: str, option: str) -> int:
                     f"the manifest does not record the size of {file.path} of fragment {fragment.id}",
                     path=uri,
                     field=option,
-                    hint="give a budget of rows or fragments instead",
+                    hint="use a budget of rows or fragments instead",
                 )
     return group.data_bytes

@@ -1,8 +1,8 @@
-"""Columns of a group: which files of its fragments become one file, and with which columns. Pure.
+"""Columns of a group: match the files of its fragments that become one file. Pure.
 
-Fragments of one table need not have the same columns: what was dropped is left behind in old files, and what
-was added later is not in them, which reads as null. Files can be copied into one as long as every column is
-in the same of a fragment's files wherever it is.
+Fragments of one table need not have the same columns: dropped columns remain in old files, and columns added
+later are missing in them and read as null. Files can be copied into one if every column is in the same file
+of each fragment.
 """
 
 from collections.abc import Sequence
@@ -12,20 +12,20 @@ from lance_ops.file.schema.model import Field, Schema
 from lance_ops.table.manifest.data_file import LINEAGE_FIELDS, UNASSIGNED
 from lance_ops.table.manifest.fragment import Fragment
 
-# Whose columns of nulls are not the same for all types.
+# Storage versions in which null columns differ by type.
 _WITHOUT_NULL_PAGES = frozenset({"2.0"})
 _ELSEWHERE = "its fragments do not have the same columns in the same files"
-_UNKNOWN = "its files have columns that the table does not know"
-_NOTHING_LEFT = "its files have columns that the table has no more"
+_UNKNOWN = "its files have columns that are not in the schema"
+_NOTHING_LEFT = "its files have dropped columns"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Files, one of each fragment, that become one.
+    """Files, one of each fragment, that become one file.
 
     Attributes:
-        number: Of the file among those of its fragment.
-        schema: What the new file holds; None for what all of them hold.
+        number: Position of the file in its fragment.
+        schema: Columns of the new file; None for those of all files.
     """
 
     number: int
@@ -37,10 +37,10 @@ def find_places(fragments: Sequence[Fragment], schema: Schema) -> tuple[Place, .
 
     Args:
         fragments: At least one.
-        schema: Of the dataset.
+        schema: Schema of the dataset.
 
     Returns:
-        The files of a new fragment, or why there cannot be one.
+        The files of a new fragment, or the reason why they cannot be merged.
     """
     first = fragments[0]
     every = [file for fragment in fragments for file in fragment.files]

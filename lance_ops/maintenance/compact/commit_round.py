@@ -1,4 +1,4 @@
-"""Committing of a round: groups that are done, in their order, and what becomes of those that lost."""
+"""Commits of a round: finished groups in order, and handling of conflicts."""
 
 import contextlib
 import time
@@ -40,7 +40,7 @@ class RoundCommitter:
     """Commits the rounds of one call of `compact`.
 
     Args:
-        so_far: What was done up to now; it learns of every commit.
+        so_far: The outcome so far; updated after every commit.
     """
 
     def __init__(self, so_far: Outcome) -> None:
@@ -55,7 +55,7 @@ class RoundCommitter:
         self._committed_at = time.monotonic()
 
     def commit_ready(self, current: Round, *, rest: bool) -> None:
-        """Commit what is due: so many groups as were asked for, or all that are done."""
+        """Commit due groups: a number of them, or all that are finished."""
         every = self.options.commit_every
         while True:
             places = sorted(current.results) if rest else current.ready()
@@ -64,7 +64,7 @@ class RoundCommitter:
                 return
             chosen = places if every is None else places[:every]
             if not rest and len(current.settled) + len(chosen) == len(current.tasks):
-                # The last ones wait for the end, when it is known whether the job is done with them.
+                # The last ones wait for the end, when it is known whether the job is finished with them.
                 return
             self._commit_part(current, chosen)
             self._committed_at = time.monotonic()
@@ -74,10 +74,10 @@ class RoundCommitter:
         return pause is not None and time.monotonic() - self._committed_at >= pause
 
     def _commit_part(self, current: Round, places: Sequence[int]) -> None:
-        """Commit some groups; those that lost against other writers are noted in the round."""
+        """Commit some groups; conflicting ones are recorded in the round."""
         forget_lost_files(self.job, current, places)
         if not all(place in current.results for place in places):
-            # They are done once more, and committed with the next ones.
+            # They are rewritten again, and committed with the next ones.
             return
         pending = {place: current.results.pop(place) for place in places}
         number = len(pending)
@@ -93,7 +93,7 @@ class RoundCommitter:
                 pending = self._still_valid(current, pending)
             if not pending:
                 return
-            # Only the last commit bears the key: whoever begins again after a crash has to do the rest.
+            # Only the last commit has the key: a restart after a crash must do the rest.
             key = self.run.commits.job_key if current.is_last([*pending]) else None
             options = replace(self.run.commits, job_key=key)
             reservation = None
@@ -134,7 +134,7 @@ class RoundCommitter:
                 )
             finally:
                 if reservation is not None and not _is_proven(reservation):
-                    # Nobody keeps their ids for them.
+                    # No other run keeps their ids.
                     pending = {place: _unnumbered(result) for place, result in pending.items()}
                     reserved = False
             self._record(current, committed, pending)
@@ -150,7 +150,7 @@ class RoundCommitter:
                         on_conflict=lambda error, _: met.append(error),
                     )
                 except RetryableCommitConflictError:
-                    # To lose against runs of the job itself is to get on, however often it happens.
+                    # A conflict with a run of the same job is progress, without a limit.
                     self.so_far.head = self.so_far.head.latest()
                     left = self._without_committed(current, pending)
                     if len(left) == len(pending):
@@ -179,7 +179,7 @@ class RoundCommitter:
             current.lost = met[-1]
 
     def _still_valid(self, current: Round, pending: Mapping[int, RewriteResult]) -> dict[int, RewriteResult]:
-        """Those that can be committed on the head; other runs of the job may have committed the others."""
+        """Return those that can be committed on the head; other runs of the job may have committed others."""
         head = self.so_far.head
         groups = [item.group for item in pending.values()]
         emptied = emptied_fragments(current.planned, head)
@@ -198,7 +198,7 @@ class RoundCommitter:
     def _without_committed(
         self, current: Round, pending: Mapping[int, RewriteResult]
     ) -> dict[int, RewriteResult]:
-        """Those that no other run of the job has committed; the others are done."""
+        """Return those that no other run of the job has committed; the others are finished."""
         if self.job is None:
             return dict(pending)
         head = self.so_far.head
@@ -207,7 +207,8 @@ class RoundCommitter:
         left: dict[int, RewriteResult] = {}
         for place, result in pending.items():
             is_there = bool(result.paths) and present.issuperset(result.paths)
-            # Beside what they replace, these files were brought by somebody else: the commit says so.
+            # Apart from their replacements, other writers brought these files: the commit reports the
+            # conflict.
             if is_there and there.isdisjoint(result.group.fragment_ids):
                 self.so_far.committed[current.names[place]] = result.paths
                 current.settled.add(place)
@@ -216,13 +217,13 @@ class RoundCommitter:
         return left
 
     def _spare(self, lost: Iterable[RewriteResult]) -> None:
-        """Keep the ids that were reserved for groups that are not committed: the next ones get them."""
-        # New fragments have 0 before, and the old ones had that id, or one below theirs.
+        """Keep ids reserved for uncommitted groups: the next ones use them."""
+        # New fragments have id 0 before, and the old ones that id, or one below.
         ids = [fragment.id for result in lost for fragment in result.new_fragments if fragment.id]
         self.spare_ids = (*self.spare_ids, *ids)
 
     def _run_all(self, function: Callable[[T], R], tasks: Sequence[T], message: str, /) -> list[R]:
-        """Run tasks of the indices: one that fails leaves nothing of the others."""
+        """Run tasks of the indices; a failed one removes the results of the others."""
 
         def discard(finished: list[R]) -> None:
             discard_followed(
@@ -253,19 +254,19 @@ class RoundCommitter:
         self.so_far.skipped |= dict.fromkeys(committed.notes)
 
     def _discard(self, results: Iterable[RewriteResult]) -> None:
-        """Remove files of results that are not committed; those of a job are looked after at its end."""
+        """Remove files of uncommitted results; those of a job are kept until its end."""
         if self.job is None:
             discard_rewrites(self.so_far.head.store, list(results))
 
     def _withdraw(self, intent: str | None) -> None:
-        """Say that nothing was committed of what was about to be."""
+        """Mark an announced commit as failed."""
         if intent is not None and self.job is not None:
             with contextlib.suppress(LanceOpsError):
                 self.job.store.delete(f"{self.job.path}/{intent}")
 
 
 def _is_proven(reservation: Reservation) -> bool:
-    """Whether reserved ids are ours; looks, where that was left open so far."""
+    """Confirm that reserved ids are ours, if that was left open so far."""
     try:
         reservation.prove()
     except LanceOpsError:
@@ -278,7 +279,7 @@ def _unnumbered(result: RewriteResult) -> RewriteResult:
 
 
 def forget_lost_files(job: JobFolder | None, current: Round, places: Sequence[int]) -> None:
-    """Have results made again whose files somebody removed who knows nothing of jobs."""
+    """Rerun results whose files were removed by a tool without support for jobs."""
     if job is None or not places:
         return
     records = [encode_result(current.names[place], current.results[place]) for place in places]

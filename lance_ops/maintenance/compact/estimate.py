@@ -1,9 +1,9 @@
-"""Estimates: bytes, requests and seconds of a compaction, and what they save. Pure.
+"""Estimates of a compaction: bytes, requests, seconds, and benefit. Pure.
 
-Bytes and requests follow from the manifest: rows, files, recorded sizes, types of columns. Seconds are these
-at fixed rates, which were measured on two cores with a local disk; a fleet corrects them by the operations in
-its ledger. What the manifest does not record, such as how well a column is compressed, is in the rates on
-average.
+Bytes and requests follow from the manifest: rows, files, recorded sizes, types of columns. Seconds are
+derived from these with fixed rates, measured on two cores with a local disk; a fleet corrects them by the
+operations in its ledger. The rates average over values that the manifest does not record, such as compression
+ratios.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,27 +27,27 @@ from lance_ops.table.manifest.fragments.numbers import FragmentNumbers, examples
 from lance_ops.table.manifest.fragments.totals import fragments_with_overlays
 
 PART_BYTES: Final = 8 << 20
-"""About what one request reads or writes of a large file."""
+"""Approximate size of a request for a large file."""
 
 _RUN_READS: Final = 6
 _RUN_WRITES: Final = 7
-"""Requests of a run that has no groups: manifests, transactions, hints and listings of its two commits."""
+"""Requests of a run without groups: manifests, transactions, hints and listings of its two commits."""
 
 
 class TaskWork(NamedTuple):
-    """Units of the work of a task; also the seconds of one slot for each of them.
+    """Units of work of a task; also the seconds of a slot for each unit.
 
     Attributes:
-        group: For the task itself: its output is flushed and verified.
-        file: For each data file that is read.
-        page: For each column of numbers or vectors of each file that is read.
-        text_page: For each column of values of variable length of each file.
-        number: For each value of fixed width, vectors apart.
-        text: For each value of variable length.
-        text_byte: For each stored byte of these.
-        vector_byte: For each byte of fixed-size lists.
-        filtered_value: For each value of fragments with deleted rows, vectors apart.
-        filtered_byte: For each stored byte of such fragments.
+        group: The task itself, with flush and verification.
+        file: Each data file read.
+        page: Each column of numbers or vectors of each file.
+        text_page: Each column of variable-length values of each file.
+        number: Each fixed-width value, without vectors.
+        text: Each variable-length value.
+        text_byte: Each stored byte of these.
+        vector_byte: Each byte of fixed-size lists.
+        filtered_value: Each value of fragments with deleted rows, without vectors.
+        filtered_byte: Each stored byte of such fragments.
     """
 
     group: float
@@ -67,33 +67,33 @@ _RATES: Final = {
     Method.COPY: TaskWork(4.7e-3, 9.7e-5, 8.1e-5, 4.3e-4, 3.6e-9, 1.6e-8, 1.3e-9, 5.6e-10, 7.1e-9, 3e-10),
 }
 _RUN_SECONDS: Final = 6e-3
-"""Around the tasks: the plan, two commits."""
+"""Seconds around the tasks: planning, two commits."""
 _FRAGMENT_SECONDS: Final = 1.3e-4
-"""Planning and committing, for each fragment that is replaced."""
+"""Seconds of planning and committing for each replaced fragment."""
 _SCAN_FILE: Final = 6.8e-5
 _SCAN_PAGE: Final = 2.4e-5
 _SCAN_BYTE: Final = 2.5e-10
 """Seconds of a scan for each data file, each column of it, each stored byte."""
 _OVERLAP: Final = 0.7
-"""How much each further slot adds to the first, 0 to 1: slots of one machine share its cores."""
+"""Speed-up of each further slot relative to the first, 0 to 1: slots of one machine share its cores."""
 _REMOTE_REQUEST: Final = 5e-3
-"""Seconds that a request to an object store adds: about 50 ms, ten of them at once."""
+"""Additional seconds of a request to an object store: about 50 ms, ten at a time."""
 
 
 def request_seconds(uri: str) -> float:
-    """Return the seconds that each request adds to the work on a dataset."""
+    """Return the additional seconds of each request to the store of a dataset."""
     return _REMOTE_REQUEST if "://" in uri and not uri.startswith("file://") else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """What a row of a schema consists of.
+    """Composition of a row of a schema.
 
     Attributes:
-        columns: Leaves, each with pages of its own.
-        numbers: Values of fixed width.
+        columns: Leaves, each with its own pages.
+        numbers: Fixed-width values.
         number_bytes: Their bytes, before any compression.
-        texts: Values of variable length: strings, binaries, lists.
+        texts: Variable-length values: strings, binaries, lists.
         vector_bytes: Bytes of fixed-size lists.
     """
 
@@ -105,7 +105,7 @@ class RowShape:
 
     @classmethod
     def of(cls, schema: Schema) -> "RowShape":
-        """The shape of the rows of a schema; what has an unknown type counts as text."""
+        """Return the composition of the rows of a schema; unknown types count as variable-length."""
         columns = numbers = texts = 0
         number_bytes = vector_bytes = 0.0
         for top in schema.fields:
@@ -126,7 +126,7 @@ class RowShape:
 
 
 def _leaves(field: Field, *, variable: bool) -> Iterable[tuple[Field, bool]]:
-    """Fields with pages of their own, and whether lists around them give them any number of values a row."""
+    """Yield fields with their own pages, and whether enclosing lists make their number per row variable."""
     if not field.children:
         yield field, variable
     for child in field.children:
@@ -134,7 +134,7 @@ def _leaves(field: Field, *, variable: bool) -> Iterable[tuple[Field, bool]]:
 
 
 def _width(stored: pa.DataType) -> float:
-    """Bytes of a value; 0 where they vary."""
+    """Return the bytes of a value; 0 if variable."""
     if pa.types.is_fixed_size_list(stored):
         return _width(stored.value_type) * int(stored.list_size)
     try:
@@ -148,19 +148,19 @@ _JSON_NAMES: Final = {"reads": "read_requests", "writes": "write_requests"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEstimate:
-    """Work of a group, and what it saves.
+    """Cost and benefit of a group.
 
     Attributes:
-        bytes_read: Of data files.
-        bytes_written: Of data files, at the compression that they have.
-        reads: Requests that read.
-        writes: Requests that write.
-        seconds: Of the task, alone in its slot.
-        index_seconds: To remap or rebuild index segments, as far as they are there for this group.
+        bytes_read: Bytes of data files read.
+        bytes_written: Bytes of data files written, with the present compression.
+        reads: Read requests.
+        writes: Write requests.
+        seconds: Duration of the task without concurrent ones.
+        index_seconds: This group's share of remapping or rebuilding index segments.
         bytes_saved: Stored bytes of deleted rows, freed once cleanup removes the old files.
-        fragments_saved: Fragments less.
-        scan_requests_saved: Requests that a full scan makes less.
-        scan_seconds_saved: Time that a full scan takes less.
+        fragments_saved: Reduction of the number of fragments.
+        scan_requests_saved: Requests saved by a full scan.
+        scan_seconds_saved: Seconds saved by a full scan.
     """
 
     bytes_read: int = 0
@@ -176,39 +176,39 @@ class GroupEstimate:
 
     @property
     def requests(self) -> int:
-        """To the store, of any kind."""
+        """Requests to the store, of any kind."""
         return self.reads + self.writes
 
     @property
     def cost(self) -> float:
-        """All seconds that the group takes."""
+        """All seconds of the group."""
         return self.seconds + self.index_seconds
 
     @property
     def benefit_per_cost(self) -> float:
-        """Seconds that one full scan saves, for each second of work."""
+        """Seconds saved by one full scan, for each second of work."""
         return self.scan_seconds_saved / self.cost if self.cost else float("inf")
 
     def to_dict(self) -> dict[str, object]:
-        """Numbers as JSON values."""
+        """Return numbers as JSON values."""
         values = {item.name: round(getattr(self, item.name), 6) for item in fields(self)}
         return {_JSON_NAMES.get(name, name): value for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEstimate(GroupEstimate):
-    """Work of a plan on its runner: sums over its groups, with index segments and commits.
+    """Cost and benefit of a plan on its runner: sums over its groups, with index segments and commits.
 
     Attributes:
-        seconds: Wall-clock time from the call to the result: tasks side by side, indices, commits.
-        task_seconds: Of all tasks one after the other.
+        seconds: Wall-clock time from the call to the result: concurrent tasks, indices, commits.
+        task_seconds: Duration of all tasks in sequence.
     """
 
     task_seconds: float = 0.0
 
     @property
     def pays_after_scans(self) -> float | None:
-        """How many full scans save as much time as the run takes; None: none does."""
+        """Number of full scans whose savings equal the cost; None if there are no savings."""
         return self.seconds / self.scan_seconds_saved if self.scan_seconds_saved > 0 else None
 
     def __str__(self) -> str:
@@ -222,7 +222,7 @@ class PlanEstimate(GroupEstimate):
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Numbers as JSON values."""
+        """Return numbers as JSON values."""
         pays = self.pays_after_scans
         return {
             **GroupEstimate.to_dict(self),
@@ -231,11 +231,11 @@ class PlanEstimate(GroupEstimate):
 
 
 def task_work(group: CompactionGroup, shape: RowShape) -> TaskWork:
-    """How much of each unit the task of a group has to do."""
+    """Return the units of work of a group's task."""
     numbers = numbers_of(group.fragments)
     rows, size = group.live_rows, group.data_bytes
     vectors = min(float(size), shape.vector_bytes * rows)
-    # Numbers are packed to about half of their width; what is left is text, where there is any.
+    # Numbers are packed to about half of their width; the rest is variable-length, if there is any.
     texts = max(0.1 * size, size - vectors - shape.number_bytes * rows / 2) if shape.texts else 0.0
     pages = float(
         sum(
@@ -261,7 +261,7 @@ def task_work(group: CompactionGroup, shape: RowShape) -> TaskWork:
 
 
 def _columns(indices: tuple[int, ...], fields: tuple[int, ...], shape: RowShape) -> int:
-    """Columns of a file: the manifest counts structs as well in some versions, which have no pages."""
+    """Return the columns of a file with pages: the manifest also counts structs in some versions."""
     return min(len([index for index in indices if index >= 0]) or len(fields), max(1, shape.columns))
 
 
@@ -272,19 +272,19 @@ def estimate_group(
     indices: Sequence[SegmentRoute] = (),
     rows: Mapping[int, int] | None = None,
 ) -> GroupEstimate:
-    """Work out what a group takes and saves.
+    """Estimate cost and benefit of a group.
 
     Args:
-        group: As planned, with its method.
-        shape: Of the rows of the dataset.
-        request: Seconds that a request adds, see `request_seconds`.
-        indices: Segments with their costs; the group bears its share of rows in those over it.
+        group: The planned group, with its method.
+        shape: Composition of the rows of the dataset.
+        request: Additional seconds of a request, see `request_seconds`.
+        indices: Segments with costs; the group gets the share of its rows in those that cover it.
         rows: Physical rows of all fragments, by id.
     """
     numbers = numbers_of(group.fragments)
     size = group.data_bytes
     physical = int(numbers.rows.sum())
-    # All bytes are those of live rows where none is deleted; a product need not fit into 64 bits.
+    # Without deletions, all bytes are those of live rows; a product may exceed 64 bits.
     whole = (numbers.rows > 0) & (numbers.deleted_rows == 0)
     worn = (array[~whole].tolist() for array in (numbers.data_bytes, numbers.rows, numbers.deleted_rows))
     written = sum(numbers.data_bytes[whole].tolist()) + sum(
@@ -331,14 +331,14 @@ def estimate_plan(
     slots: int,
     request: float = 0.0,
 ) -> PlanEstimate:
-    """Work out what groups take together.
+    """Estimate the cost of groups together.
 
     Args:
-        groups: All that are rewritten.
-        estimates: Of each.
-        indices: Segments over them with their costs, which each bears once.
-        slots: Tasks that run at once.
-        request: Seconds that a request adds, see `request_seconds`.
+        groups: All rewritten groups.
+        estimates: Estimate of each.
+        indices: Covering segments with costs, each counted once.
+        slots: Concurrent tasks.
+        request: Additional seconds of a request, see `request_seconds`.
     """
     if not groups:
         return PlanEstimate()
@@ -367,7 +367,7 @@ def estimate_plan(
 
 
 def makespan(tasks: Sequence[float], slots: int, overlap: float = _OVERLAP) -> float:
-    """Seconds in which slots do tasks: no less than the longest takes, or than all of them share.
+    """Return the time in which slots run tasks: at least the longest task, and the shared total.
 
     Slots that share cores slow each other down: k of them do 1 + (k - 1) * overlap times the work of one.
     """
@@ -376,12 +376,12 @@ def makespan(tasks: Sequence[float], slots: int, overlap: float = _OVERLAP) -> f
 
 
 def covers(item: SegmentRoute, group: CompactionGroup) -> bool:
-    """Whether a segment covers fragments of a group."""
+    """Return whether a segment covers fragments of a group."""
     return not (item.segment.fragment_ids or frozenset()).isdisjoint(group.fragment_ids)
 
 
 def _large_parts(fragments: Sequence[Fragment], numbers: FragmentNumbers) -> int:
-    """Requests for data files beyond those that every file takes."""
+    """Return the requests for data files beyond the minimum for each file."""
     large = numbers.data_bytes >= PART_BYTES
     plain = large & (numbers.file_counts == 1) & ~np.isin(numbers.ids, _overlaid(fragments))
     parts: int = sum((numbers.data_bytes[plain] // PART_BYTES).tolist())

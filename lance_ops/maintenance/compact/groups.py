@@ -1,6 +1,7 @@
-"""Compaction groups: which fragments are rewritten together. Pure.
+"""Compaction groups: fragments that are rewritten together. Pure.
 
-The rules are those of the peer (its `Compaction.plan`), so that both agree on when a table needs nothing:
+The rules are those of pylance (its `Compaction.plan`), so that both agree on when a table needs no
+compaction:
 
 1. A fragment with too many deleted rows is worth rewriting alone; one below the target size wants a
    neighbour.
@@ -11,9 +12,8 @@ The rules are those of the peer (its `Compaction.plan`), so that both agree on w
    target stays with the last part.
 5. Limits on sources cut the list of groups at the first one that would exceed them (`budget`).
 
-Beyond the peer, a migration makes a fragment with data files of another version worth rewriting alone, the
-target may be in bytes as well (`targets`), bins may be cut by size tiers (`tiers`), and may need more
-members.
+In addition, a migration makes a fragment with data files of another version worth rewriting alone, the target
+may be in bytes as well (`targets`), bins may be cut by size tiers (`tiers`), and may need more members.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,12 +42,12 @@ from lance_ops.table.manifest.fragments.totals import (
 
 @dataclass(frozen=True)
 class CompactionGroup:
-    """Fragments that become one or more new ones; what thousands of them sum up to is worked out once.
+    """Fragments that become one or more new ones; their totals are computed once.
 
     Attributes:
-        fragments: In the order of their rows; of many, each becomes an object when it is asked for.
-        files: How many new fragments the live rows are spread over, before any cap on bytes.
-        method: How the rows get there.
+        fragments: In the order of rows; created lazily.
+        files: Number of new fragments for the live rows, before any limit in bytes.
+        method: Method of writing them.
     """
 
     fragments: Sequence[Fragment]
@@ -66,7 +66,7 @@ class CompactionGroup:
 
     @cached_property
     def deleted_rows(self) -> int:
-        """Deleted rows that vanish."""
+        """Number of deleted rows to purge."""
         return total_physical_rows(self.fragments) - self.live_rows
 
     @cached_property
@@ -76,7 +76,7 @@ class CompactionGroup:
 
 
 _MOST_OVERLAYS = 10
-"""Overlays of a fragment above which it is rewritten, as by the peer: every read looks into each of them."""
+"""Overlays of a fragment above which it is rewritten, as in pylance: every read checks each of them."""
 
 
 class Coverage:
@@ -86,7 +86,7 @@ class Coverage:
         self._indices = [index for index in dataset.indices if not index.is_system]
 
     def of(self, fragment: Fragment) -> frozenset[int]:
-        """Numbers of those that cover a fragment."""
+        """Return the index numbers of those that cover a fragment."""
         return frozenset(
             position
             for position, index in enumerate(self._indices)
@@ -94,7 +94,7 @@ class Coverage:
         )
 
     def sets(self, ids: Integers) -> Integers:
-        """A number for each of some fragments, equal for those that the same indices cover."""
+        """Return a number for each of some fragments, equal for those that the same indices cover."""
         sets = np.zeros(len(ids), np.int64)
         for index in self._indices:
             covered = index.fragment_ids or frozenset()
@@ -106,12 +106,12 @@ class Coverage:
 def find_groups(
     dataset: Dataset, options: CompactionOptions, pinned: frozenset[int]
 ) -> list[CompactionGroup]:
-    """All groups of a version that are worth rewriting, budgets apart.
+    """Return all groups of a version that are worth rewriting, without budgets.
 
     Args:
         dataset: The version.
         options: Resolved options.
-        pinned: Ids of fragments that must stay.
+        pinned: Ids of fragments to keep.
     """
     targets = Targets.of(options)
     return [
@@ -123,14 +123,14 @@ def find_groups(
 
 
 def output_version(dataset: Dataset, options: CompactionOptions) -> str:
-    """Version of the data files that a compaction writes."""
+    """Return the storage version of the written data files."""
     return options.data_storage_version or dataset.data_storage_version
 
 
 def make_group(
     dataset: Dataset, fragments: Sequence[Fragment], options: CompactionOptions
 ) -> CompactionGroup:
-    """The group of some neighbours, with the method for it."""
+    """Build the group of some neighbours, with its method."""
     files = Targets.of(options).files(total(fragments))
     version = output_version(dataset, options)
     method = choose_method(fragments, files, dataset.lance_schema, version, options)
@@ -138,7 +138,7 @@ def make_group(
 
 
 def _are_enough_alone(fragments: Sequence[Fragment], options: CompactionOptions) -> npt.NDArray[np.bool_]:
-    """Which fragments are worth rewriting without any neighbour."""
+    """Return which fragments are worth rewriting without a neighbour."""
     numbers = numbers_of(fragments)
     many = [item.id for item in fragments_with_overlays(fragments) if len(item.overlays) > _MOST_OVERLAYS]
     enough = np.isin(numbers.ids, np.array(many, np.int64))
@@ -159,13 +159,13 @@ def _is_to_migrate(fragment: Fragment, options: CompactionOptions) -> bool:
 def _bins(
     dataset: Dataset, options: CompactionOptions, coverage: Coverage, pinned: frozenset[int]
 ) -> Iterator[Sequence[Fragment]]:
-    """Neighbours that may be rewritten together: all are candidates, under the same indices."""
+    """Yield neighbours that may be rewritten together: candidates under the same indices."""
     fragments = dataset.fragments
     numbers = numbers_of(fragments)
     candidates = Targets.of(options).are_small(numbers) | _are_enough_alone(fragments, options)
     alone = pinned | options.exclude_fragments
     candidates &= ~np.isin(numbers.ids, np.array(sorted(alone), np.int64))
-    # What is no candidate lies in no bin, whatever covers it.
+    # Fragments that are no candidates are in no bin, under any index.
     bins = np.where(candidates, coverage.sets(numbers.ids), -1)
     edges = (np.flatnonzero(bins[1:] != bins[:-1]) + 1).tolist()
     for first, last in pairwise([0, *edges, len(bins)]):
@@ -176,7 +176,7 @@ def _bins(
 def _runs(
     bin_: Sequence[Fragment], targets: Targets, options: CompactionOptions
 ) -> Iterator[Sequence[Fragment]]:
-    """The parts of a bin that are worth rewriting."""
+    """Yield the parts of a bin that are worth rewriting."""
     runs: Iterable[Sequence[Fragment]] = [bin_]
     if options.tier_growth is not None:
         due = _are_enough_alone(bin_, options).tolist()
@@ -185,7 +185,7 @@ def _runs(
 
 
 def is_worth_it(fragments: Sequence[Fragment], options: CompactionOptions) -> bool:
-    """Whether neighbours are worth rewriting together."""
+    """Return whether neighbours are worth rewriting together."""
     if len(fragments) >= options.min_source_fragments:
         return True
     if _are_enough_alone(fragments, options).any():

@@ -1,4 +1,4 @@
-"""Outcome of a compaction so far: the newest version seen, what is committed, what failed, and the result."""
+"""Outcome of a compaction: newest known version, commits, failures, and the result."""
 
 import contextlib
 from collections.abc import Sequence
@@ -21,15 +21,15 @@ from lance_ops.table.dataset import Dataset
 
 
 class Outcome:
-    """What one call of `compact` has done, over its rounds of planning.
+    """Outcome of one call of `compact`, over its rounds of planning.
 
     Args:
         run: The call.
         options: Resolved.
-        warnings: Put in front of the notes of the result.
-        accuracy: Knows what the groups cost, and compares.
-        driver: Who holds the lease of the job, where there are records of it.
-        is_unproven: Whether the job was committed nobody can tell, so it goes on as its records have it.
+        warnings: First notes of the result.
+        accuracy: Compares estimated and measured cost.
+        driver: Holder of the lease of the job, if it has records.
+        is_unproven: It is unknown whether the job was committed, so it continues from its records.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class Outcome:
         self.reservations: list[str] = []
 
     def result(self) -> CompactResult:
-        """What was done in all rounds."""
-        # Our own reservation lies between the read version and the rewrite, and is no other writer's.
+        """Return the result of all rounds."""
+        # Our own reservation is between the read version and the rewrite, and is not another writer's commit.
         rebased = [
             line
             for done in self.commits
@@ -114,7 +114,7 @@ class Outcome:
 
     @property
     def head(self) -> Dataset:
-        """The newest version that is known, with the sizes of side files."""
+        """Return the newest known version, with the sizes of side files."""
         return self._head
 
     @head.setter
@@ -123,13 +123,13 @@ class Outcome:
 
     @property
     def _version(self) -> int:
-        """The version that has all of it; what other runs of the job committed counts."""
+        """Return the version with all results; commits of other runs of the job count."""
         if self.commits:
             return self.commits[-1].version
         return self.head.version if self.committed else self.run.dataset.version
 
     def note(self, line: str) -> None:
-        """Remember a conflict, and report it."""
+        """Record and report a conflict."""
         self.conflicts.append(line)
         self.run.report(line)
 
@@ -143,7 +143,7 @@ def _short_indices(dataset: Dataset, results: Sequence[RewriteResult]) -> tuple[
         return ()
     found = []
     for item in coverage(dataset):
-        # What is committed is committed, whatever the store says of its indices.
+        # The commit is done, whatever the store says about its indices.
         with contextlib.suppress(LanceOpsError):
             if names_gone_row_ids(dataset, item):
                 found.append(item.name)

@@ -1,4 +1,4 @@
-"""Passing rows: indices that would have to look at the new rows note them while a compaction writes them."""
+"""Inline index build: indices that need the new rows collect them while a compaction writes them."""
 
 import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,18 +21,18 @@ from lance_ops.maintenance.compact.groups import CompactionGroup
 from lance_ops.table.dataset import Dataset
 
 _CARRIED_BYTES = 64 << 20
-"""So many bytes of notes may wait on the driver for the commit; for more, indices look at the new rows."""
+"""Maximum bytes of collected notes on the driver; beyond that, indices read the new rows."""
 
 
 def watches_of(
     dataset: Dataset, routes: Iterable[SegmentRoute], groups: Sequence[CompactionGroup]
 ) -> list[tuple[Watch, ...]]:
-    """What is to be noted of the rows of each group.
+    """Return what to collect for each group.
 
     Args:
-        dataset: The version that they were planned from.
-        routes: How its index segments follow.
-        groups: What is rewritten.
+        dataset: The version of the plan.
+        routes: Remap strategy of its index segments.
+        groups: The rewritten groups.
     """
     found: list[list[Watch]] = [[] for _ in groups]
     left = float(_CARRIED_BYTES)
@@ -57,7 +57,7 @@ def watches_of(
 
 @dataclass(frozen=True, slots=True)
 class _Watcher:
-    """A watch whose column is written, and how to get at it."""
+    """A watch whose column is written, and access to it."""
 
     kind: WatchingKind
     watch: Watch
@@ -66,11 +66,11 @@ class _Watcher:
 
 
 class PassingRows:
-    """Shows the rows of new fragments to what watches them, while they pass.
+    """Passes the rows of new fragments to watches while they are written.
 
     Args:
-        watches: What to note.
-        schema: The columns that are written.
+        watches: Data to collect.
+        schema: The written columns.
     """
 
     def __init__(self, watches: Iterable[Watch], schema: Schema) -> None:
@@ -78,7 +78,7 @@ class PassingRows:
         for watch in watches:
             kind = kind_by_name(watch.kind)
             assert isinstance(kind, WatchingKind)
-            # A column that no file of the group has is not written: whoever wants to know looks later.
+            # A column in no file of the group is not written: watches read it later.
             with suppress(InvalidArgumentError):
                 path = schema.path(watch.field_id)
                 names = tuple(field.name for field in schema.ancestry(path))
@@ -87,7 +87,7 @@ class PassingRows:
         self._observers: list[Observer] = []
 
     def one_fragment(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of one fragment, looked at on their way."""
+        """Yield the rows of one fragment, passing them to the watches."""
         self._observers = [item.kind.observer(item.watch, item.values) for item in self._watchers]
         for batch in batches:
             for item, observer in zip(self._watchers, self._observers, strict=True):
@@ -95,14 +95,14 @@ class PassingRows:
             yield batch
 
     def written(self, fragments: int) -> None:
-        """Note what passed; of more fragments than one nobody knows which rows each of them got."""
+        """Record the collected data; with several fragments the assignment of rows is unknown."""
         for notes, observer in zip(self._notes, self._observers, strict=True):
             notes += [observer.finish()] if fragments == 1 else [None] * fragments
         self._observers = []
 
     @property
     def noted(self) -> tuple[Noted, ...]:
-        """All that was noted."""
+        """Return all collected data."""
         return tuple(
             Noted(item.watch, tuple(notes)) for item, notes in zip(self._watchers, self._notes, strict=True)
         )
@@ -114,10 +114,10 @@ def _column(batch: pa.RecordBatch, item: _Watcher) -> pa.Array:
 
 
 def notes_by_watch(results: Iterable[tuple[Sequence[int], Sequence[Noted]]]) -> dict[Watch, dict[int, bytes]]:
-    """Notes of rewritten groups by watch and fragment.
+    """Return the collected data of rewritten groups by watch and fragment.
 
     Args:
-        results: The ids of the new fragments of each group, and what was noted of them.
+        results: Ids and collected data of the new fragments of each group.
     """
     found: dict[Watch, dict[int, bytes]] = {}
     for fragment_ids, noted in results:
@@ -130,7 +130,7 @@ def notes_by_watch(results: Iterable[tuple[Sequence[int], Sequence[Noted]]]) -> 
 
 
 def encode_notes(noted: Iterable[Noted]) -> list[dict[str, Any]]:
-    """Notes as JSON values."""
+    """Return notes as JSON values."""
     return [
         {
             "kind": item.watch.kind,
@@ -143,7 +143,7 @@ def encode_notes(noted: Iterable[Noted]) -> list[dict[str, Any]]:
 
 
 def decode_notes(values: Iterable[Mapping[str, Any]]) -> tuple[Noted, ...]:
-    """Notes from their JSON values."""
+    """Read notes from JSON values."""
     return tuple(
         Noted(
             Watch(item["kind"], item["field"], tuple(sorted(item["parameters"].items()))),

@@ -1,4 +1,4 @@
-"""Planning of a round: from the head within what is left of a budget, or as the job has it recorded."""
+"""Planning of a round: from the head within the remaining budget, or from the records of the job."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ class RoundPlanner:
     """Plans the rounds of one call of `compact`.
 
     Args:
-        so_far: What earlier rounds did.
+        so_far: Outcome of earlier rounds.
     """
 
     def __init__(self, so_far: Outcome) -> None:
@@ -41,7 +41,7 @@ class RoundPlanner:
         self._round_taken = 0
 
     def budget_left(self) -> CompactionOptions | None:
-        """The options with what was used already taken off; None when nothing is left."""
+        """Return the options with the remaining budget; None if nothing is left."""
         used = {
             "max_source_fragments": sum(len(result.group.fragments) for result in self.so_far.rewritten)
             + sum(record.values["sources"] for record in self._used),
@@ -58,12 +58,12 @@ class RoundPlanner:
         if any(amount < 1 for amount in left.values()):
             return None
         if (self.so_far.rewritten or self._used) and Budget.of(self.options).is_set:
-            # How much of a budget is left nobody can tell from estimates alone: the next run has it whole.
+            # Estimates alone do not show the remaining budget: the next run has it whole.
             return None
         return replace(self.options, **left)
 
     def plan(self, options: CompactionOptions) -> tuple[Round, DoneWork]:
-        """The groups of the next round, and the results of theirs that are there already."""
+        """Return the groups of the next round, and their existing results."""
         job, head = self.job, self.so_far.head
         if job is None:
             return self._round_of(self._plan_anew(options)), DoneWork()
@@ -83,7 +83,7 @@ class RoundPlanner:
             )
             if not groups or put_plan(job, number, digest, plan):
                 return current, DoneWork()
-            # Another run of the job was faster: its plan is that of both.
+            # Another run of the job was faster: its plan is used by both.
             records = list(job.list())
         self._round_taken = number
         stored = read_plan(job, number, digest)
@@ -96,10 +96,10 @@ class RoundPlanner:
         return self._recorded_round(stored, done), done
 
     def _recorded_round(self, stored: RecordedPlan, done: DoneWork) -> Round:
-        """What is left of a recorded plan.
+        """Return the rest of a recorded plan.
 
-        Groups whose fragments others changed are left to another planning; but a result that a commit can
-        carry over these changes is not made again, as in a run that was not broken off.
+        Groups with changed fragments are planned again; but a result that a commit can rebase over these
+        changes is kept, as in an uninterrupted run.
         """
         head = self.so_far.head
         over = {record.name.task for record in done.committed}
@@ -124,7 +124,7 @@ class RoundPlanner:
         return self._round_of(chosen, base=base, outdated=outdated, names=done.names)
 
     def _standing(self, stored: RecordedPlan, base: Dataset) -> dict[str, CompactionGroup]:
-        """The groups of a plan that a version has as planned, if they may be committed on the head."""
+        """Return the unchanged groups of a plan in a version, if they may be committed on the head."""
         found = planned_groups(stored, base, self.so_far.head, self.options)
         groups = [group for group in found if group is not None]
         names = self._round_of(groups, base=base).names
@@ -161,7 +161,7 @@ class RoundPlanner:
 
 
 def _version_of(head: Dataset, version: int) -> Dataset | None:
-    """An older version of a dataset; None when a cleanup removed it."""
+    """Return an older version of a dataset; None if a cleanup removed it."""
     try:
         return head.checkout_version(version).with_side_sizes()
     except (NotFoundError, CorruptFileError):

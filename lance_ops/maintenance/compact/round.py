@@ -1,4 +1,4 @@
-"""Round of a compaction: the groups of one planning with their tasks, and how far each of them is."""
+"""Round of a compaction: the groups of one plan with their tasks and states."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ def rewrite_tasks(
     options: CompactionOptions,
     job_key: str | None = None,
 ) -> list[RewriteTask]:
-    """The tasks of groups planned from a version; their files are named for the key, if there is one."""
+    """Return the tasks of groups planned from a version; their files are named by the job key, if any."""
     watches = watches_of(dataset, routes_of(dataset, options), groups) if groups else []
     return [
         RewriteTask(
@@ -41,17 +41,17 @@ def rewrite_tasks(
 
 @dataclass(slots=True)
 class Round:
-    """The groups of one planning, and how far each of them is.
+    """The groups of one plan, and their states.
 
     Attributes:
-        planned: The version that they were planned from.
+        planned: The version of the plan.
         tasks: A task for each.
-        names: Of their results, under a job.
-        outdated: Others were planned, too, and changed since then: another planning follows.
-        results: Of those that are done and not committed, by their places.
-        settled: Places of those that are committed, failed or lost.
-        failures: Errors of those that failed, by their places.
-        lost: The last conflict that cost some of them.
+        names: Names of their results, with a job.
+        outdated: Others were planned, too, and changed since: another round follows.
+        results: Uncommitted results, by position.
+        settled: Positions of those that are committed, failed or in conflict.
+        failures: Errors of failed ones, by position.
+        lost: The last conflict.
     """
 
     planned: Dataset
@@ -64,7 +64,7 @@ class Round:
     lost: RetryableCommitConflictError | None = None
 
     def ready(self) -> list[int]:
-        """Places of the first groups that can be committed in the order of the plan."""
+        """Positions of the first groups that can be committed in the order of the plan."""
         places = []
         for place in range(len(self.tasks)):
             if place in self.results:
@@ -74,7 +74,7 @@ class Round:
         return places
 
     def undone(self) -> list[int]:
-        """Places of the groups that are still to be rewritten."""
+        """Positions of the groups still to be rewritten."""
         return [
             place
             for place in range(len(self.tasks))
@@ -82,22 +82,22 @@ class Round:
         ]
 
     def is_last(self, places: Sequence[int]) -> bool:
-        """Whether nothing is left to do, now or later, when these are committed."""
+        """Return whether nothing is left to do after committing these."""
         is_all = len(self.settled.union(places)) == len(self.tasks)
         return is_all and not (self.failures or self.outdated) and self.lost is None
 
     @property
     def bytes_total(self) -> int:
-        """Size of what the groups read."""
+        """Bytes read by the groups."""
         return sum(task.group.data_bytes for task in self.tasks)
 
     def bytes_of(self, places: Iterable[int]) -> int:
-        """Size of what some of them read."""
+        """Return the bytes read by some of them."""
         return sum(self.tasks[place].group.data_bytes for place in places)
 
 
 def overtaken(planned: Dataset, head: Dataset, group: CompactionGroup) -> RetryableCommitConflictError:
-    """The conflict of a group that others changed between two versions."""
+    """Return the conflict of a group whose fragments others changed between two versions."""
     return RetryableCommitConflictError(
         "other writers changed fragments while they were rewritten",
         ours=f"Rewrite of fragments {ids_text(group.fragment_ids)} (read version {planned.version})",

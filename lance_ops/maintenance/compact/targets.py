@@ -1,9 +1,10 @@
-"""Target size of a fragment, in rows and in bytes: what is small, what is full. Pure.
+"""Target size of a fragment, in rows and in bytes: small and full fragments. Pure.
 
-A fragment is full when it reaches either target, so that wide rows stop at the bytes and narrow ones at the
-rows. Rows are known exactly beforehand. Bytes are not: what is written anew is compressed anew, and may be
-smaller than what was read. So a fragment counts as small in bytes only below three quarters of the target
-(the usual share, as of Iceberg's `min-file-size-bytes`); what one compaction filled is then left by the next.
+A fragment is full when it reaches either target, so that wide rows are limited by bytes and narrow ones by
+rows. The number of rows is known beforehand. The number of bytes is not: rewritten rows are compressed again,
+and may become smaller. So a fragment counts as small in bytes only below three quarters of the target (the
+usual share, as of Iceberg's `min-file-size-bytes`); the next compaction then skips fragments filled by this
+one.
 """
 
 import math
@@ -25,11 +26,11 @@ SMALL_SHARE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What fragments hold.
+    """Contents of fragments.
 
     Attributes:
         rows: Live rows.
-        bytes: Bytes of data files that belong to live rows.
+        bytes: Bytes of data files for live rows.
     """
 
     rows: int = 0
@@ -40,23 +41,23 @@ class Amount:
 
 
 def live_amounts(fragments: Sequence[Fragment]) -> list[Amount]:
-    """What each of some fragments holds; its bytes by the share of its rows that are live."""
+    """Return the contents of each of some fragments; bytes by the share of live rows."""
     rows, sizes = _live(fragments)
     return [Amount(*held) for held in zip(rows.tolist(), sizes.tolist(), strict=True)]
 
 
 def total(fragments: Sequence[Fragment]) -> Amount:
-    """What fragments hold together."""
+    """Return the total contents of fragments."""
     rows, sizes = _live(fragments)
     return Amount(sum(rows.tolist()), sum(sizes.tolist()))
 
 
 def full_parts(fragments: Sequence[Fragment], targets: "Targets") -> Iterator[Sequence[Fragment]]:
-    """Cut neighbours into parts that fill a fragment; what is left over stays with the last part."""
+    """Divide neighbours into parts that fill a fragment; the rest stays with the last part."""
     rows, sizes = map(running_totals, _live(fragments))
     first, count = 0, len(fragments)
     while first < count:
-        # What is full stays full with more, so the first that fills a part is found by halving.
+        # A full part stays full with more, so the first end that fills it is found by bisection.
         last = _first_reaching(rows, int(rows[first]) + targets.rows)
         if targets.bytes is not None:
             last = min(last, _first_reaching(sizes, int(sizes[first]) + targets.bytes))
@@ -69,18 +70,18 @@ def full_parts(fragments: Sequence[Fragment], targets: "Targets") -> Iterator[Se
 
 
 def _first_reaching(totals: npt.NDArray[Any], amount: int) -> int:
-    # A target may be above all numbers of 64 bits.
+    # A target may exceed all 64-bit numbers.
     return len(totals) if amount > int(totals[-1]) else int(np.searchsorted(totals, amount))
 
 
 def _live(fragments: Sequence[Fragment]) -> tuple[Integers, Integers]:
-    """Live rows of fragments, and the bytes that belong to them."""
+    """Return live rows of fragments, and their bytes."""
     numbers = numbers_of(fragments)
     rows, sizes = numbers.rows - numbers.deleted_rows, numbers.data_bytes
     worn = np.flatnonzero(numbers.has_deletions & (numbers.rows > 0))
     if len(worn):
         sizes = sizes.copy()
-        # The product need not fit into 64 bits.
+        # The product may exceed 64 bits.
         shares = zip(sizes[worn].tolist(), rows[worn].tolist(), numbers.rows[worn].tolist(), strict=True)
         sizes[worn] = [size * live // physical for size, live, physical in shares]
     return rows, sizes
@@ -88,11 +89,11 @@ def _live(fragments: Sequence[Fragment]) -> tuple[Integers, Integers]:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """When a fragment is full.
+    """Size of a full fragment.
 
     Attributes:
-        rows: With so many rows.
-        bytes: With so many bytes; None: only rows count.
+        rows: Number of rows.
+        bytes: Number of bytes; None: only rows count.
     """
 
     rows: int
@@ -100,33 +101,33 @@ class Targets:
 
     @classmethod
     def of(cls, options: CompactionOptions) -> "Targets":
-        """The targets of a compaction."""
+        """Return the targets of a compaction."""
         return cls(options.target_rows_per_fragment, options.target_bytes_per_fragment)
 
     def are_small(self, numbers: FragmentNumbers) -> npt.NDArray[np.bool_]:
-        """Which fragments want to be merged, their deleted rows included as the peer counts them."""
+        """Return which fragments are small, deleted rows included as in pylance."""
         small: npt.NDArray[np.bool_] = numbers.rows < self.rows
         return small if self.bytes is None else small & (numbers.data_bytes < SMALL_SHARE * self.bytes)
 
     def reached(self, amount: Amount) -> bool:
-        """Whether an amount fills a fragment."""
+        """Return whether contents fill a fragment."""
         return self.is_full(amount.rows, amount.bytes)
 
     def is_full(self, rows: int, size: int) -> bool:
-        """Whether so many rows with so many bytes fill a fragment."""
+        """Return whether rows and bytes fill a fragment."""
         return rows >= self.rows or (self.bytes is not None and size >= self.bytes)
 
     def files(self, amount: Amount) -> int:
-        """How many full fragments an amount makes, one at least unless there is nothing."""
+        """Return how many full fragments some contents make; at least one unless empty."""
         if not amount.rows:
             return 0
         by_bytes = 0 if self.bytes is None else amount.bytes // self.bytes
         return min(amount.rows, max(1, amount.rows // self.rows, by_bytes))
 
     def tier(self, amount: Amount, growth: int) -> int:
-        """The size tier of an amount: 0 when it fills a fragment, -1 above 1/growth of that, and so on.
+        """Return the size tier of some contents: 0 if they fill a fragment, -1 above 1/growth of that, etc.
 
-        Nothing lies in the least tier that there is.
+        The lowest tier is empty.
         """
         if self.reached(amount):
             return 0

@@ -1,14 +1,14 @@
 """Size-tiered merging: every byte that a compaction writes ends in a larger tier than it came from. Pure.
 
-A table that grows by small appends and is compacted after every few of them would write its youngest large
-fragment again each time: n appends cost a number of bytes that grows with the square of n. So sizes are put
-into tiers, each `growth` times as large as the one below, up to the target. A run of neighbours is merged
-only when what comes out lies in a larger tier than each of those that go in. A byte climbs a tier whenever it
-is written, and there are log(target / first size) tiers: so often it is written at most, whatever the order
-of appends and compactions. (Cassandra's size-tiered strategy and RocksDB's universal compaction do the same.)
+A table that grows by small appends and is compacted after every few of them would rewrite its youngest large
+fragment each time: the bytes written by n appends are quadratic in n. So sizes are divided into tiers, each
+`growth` times as large as the one below, up to the target. A run of neighbours is merged only if the result
+is in a larger tier than each of its parts. A byte moves up a tier whenever it is written, and there are
+log(target / first size) tiers, which bounds its number of writes for any order of appends and compactions.
+(Cassandra's size-tiered strategy and RocksDB's universal compaction do the same.)
 
-Fragments that are to be rewritten anyway, for their deleted rows or their version, climb for nothing: they
-may be in any run.
+Fragments that are rewritten anyway, for their deleted rows or their version, cost nothing extra: they may be
+in any run.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,19 +23,19 @@ def tiered_runs(
     growth: int,
     due: Sequence[bool],
 ) -> Iterator[Sequence[Fragment]]:
-    """The longest runs of neighbours whose merging moves every one of them into a larger tier.
+    """Return the longest runs of neighbours whose merge moves each into a larger tier.
 
-    When the whole does not reach the next tier, no run with a fragment of its largest tier does, for it holds
-    less. So what lies between those is looked at alone, and nothing is overlooked.
+    If the whole does not reach the next tier, no run with a fragment of its largest tier does, since it is
+    smaller. So it is sufficient to examine the parts between those.
 
     Args:
         neighbours: In the order of rows; all may be rewritten together.
-        targets: What a full fragment is.
-        growth: How many times each tier is as large as the one below, 2 at least.
-        due: Whether each of them is rewritten in any case.
+        targets: Size of a full fragment.
+        growth: Factor between tiers, at least 2.
+        due: Whether each of them is rewritten anyway.
     """
     amounts = live_amounts(neighbours)
-    # Due fragments lie below all tiers: merging them costs nothing that would not be spent anyway.
+    # Due fragments are below all tiers: merging them costs nothing extra.
     below_all = -(1 << 31)
     tiers = [
         below_all if is_due else targets.tier(amount, growth)

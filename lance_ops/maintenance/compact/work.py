@@ -1,13 +1,13 @@
-"""Work of a compaction: rounds of planning, each with its tasks and its commits, and what came of them.
+"""Work of a compaction: rounds of planning, each with tasks and commits.
 
-Groups are committed in the order in which they were planned, as soon as enough of them are done. A group that
-lost against another writer is planned again in the next round; one whose task failed is left, and named.
+Groups are committed in the order in which they were planned, as soon as enough of them are finished. A group
+with a conflict is planned again in the next round; one whose task failed is skipped and reported.
 
-Under a job key, plan and results are records of the job (`recorded`): a run that is begun again takes over
-what is there, and so does a second one beside it. The last commit of all bears the key. A run that fails
-leaves its records to the next one; whoever is interrupted or cancelled leaves nothing.
+With a job key, plan and results are records of the job (`recorded`): a restarted run continues from them, and
+a concurrent one shares them. The last commit has the key. A failed run leaves its records to the next one; an
+interrupted or cancelled one removes them.
 
-How a round is planned is in `plan_round`, how it is committed in `commit_round`; `outcome` keeps the account.
+`plan_round` plans a round, `commit_round` commits it, and `outcome` has the totals.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Work:
     """One call of `compact`, over its rounds of planning.
 
     Args:
-        so_far: What it has done, at first nothing.
+        so_far: Its outcome, empty at first.
     """
 
     def __init__(self, so_far: Outcome) -> None:
@@ -51,38 +51,38 @@ class Work:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left for a later run of the job."""
+        """True if nothing is left for a later run of the job."""
         return not self.so_far.failures and not self._gave_up
 
     def round(self, attempt: Attempt) -> None:
-        """Plan from the head, or take the plan that is recorded; rewrite and commit.
+        """Plan from the head, or use the recorded plan; rewrite and commit.
 
         Raises:
-            RetryableCommitConflictError: some groups lost against another writer; the others are committed.
-            TaskFailedError: all tasks failed that there were; nothing is committed.
+            RetryableCommitConflictError: some groups had conflicts; the others are committed.
+            TaskFailedError: all tasks failed; nothing is committed.
         """
         if attempt.replans.count:
             self.so_far.head = attempt.dataset
         for _ in range(1 + self.run.max_replans):
             if not self._round():
                 break
-            # Some groups of the recorded plan were changed by others since then: they are planned anew.
+            # Some groups of the recorded plan were changed by others since: they are planned again.
             self.so_far.head = self.so_far.head.latest()
         if self.so_far.failures and not self.so_far.commits and not self.so_far.committed:
             error = self.so_far.failures[0][1]
             raise task_failed(0, len(self.so_far.failures), error) from error
 
     def note_conflict(self, conflict: RetryableCommitConflictError) -> None:
-        """Remember a conflict that leads to another planning."""
-        self.so_far.note(f"planned afresh after: {conflict.theirs}")
+        """Record a conflict that leads to another round."""
+        self.so_far.note(f"planned again after: {conflict.theirs}")
 
     def note_loss(self, conflict: RetryableCommitConflictError) -> None:
-        """Remember the conflict after which there is no planning any more."""
+        """Record the conflict after which there are no more rounds."""
         self._gave_up = True
         self.so_far.note(f"gave some groups up after: {conflict.theirs}")
 
     def _round(self) -> bool:
-        """One planning with its tasks and commits; whether another one has to follow."""
+        """Run one plan with its tasks and commits; returns whether another round must follow."""
         options = self._planner.budget_left()
         if options is None:
             return False
@@ -98,7 +98,7 @@ class Work:
                 self._execute(current, progress)
                 self._committer.commit_ready(current, rest=True)
         except BaseException as error:
-            # Of an interrupt nobody knows when it came; what was given to a commit is not in `results`.
+            # An interrupt may come at any time; results given to a commit are not in `results`.
             if self.job is None and (is_not_committed(error) or not isinstance(error, Exception)):
                 discard_rewrites(self.so_far.head.store, list(current.results.values()))
             raise
@@ -110,7 +110,7 @@ class Work:
         return current.outdated
 
     def _take_over(self, current: Round, done: DoneWork) -> None:
-        """Take what runs before this one, or beside it, have done already."""
+        """Use results of earlier or concurrent runs."""
         for place, name in enumerate(current.names):
             record = done.open.get(name.task)
             if record is not None:
@@ -119,14 +119,14 @@ class Work:
         self.so_far.resumed += len(current.results)
 
     def _execute(self, current: Round, progress: ByteProgress) -> None:
-        """Have all tasks done that nobody did before, and commit on the way when that was asked for."""
+        """Run all tasks without a result, and commit in between if requested."""
         self._committer.commit_ready(current, rest=False)
         for is_again in (False, True):
             places = current.undone()
             if places:
                 self._run_tasks(current, places, progress)
             for place in set(places).intersection(current.failures):
-                # A store that failed once may work a moment later.
+                # A store that failed once may work shortly after.
                 if is_again or not isinstance(current.failures[place], StorageError):
                     current.settled.add(place)
 
@@ -156,7 +156,7 @@ class Work:
         self._look_for_the_version(current)
 
     def _look_for_the_version(self, current: Round) -> None:
-        """Tell groups that failed because a cleanup removed what they read: they are planned again."""
+        """Identify groups that failed because a cleanup removed their files: they are planned again."""
         missing = [error for error in current.failures.values() if isinstance(error, NotFoundError)]
         if not missing:
             return

@@ -1,4 +1,4 @@
-"""What is done to an index as a whole, by its name: dropping and renaming it."""
+"""Operations on a whole index by name: drop and rename."""
 
 from dataclasses import replace
 from typing import Unpack
@@ -17,15 +17,15 @@ from lance_ops.table.transaction.operations import CreateIndex
 
 @cleans_up
 def drop_index(target: Target, name: str, **run: Unpack[RunOptions]) -> IndexResult:
-    """Remove an index with all of its segments; its files go with the next cleanup.
+    """Remove an index with all of its segments; the next cleanup removes its files.
 
     Args:
         target: The dataset, see `Target`.
-        name: Of the index.
+        name: Name of the index.
         **run: See `RunOptions`.
 
     Raises:
-        InvalidArgumentError: there is no index of this name.
+        InvalidArgumentError: the index does not exist.
     """
 
     def commit(attempt: Attempt, removed: tuple[IndexMetadata, ...]) -> IndexResult:
@@ -46,20 +46,19 @@ def drop_index(target: Target, name: str, **run: Unpack[RunOptions]) -> IndexRes
 
 @cleans_up
 def rename_index(target: Target, name: str, new_name: str, **run: Unpack[RunOptions]) -> IndexResult:
-    """Give an index another name; no file is read or written, and every reader goes on with it.
+    """Rename an index; no file is read or written, and readers continue to use it.
 
-    The format knows no such operation: it is a CreateIndex that replaces the entries of the segments by the
-    same with another name. Older versions keep the old name.
+    The format has no such operation: it is a CreateIndex that replaces the entries of the segments by equal
+    ones with another name. Older versions keep the old name.
 
     Args:
         target: The dataset, see `Target`.
-        name: Of the index.
+        name: Name of the index.
         new_name: Its new name.
         **run: See `RunOptions`.
 
     Raises:
-        InvalidArgumentError: there is no index of this name, or one of the new name, or the format reserves
-            that.
+        InvalidArgumentError: the index does not exist, or the new name is taken or reserved.
     """
     check_index_name(new_name)
 
@@ -67,12 +66,12 @@ def rename_index(target: Target, name: str, new_name: str, **run: Unpack[RunOpti
         found = _segments_of(dataset, name)
         if any(segment.name == new_name for segment in dataset.indices):
             raise InvalidArgumentError(
-                f"there is an index {new_name!r} already",
+                f"index {new_name!r} already exists",
                 path=dataset.uri,
                 field="new_name",
                 hint="choose another name, or drop that index",
             )
-        # As the manifest has them: `Dataset.indices` follows deferred compactions.
+        # As in the manifest: `Dataset.indices` applies deferred remaps.
         uuids = {segment.uuid for segment in found}
         return tuple(segment for segment in dataset.manifest.indices if segment.uuid in uuids)
 

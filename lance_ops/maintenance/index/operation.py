@@ -1,4 +1,4 @@
-"""Index operations: building, refreshing with fragments not covered yet, and rebuilding."""
+"""Index operations: build, refresh with uncovered fragments, and rebuild."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -49,12 +49,12 @@ _OF_ALL = (CommitError, JobCancelledError, MemoryError, NotFoundError, OSError, 
 
 
 class CreateArguments(RunOptions, total=False):
-    """What `create_index` takes by name, beside `RunOptions`; see there for all of them.
+    """Keyword arguments of `create_index`, beside `RunOptions`; see there.
 
     Attributes:
-        name: Of the index.
-        replace: Rebuild the index if there is one of this name.
-        parameters: How the index is made, as its kind knows them.
+        name: Name of the index.
+        replace: Rebuild an index with this name.
+        parameters: Parameters of the kind.
         train: See `create_index`.
         rows_per_task: Live rows that one task sorts.
     """
@@ -109,10 +109,10 @@ def create_index(
         column: Path of the column.
         kind: Kind of the index.
         name: Its name.
-        replace: Rebuild the index if there is one of this name.
-        parameters: How the index is made, as its kind knows them (`{"metric": "cosine"}`).
-        train: Read the rows. With False the index is there at once, and covers nothing before
-            `optimize_indices`; queries scan until then. Not for vectors, which learn from rows.
+        replace: Rebuild an index with this name.
+        parameters: Parameters of the kind (`{"metric": "cosine"}`).
+        train: Read the rows. With False the index is created without coverage until `optimize_indices`;
+            queries scan until then. Not for vector indices, which are trained on rows.
         dry_run: Return the plan.
         rows_per_task: Live rows that one task sorts.
         **run: See `RunOptions`.
@@ -132,14 +132,14 @@ def create_index(
 
 
 class OptimizeArguments(RunOptions, total=False):
-    """What `optimize_indices` takes by name, beside `RunOptions`.
+    """Keyword arguments of `optimize_indices`, beside `RunOptions`.
 
     Attributes:
         merge_segments: See `plan_optimize_indices`.
         rebuild: See `plan_optimize_indices`.
-        num_indices_to_merge: The peer's name of `merge_segments`.
-        index_names: The peer's name of `names`.
-        retrain: The peer's name of `rebuild`.
+        num_indices_to_merge: The name of `merge_segments` in pylance.
+        index_names: The name of `names` in pylance.
+        retrain: The name of `rebuild` in pylance.
         most_segments: See `plan_optimize_indices`.
         limits: See `plan_optimize_indices`.
         rows_per_task: Live rows that one task reads.
@@ -187,16 +187,16 @@ def optimize_indices(
     dry_run: bool = False,
     **arguments: Unpack[OptimizeArguments],
 ) -> IndexResult | IndexPlan:
-    """Index what is not covered yet, catch up with deferred compactions, or rebuild.
+    """Index uncovered rows, apply deferred remaps, or rebuild.
 
     Args:
         target: The dataset, see `Target`.
-        names: Which indices; all by default.
-        dry_run: Return the plan, which says why each segment is written.
+        names: Names of indices; all by default.
+        dry_run: Return the plan, with the reason for each segment.
         **arguments: See `OptimizeArguments`, `plan_optimize_indices` and `RunOptions`.
 
     Raises:
-        InvalidArgumentError: a name is unknown, or something is said under two names.
+        InvalidArgumentError: a name is unknown, or an argument is given under both names.
     """
     merge = _one_of(
         "merge_segments", arguments.pop("merge_segments", None), "num_indices_to_merge", arguments
@@ -216,10 +216,10 @@ def optimize_indices(
 
 
 def _one_of(ours: str, value: Any, theirs: str, arguments: Any) -> Any:
-    """A value that may be given under our name or the peer's."""
+    """Return a value given under our name or pylance's."""
     other = arguments.pop(theirs, None)
     if value is not None and other:
-        raise InvalidArgumentError(f"{ours} and {theirs} are the same", field=theirs, hint="give one of them")
+        raise InvalidArgumentError(f"{ours} and {theirs} are aliases", field=theirs, hint="use one of them")
     return other if value is None else value
 
 
@@ -255,13 +255,13 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
         except Exception as error:
             cause = error.__cause__ if isinstance(error, TaskFailedError) else error
             if isinstance(cause, UnreadableIndexError):
-                # Its damage lies behind what planning looks at, and is none of the other indices' affair.
+                # The damage is in a part that planning does not check, and does not affect other indices.
                 problem = why_unreadable(dataset, segment.name, cause)
             elif isinstance(cause, InvalidArgumentError) and not segment.is_asked_for:
-                # Rows have come that the index cannot take. Nor are they the other indices' affair.
-                problem = f"{segment.name} is kept as it is: {cause.message}; {cause.hint}"
+                # The index cannot store some new rows; other indices are not affected.
+                problem = f"{segment.name} is left unchanged: {cause.message}; {cause.hint}"
             elif _is_of_one_index(cause) and several and not segment.is_asked_for:
-                problem = f"{segment.name} is kept as it is: {type(cause).__name__}: {cause}"
+                problem = f"{segment.name} is left unchanged: {type(cause).__name__}: {cause}"
             else:
                 raise
             remove_files(dataset.store, [attempt.written.pop()])
@@ -309,7 +309,7 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
 
 
 def _is_of_one_index(cause: BaseException | None) -> bool:
-    """Whether an error of a build says nothing about the builds of other indices."""
+    """Return whether an error of a build does not affect the builds of other indices."""
     return isinstance(cause, Exception) and not isinstance(cause, _OF_ALL)
 
 

@@ -1,4 +1,4 @@
-"""Merge plan: which rows have partners in the source, and what becomes of all of them."""
+"""Merge plan: matches in the source, and actions on all rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ Places = npt.NDArray[np.int64]
 
 _ROWS_PER_TASK = 1 << 20
 _ASK_INDEX_OF = ((20_000, 32), (200_000, 1024))
-"""An index is asked for so many keys at most, when the dataset has so many times more rows."""
+"""Limits for the use of an index: maximum keys, if the dataset has this many times more rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,8 +309,8 @@ def settle(
         key = ", ".join(f"{name} = {named[name][row]}" for name in on)
         which = f"row {row}" if numbered else "a row"
         raise InvalidArgumentError(
-            f"{which} of the source has a key that is there already ({key}), and "
-            f"{count_text(int(partnered.sum()), 'key')} of it are; nothing was changed",
+            f"{which} of the source has an existing key ({key}), {count_text(int(partnered.sum()), 'key')} "
+            "of it in total; nothing was changed",
             field="when_matched",
         )
     firsts = keys.firsts

@@ -1,7 +1,7 @@
-"""Join: the task that finds the partners of rows in the source, and the rows that have none.
+"""Join: task that matches rows with the source, and finds unmatched rows.
 
-The keys of the source are at hand whole; of the dataset the columns of the key are read, fragment by
-fragment, and what a condition names for the rows that it is about.
+The keys of the source are in memory; of the dataset the key columns are read, fragment by fragment, and the
+columns of conditions for the affected rows.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
-"""Source of a merge: rows that fit the dataset, and that can be read as often as the merge is planned.
+"""Source of a merge: rows that fit the dataset, readable for every plan.
 
-What is no table in memory already, and large, goes into a temporary file that is mapped: the system decides
-how much of it is in memory.
+Large data that is not a table in memory is written to a temporary file that is mapped: the system decides how
+much of it is in memory.
 """
 
 import tempfile
@@ -27,7 +27,7 @@ from lance_ops.table.assemble import null_column
 from lance_ops.table.dataset import Dataset
 
 IN_MEMORY = 256 << 20
-"""Bytes of a source above which it is put on disk."""
+"""Bytes of a source above which it is written to disk."""
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ def fit_source(source: SourceRows, base: Dataset, head: Dataset, on: Sequence[st
         SchemaMismatchError: A value does not fit the new type.
     """
     sources, problems = match_columns(source.schema, base, head, adds_rows=inserts)
-    problems += [f"{name!r}, a column of the key, has another name" for name in on if name not in sources]
+    problems += [f"key column {name!r} was renamed" for name in on if name not in sources]
     if problems:
         raise schema_conflict("merge_insert", head, problems)
     schema = head.lance_schema.select([name for name in head.lance_schema.names if name in sources])
@@ -151,7 +151,7 @@ def source_schema(given: pa.Schema, target: Schema, on: Sequence[str], *, insert
     problems = list(find_mismatches(given, prepare_schema(schema).arrow))
     if inserts:
         problems += [
-            f"{item.name}: missing, and rows that are added cannot be null there"
+            f"{item.name}: missing, and not nullable in inserted rows"
             for item in arrow
             if item.name not in named and not item.nullable
         ]
@@ -185,10 +185,10 @@ def _check_keys(given: pa.Schema, target: pa.Schema, on: Sequence[str]) -> None:
                 f"the dataset has no column {name!r}", field="on", hint=f"it has {', '.join(target.names)}"
             )
         if name not in given.names:
-            raise InvalidArgumentError(f"the source has no column {name!r}, which is of the key", field="on")
+            raise InvalidArgumentError(f"the source has no key column {name!r}", field="on")
         check_key_type(name, target.field(name).type)
     if len(set(on)) != len(on):
-        raise InvalidArgumentError("a column stands twice in the key", field="on")
+        raise InvalidArgumentError("duplicate column in the key", field="on")
 
 
 def _gather(
@@ -234,8 +234,8 @@ def refuse_duplicates(keys: pa.Table, firsts: "Any", doubled: "Any", *, numbered
     key = ", ".join(f"{name} = {keys[name][row]}" for name in keys.column_names)
     which = f"rows {', '.join(map(str, same[:5]))}" if numbered else count_text(len(same), "row")
     raise InvalidArgumentError(
-        f"{which} of the source have one key ({key}); "
-        f"{count_text(len(doubled), 'row')} of it come after another one of their key",
+        f"{which} of the source have the same key ({key}); {count_text(len(doubled), 'row')} of it repeat "
+        "an earlier key",
         field="data",
-        hint="leave one row for each key, or say on_duplicates='first'",
+        hint="keep one row for each key, or use on_duplicates='first'",
     )

@@ -28,17 +28,17 @@ from lance_ops.table.transaction.operations import (
 def restore(
     target: Target, version: int | str | tuple[str, int], **run: Unpack[RunOptions]
 ) -> MetadataResult:
-    """Make an old version the newest one, under a new number. The versions in between stay.
+    """Make an old version the newest one, under a new number. The versions in between are kept.
 
-    The newest version may be damaged, as long as the one to restore is not.
+    The newest version may be damaged, if the one to restore is not.
 
     Args:
-        target: Dataset, or where it lies.
+        target: Dataset, or its URI.
         version: Version number, tag, or (branch, version) of the branch of `target`.
-        **run: See `RunOptions`; so for all functions here.
+        **run: See `RunOptions`, also for the other functions here.
 
     Raises:
-        VersionNotFoundError: There is no such version.
+        VersionNotFoundError: The version does not exist.
         RetryableCommitConflictError: A cleanup is removing the version.
         InvalidArgumentError: The version is on another branch.
     """
@@ -80,16 +80,16 @@ def update_config(
     """Change the table config, or the metadata of the table, the schema or single columns.
 
     Args:
-        target: Dataset, or where it lies.
+        target: Dataset, or its URI.
         upsert: Config keys to set.
         delete: Config keys to remove.
-        table_metadata: Keys to set; to remove where the value is None.
+        table_metadata: Keys to set; a value of None removes the key.
         schema_metadata: Likewise, in the metadata of the Arrow schema.
         field_metadata: Likewise, in the metadata of columns, by their path.
         **run: See `RunOptions`.
 
     Raises:
-        InvalidArgumentError: There is no such column, or nothing to change.
+        InvalidArgumentError: A column does not exist, or nothing would change.
     """
     given = {"upsert": upsert, "table_metadata": table_metadata, "schema_metadata": schema_metadata}
     for name, entries in given.items():
@@ -108,7 +108,7 @@ def update_config(
             },
         )
         if operation == UpdateConfig():
-            raise InvalidArgumentError("there is nothing to change", field="upsert")
+            raise InvalidArgumentError("nothing would change", field="upsert")
         return operation
 
     return _change(_start("update_config", target, run), plan)
@@ -116,22 +116,22 @@ def update_config(
 
 @cleans_up
 def drop_columns(target: Target, columns: Iterable[str], **run: Unpack[RunOptions]) -> MetadataResult:
-    """Drop columns, or members of them, and the indices on these. Data files stay as they are.
+    """Drop columns, or members of them, and the indices on these. Data files are not changed.
 
     Args:
-        target: Dataset, or where it lies.
-        columns: Names of columns, or paths of members such as `a.b` (`a.item.b` in a list). A struct
-            or a list whose last member goes is dropped as well.
+        target: Dataset, or its URI.
+        columns: Names of columns, or paths of members such as `a.b` (`a.item.b` in a list). A struct or a
+            list without remaining members is dropped as well.
         **run: See `RunOptions`.
 
     Raises:
-        InvalidArgumentError: There is no such column or member, or none would be left.
+        InvalidArgumentError: A column or member does not exist, or none would be left.
         UnsupportedError: A member of a map, a fixed-size list, an extension type, or a packed struct of
-            version 2.0: what is left could not be read.
+            version 2.0: the rest would be unreadable.
     """
     if isinstance(columns, str):
         raise InvalidArgumentError(
-            f"columns must be a list of names, got the text {columns!r}",
+            f"columns must be a list of names, got the string {columns!r}",
             field="columns",
             hint=f"write [{columns!r}]",
         )
@@ -139,14 +139,14 @@ def drop_columns(target: Target, columns: Iterable[str], **run: Unpack[RunOption
 
     def plan(dataset: Dataset) -> Operation:
         schema = schema_without(dataset.lance_schema, dropped, dataset.data_storage_version, dataset.uri)
-        # What remains is as required as it was, so rows written meanwhile stay valid.
+        # The rest keeps its nullability, so rows written concurrently stay valid.
         return Project(schema, preserves_nullability=True)
 
     return _change(_start("drop_columns", target, run), plan)
 
 
 def _start(operation: str, target: Target, run: RunOptions) -> Run:
-    """A run on the head, or on the version that the caller looked at: then a conflict is theirs to judge."""
+    """Start a run on the head, or on the caller's version: then the caller decides on conflicts."""
     if isinstance(target, Dataset):
         return Run.on(operation, target.store, target, run, max_replans=0, is_newest=False)
     return Run.start(operation, target, run)
@@ -182,18 +182,18 @@ def create_tag(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> Tag:
-    """Name a version, which cleanup then keeps. Makes no version of its own.
+    """Tag a version, which cleanup then keeps. Makes no version.
 
     Args:
-        target: Dataset, or where it lies.
+        target: Dataset, or its URI.
         name: The tag.
-        version: That of `target` when None.
-        storage_options: For opening `target`.
+        version: That of `target` if None.
+        storage_options: Options of the store.
 
     Raises:
         AlreadyExistsError: The tag exists.
-        VersionNotFoundError: There is no such version.
-        InvalidArgumentError: The name breaks a rule of the format.
+        VersionNotFoundError: The version does not exist.
+        InvalidArgumentError: The name is not allowed by the format.
     """
     dataset = _open(target, storage_options)
     number = dataset.version if version is None else version
@@ -207,10 +207,10 @@ def move_tag(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> Tag:
-    """Let a tag name another version; see `create_tag`.
+    """Move a tag to another version; see `create_tag`.
 
     Raises:
-        VersionNotFoundError: There is no such tag, or no such version.
+        VersionNotFoundError: The tag or version does not exist.
     """
     dataset = _open(target, storage_options)
     number = dataset.version if version is None else version
@@ -218,9 +218,9 @@ def move_tag(
 
 
 def delete_tag(target: Target, name: str, *, storage_options: Mapping[str, str] | None = None) -> None:
-    """Remove a tag; its version stays until the next cleanup.
+    """Remove a tag; its version is kept until the next cleanup.
 
     Raises:
-        VersionNotFoundError: There is no such tag.
+        VersionNotFoundError: The tag does not exist.
     """
     tags.delete_tag(_open(target, storage_options).root, name)

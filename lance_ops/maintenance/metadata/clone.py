@@ -73,25 +73,25 @@ def shallow_clone(
     storage_options: Mapping[str, str] | None = None,
     committer: Committer | None = None,
 ) -> Dataset:
-    """Make a dataset that starts as a version of another one, without copying its files.
+    """Create a dataset that starts as a version of another one, without copying its files.
 
     A tag at the source, named after the clone, keeps these files from cleanup. When the clone is gone, delete
     the tag; it is in the source's list of tags, with the URI of the clone.
 
     Args:
-        target: The source, or where it lies.
-        uri: Where to make the clone.
-        version: Version, tag or (branch, version) of the source; that of `target` when None.
-        storage_options: For opening both.
-        committer: Who decides races for the first version of the clone; its store when None.
+        target: The source, or its URI.
+        uri: URI of the clone.
+        version: Version, tag or (branch, version) of the source; that of `target` if None.
+        storage_options: Options of both stores.
+        committer: Committer of the first version of the clone; its store if None.
 
     Returns:
         The clone, at its first version, which has the number of the source's version.
 
     Raises:
         DatasetExistsError: A dataset is at `uri` already.
-        LeaseHeldError: Another clone is being made at `uri`.
-        VersionNotFoundError: There is no such version.
+        LeaseHeldError: Another clone is being created at `uri`.
+        VersionNotFoundError: The version does not exist.
         RetryableCommitConflictError: A cleanup of the source is removing the version.
         InvalidArgumentError: The version is a detached one, or `uri` is within the folders of the source.
         UnsupportedError: The version has files that a clone cannot refer to.
@@ -238,7 +238,7 @@ def hold_place(store: Store, what: str) -> Iterator[Lease]:
         DatasetExistsError: A dataset is there.
         LeaseHeldError: Another clone is being made there.
     """
-    with Lease(store, what, folder=PLACE_FOLDER, work="makes a dataset here") as lease:
+    with Lease(store, what, folder=PLACE_FOLDER, work="creates a dataset here") as lease:
         refuse_existing(store)
         yield lease
 
@@ -255,10 +255,10 @@ def refuse_inside(source: Dataset, store: Store) -> None:
         inside = below(store.uri, root)
         if inside and (root in flat or inside.partition("/")[0] in _FOLDERS):
             raise InvalidArgumentError(
-                f"a clone cannot lie at {inside.rstrip('/')!r} within the files of its source",
+                f"a clone cannot be at {inside.rstrip('/')!r} within the files of its source",
                 path=store.uri,
                 field="uri",
-                hint=f"choose a place outside of {root}",
+                hint=f"choose a URI outside of {root}",
             )
 
 
@@ -272,17 +272,19 @@ def refuse_existing(store: Store) -> None:
 
 
 def _exists(store: Store) -> DatasetExistsError:
-    return DatasetExistsError("a dataset is here already", path=store.uri, hint="clone to another place")
+    return DatasetExistsError(
+        "the dataset already exists", path=store.uri, hint="choose another URI for the clone"
+    )
 
 
 def _first_version(source: Dataset, branch: str | None) -> tuple[Manifest, Transaction]:
     before = source.manifest
     if source.fragment_reuse is not None and source.fragment_reuse.row_maps():
         raise UnsupportedError(
-            "its fragment reuse index has row maps, files that a clone or branch cannot refer to",
+            "its fragment reuse index has row maps, to which a clone or branch cannot refer",
             path=source.uri,
             field="stable_partition",
-            hint="optimize_indices() first, which lets them go; or make a deep clone",
+            hint="run optimize_indices() first, which removes them; or make a deep clone",
         )
     base = BasePath(
         id=max((item.id for item in before.base_paths), default=-1) + 1,
@@ -314,10 +316,10 @@ def refuse_attached_blobs(manifest: Manifest, path: str | None = None) -> None:
     """
     if manifest.blob_dataset_version:
         raise UnsupportedError(
-            "the dataset keeps blobs in a dataset of their own, as old writers did, and cannot be cloned",
+            "the dataset stores blobs in a separate dataset, as old writers did, and cannot be cloned",
             path=path,
             field="blob_dataset_version",
-            hint="read the rows and write them into a new dataset",
+            hint="read the rows and write them to a new dataset",
         )
 
 
@@ -353,7 +355,7 @@ def _from_base(fragment: Fragment, base_id: int, uri: str) -> Fragment:
         for sequence in (fragment.row_ids, fragment.last_updated_at_versions, fragment.created_at_versions)
     ):
         raise UnsupportedError(
-            f"fragment {fragment.id} keeps row ids in a file that a clone cannot refer to", path=uri
+            f"fragment {fragment.id} has row ids in a file to which a clone cannot refer", path=uri
         )
     deletion = fragment.deletion_file
     if deletion is not None and deletion.base_id is None:

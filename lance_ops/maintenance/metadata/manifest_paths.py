@@ -67,7 +67,7 @@ class MigratePathsPlan:
 
     def __str__(self) -> str:
         return (
-            f"{count_text(self.manifests, 'manifest')} of {self.uri} would get names of scheme {self.scheme}"
+            f"{count_text(self.manifests, 'manifest')} of {self.uri} would be renamed to scheme {self.scheme}"
         )
 
 
@@ -90,7 +90,7 @@ class MigratePathsResult(Result):
 
     def summary(self) -> str:
         """See `Result.summary`."""
-        return f"{count_text(self.manifests, 'manifest')} got names of scheme {self.scheme}"
+        return f"{count_text(self.manifests, 'manifest')} renamed to scheme {self.scheme}"
 
     def __str__(self) -> str:
         return f"{self.operation}: {self.summary()} ({self.seconds:.2f} s)"
@@ -147,7 +147,9 @@ def migrate_manifest_paths(
     """
     started = time.monotonic()
     if scheme not in _SCHEMES:
-        raise InvalidArgumentError(f"there is no naming scheme {scheme!r}", field="scheme", hint="v1 or v2")
+        raise InvalidArgumentError(
+            f"scheme must be 'v1' or 'v2', got {scheme!r}", field="scheme", hint="v1 or v2"
+        )
     store = store_of(target, storage_options)
     wanted = _SCHEMES[scheme]
     roots = [store, *(branch_store(store, name) for name in list_branches(store))]
@@ -200,7 +202,7 @@ def _migrate(store: Store, wanted: NamingScheme) -> int:
             store.delete(manifest_path(version, _other(wanted)))
             moved.add(version)
     raise CommitConflictError(
-        "other writers keep storing versions under old names",
+        "other writers keep committing versions under old names",
         ours="migration of manifest names",
         theirs="commits under old names",
         version=max(moved, default=0),
@@ -225,7 +227,7 @@ def _copy(store: Store, version: int, wanted: NamingScheme) -> None:
             _copy(store, version, wanted)
         elif bytes(there) != data:
             raise CorruptManifestError(
-                f"two manifests claim version {version}, and they differ: {source} and {target}",
+                f"two different manifests claim version {version}: {source} and {target}",
                 path=f"{store.uri}/{source}",
-                hint="see which of the two later versions were built on; move the other one away",
+                hint="check which of the two later versions are based on; move the other one away",
             ) from None

@@ -1,4 +1,4 @@
-"""Truncate: all rows go in one commit, by metadata alone; schema, config and earlier versions stay."""
+"""Truncate: delete all rows in one commit, by metadata alone; schema, config and history are kept."""
 
 from dataclasses import dataclass
 from typing import Literal, Unpack, overload
@@ -44,7 +44,7 @@ class TruncatePlan:
 
     def __str__(self) -> str:
         what = f"{count_text(self.rows, 'row')} in {count_text(len(self.fragment_ids), 'fragment')}"
-        return f"truncate version {self.version} of {self.uri}: {what} would go"
+        return f"truncate version {self.version} of {self.uri}: {what} would be deleted"
 
 
 @overload
@@ -59,9 +59,9 @@ def truncate(target: Target, *, dry_run: bool, **run: Unpack[RunOptions]) -> Del
 def truncate(
     target: Target, *, dry_run: bool = False, **run: Unpack[RunOptions]
 ) -> DeleteResult | TruncatePlan:
-    """Delete all rows, without reading any. The schema stays, and earlier versions keep their rows.
+    """Delete all rows, without reading any. The schema is kept, and earlier versions keep their rows.
 
-    Rows that others append meanwhile stay, too.
+    Rows appended concurrently are kept, too.
 
     Args:
         target: The dataset, see `Target`.
@@ -69,7 +69,7 @@ def truncate(
         **run: See `RunOptions`.
 
     Raises:
-        CommitConflictError: Another commit stands in the way.
+        CommitConflictError: Another commit conflicts.
     """
     call = Run.start("truncate", target, run, max_replans=10)
     if dry_run:

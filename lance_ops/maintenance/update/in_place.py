@@ -95,22 +95,22 @@ def choose(
         InvalidArgumentError: The caller asks for columns, and these cannot be.
     """
     if wish == "rows":
-        return "rows", "as asked for"
+        return "rows", "as requested"
     columns = _changed_schema(dataset, assignments)
     hindrance = None
     if has_blobs(columns):
-        hindrance = "blobs among the columns"
+        hindrance = "blob columns"
     elif any(match.fragment.has_overlays for match in matches):
-        hindrance = "overlays, which would lie over the new values"
+        hindrance = "overlays, which would hide the new values"
     if wish == "columns":
         if hindrance is not None:
             raise InvalidArgumentError(
                 f"columns cannot be rewritten in place: {hindrance}",
                 path=dataset.uri,
                 field="rewrite",
-                hint='leave it to rewrite="auto", or give "rows"',
+                hint='use rewrite="auto" or "rows"',
             )
-        return "columns", "as asked for"
+        return "columns", "as requested"
     if hindrance is not None:
         return "rows", hindrance
     changed = {node.id for node in columns.walk()}

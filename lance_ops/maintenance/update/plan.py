@@ -57,7 +57,7 @@ class UpdatePlan:
     def __str__(self) -> str:
         head = f"update at version {self.version} of {self.uri} where {self.where}"
         if not self.search.matches:
-            return f"{head}: no row matches"
+            return f"{head}: no rows match"
         matches = self.search.matches
         columns = [(item.column, item.sql) for item in self.assignments]
         rows = [

@@ -109,7 +109,7 @@ def test_a_reader_gives_a_row_for_each_live_row(uri):
         (
             lambda batch: pa.record_batch([pa.array([1, 2, 300, 4])], ["y"]),
             SchemaMismatchError,
-            "y: 300 is no int8 in the row of address 2",
+            "y: 300 is no int8 in the row with address 2",
         ),
         (lambda batch: 1 / 0, TaskFailedError, "division by zero"),
     ],

@@ -114,7 +114,7 @@ def test_a_remap_that_cannot_be_followed_pins_everything_that_an_index_could_cov
     snapshot = Snapshot(sizes(1, 1, 1), [btree(0), pending], reuse=unknown)
     result = plan_compaction(snapshot)
     assert result.groups == ()
-    assert "wait for their index remap" in str(result)
+    assert "have a deferred index remap" in str(result)
     assert "no addresses" in str(result)
     alone = plan_compaction(Snapshot(sizes(1, 1, 1), [pending], reuse=unknown))
     assert [group.fragment_ids for group in alone.groups] == [(0, 1, 2)]

@@ -40,7 +40,7 @@ def test_damage_comes_with_the_commands_that_go_back(path: Path) -> None:
     next(path.glob("data/*.lance")).unlink()
     result = lo.fsck(path)
     assert f"`lance-ops restore {path} VERSION`" in result.remedy
-    assert str(result).endswith(f"what to do: {result.remedy}")
+    assert str(result).endswith(f"repair: {result.remedy}")
     assert result.to_dict()["remedy"] == result.remedy
     # Also where no version opens.
     for manifest in path.glob("_versions/*.manifest"):
@@ -55,7 +55,7 @@ def test_a_damaged_index_names_its_own_command_and_no_restore(path: Path) -> Non
     assert {finding.check for finding in result.findings} == {"indices_readable"}
     assert not result.ok
     assert result.remedy == ""
-    assert "what to do" not in str(result)
+    assert "repair:" not in str(result)
 
 
 def test_what_is_sound_has_no_remedy(path: Path) -> None:
