@@ -105,7 +105,7 @@ def events_since(
     """
     store = open_store(uri, options)
     numbers = sorted(location.version for location in list_versions(store))
-    if seen is not None and numbers and _is_made_anew(store, numbers, seen, options):
+    if seen is not None and numbers and _is_recreated(store, numbers, seen, options):
         seen = None
     events: list[VersionEvent] = []
     for number in numbers:
@@ -122,7 +122,7 @@ def events_since(
     return events, seen
 
 
-def _is_made_anew(store: Store, numbers: list[int], seen: Watermark, options: Mapping[str, str]) -> bool:
+def _is_recreated(store: Store, numbers: list[int], seen: Watermark, options: Mapping[str, str]) -> bool:
     """Return whether the dataset was recreated since the reported version, as far as can be known."""
     if numbers[-1] < seen.version:
         return True

@@ -124,7 +124,7 @@ def addressed(rows: Iterable[AlertRow], rule: AlertRule, now: datetime) -> list[
                 by_owner[row.owner].append(row)
     found: list[AlertRow] = []
     for owner, mine in by_owner.items():
-        if rule.digest is not None and _was_told(all_rows, owner, now - rule.digest):
+        if rule.digest is not None and _was_sent(all_rows, owner, now - rule.digest):
             continue
         groups: dict[tuple[str, ...], list[AlertRow]] = defaultdict(list)
         for row in mine:
@@ -138,7 +138,7 @@ def addressed(rows: Iterable[AlertRow], rule: AlertRule, now: datetime) -> list[
     return found
 
 
-def _was_told(rows: Iterable[AlertRow], owner: str | None, since: datetime) -> bool:
+def _was_sent(rows: Iterable[AlertRow], owner: str | None, since: datetime) -> bool:
     return any(row.owner == owner and row.told_at is not None and row.told_at > since for row in rows)
 
 

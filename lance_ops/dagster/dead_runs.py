@@ -47,7 +47,7 @@ def end_dead_runs(instance: dg.DagsterInstance, place: CodePlace | None = None) 
             continue
         if is_alive(pid, record.start_time):
             tag_machine(instance, run)
-        elif _was_here(run, place) and _is_at_work(instance, run.run_id):
+        elif _was_on_this_machine(run, place) and _is_unfinished(instance, run.run_id):
             message = f"The process of the run (pid {pid}) has ended without reporting it."
             if run.status is dg.DagsterRunStatus.CANCELING:
                 instance.report_run_canceled(run, message)
@@ -57,7 +57,7 @@ def end_dead_runs(instance: dg.DagsterInstance, place: CodePlace | None = None) 
     return ended
 
 
-def _was_here(run: dg.DagsterRun, place: CodePlace | None) -> bool:
+def _was_on_this_machine(run: dg.DagsterRun, place: CodePlace | None) -> bool:
     """Return whether the process of a run was on this machine."""
     tag = run.tags.get(keys.MACHINE_TAG)
     if tag == seen_here(run.run_id):
@@ -133,7 +133,7 @@ def _process_of(instance: dg.DagsterInstance, run_id: str) -> int | None:
     return None
 
 
-def _is_at_work(instance: dg.DagsterInstance, run_id: str) -> bool:
+def _is_unfinished(instance: dg.DagsterInstance, run_id: str) -> bool:
     """Return whether a run is still unfinished: it may have ended meanwhile."""
     run = instance.get_run_by_id(run_id)
     return run is not None and run.status in _AT_WORK

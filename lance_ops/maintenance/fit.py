@@ -74,19 +74,19 @@ def first_misfit(values: pa.Array, target: pa.DataType) -> tuple[int, str] | Non
     """Return position and problem of the first value that does not fit the type; None if all fit."""
     if not len(values) or values.type == target or pat.is_null(values.type):
         return None
-    if not _loses(values, target):
+    if not _is_lossy(values, target):
         return None
     start, stop = 0, len(values)
     while stop - start > 1:
         middle = (start + stop) // 2
-        if _loses(values.slice(start, middle - start), target):
+        if _is_lossy(values.slice(start, middle - start), target):
             stop = middle
         else:
             start = middle
     return start, f"{_shown(values[start])} is no {plain_type(target)}"
 
 
-def _loses(values: pa.Array, target: pa.DataType) -> bool:
+def _is_lossy(values: pa.Array, target: pa.DataType) -> bool:
     try:
         fitted = fit(values, target)
     except _LOST:
@@ -94,9 +94,9 @@ def _loses(values: pa.Array, target: pa.DataType) -> bool:
     source, wanted = plain_type(values.type), plain_type(target)
     if pat.is_struct(source) and pat.is_struct(wanted):
         children = {field.name: child for field, child in zip(source, values.flatten(), strict=True)}
-        return any(_loses(children[field.name], field.type) for field in wanted)
+        return any(_is_lossy(children[field.name], field.type) for field in wanted)
     if is_list(source) and is_list(wanted):
-        return _loses(pc.list_flatten(values), wanted.value_type)
+        return _is_lossy(pc.list_flatten(values), wanted.value_type)
     if pat.is_floating(source) and pat.is_floating(wanted):
         finite = pc.is_finite(values.cast(pa.float64()))
         return _any(pc.and_(finite, pc.invert(pc.is_finite(fitted.cast(pa.float64())))))

@@ -293,10 +293,10 @@ def _adapted_type(data: pa.DataType, target: pa.DataType) -> pa.DataType:
     if pat.is_map(data) and pat.is_map(target):
         key = _adapted_field(data.key_field, target.key_field)
         return pa.map_(key, _adapted_field(data.item_field, target.item_field))
-    return target if not pat.is_nested(target) and data in _handed_over_as(target) else data
+    return target if not pat.is_nested(target) and data in _exchange_types(target) else data
 
 
-def _handed_over_as(kind: pa.DataType) -> tuple[pa.DataType | None, ...]:
+def _exchange_types(kind: pa.DataType) -> tuple[pa.DataType | None, ...]:
     """Return how Spark passes values of a flat column."""
     # Spark's own type for times, if enabled, is written as well.
     return (_shown_as(kind), pa.time64("ns")) if pat.is_time(kind) else (_shown_as(kind),)

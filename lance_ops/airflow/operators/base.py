@@ -98,7 +98,7 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
             self._failed(error, attempt)
         self.log.info("%s", done)
         value = done.to_dict() if hasattr(done, "to_dict") else str(done)
-        self._tell_assets(context, hook, uri, value)
+        self._add_to_asset_events(context, hook, uri, value)
         return value
 
     def job_key(self, ti: Any) -> str:
@@ -168,7 +168,7 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
             raise AirflowException(str(error)) from error
         raise AirflowFailException(str(error)) from error
 
-    def _tell_assets(self, context: Any, hook: LanceHook, uri: str, value: Any) -> None:
+    def _add_to_asset_events(self, context: Any, hook: LanceHook, uri: str, value: Any) -> None:
         """Add the version and its numbers to the asset events of the task."""
         events = context.get("outlet_events")
         if events is None or not self.outlets or not isinstance(value, dict):

@@ -37,13 +37,13 @@ _TRANSLATED = frozenset(
 _MERGED = frozenset({"metadata", "tags"})
 
 
-def _beside(context: ResolutionContext, value: str) -> str:
+def _relative_to_file(context: ResolutionContext, value: str) -> str:
     """Return a path of the YAML file relative to its folder."""
     text = str(context.resolve_value(value))
     return text if is_address(text) else str(context.resolve_source_relative_path(text))
 
 
-LocalPath = Annotated[str, dg.Resolver(_beside, model_field_type=str)]
+LocalPath = Annotated[str, dg.Resolver(_relative_to_file, model_field_type=str)]
 
 
 def runner_of(name: str) -> Any:

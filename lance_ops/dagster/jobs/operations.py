@@ -251,7 +251,7 @@ def _run(
         outcome = operation.work(Call(context, ref, store, notes), config)
         context.log.info(shortened(str(outcome)))
         if isinstance(outcome, Told):
-            _tell(context, ref, store, outcome)
+            _report_without_version(context, ref, store, outcome)
             return
         if not isinstance(outcome, OperationResult):
             context.add_output_metadata(plan_metadata(outcome))
@@ -275,7 +275,7 @@ def _run(
             raise dg.Failure(f"{ref.key.to_user_string()}: {outcome}", metadata=metadata)
 
 
-def _tell(
+def _report_without_version(
     context: dg.OpExecutionContext, ref: LanceDatasetRef, store: LanceStoreResource, told: Told
 ) -> None:
     """Report a result without a version: an observation leaves the asset's newest event in force."""

@@ -95,7 +95,7 @@ class _Evaluation:
                 known = known or same
                 if not same:
                     # A dataset that vanished is not resolved.
-                    self._mended(row, look.at, told=not holds and look.verdict != GONE)
+                    self._resolved(row, look.at, told=not holds and look.verdict != GONE)
             if holds and not known:
                 self._add(kind, look.dataset, look.at, cause, text, look.uri)
 
@@ -140,7 +140,7 @@ class _Evaluation:
             for kind in set(_FAILURES.values()):
                 for alert in self._raised(row.dataset, kind):
                     if alert.cause.partition(" ")[0] in (name, "maintain") and alert.at < row.at:
-                        self._mended(alert, row.at, told=True)
+                        self._resolved(alert, row.at, told=True)
             return
         failed = _FAILURES.get(row.outcome)
         if failed is None or row.at + timedelta(seconds=row.seconds) < since - _BEFORE_THE_RULE:
@@ -185,7 +185,7 @@ class _Evaluation:
             )
         )
 
-    def _mended(self, row: AlertRow, at: datetime, *, told: bool) -> None:
+    def _resolved(self, row: AlertRow, at: datetime, *, told: bool) -> None:
         """Return the resolved alert, or a replaced one if it is not sent yet."""
         if row.state == "waiting":
             state = "passed"

@@ -86,14 +86,14 @@ def tell_alerts(
         with Lease(ledger.store.child(_FOLDER), f"alerts-{now:%Y%m%dT%H%M%S}") as lease:
             operations = ledger.operations(since=now - WINDOW)
             chosen = list(ledger.latest(with_gone=True).values() if looks is None else looks)
-            work = _Telling(policy, ledger, lease, dict(notifiers or {}), now, time.monotonic() + seconds)
+            work = _Delivery(policy, ledger, lease, dict(notifiers or {}), now, time.monotonic() + seconds)
             return work.go(chosen, operations)
     except LeaseHeldError:
         return Told(busy=True)
 
 
 @dataclass(slots=True)
-class _Telling:
+class _Delivery:
     policy: FleetPolicy
     ledger: FleetLedger
     lease: Lease
@@ -116,7 +116,7 @@ class _Telling:
         known = {rule.digest_key for rule in self.policy.alerts}
         for name, mine in rows.items():
             if name not in known:
-                changed += [_of_no_rule(row, self.now) for row in mine.values() if row.state != "over"]
+                changed += [_of_removed_rule(row, self.now) for row in mine.values() if row.state != "over"]
         self.ledger.put_alerts(changed)
         sent = Sent()
         for rule in self.policy.alerts:
@@ -142,7 +142,7 @@ class _Telling:
         deliver(rule, rows, hand_over, self.ledger.put_alerts, sent, now=self.now, end=self.end)
 
 
-def _of_no_rule(row: AlertRow, now: datetime) -> AlertRow:
+def _of_removed_rule(row: AlertRow, now: datetime) -> AlertRow:
     """Return the alerts of removed rules, which are not sent; if the rule returns, unsent ones are new."""
     closed = row.closed_at or (None if row.told_at is None else now)
     return replace(row, state="over", closed_at=closed, message="", tries=0, error="")

@@ -29,7 +29,7 @@ def list_tables(store: Store, root: str) -> Iterator[str]:
     Raises:
         LanceOpsError: Its table `__manifest` cannot be read.
     """
-    told = set(_told(store, root))
+    told = set(_tables_of_manifest(store, root))
     yield from sorted(told)
     for name in list_folders(store, root):
         path = join(root, name) if root else name
@@ -39,7 +39,7 @@ def list_tables(store: Store, root: str) -> Iterator[str]:
             yield path
 
 
-def _told(store: Store, root: str) -> Iterator[str]:
+def _tables_of_manifest(store: Store, root: str) -> Iterator[str]:
     """Return the tables with data in the table `__manifest`."""
     path = join(root, MANIFEST) if root else MANIFEST
     try:

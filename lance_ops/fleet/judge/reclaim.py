@@ -60,7 +60,7 @@ def reclaimable(
     named = _files_of(dataset.manifest) | _files_of(oldest)
     since = infos[kept.path].modified
     folders = [list(dataset.store.list(folder)) for folder in _FOLDERS]
-    victims = [info for found in folders for info in found if _goes(info, named, since)]
+    victims = [info for found in folders for info in found if _is_removable(info, named, since)]
     victims += [infos[item.path] for item in going]
     return Reclaimable(sum(info.size for info in victims), len(victims), len(going), len(locations))
 
@@ -70,7 +70,7 @@ def _first_kept(locations: Sequence[ManifestLocation], going: Iterable[ManifestL
     return next(item for item in locations if item.version not in gone)
 
 
-def _goes(info: ObjectInfo, named: set[str], since: datetime) -> bool:
+def _is_removable(info: ObjectInfo, named: set[str], since: datetime) -> bool:
     if info.modified > since or info.path in named:
         return False
     # Index segments are folders, listed in a manifest by UUID.

@@ -61,7 +61,7 @@ def plan_fleet(
         for look in chosen
         if look.verdict in ("blocked", "damaged")
     ]
-    purse = _Purse.of(policy, operations, options.bytes, now)
+    purse = _RemainingBudget.of(policy, operations, options.bytes, now)
     pauses = _pauses(operations, {look.dataset: look.since for look in chosen if look.since is not None})
     items: list[PlannedDataset] = []
     for look in order([look for look in chosen if look.is_due], now):
@@ -200,7 +200,7 @@ def _pauses(
 
 
 @dataclass(slots=True)
-class _Purse:
+class _RemainingBudget:
     """Remaining bytes to read and write: of the run, of the hour, of each store."""
 
     run: int | None
@@ -210,7 +210,7 @@ class _Purse:
     @classmethod
     def of(
         cls, policy: FleetPolicy, operations: Sequence[OperationRow], run: int | None, now: datetime
-    ) -> "_Purse":
+    ) -> "_RemainingBudget":
         moved: dict[str, int] = {}
         for row in operations:
             if now - row.at < _HOUR:

@@ -321,7 +321,7 @@ def _problems(policy: FleetPolicy) -> Iterator[tuple[str, str]]:
     names = [store.name for store in policy.stores]
     if not names:
         yield "stores", "a fleet requires at least one store"
-    yield from _twice(names, "stores.{}")
+    yield from _duplicates(names, "stores.{}")
     for store in policy.stores:
         if not store.root:
             yield f"stores.{store.name}", "a store requires a root"
@@ -348,7 +348,7 @@ def _class_names(policy: FleetPolicy) -> set[str]:
 
 def _class_problems(policy: FleetPolicy) -> Iterator[tuple[str, str]]:
     known = _class_names(policy)
-    yield from _twice([item.name for item in policy.classes], "classes.{}")
+    yield from _duplicates([item.name for item in policy.classes], "classes.{}")
     for item in policy.classes:
         place = f"classes.{item.name}"
         if item.extends is not None and item.extends not in known:
@@ -365,7 +365,7 @@ def _class_problems(policy: FleetPolicy) -> Iterator[tuple[str, str]]:
             yield f"{place}.{error.field}", error.message
 
 
-def _twice(names: Iterable[str], place: str) -> Iterator[tuple[str, str]]:
+def _duplicates(names: Iterable[str], place: str) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     for name in names:
         if name in seen:

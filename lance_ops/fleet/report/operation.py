@@ -117,7 +117,7 @@ def render(report: Report) -> str:
         "seconds": lambda value: seconds_text(value or 0.0),
         "share": share_text,
         "count": lambda value: f"{value or 0:,}",
-        "ago": lambda moment: _ago(report.at, moment),
+        "ago": lambda moment: _age_text(report.at, moment),
         "age": lambda moment: "" if moment is None else seconds_text((report.at - moment).total_seconds()),
         "moment": lambda moment: "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}",
         "error": lambda value: "" if value is None else f"{value:+.0%}",
@@ -137,7 +137,7 @@ def shortened_middle(text: str, most: int) -> str:
     return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
 
 
-def _ago(now: datetime, moment: datetime | None) -> str:
+def _age_text(now: datetime, moment: datetime | None) -> str:
     if moment is None:
         return "never"
     age = now - moment

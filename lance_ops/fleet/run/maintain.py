@@ -101,7 +101,7 @@ class _Maintenance:
             state, why = "busy", error.message
         except Exception as error:  # noqa: BLE001 - what was done before is told all the same
             state, why = "failed", _said(error)
-        self._tell(rows)
+        self._write_journal(rows)
         why = why or next((row.error for row in rows if row.outcome == REFUSED), "")
         return Outcome(dataset=name, state=state, why=why, rows=tuple(rows), look=_row_of(sight))
 
@@ -247,7 +247,7 @@ class _Maintenance:
             level=item.level,
         )
 
-    def _tell(self, rows: Sequence[OperationRow]) -> None:
+    def _write_journal(self, rows: Sequence[OperationRow]) -> None:
         journal, run, name = self.task.journal, self.task.run, self.task.item.dataset
         if rows:
             journal.end(run, name, rows)

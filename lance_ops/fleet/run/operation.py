@@ -151,9 +151,9 @@ class _Run:
         small = [tasks[item.dataset] for item in plan.items if not item.large]
         first = [task for task in large if task.item.verdict == "overdue"]
         try:
-            self._alone(first)
+            self._run_large(first)
             self._shared(small)
-            self._alone([task for task in large if task not in first])
+            self._run_large([task for task in large if task not in first])
         finally:
             # Also after an interrupt, the ledger gets all results.
             self._write()
@@ -276,7 +276,7 @@ class _Run:
             return LocalRunner(min(most, self.runner.threads))
         return self.runner
 
-    def _alone(self, tasks: Iterable[MaintainTask]) -> None:
+    def _run_large(self, tasks: Iterable[MaintainTask]) -> None:
         for task in tasks:
             self._note([maintain(task, self.runner)])
 

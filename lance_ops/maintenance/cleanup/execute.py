@@ -100,7 +100,7 @@ class _Execution:
             self._step(chunk, manifests, theirs)
         self.report("remove other files", len(self.removed), total)
         self._rest(files.get(None, []))
-        last = (self._remove_old_pins, self._tell_what_came_too_late)
+        last = (self._remove_old_pins, self._report_late_references)
         list(side_by_side(self.store, *(partial(self._try, step, ()) for step in last)))
         self.report("removed", len(self.removed), total)
         return Outcome(tuple(self.removed), len(self.gone), len(self.failed), tuple(self.errors))
@@ -180,11 +180,11 @@ class _Execution:
         # They are proven unused only as long as that version is the newest.
         self._try(lambda: self.store.delete(announcement), ())
 
-    def _tell_what_came_too_late(self) -> bool:
+    def _report_late_references(self) -> bool:
         """Report a tag or restore of another library that named a version during its removal."""
         if not self.gone:
             return True
-        looks: list[Callable[[], Any]] = [partial(self.line.named, self.plan.now), self._look_for_newer]
+        looks: list[Callable[[], Any]] = [partial(self.line.named, self.plan.now), self._mark_newer_versions]
         named, _ = side_by_side(self.store, *looks)
         late = [(name, version) for version, names in named.names.items() for name in names]
         for name, number in sorted(late):
@@ -229,13 +229,13 @@ class _Execution:
         if not files:
             return []
         paths = [item.path for item in files]
-        if self.spares_unknown or self._try(self._look_for_newer, paths) is None:
+        if self.spares_unknown or self._try(self._mark_newer_versions, paths) is None:
             self.failed.update(paths)
             return paths
         going = [item for item in files if self.in_use.user_of(item.path) is None]
         return sorted(self._delete(going)[1])
 
-    def _look_for_newer(self) -> bool:
+    def _mark_newer_versions(self) -> bool:
         """Mark the files of versions committed since the plan was made."""
         for path, version, size in self._manifests():
             # Also an older one, which was missing in the listing of the plan.

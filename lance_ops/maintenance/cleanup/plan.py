@@ -208,7 +208,7 @@ def _plan(
         features of a version: the objects of managed blobs, or row maps.
     """
     store = line.store
-    trees, removals, named, *folders = _look_around(line, now, listed)
+    trees, removals, named, *folders = _read_surroundings(line, now, listed)
     named.check_trees(trees)
     # Listed before the manifests are read: a file that appears later cannot become a victim, and files of
     # concurrent commits are found in use, since later commits are kept.
@@ -349,7 +349,7 @@ def _mark_objects(
     return problem
 
 
-def _look_around(line: Line, now: datetime, folders: Sequence[str]) -> list[Any]:
+def _read_surroundings(line: Line, now: datetime, folders: Sequence[str]) -> list[Any]:
     """Read folders of branches, announced removals, references, and the files of each folder.
 
     These reads are independent: everything that decides is read again before the removal.

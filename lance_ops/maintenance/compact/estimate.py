@@ -109,7 +109,7 @@ class RowShape:
         columns = numbers = texts = 0
         number_bytes = vector_bytes = 0.0
         for top in schema.fields:
-            for leaf, variable in _leaves(top, variable=False):
+            for leaf, variable in _leaf_fields(top, variable=False):
                 columns += 1
                 try:
                     stored = leaf.storage_type
@@ -125,12 +125,12 @@ class RowShape:
         return cls(columns, numbers, number_bytes, texts, vector_bytes)
 
 
-def _leaves(field: Field, *, variable: bool) -> Iterable[tuple[Field, bool]]:
+def _leaf_fields(field: Field, *, variable: bool) -> Iterable[tuple[Field, bool]]:
     """Yield fields with their own pages, and whether enclosing lists make their number per row variable."""
     if not field.children:
         yield field, variable
     for child in field.children:
-        yield from _leaves(child, variable=variable or field.logical_type != "struct")
+        yield from _leaf_fields(child, variable=variable or field.logical_type != "struct")
 
 
 def _width(stored: pa.DataType) -> float:

@@ -66,12 +66,12 @@ class RoundPlanner:
         """Return the groups of the next round, and their existing results."""
         job, head = self.job, self.so_far.head
         if job is None:
-            return self._round_of(self._plan_anew(options)), DoneWork()
+            return self._round_of(self._plan_from_head(options)), DoneWork()
         digest = options_digest(self.options)
         records = list(job.list())
         number = last_plan(records, digest)
         if number <= self._round_taken:
-            groups = self._plan_anew(options)
+            groups = self._plan_from_head(options)
             number += 1
             self._round_taken = number
             current = self._round_of(groups)
@@ -135,7 +135,7 @@ class RoundPlanner:
     def _failed(self) -> set[tuple[int, ...]]:
         return {group.fragment_ids for group, _ in self.so_far.failures}
 
-    def _plan_anew(self, options: CompactionOptions) -> Sequence[CompactionGroup]:
+    def _plan_from_head(self, options: CompactionOptions) -> Sequence[CompactionGroup]:
         failed = {number for ids in self._failed for number in ids}
         if failed:
             options = replace(options, exclude_fragments=options.exclude_fragments | failed)

@@ -153,9 +153,9 @@ class Work:
                 for place, task in zip(places, tasks, strict=True)
             ]
             attempt_tasks(runner, rewrite_recorded, recorded, on_done=note)
-        self._look_for_the_version(current)
+        self._retry_removed_versions(current)
 
-    def _look_for_the_version(self, current: Round) -> None:
+    def _retry_removed_versions(self, current: Round) -> None:
         """Identify groups that failed because a cleanup removed their files: they are planned again."""
         missing = [error for error in current.failures.values() if isinstance(error, NotFoundError)]
         if not missing:

@@ -105,7 +105,7 @@ def plan_optimize_indices(
                 wear = index_wear(dataset, item)
                 measured.append(wear)
             decision = decide(wear, limits)
-            why = _why_anew(dataset, item, rebuild=rebuild) or decision.rebuild or None
+            why = _rebuild_reason(dataset, item, rebuild=rebuild) or decision.rebuild or None
             if not _kind(item).can_build:
                 why, decision = None, Decision()
             if why is not None or _is_mixed(dataset, item):
@@ -146,7 +146,7 @@ def plan_optimize_indices(
     )
 
 
-def _why_anew(dataset: Dataset, item: IndexCoverage, *, rebuild: bool) -> str | None:
+def _rebuild_reason(dataset: Dataset, item: IndexCoverage, *, rebuild: bool) -> str | None:
     """Return why an index must be rebuilt; unreadable segments are handled elsewhere."""
     if rebuild:
         return "asked for"

@@ -264,14 +264,14 @@ def _ask_indices(
     few = any(source.num_rows <= keys and source.num_rows * times < total for keys, times in _ASK_INDEX_OF)
     if not pruners or not few:
         return None
-    parts = tuple(_among(dataset, source, name) for name in on)
+    parts = tuple(_is_in_source(dataset, source, name) for name in on)
     condition = And(parts) if len(parts) > 1 else parts[0]
     found = (pruner.prune(dataset, condition) for pruner in pruners)
     prunings = [item for item in found if item is not None]
     return max(prunings, key=lambda item: len(item.covered_fragment_ids), default=None)
 
 
-def _among(dataset: Dataset, source: SourceRows, name: str) -> Expression:
+def _is_in_source(dataset: Dataset, source: SourceRows, name: str) -> Expression:
     kind = plain_type(dataset.schema.field(name).type)
     column = pc.unique(source.table[name].cast(kind)).drop_null()
     return InList(Column((name,), kind), tuple(from_scalar(scalar) for scalar in column))

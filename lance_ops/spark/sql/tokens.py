@@ -240,7 +240,7 @@ class Reader:
                 parts.append(call)
                 last = self._tokens[self._at - 1]
             else:
-                parts.append(self._as_filters_say(token))
+                parts.append(self._to_filter_sql(token))
         text = "".join(parts).strip()
         if not text:
             self.fail("an expression")
@@ -275,7 +275,7 @@ class Reader:
             return f"[{functions.subscript(index)}]"
         return None
 
-    def _as_filters_say(self, token: Token) -> str:
+    def _to_filter_sql(self, token: Token) -> str:
         """Convert a token, with related ones, to the SQL of filters."""
         written = self._sql[token.start : token.stop]
         if token.is_sign("<=>"):

@@ -95,7 +95,7 @@ class History:
         """
         head = self.latest()
         if offset.version > head.version + 1:
-            raise self._made_anew(offset, f"the newest version is {head.version}")
+            raise self._recreated_error(offset, f"the newest version is {head.version}")
         return offset
 
     def _step(self, offset: Offset) -> Step:
@@ -113,21 +113,21 @@ class History:
         if dataset is None:
             raise self._gap(offset, offset.version)
         if _data(dataset) != offset.data:
-            raise self._made_anew(offset, f"version {offset.version} has other rows")
+            raise self._recreated_error(offset, f"version {offset.version} has other rows")
         return Step(offset, snapshot_delta(dataset), Offset(offset.version + 1, data=offset.data))
 
     def _commit_step(self, offset: Offset) -> Step:
         version = offset.version
         new = self._find(version)
         if new is None:
-            return self._over_gap(offset)
+            return self._skip_gap(offset)
         data = _data(new)
         after = Offset(version + 1, data=data)
         if offset.data and data == offset.data:
             return Step(offset, Delta((), commit_of(new)), after)
         old = self._find(version - 1) if version > 1 else None
         if old is not None and offset.data and _data(old) != offset.data:
-            raise self._made_anew(offset, f"version {version - 1} has other rows")
+            raise self._recreated_error(offset, f"version {version - 1} has other rows")
         if version > 1 and old is None and not self._is_append(new):
             raise self._gap(offset, version - 1)
         if version > 1 and old is not None and data == _data(old):
@@ -140,7 +140,7 @@ class History:
             delta = changed_rows(old, new)
         return Step(offset, delta, after)
 
-    def _over_gap(self, offset: Offset) -> Step:
+    def _skip_gap(self, offset: Offset) -> Step:
         """Skip removed versions if it is certain that they changed no rows."""
         there = [
             found.version for found in list_versions(self.dataset.store) if found.version > offset.version
@@ -193,7 +193,7 @@ class History:
             "longer than a query may be down (older_than of cleanup, or a tag)",
         )
 
-    def _made_anew(self, offset: Offset, why: str) -> StreamGapError:
+    def _recreated_error(self, offset: Offset, why: str) -> StreamGapError:
         return StreamGapError(
             f"the history differs from the one that this stream has read up to version {offset.version}: "
             f"{why}; the dataset was recreated",
