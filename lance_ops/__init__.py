@@ -355,12 +355,12 @@ def dataset(
     Args:
         uri: A path, a URI, or a store bound to the dataset root.
         version: A number, the name of a tag, or (branch, number); the newest without it.
-        storage_options: For the store.
+        storage_options: Options of the store.
         asof: Open the newest version at this time, instead of `version`; a time without a time zone is local
             time, and a string is ISO 8601.
 
     Raises:
-        DatasetNotFoundError: no dataset is there.
+        DatasetNotFoundError: there is no dataset.
         VersionNotFoundError: the version or tag does not exist, or none is that old.
     """
     from lance_ops.table.dataset import Dataset

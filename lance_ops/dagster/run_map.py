@@ -1,6 +1,6 @@
 """Run map: datasets and fleets of a run, for each way to start it.
 
-| started by | tells by |
+| started by | identified by |
 |---|---|
 | a maintenance job, a schedule, an ingest job | the tag `lance_ops/dataset` |
 | the manifest sensor, for a downstream job | the tag `lance_ops/trigger`, or the name of the job |

@@ -1,4 +1,4 @@
-"""Persistence: a store that failed once is called again, which may work a moment later."""
+"""Persistence: retries of store calls after transient failures."""
 
 import time
 from collections.abc import Callable
@@ -21,10 +21,10 @@ _DEFINITE = (AlreadyExistsError, InconsistentStoreError, PermissionDeniedError, 
 
 
 def persistently(call: Callable[[], T]) -> T:
-    """The result of a call that may be repeated, tried up to `ATTEMPTS` times while the store fails.
+    """Return the result of an idempotent call, with up to `ATTEMPTS` attempts while the store fails.
 
     Raises:
-        StorageError: The last one; at once where trying again cannot help.
+        StorageError: The last one; at once if a retry cannot help.
     """
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -37,5 +37,5 @@ def persistently(call: Callable[[], T]) -> T:
 
 
 def pause(attempt: int) -> None:
-    """Wait after the attempt of this number, from 1, that failed."""
+    """Wait after a failed attempt, numbered from 1."""
     time.sleep(_PAUSE * 3 ** (attempt - 1))

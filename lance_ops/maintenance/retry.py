@@ -1,4 +1,4 @@
-"""Replanning: planning afresh from the head after a retryable conflict."""
+"""Replanning: planning again from the head after a retryable conflict."""
 
 import random
 import time
@@ -29,13 +29,13 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class Replans:
-    """Plannings that failed before the one that counts; `conflicts` says why, one line each."""
+    """Plans that failed before the successful one; `conflicts` has the reasons, one line each."""
 
     conflicts: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
-        """How often it was planned afresh."""
+        """Number of repeated plans."""
         return len(self.conflicts)
 
 
@@ -47,18 +47,18 @@ def with_replanning(
     backoff: Backoff | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> R:
-    """Run an operation, planning it afresh from the head while it meets retryable conflicts.
+    """Run an operation, planning it again from the head after retryable conflicts.
 
     Args:
         plan_and_commit: Plans from the head, executes, commits, and returns the result. It receives the
             replans before it, for its result. It has removed its own files when it raises a conflict.
-        max_replans: How often to plan again after the first time; 0 for never.
-        on_conflict: Told every conflict that leads to another planning, with its number from 1.
-        backoff: Pause between plannings.
+        max_replans: Maximum number of new plans; 0 for none.
+        on_conflict: Called with every conflict that leads to a new plan, and its number from 1.
+        backoff: Pause between plans.
         sleep: Replaces `time.sleep` in tests.
 
     Raises:
-        RetryableCommitConflictError: the last one, when `max_replans` is used up.
+        RetryableCommitConflictError: the last one, after `max_replans`.
     """
     if max_replans < 0:
         raise InvalidArgumentError(f"max_replans must be at least 0, got {max_replans}", field="max_replans")

@@ -12,15 +12,15 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.feature_flags import check_writable, uses_tagged_reuse
 
 Target = str | os.PathLike[str] | Store | Dataset
-"""A URI or path, a store bound to it, or a `Dataset`, which stands for its head: operations act on heads.
+"""A URI or path, a store bound to it, or a `Dataset`, which stands for its head: operations change heads.
 
-Tags and what changes metadata only take a `Dataset` as the version that the caller looked at: a tag names
-that version, and commits since then are judged like those of any other writer.
+For tags and metadata operations, a `Dataset` is the version chosen by the caller: a tag names that version,
+and later commits are checked for conflicts like those of any other writer.
 """
 
 
 def open_latest(target: Target, storage_options: Mapping[str, str] | None = None) -> Dataset:
-    """The newest version of a dataset that is going to be changed.
+    """Open the newest version of a dataset to change.
 
     Raises:
         DatasetNotFoundError: there is none.
@@ -32,7 +32,7 @@ def open_latest(target: Target, storage_options: Mapping[str, str] | None = None
 
 
 def open_latest_if_any(target: Target, storage_options: Mapping[str, str] | None = None) -> Dataset | None:
-    """The newest version of a dataset, which may be one that cannot be changed; None when there is none."""
+    """Open the newest version of a dataset, which may be unchangeable; None without a dataset."""
     try:
         return _open(target, storage_options)
     except DatasetNotFoundError:
@@ -42,7 +42,7 @@ def open_latest_if_any(target: Target, storage_options: Mapping[str, str] | None
 def open_target(
     target: Target, storage_options: Mapping[str, str] | None = None
 ) -> tuple[Store, Dataset | None]:
-    """The store at a target, and the newest version there; None when there is no dataset."""
+    """Return the store of a target, and the newest version; None without a dataset."""
     if isinstance(target, Dataset):
         return target.store, open_latest_if_any(target, storage_options)
     store = store_of(target, storage_options)
@@ -50,12 +50,12 @@ def open_target(
 
 
 def check_changeable(dataset: Dataset) -> None:
-    """Refuse a version that no commit of ours could go on top of, before any work is done for one.
+    """Check that a version can be changed, before any work is done.
 
     Raises:
-        UnsupportedFeatureError: It uses features that are not implemented.
+        UnsupportedFeatureError: It uses unsupported features.
         UnsupportedError: It is too old, see `check_age`, or a later version is staged; or its fragment reuse
-            index has moves of rows of a newer kind.
+            index has row moves of a newer kind.
     """
     path = f"{dataset.uri}/{dataset.location.path}"
     check_writable(dataset.manifest, path=path)
@@ -74,7 +74,7 @@ def _open(target: Target, storage_options: Mapping[str, str] | None) -> Dataset:
 
 
 def store_of(target: Target, storage_options: Mapping[str, str] | None = None) -> Store:
-    """The store at a target that may hold no dataset yet."""
+    """Return the store of a target that may have no dataset yet."""
     if isinstance(target, Dataset):
         return target.store
     if is_store(target):
@@ -84,7 +84,7 @@ def store_of(target: Target, storage_options: Mapping[str, str] | None = None) -
 
 
 def check_side_by_side(dataset: Dataset, version: str) -> None:
-    """See that new data files of another storage version than the dataset's may lie beside its own.
+    """Check that new data files may have another storage version than the dataset's own.
 
     Raises:
         InvalidArgumentError: One of them is 0.1, or the dataset has blobs of the old kind and the version

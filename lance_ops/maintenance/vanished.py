@@ -18,17 +18,17 @@ _SIGNS = (NotFoundError, TaskFailedError, UnreadableIndexError)
 
 @contextlib.contextmanager
 def reading(dataset: Dataset, ours: str) -> Iterator[None]:
-    """Read a version that a cleanup may remove meanwhile: a reason to plan anew on the head, not to fail.
+    """Read a version that a cleanup may remove meanwhile: then plan again on the head instead of failing.
 
-    Cleanup removes the manifest of a version before the files that only this version used. So a file that is
-    missing although the manifest is still there is damage, and is said as such.
+    Cleanup removes the manifest of a version before the files that only this version used. So a missing file
+    of an existing manifest is reported as damage.
 
     Args:
-        dataset: The version that is read.
-        ours: What reads it, for the message.
+        dataset: The version.
+        ours: Name of the reader, for the message.
 
     Raises:
-        RetryableCommitConflictError: The version is gone.
+        RetryableCommitConflictError: The version was removed.
     """
     try:
         yield

@@ -5,7 +5,7 @@
 | retryable conflict | again after a pause, from the new head; at last a failure that names both sides |
 | any other conflict | failure that names both sides |
 | the store, Spark or a task failed, or the outcome of a commit is unknown | again; at last a failure |
-| a submitted program ended without a word | again under the same job key; at last a failure |
+| a submitted program ended without a message | again under the same job key; at last a failure |
 | a file or bucket is missing, a name is taken, a file is damaged, be it in a task | failure |
 | the disk is full, access is refused, be it in a task | failure |
 | any other error of ours: arguments, data, unsupported features | failure; trying again cannot help |

@@ -119,14 +119,13 @@ class Named:
         return tuple(f"{folder}/" for folder in folders_below(own, self.branches))
 
     def check_trees(self, trees: Collection[str]) -> None:
-        """See that every branch of the dataset can be told.
+        """Check that every branch of the dataset is described.
 
         Args:
             trees: See `Line.trees`.
 
         Raises:
-            CleanupRefusedError: There are versions that no branch is described for: what they started from is
-                not known.
+            CleanupRefusedError: There are versions of an undescribed branch: their start version is unknown.
         """
         described = {branch.directory for branch in self.branches}
         unknown = sorted(folder.removeprefix(f"{BRANCH_TREES}/") for folder in set(trees) - described)

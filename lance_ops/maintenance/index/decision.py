@@ -2,8 +2,8 @@
 
 Each limit balances the cost of queries with a degraded index against the cost of a rebuild:
 
-- dead rows: with a third of the names gone, a search reads half as much again as it has to, and whoever
-  writes the segment then writes two rows for each that is gone; it takes as many deletes until it is due;
+- deleted rows: with a third of the rows deleted, a search reads half as much again as necessary, and a
+  rewrite writes two rows for each deleted one;
 - drift: the error of a code grows with the distance of a row from its centroid. On clusters that move
   (IVF_PQ, 32 dimensions) recall@10 of newer rows stands 0.04 below that of a model that knows them at a drift
   of 1.3, 0.08 at 1.7 and 0.16 at 2.7. It is worth reading all rows again once a quarter of them is newer, so

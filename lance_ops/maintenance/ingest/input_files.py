@@ -40,13 +40,13 @@ def filesystem_of(path: str) -> tuple[pafs.FileSystem, str]:
 
 
 def expand(path: str) -> list[tuple[str, int]]:
-    """Return (path, bytes) of a file, of every known file below a directory, or of what a glob matches.
+    """Return (path, bytes) of a file, of every known file below a directory, or of the matches of a glob.
 
-    Files and folders whose names start with "." or "_" are left out of directories, as by Spark and pyarrow:
+    Files and folders whose names start with "." or "_" are skipped in directories, as by Spark and pyarrow:
     they are unfinished or metadata. A folder of a column (`_day=2024-05-01`) is not.
 
     Raises:
-        NotFoundError: Nothing is there.
+        NotFoundError: Nothing was found.
     """
     if not is_address(path) and glob.has_magic(path) and not Path(path).exists():
         names = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - Path has no absolute globs

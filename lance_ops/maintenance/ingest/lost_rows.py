@@ -14,12 +14,12 @@ from lance_ops.table.transaction.operations import Delete, Operation, Overwrite,
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Commits that took rows.
+    """Commits that deleted rows.
 
     Attributes:
-        commits: One line each: those that deleted rows of the fragments with the rows in question. After
-            a compaction a fragment holds rows of others, too; then it may have been these.
-        unknown: A version in between is gone, so there may be more.
+        commits: One line each: those that deleted rows of the fragments with the rows in question. After a
+            compaction a fragment also has other rows; then these may have been deleted.
+        unknown: A version in between was removed, so there may be more.
     """
 
     commits: tuple[str, ...] = ()

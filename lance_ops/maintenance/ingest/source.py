@@ -122,7 +122,7 @@ def _own_metadata(metadata: dict[bytes, bytes] | None) -> dict[bytes, bytes] | N
 
 
 def _is_arrow_dataset(data: object) -> bool:
-    # Whoever has one has imported its module.
+    # Callers with such an object have imported its module.
     module = sys.modules.get("pyarrow.dataset")
     return module is not None and isinstance(data, module.Dataset)
 

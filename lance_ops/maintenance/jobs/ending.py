@@ -2,16 +2,16 @@
 
 A job can be ended without knowledge of other processes that run it. First its header is removed. From then on
 
-- a task that finishes finds no header after it has written its record, and ends the job once more;
-- a driver commits no result any more: before it publishes a version it says which results it is about to
-  commit (`commit-*`), reads the newest version, and then looks for the header.
+- a task that finishes finds no header after it has written its record, and ends the job again;
+- a driver commits no result any more: before it publishes a version it records the results to commit
+  (`commit-*`), reads the newest version, and then checks the header.
 
-So a file that no version uses can go at once when no `commit-*` names the result that it belongs to,
-however slow a driver is. What is named there may be committed at this moment: a driver that saw the header
-read the newest version before the header went, and will publish the version after that one or none. As soon
-as the newest version is higher than it was when the header had gone, nothing comes any more, and what no
-version uses goes as well. In a table at rest, who cancels a job makes such a version; others leave a note
-behind (`closed`), and the next end of the job finishes it.
+So an unused file can be removed at once if no `commit-*` names its result, however slow a driver is. Named
+results may be in the process of being committed: a driver that saw the header read the newest version before
+the header went, and will publish the version after that one or none. As soon as the newest version is higher
+than it was when the header had gone, nothing comes any more, and what no version uses goes as well. In a
+table at rest, who cancels a job makes such a version; others leave a note behind (`closed`), and the next end
+of the job finishes it.
 
 Index segments are written once such a `commit-*` is there, and are named for the key of the job alone. So
 they are listed before the header goes, while no later incarnation can have any, and those that no version

@@ -36,9 +36,9 @@ class SourceRows:
 
     Attributes:
         schema: Its columns, in the order of the dataset.
-        table: The rows; it may lie on disk.
-        leaving: The last so many rows only say by their keys which rows of the dataset go.
-        folder: Of the file that it lies in; removed with this value.
+        table: The rows, possibly on disk.
+        leaving: Number of trailing rows whose keys are deletions.
+        folder: Folder of its file; removed with this value.
     """
 
     schema: Schema
@@ -53,11 +53,11 @@ class SourceRows:
 
     @property
     def staying(self) -> int:
-        """Rows of the source that are written, or compared; those that say what goes lie behind them."""
+        """Number of rows to write or compare; the deletions come after them."""
         return self.num_rows - self.leaving
 
     def close(self) -> None:
-        """Give the file back."""
+        """Remove the file."""
         if self.folder is not None:
             self.table = self.table.slice(0, 0)
             self.folder.cleanup()
@@ -76,16 +76,16 @@ def read_source(
     """Read the source of a merge, in the types of the dataset.
 
     Args:
-        data: What `write_dataset` takes.
+        data: Data for `write_dataset`.
         target: Schema of the dataset.
-        on: Columns of the key.
-        inserts: Rows are added: columns that the source lacks are null in them.
-        uri: Names the dataset in errors.
-        leaving: Keys of rows of the dataset that go.
+        on: Key columns.
+        inserts: Rows are inserted, with nulls in missing columns.
+        uri: URI of the dataset, for errors.
+        leaving: Keys of rows to delete.
 
     Raises:
         SchemaMismatchError: The data do not fit; lists every mismatch.
-        InvalidArgumentError: There is no key, or a column that is none.
+        InvalidArgumentError: There is no key, or a column cannot be one.
     """
     source = open_source(data)
     arrow = prepare_schema(target).arrow
@@ -106,13 +106,13 @@ def fit_source(source: SourceRows, base: Dataset, head: Dataset, on: Sequence[st
 
     Args:
         source: The rows.
-        base: The version that they were read for.
+        base: The version for which they were read.
         head: The later version.
-        on: Columns of the key.
-        inserts: Rows are added.
+        on: Key columns.
+        inserts: Rows are inserted.
 
     Raises:
-        CommitConflictError: A column of the source is gone, or has a type that its values cannot become.
+        CommitConflictError: A column of the source was dropped, or has an incompatible type.
         SchemaMismatchError: A value does not fit the new type.
     """
     sources, problems = match_columns(source.schema, base, head, adds_rows=inserts)
@@ -131,18 +131,18 @@ def fit_source(source: SourceRows, base: Dataset, head: Dataset, on: Sequence[st
 
 
 def source_schema(given: pa.Schema, target: Schema, on: Sequence[str], *, inserts: bool, uri: str) -> Schema:
-    """The columns of the dataset that a source gives; see `read_source`.
+    """Return the columns of the dataset in a source; see `read_source`.
 
     Args:
         given: Schema of the source.
         target: Schema of the dataset.
-        on: Columns of the key.
-        inserts: Rows are added.
-        uri: Names the dataset in errors.
+        on: Key columns.
+        inserts: Rows are inserted.
+        uri: URI of the dataset, for errors.
 
     Raises:
         SchemaMismatchError: The data do not fit; lists every mismatch.
-        InvalidArgumentError: There is no key, or a column that is none.
+        InvalidArgumentError: There is no key, or a column cannot be one.
     """
     arrow = prepare_schema(target).arrow
     _check_keys(given, arrow, on)
@@ -162,12 +162,12 @@ def source_schema(given: pa.Schema, target: Schema, on: Sequence[str], *, insert
 
 
 def fitted(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """Rows of a source in the types of the dataset."""
+    """Convert rows of a source to the types of the dataset."""
     return conform(upgrade_batch(batch, wanted), wanted)
 
 
 def _with_keys(table: pa.Table, keys: pa.Table, on: Sequence[str]) -> pa.Table:
-    """Rows with the keys of others behind them, whose other columns nobody looks at."""
+    """Append deletions by key to rows, whose other columns are not read."""
     named = conform(
         keys.select(list(on)).combine_chunks().to_batches()[0], pa.schema(map(table.schema.field, on))
     )
@@ -215,16 +215,16 @@ def _gather(
 
 
 def refuse_duplicates(keys: pa.Table, firsts: "Any", doubled: "Any", *, numbered: bool = True) -> None:
-    """Refuse a source of which several rows have one key.
+    """Check for duplicate keys in a source.
 
     Args:
-        keys: The columns of the key.
+        keys: The key columns.
         firsts: The first row with the key of each row, int64.
-        doubled: Numbers of the rows that are not the first ones of their keys.
-        numbered: The error tells the numbers of rows.
+        doubled: Numbers of the rows that repeat a key.
+        numbered: Include row numbers in the error.
 
     Raises:
-        InvalidArgumentError: There are such rows; it names the first key, and its rows.
+        InvalidArgumentError: There are duplicates; names the first key, and its rows.
     """
     if not len(doubled):
         return

@@ -142,7 +142,7 @@ def create_branch(
                     store.delete_many([made.location.path, f"_transactions/{made.manifest.transaction_file}"])
                 raise
             except BaseException:
-                # Its first version is ours, so all that is there is.
+                # Its first version is ours, so everything exists.
                 with contextlib.suppress(LanceOpsError):
                     remove_branch(root, name)
                     _remove_files(store, _below(root, name))
@@ -170,7 +170,7 @@ def _below(root: Store, name: str) -> tuple[str, ...]:
 
 
 def _folders(store: Store, below: Sequence[str] = ()) -> list[str]:
-    """The folders of a branch that have a file of its own.
+    """Return the folders of a branch with its own files.
 
     Args:
         store: Its root.
@@ -187,7 +187,7 @@ def _files(store: Store, folder: str, below: Sequence[str]) -> Iterator[str]:
 
 
 def _confirm(source: Dataset, branch: Branch) -> None:
-    """See that what a branch forked off is still there now that the branch is."""
+    """Check that the start version of a branch still exists after its creation."""
     try:
         if branch.parent_branch is not None:
             read_branch(source.root, branch.parent_branch)
@@ -246,8 +246,7 @@ def delete_branch(
         announce_removal(store, announcement, versions, ())
         remove_branch(root, name)
         try:
-            # Who named or forked off a version before it was announced is seen here; who comes later sees
-            # the announcement.
+            # References created before the announcement are found here; later ones find the announcement.
             _refuse_used(root, store, name)
         except BranchInUseError:
             if described is not None:

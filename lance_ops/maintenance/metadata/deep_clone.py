@@ -1,6 +1,6 @@
-"""Deep clones: a dataset of its own with copies of all files that a version uses, wherever these lie.
+"""Deep clones: a separate dataset with copies of all files that a version uses, in any base.
 
-Source: format, base paths; what the peer writes.
+Source: format, base paths; files written by pylance.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ _PIECE = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A file, and where its copy lies below the root of the clone."""
+    """A file, and the path of its copy below the root of the clone."""
 
     store: Store
     path: str

@@ -1,4 +1,4 @@
-"""Fields to drop: the schema that is left, of whole columns and of members inside of them."""
+"""Dropped fields: the remaining schema, without columns and nested members."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -72,7 +72,7 @@ def _check_readable(line: Sequence[Field], name: str, storage_version: str, path
 
 
 def _left(field: Field, dropped: set[int]) -> Field | None:
-    """What is left of a field; None for nothing."""
+    """Return the rest of a field; None if nothing is left."""
     if field.id in dropped:
         return None
     if not field.children:

@@ -17,11 +17,11 @@ EVERYTHING = "true"
 
 @dataclass(frozen=True, slots=True)
 class TruncatePlan:
-    """What truncating would do; prints well.
+    """Plan of a truncate; prints as text.
 
     Attributes:
         uri: The dataset.
-        version: Version that it was planned from.
+        version: Version of the plan.
         rows: Live rows.
         fragment_ids: All fragments.
     """

@@ -1,9 +1,9 @@
-"""Update: rows get other values, computed by SQL, exactly once under a job key.
+"""Update: set columns of rows by SQL, exactly once with a job key.
 
-The rows are marked deleted where they lie, and written anew with all columns: what the specification calls
-rewriting rows. Rows keep their stable ids, and the version that created them. What other writers delete at
-the same time merges at the commit; when they changed the very same rows, all is looked for again on the head.
-Where asked for, columns are rewritten instead, see `in_place`: then any change of the same fragments is.
+The rows are marked deleted, and written again with all columns: the specification calls this rewriting rows.
+Rows keep their stable ids, and the version that created them. Concurrent deletes are merged at the commit;
+after concurrent changes of the very same rows, the search is repeated on the head. Optionally, columns are
+rewritten instead, see `in_place`: then any change of the same fragments conflicts.
 """
 
 import json
@@ -82,37 +82,37 @@ def update(
     pruners: Sequence[Pruner] = (),
     **run: Unpack[RunOptions],
 ) -> UpdateResult | UpdatePlan:
-    """Give columns of rows other values. When no row matches, nothing is committed.
+    """Set columns of rows to new values. Without matching rows, nothing is committed.
 
-    All expressions see the row as it was before. A value that its column cannot hold (a fraction for an
-    integer, a number that is too large, a null where none may be) is an error, and nothing is changed; write
-    a CAST to cut it.
+    All expressions read the old values. A value that its column cannot hold (a fraction for an integer, a
+    number that is too large, a null where none may be) is an error, and nothing is changed; write a CAST to
+    cut it.
 
     Args:
         target: The dataset, see `Target`.
         values: For each column an SQL expression, such as `{"x": "x + 1", "s": "upper(s)"}`. Whole columns
-            only. It may name what `where` may.
-        where: SQL; rows for which it is true are updated. All rows when None. It may name `_rowid` and
-            `_rowaddr`, and where row ids are stable the versions of a row.
-        rewrite: "rows" moves the rows to new fragments, with all their columns. "columns" leaves them where
-            they are, and gives their fragments files with the changed columns of all rows: indices on other
-            columns stay whole, those on these columns lose the fragments until they are refreshed, and the
-            update waits for nobody who changes the same fragments, but begins again. "auto" takes the one
-            that writes fewer bytes, and rows where a changed column has an index. Without stable row ids a
-            change feed cannot tell which rows were changed in place, and refuses to go past that version.
-        dry_run: Look for the rows, change nothing, and return the plan with what was found.
+            only. It may use the same names as `where`.
+        where: SQL; rows for which it is true are updated. All rows if None. It may use `_rowid` and
+            `_rowaddr`, and with stable row ids the row versions.
+        rewrite: "rows" moves the rows to new fragments, with all their columns. "columns" keeps them in
+            place, and adds files with the changed columns of all rows to their fragments: indices on other
+            columns keep their coverage, those on these columns lose the fragments until they are refreshed,
+            and any concurrent change of the same fragments restarts the update. "auto" chooses the one that
+            writes fewer bytes, and rows if a changed column is indexed. Without stable row ids a change feed
+            cannot identify rows changed in place, and fails at that version.
+        dry_run: Search without changes, and return the plan with the matches.
         pruners: Indices that may narrow the search, as `index.search.pruner.IndexPruner()`. None by default:
-            what is updated then rests on the data alone.
+            then the update depends on the data alone.
         **run: See `RunOptions`.
 
     Raises:
-        InvalidArgumentError: There is no such column, or no value was given; or columns of blobs, or under
-            overlays, were to be rewritten in place.
-        PredicateError: A condition or an expression does not parse, names a column that is not there, cannot
-            be computed, or is of a type that the column cannot take.
+        InvalidArgumentError: A column does not exist, or no value was given; or blob columns, or columns with
+            overlays, cannot be rewritten in place.
+        PredicateError: A condition or an expression does not parse, names an unknown column, cannot be
+            computed, or has an incompatible type.
         SchemaMismatchError: A value does not fit its column; it names column and row.
-        CommitConflictError: Another commit stands in the way; of a condition that names rows by where they
-            lie: any that the update cannot be merged with, since rows may lie elsewhere now.
+        CommitConflictError: Another commit conflicts; for a condition on row addresses: any that cannot be
+            merged, since rows may have moved.
     """
     call = Run.start("update", target, run)
     named = predicate_schema(call.dataset)
@@ -138,7 +138,7 @@ def update(
 
 
 def commit_update(attempt: Attempt, plan: UpdatePlan) -> UpdateResult:
-    """Write the rows of a plan anew, and the deletion files, and commit both; or the columns.
+    """Write and commit the rows of a plan and the deletion files; or the columns.
 
     Raises:
         RetryableCommitConflictError: Other writers changed the same rows.
@@ -208,7 +208,8 @@ def _write_rows(attempt: Attempt, plan: UpdatePlan) -> tuple[Fragment, ...]:
             plan.assignments,
             dataset.data_storage_version,
             job_key=run.commits.job_key,
-            # Flushed while the commit is prepared: ours see to it that all is there before the version is.
+            # Flushed while the commit is prepared: our committer ensures that all files exist before the
+            # version.
             durable="later" if here else "now",
         )
         for parts in share_parts(plan.search.matches or (), _ROWS_PER_TASK)
