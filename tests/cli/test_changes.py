@@ -155,7 +155,7 @@ def test_index_builds_refreshes_rebuilds_and_drops(uri, tmp_path):
     [
         (["nope"], "hint: columns are: id, name, score"),
         (["name", "--kind", "quadtree"], "hint: known kinds: BTREE"),
-        (["score", "--name", "id_idx"], "there is an index 'id_idx' already"),
+        (["score", "--name", "id_idx"], "index 'id_idx' already exists"),
         (["--name", "score_idx"], "hint: indices: id_idx"),
         (["--drop", "--name", "score_idx"], "hint: indices: id_idx"),
     ],
@@ -169,7 +169,7 @@ def test_index_explains_what_it_cannot_do(arguments, message, uri):
 def test_a_dry_run_of_cleanup_names_every_file_and_why(uri):
     lance_ops("compact", uri)
     text = lance_ops("cleanup", uri, "--older-than", "0s", "--dry-run").stdout
-    assert text.startswith(f"cleanup of {uri} at version 5: 4 versions of 5 and 11 files of 15 go, ")
+    assert text.startswith(f"cleanup of {uri} at version 5: 4 versions of 5 and 11 files of 15 to remove, ")
     assert text.count("used only by expired versions, last by version 4") == 4
     assert text.count("at least 0 s old") == 4
     assert "version 5: newest version" in text

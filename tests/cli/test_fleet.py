@@ -91,7 +91,7 @@ def test_lint_names_file_and_line_of_every_problem(lake):
     assert run_json("lint", code=1)["problems"][0]["line"] == 5
     assert "max_versions meant" in run("run", code=1)
     file.write_text("version: 1\nstores:\n\ts: lake\n")
-    assert "lance_fleet.yaml:3: this is no YAML" in run("lint", code=1)
+    assert "lance_fleet.yaml:3: not valid YAML" in run("lint", code=1)
 
 
 def test_a_secret_in_the_file_is_warned_of_and_not_shown(lake):

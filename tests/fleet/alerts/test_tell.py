@@ -258,7 +258,7 @@ def test_a_failure_that_the_next_run_mended_before_anybody_was_told_is_told(tmp_
     for minute in range(2, 4):
         tell_alerts(policy, looks=[], now=NOW + minute * MINUTE)
     ((_, body),) = hook.got
-    assert "died" in body["text"]
+    assert "result is unknown" in body["text"]
     assert "and recovered" in body["title"]
 
 

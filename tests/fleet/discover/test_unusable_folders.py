@@ -27,7 +27,7 @@ def test_a_name_that_no_store_takes_is_left_out_and_the_others_are_maintained(tm
     assert done.row.done == 1
     assert done.row.failed == 0
     if kind == "folder" or "/" not in name:
-        assert "left out" in done.errors[0]
+        assert "is skipped" in done.errors[0]
         assert repr(name.partition("/")[0]) in done.errors[0]
         assert done.errors[0] in str(done)
         assert done.to_dict()["errors"] == list(done.errors)
@@ -122,7 +122,7 @@ def test_the_report_names_what_nobody_could_look_into(tmp_path, details):
     report = write_report(rules, tmp_path / "report.html", details=details)
     text = (tmp_path / "report.html").read_text()
     assert len(report.unseen) == (details > 0)
-    assert ("left out" in text) is (details > 0)
+    assert ("is skipped" in text) is (details > 0)
     assert ("Not readable" in text) is (details > 0)
 
 

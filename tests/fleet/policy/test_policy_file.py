@@ -101,7 +101,7 @@ def test_dataclasses_say_the_same_as_the_file():
 MISTAKES = {
     "a wrong mode": ("mode: propose", "mode: fast", 2, "must be .observe."),
     "a misspelt key": ("max_small_fragments: 50", "max_smal_fragments: 50", 13, "max_small_fragments meant"),
-    "an unknown class": ("class: hotter", "class: cold", 18, "no class 'cold'"),
+    "an unknown class": ("class: hotter", "class: cold", 18, "unknown class 'cold'"),
     "an unknown store": ("store: eu", "store: us", 9, "unknown store 'us'"),
     "no hours": ("22-06", "25-99", 21, "not a span of hours"),
     "is not a day": ("mon-fri", "mon-fry", 21, "is not a day"),

@@ -222,7 +222,7 @@ def test_what_failed_for_a_file_that_is_not_there_is_damaged_and_not_tried_again
 
 
 def test_a_name_that_is_none_of_the_fleet_is_refused_with_what_is_there(fleet):
-    with pytest.raises(InvalidArgumentError, match=r"no dataset 'a\.lanc'") as caught:
+    with pytest.raises(InvalidArgumentError, match=r"dataset 'a\.lanc' is not in the fleet") as caught:
         run_fleet(policy(fleet), RunOptions(only=frozenset({"a.lanc"})))
     assert "a.lance" in (caught.value.hint or "")
 

@@ -104,7 +104,7 @@ def test_a_value_that_the_type_cannot_hold_is_named_and_nothing_is_left(tmp_path
         ([{"path": "a", "name": "x.y"}], "dot"),
         ([{"path": "n", "nullable": False}], "has 1 null"),
         ([{"path": "s.x", "data_type": pa.float32()}], "nested in a column"),
-        ([{"path": "a", "data_type": pa.list_(pa.int8())}], "cannot become"),
+        ([{"path": "a", "data_type": pa.list_(pa.int8())}], "cannot convert column"),
         ([{"path": "a", "type": "int8"}], "path, name, nullable and data_type"),
         ([{"path": "a", "name": "b"}, {"path": "a", "name": "c"}], "twice"),
         ([{"path": "a", "data_type": "int8"}], "DataType"),

@@ -103,7 +103,7 @@ def test_fragments_under_an_index_that_cannot_follow_are_left_and_the_plan_says_
     foreign = index("v_idx", fragment_ids=frozenset({0, 1}), type_url="/lance.table.StrangeIndexDetails")
     result = plan(sizes(1, 1, 1, 1), [foreign])
     assert [group.fragment_ids for group in result.groups] == [(2, 3)]
-    assert "fragments 0-1 stay as they are" in str(result)
+    assert "fragments 0-1 are not rewritten" in str(result)
     unknown_coverage = index("v_idx", fragment_ids=None)
     assert plan(sizes(1, 1), [unknown_coverage]).groups == ()
 

@@ -165,7 +165,7 @@ def test_a_delete_of_too_much_is_refused(uri):
     assert caught.value.field == "max_fraction"
     assert data_files(uri) == before
     assert lo.delete(uri, "x < 5", max_fraction=0.5).rows_deleted == 5
-    with pytest.raises(InvalidArgumentError, match="0 to 1"):
+    with pytest.raises(InvalidArgumentError, match="between 0 and 1"):
         lo.delete(uri, "x < 5", max_fraction=50)
 
 

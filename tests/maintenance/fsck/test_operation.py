@@ -71,9 +71,9 @@ def test_what_the_peer_writes_is_sound(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "what"),
     [
-        ("data/*.lance", "a data file of fragment"),
-        ("_deletions/*", "the deletion file of fragment 0"),
-        ("_indices/*/page_data.lance", "a file of index 'x_idx'"),
+        ("data/*.lance", "cannot find a data file of fragment"),
+        ("_deletions/*", "cannot find the deletion file of fragment 0"),
+        ("_indices/*/page_data.lance", "cannot find a file of index 'x_idx'"),
     ],
 )
 def test_a_lost_file_is_found(path: Path, pattern: str, what: str) -> None:
@@ -91,7 +91,7 @@ def test_a_file_of_another_size_is_found(path: Path) -> None:
     file = next(path.glob("data/*.lance"))
     file.write_bytes(file.read_bytes() + b"x")
     (finding,) = lo.fsck(path).of("files_present")
-    assert "the manifest says" in finding.message
+    assert "the manifest records" in finding.message
 
 
 def test_a_damaged_deletion_file_is_found(path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_data_file_of_two_fragments_is_found(path: Path, monkeypatch: pytest.M
     parts = lo.write_fragments(rows(100, 103), path)
     lo.commit(path, Append(parts + parts), lo.dataset(path).version)
     (finding,) = lo.fsck(path).of("fragments_consistent")
-    assert finding.message.startswith("fragments 2 and 3 have one data file")
+    assert finding.message.startswith("fragments 2 and 3 share a data file")
     assert finding.path == parts[0].files[0].path
     assert finding.severity is Severity.ERROR
 

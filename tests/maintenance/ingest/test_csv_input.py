@@ -53,7 +53,7 @@ def test_whole_numbers_keep_their_values(tmp_path, values, kind):
     ids=["greater", "negative", "fraction", "later block"],
 )
 def test_whole_numbers_that_only_doubles_would_hold_are_refused(tmp_path, values, name):
-    said = f"cannot hold {values[-1]} of row {len(values)}"
+    said = f"cannot represent {values[-1]} of row {len(values)}"
     with pytest.raises(InvalidArgumentError, match=said) as caught:
         taken(tmp_path, "id\n" + "".join(f"{value}\n" for value in values), name)
     assert (caught.value.path, caught.value.field) == (str(tmp_path / name), "id")

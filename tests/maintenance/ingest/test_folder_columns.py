@@ -148,7 +148,7 @@ def test_null_folders_and_dictionaries_are_compared_by_value(tmp_path):
     source = open_source(tmp_path / "lake")
     assert [row["k"] for batch in source.batches() for row in batch.to_pylist()] == ["x", "x"]
     lake(tmp_path / "null", {"k=__HIVE_DEFAULT_PARTITION__": {"k": ["x"]}})
-    with pytest.raises(InvalidArgumentError, match="None by the name"):
+    with pytest.raises(InvalidArgumentError, match="None in the name"):
         list(open_source(tmp_path / "null").batches())
 
 

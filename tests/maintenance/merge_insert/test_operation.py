@@ -212,8 +212,8 @@ def test_several_rows_of_a_key_are_an_error_that_names_them_or_the_first_wins(ur
 
 BAD: list[tuple[dict, str, type[Exception]]] = [
     ({"on": "nope"}, "no column 'nope'", InvalidArgumentError),
-    ({"on": ["id", "id"]}, "stands twice", InvalidArgumentError),
-    ({"on": "k", "data": table((1,), names=("id",))}, "source has no column 'k'", InvalidArgumentError),
+    ({"on": ["id", "id"]}, "duplicate column in the key", InvalidArgumentError),
+    ({"on": "k", "data": table((1,), names=("id",))}, "source has no key column 'k'", InvalidArgumentError),
     ({"on": None}, "no key columns were given", InvalidArgumentError),
     ({"when_matched": None, "when_not_matched": None}, "no clause changes", InvalidArgumentError),
     ({"when_matched": "upsert"}, "cannot be 'upsert'", InvalidArgumentError),

@@ -111,7 +111,7 @@ def test_clones_of_others_keep_their_files_when_they_are_named(
     lance.dataset(str(source)).shallow_clone(str(second), 2)
     wreck(source)
     plan = lo.cleanup(source, retain_versions=1, clones=[clone, second], dry_run=True)
-    assert f"the clone {clone} uses it" in plan.to_text(limit=None)
+    assert f"used by the clone {clone}" in plan.to_text(limit=None)
     lo.cleanup(source, retain_versions=1, clones=[clone, second])
     assert xs(clone) == expected()[1:]
     assert lo.fsck(clone, deep=True).ok
