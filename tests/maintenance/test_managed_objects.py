@@ -65,7 +65,7 @@ def test_objects_that_no_kept_version_names_go(uri: Path) -> None:
     plan = lo.cleanup(uri, **NOW, dry_run=True)
     reasons = {item.path: (item.victim, item.reason) for item in plan.files if item.kind == "blob"}
     assert reasons["_blobs/a.blob"] == (True, "used only by expired versions, last by version 3")
-    assert reasons["_blobs/c.blob"] == (False, f"version {HEAD} uses it")
+    assert reasons["_blobs/c.blob"] == (False, f"used by version {HEAD}")
     result = lo.cleanup(uri, **NOW)
     assert result.complete
     assert result.notes == ()

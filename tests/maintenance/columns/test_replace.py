@@ -131,9 +131,7 @@ def test_a_column_that_takes_no_null_gets_none(uri):
     lo.delete(uri, "x = 2")
     lo.replace_columns(uri, {"x": "x * 10"})
     assert peer_table(uri)["x"].to_pylist() == [10, 30]
-    with pytest.raises(
-        SchemaMismatchError, match="x: a null in the row with address 0"
-    ):
+    with pytest.raises(SchemaMismatchError, match="x: a null in the row with address 0"):
         lo.replace_columns(uri, {"x": "CASE WHEN x > 10 THEN x END"})
 
 
