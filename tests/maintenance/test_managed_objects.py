@@ -340,6 +340,6 @@ def test_a_base_of_managed_and_external_blobs_cannot_be_copied(tmp_path: Path) -
     external = lance.blob_array([lance.Blob.from_uri(f"file://{base}/b.bin")])
     lo.append(uri, table.set_column(1, table.field(1), external))
     assert lo.dataset(uri).count_rows() == 3
-    with pytest.raises(UnsupportedError, match="base 3 holds managed blobs"):
+    with pytest.raises(UnsupportedError, match="base 3 has managed blobs"):
         lo.deep_clone(uri, tmp_path / "c.lance")
     assert not (tmp_path / "c.lance" / "data").exists()

@@ -524,7 +524,7 @@ def test_moves_that_cannot_be_told_leave_all_to_scans(deferred, change):
     assert not lo.compact(deferred).changed
     result = lo.optimize_indices(deferred)
     assert not result.changed
-    assert "rebuild it" in result.skipped[0]
+    assert "rebuild the index" in result.skipped[0]
     (finding,) = lo.fsck(deferred).of("index_rows_match")
     assert finding.severity is Severity.ERROR
     lo.optimize_indices(deferred, rebuild=True)

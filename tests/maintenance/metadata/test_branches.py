@@ -199,7 +199,7 @@ def test_a_branch_is_cleaned_up_without_touching_its_start(uri: Path) -> None:
 def test_versions_that_no_branch_is_described_for_hold_cleanups(uri: Path) -> None:
     lo.create_branch(uri, "a", 1)
     (uri / branch_path("a")).unlink()
-    with pytest.raises(CleanupRefusedError, match="not described: a"):
+    with pytest.raises(CleanupRefusedError, match="undescribed branches: a"):
         lo.cleanup(uri, retain_versions=1, older_than=NOW)
     with pytest.raises(DatasetExistsError):
         lo.create_branch(uri, "a")

@@ -95,7 +95,7 @@ def test_indices_on_a_dropped_member_go_with_it(tmp_path):
         ([""], "cannot drop ''"),
         ([], "the list is empty"),
         (["id", "s.a", "s.b", "l.item", "one.only", "m"], "no column would be left"),
-        ("s.b", r"got the text 's.b'.*write \['s.b'\]"),
+        ("s.b", r"got the string 's.b'.*write \['s.b'\]"),
     ],
 )
 def test_what_is_not_there_is_named_and_nothing_is_dropped(tmp_path, paths, match):
