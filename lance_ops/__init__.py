@@ -1,7 +1,7 @@
-"""Keeps Lance datasets healthy: read, append, delete, compact, index, clean; the official library beside it.
+"""Read, append, delete, compact, index and clean up Lance datasets.
 
-Everything listed in `__all__` is loaded when it is first used, so that `import lance_ops` costs nothing;
-Spark and Dagster come in with `lance_ops.spark` and `lance_ops.dagster` only.
+The names in `__all__` are loaded on first use, so that `import lance_ops` is fast; Spark and Dagster are
+imported by `lance_ops.spark` and `lance_ops.dagster` only.
 """
 
 from collections.abc import Mapping
@@ -379,14 +379,14 @@ def dataset(
     *,
     asof: "datetime | str | None" = None,
 ) -> "Dataset":
-    """Open one version of a dataset: `Dataset.open` under the name that users of the peer know.
+    """Open one version of a dataset, like `lance.dataset` of pylance.
 
     Args:
-        uri: Where it is: a path, a URI, or a store bound to its root.
+        uri: A path, a URI, or a store bound to the dataset root.
         version: A number, the name of a tag, or (branch, number); the newest without it.
-        storage_options: For the store.
-        asof: The newest version made by then, in place of `version`; a moment without a time zone is one of
-            this machine's, and text is ISO 8601.
+        storage_options: Options of the store.
+        asof: Open the newest version at this time, instead of `version`; a time without a time zone is local
+            time, and a string is ISO 8601.
 
     Raises:
         DatasetNotFoundError: no dataset is there.

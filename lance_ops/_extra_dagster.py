@@ -1,4 +1,4 @@
-"""Extra `dagster`: importing this says what to install where Dagster is missing."""
+"""Check for the extra `dagster`: importing this module fails with install instructions without Dagster."""
 
 from lance_ops.extras import require_extra
 

@@ -18,12 +18,12 @@ R = TypeVar("R")
 
 
 def shown(text: str) -> str:
-    """Return a text fit for messages: without credentials, and such that any stream can write it."""
+    """Return a text for messages: without credentials, and writable to any stream."""
     return encodable(hide_credentials(text))
 
 
 def encodable(text: str) -> str:
-    """Return a text with the bytes of paths that are not UTF-8 as escapes, so that any file can hold it."""
+    """Return a text with non-UTF-8 bytes of paths as escapes, so that any file can hold it."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -45,7 +45,7 @@ class LanceOpsError(Exception):
     def __init__(
         self, message: str, *, path: str | None = None, field: str | None = None, hint: str | None = None
     ) -> None:
-        # Here and not where errors are made: every one of them may carry the URI that the user gave.
+        # Done here instead of at each raise: any message may contain the URI of the caller.
         message = shown(message)
         path = shown(path) if path is not None else None
         field = encodable(field) if field is not None else None
@@ -64,7 +64,7 @@ class LanceOpsError(Exception):
         super().__init__("; ".join(parts))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive the trip from a Spark worker to the driver with all attributes."""
+        """Pickle all attributes, for the trip from a Spark worker to the driver."""
         return (_rebuild, (type(self), self.args, self.__dict__.copy()))
 
 
@@ -84,19 +84,21 @@ class InvalidArgumentError(LanceOpsError, ValueError):
 
 
 def check_type(value: object, kinds: type | tuple[type, ...], what: str, *, field: str) -> None:
-    """Refuse an argument of another type at the door, before it fails somewhere inside.
+    """Check the type of an argument at the public entry point.
 
     Args:
-        value: What the caller gave.
-        kinds: Types that it may have.
-        what: What is expected, in words.
+        value: The argument.
+        kinds: Allowed types.
+        what: Description of the expected value.
         field: Name of the argument.
 
     Raises:
-        InvalidArgumentError: It is of another type.
+        InvalidArgumentError: The argument has another type.
     """
     if not isinstance(value, kinds):
-        raise InvalidArgumentError(f"{what} is expected, not {type(value).__name__}: {value!r}", field=field)
+        raise InvalidArgumentError(
+            f"{field} must be {what}, got {type(value).__name__}: {value!r}", field=field
+        )
 
 
 class UnknownArgumentError(InvalidArgumentError, TypeError):
@@ -351,10 +353,10 @@ class CommitConflictError(CommitError):
         message: What collides.
         ours: One line on the transaction that failed.
         theirs: One line on the committed transaction that it collides with (with its version).
-        version: The version of the committed transaction, or the version that could not be judged.
+        version: The version of the committed transaction, or the version that could not be read.
 
     `orphans` are the files, relative to the dataset root, that were written for this commit and that no
-    version refers to: whoever wrote them may delete them.
+    version refers to: the writer may delete them.
     """
 
     code: ClassVar[str] = "commit-conflict"
@@ -464,7 +466,7 @@ class SparkStartError(LanceOpsError):
 class ProgramLostError(LanceOpsError):
     """A program on a cluster ended without reporting its result.
 
-    What it committed stands, and is found again by whoever tries again under the same job key.
+    Its commits remain, and a retry with the same job key finds them.
     """
 
     code: ClassVar[str] = "program-lost"
@@ -484,12 +486,12 @@ class AlertNotDeliveredError(LanceOpsError):
 
 @dataclass(frozen=True, slots=True)
 class PolicyProblem:
-    """What is wrong at one place of a fleet policy.
+    """A problem at one place of a fleet policy.
 
     Attributes:
-        line: Of the file, from 1; None for a policy that no file says.
+        line: Line in the file, from 1; None for a policy without a file.
         where: Path of the value, such as `classes.hot.max_versions`.
-        message: What is wrong, and what to write.
+        message: The problem and its fix.
     """
 
     line: int | None
@@ -508,7 +510,7 @@ class PolicyError(InvalidArgumentError):
 
     def __init__(self, problems: Sequence[PolicyProblem], *, path: str | None = None) -> None:
         self.problems = tuple(sorted(problems, key=lambda item: item.line or 0))
-        head = "the fleet policy is invalid"
+        head = "invalid fleet policy"
         super().__init__("\n  - ".join([head, *map(str, self.problems)]), path=path)
 
 
@@ -525,8 +527,8 @@ class LeaseHeldError(LanceOpsError):
 
 
 class UnreadableIndexWarning(UserWarning):
-    """An index could not be read, so that the query that wanted it scans the rows: slower, never wrong."""
+    """An index could not be read, so the query scans the rows instead: slower, same result."""
 
 
 class SuspiciousInputWarning(UserWarning):
-    """An input file was read in a way that is possible and probably not meant."""
+    """An input file was read in a valid way that is probably not intended."""

@@ -1,4 +1,4 @@
-"""Extras: libraries that the core does without. What needs one says what to install where it is missing."""
+"""Optional dependencies; a missing one raises an error with install instructions."""
 
 import importlib
 import importlib.util
@@ -10,36 +10,36 @@ _KNOWN = {
     "airflow": ("Airflow", "airflow"),
     "dagster": ("Dagster", "dagster"),
     "dagster_pipes": ("Dagster Pipes", "pipes"),
-    "faiss": ("faiss, with which vector indices are trained,", "vector"),
+    "faiss": ("faiss, which trains vector indices,", "vector"),
     "pandas": ("pandas", "pandas"),
-    "lindera": ("Lindera, which the tokenizer lindera needs,", "lindera"),
+    "lindera": ("Lindera, which the tokenizer lindera requires,", "lindera"),
     "py4j": ("Spark (its py4j)", "spark"),
     "pyspark": ("Spark", "spark"),
-    "shapely": ("shapely, which conditions on geometries need,", "geo"),
-    "rjieba": ("rjieba, which the tokenizer jieba needs,", "jieba"),
-    "Stemmer": ("PyStemmer, which stems of words need,", "text"),
+    "shapely": ("shapely, which conditions on geometries require,", "geo"),
+    "rjieba": ("rjieba, which the tokenizer jieba requires,", "jieba"),
+    "Stemmer": ("PyStemmer, which stemming requires,", "text"),
 }
-"""By module: what it is called, and the extra that brings it along; others have their own name."""
+"""By module: its display name and the extra that installs it; others have their own name."""
 
 
 def require_extra(*modules: str) -> None:
-    """Refuse to go on without some modules, none of which is loaded.
+    """Check that modules are installed, without importing them.
 
     Raises:
-        MissingExtraError: Says what to install.
+        MissingExtraError: One is missing; the hint names the extra.
     """
     for module in modules:
         spec = importlib.util.find_spec(module)
-        # A folder of that name in the working directory is no library.
+        # A folder of that name in the working directory is not a library.
         if spec is None or spec.origin is None:
             raise _missing(module)
 
 
 def load_extra(module: str) -> Any:
-    """A module that is loaded when it is used.
+    """Import an optional module.
 
     Raises:
-        MissingExtraError: It cannot be; says what to install.
+        MissingExtraError: It is not installed; the hint names the extra.
     """
     try:
         return importlib.import_module(module)

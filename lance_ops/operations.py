@@ -1,4 +1,4 @@
-"""Operations that `lance_ops.commit` takes: what one transaction does, as the specification has them."""
+"""Operations for `lance_ops.commit`: the contents of one transaction, as in the specification."""
 
 from lance_ops.table.transaction.operations import (
     Append,

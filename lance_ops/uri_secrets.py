@@ -1,22 +1,22 @@
-"""Secrets in addresses: the parts of a URI that messages, logs and reports may show.
+"""Secrets in URIs: the parts that messages, logs and reports may show.
 
-Scheme, host, port and path are shown. The user before the host, query, fragment and parameters of the path
-may hold passwords, tokens and signatures, and are blanked out, percent-encoded ones too.
+Scheme, host, port and path are shown. User, query, fragment and path parameters may hold passwords, tokens
+and signatures, and are replaced, percent-encoded ones too.
 """
 
 import re
 from urllib.parse import quote, unquote
 
-# What stands between the slashes of a URI and its host: "user:password@", and in web addresses "token@" too.
-# (The container in "abfss://container@account" is no secret.)
-# A password may hold a slash; a port is none.
+# The part of a URI between its slashes and its host: "user:password@", and in web addresses "token@" too.
+# (The container in "abfss://container@account" is not a secret.) A password may contain a slash; a port does
+# not.
 _USERS = re.compile(
     r"(:/{1,2})(?:[^/@:\s]*:[^/\s]*|[^/@:\s]*:(?![0-9]{1,5}/)[^/@\s]*/[^@\s]*|(?<=http://)[^/\s]+|(?<=https://)[^/\s]+)@",
     re.IGNORECASE,
 )
 _ENCODED_USERS = re.compile(r"(:/{1,2}|%(?:25)*2F)[^\s/@]*?%(?:25)*3A[^\s]*%(?:25)*40", re.IGNORECASE)
-# An address ends at white space, a quote or a bracket. Its colon and slashes may be encoded, as in a query of
-# another address.
+# A URI ends at white space, a quote or a bracket. Its colon and slashes may be encoded, as in a query of
+# another URI.
 _URI = re.compile(r"([a-z][a-z0-9+.\-]+)(?::|%(?:25)*3A)(?:/|%(?:25)*2F){1,3}[^\s\"'<>]+", re.IGNORECASE)
 _MARK = re.compile(r"[?#;]|%(?:25)*(?:3F|23|3B)", re.IGNORECASE)
 _ASSIGNED = re.compile(r"=|%(?:25)*3D", re.IGNORECASE)
@@ -27,14 +27,14 @@ _NAMES = """
     file local file-object-store hdfs dbfs
 """
 PATH_SCHEMES = frozenset(_NAMES.split())
-"""Schemes whose paths may hold a question mark or a number sign, in patterns and names of objects.
+"""Schemes whose paths may contain a question mark or a number sign, in patterns and names of objects.
 
-What follows such a character is a secret only where it assigns a value.
+What follows such a character is a secret only in an assignment.
 """
 
 
 def hide_credentials(text: str) -> str:
-    """Blank out users, queries, fragments and parameters in the URIs of a text.
+    """Replace users, queries, fragments and parameters in the URIs of a text.
 
     Args:
         text: Of an error, a log or a report; any number of URIs in it.
@@ -45,12 +45,12 @@ def hide_credentials(text: str) -> str:
 
 
 def hide_users(text: str) -> str:
-    """Blank out `user:password@` in the URIs of a text."""
+    """Replace `user:password@` in the URIs of a text."""
     return _USERS.sub(r"\1***@", text)
 
 
 def secret_parts(uri: str) -> str:
-    """Return the parts of one URI that `hide_credentials` blanks out, joined by spaces; empty without any."""
+    """Return the parts of a URI that `hide_credentials` replaces, joined by spaces; empty without any."""
     parts = []
     for address in {uri, unquote(uri), unquote(unquote(uri))}:
         user, _, place = address.partition("://")[2].rpartition("@")

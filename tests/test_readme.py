@@ -84,7 +84,7 @@ def _input(folder: Path, ids: range) -> None:
 
 def test_every_claim_has_its_tests() -> None:
     text = README.read_text(encoding="utf-8")
-    section = text.partition("## What it does better")[2].partition("\n## ")[0]
+    section = text.partition("## Differences from the official library")[2].partition("\n## ")[0]
     claims = re.findall(r"^- \*\*(.+?)\.\*\*", section, re.MULTILINE)
     lines = CLAIMS.read_text(encoding="utf-8").partition("\n## ")[0].splitlines()
     rows = [line.split("|")[1:4] for line in lines if line.startswith("|") and "`tests/" in line]

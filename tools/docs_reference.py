@@ -187,7 +187,7 @@ def first_lines(name: str) -> str:
         (f"`{key}`", getattr(value, "description", None) or inspect.cleandoc(value.__doc__).splitlines()[0])
         for key, value in find(name).items()
     )
-    return table(("name", "what it looks at"), rows)
+    return table(("name", "condition"), rows)
 
 
 def words(name: str) -> str:

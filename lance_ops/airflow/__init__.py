@@ -1,4 +1,4 @@
-"""Airflow's side: a connection to stores, operators for operations and fleets, events of new versions."""
+"""Airflow provider: connection to stores, operators for operations and fleets, events of new versions."""
 
 from lance_ops.extras import require_extra
 

@@ -1,4 +1,4 @@
-"""Hook: a store by the name of its connection."""
+"""Hook: opens the store of a connection."""
 
 import json
 from typing import Any
@@ -16,12 +16,12 @@ from lance_ops.table.dataset import Dataset
 class LanceHook(BaseHook):  # type: ignore[misc]  # Airflow is no dependency of the type check
     """A folder or an object store with datasets.
 
-    The connection's `extra` is JSON: `root`, the folder or URI below which datasets lie, and
-    `storage_options`, which take what `lance_ops.dataset` takes. Its password, where there is one, is the
-    option `aws_secret_access_key`, or that which `password_option` in `extra` names.
+    The connection's `extra` is JSON: `root`, the folder or URI of the datasets, and `storage_options` as for
+    `lance_ops.dataset`. Its password, if set, is the option `aws_secret_access_key`, or the one named by
+    `password_option` in `extra`.
 
     Args:
-        lance_conn_id: The connection; None for whole paths and URIs, and what the environment knows.
+        lance_conn_id: The connection; None for absolute paths and URIs with credentials of the environment.
     """
 
     conn_name_attr = "lance_conn_id"
@@ -36,7 +36,7 @@ class LanceHook(BaseHook):  # type: ignore[misc]  # Airflow is no dependency of 
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        """What the form of a connection shows."""
+        """Return the fields of the connection form."""
         example = {"root": "s3://bucket/lake", "storage_options": {"aws_region": "eu-central-1"}}
         return {
             "hidden_fields": ["host", "schema", "port"],
@@ -45,10 +45,10 @@ class LanceHook(BaseHook):  # type: ignore[misc]  # Airflow is no dependency of 
         }
 
     def get_conn(self) -> tuple[str, dict[str, str]]:
-        """The root, "" without one, and the storage options.
+        """Return the root, "" without one, and the storage options.
 
         Raises:
-            InvalidArgumentError: The connection is of another type, or its `extra` makes no sense.
+            InvalidArgumentError: The connection is of another type, or its `extra` is invalid.
         """
         if self._read is None:
             self._read = ("", {}) if self.lance_conn_id is None else self._of_connection(self.lance_conn_id)
@@ -61,7 +61,7 @@ class LanceHook(BaseHook):  # type: ignore[misc]  # Airflow is no dependency of 
         root = extra.get("root", "")
         if not isinstance(options, dict) or not isinstance(root, str):
             raise InvalidArgumentError(
-                f"the extra of connection {name!r} makes no sense",
+                f"the extra of connection {name!r} is invalid",
                 field="extra",
                 hint='{"root": "s3://bucket/lake", "storage_options": {...}}',
             )
@@ -73,7 +73,7 @@ class LanceHook(BaseHook):  # type: ignore[misc]  # Airflow is no dependency of 
         return root, found
 
     def uri(self, dataset: str) -> str:
-        """Where a dataset lies: below the root, unless it is a URI or an absolute path itself."""
+        """Return the URI of a dataset: below the root, unless it is a URI or an absolute path itself."""
         root, _ = self.get_conn()
         if is_address(dataset) or dataset.startswith("/") or not root:
             return dataset
@@ -81,11 +81,11 @@ class LanceHook(BaseHook):  # type: ignore[misc]  # Airflow is no dependency of 
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """Options of the store."""
+        """Return the options of the store."""
         return self.get_conn()[1]
 
     def dataset(self, dataset: str, version: int | str | None = None) -> Dataset:
-        """A dataset at a version or tag; at its newest version by default.
+        """Open a dataset at a version or tag; at its newest version by default.
 
         Raises:
             DatasetNotFoundError: There is none.
@@ -93,16 +93,16 @@ class LanceHook(BaseHook):  # type: ignore[misc]  # Airflow is no dependency of 
         return Dataset.open(self.uri(dataset), version, self.storage_options)
 
     def health(self, dataset: str) -> DatasetHealth:
-        """The numbers by which maintenance is due."""
+        """Measure the health of a dataset."""
         return measure_health(self.dataset(dataset))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether the root can be listed; for the button of the form."""
+        """Test whether the root can be listed; for the button of the form."""
         try:
             root, options = self.get_conn()
             if not root:
-                return False, "the extra names no root"
+                return False, "the extra has no root"
             next(iter(open_store(root, options).list("")), None)
         except (LanceOpsError, StopIteration) as error:
             return False, str(error)
-        return True, f"{root} can be listed"
+        return True, f"listed {root}"

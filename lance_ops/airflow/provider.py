@@ -1,4 +1,4 @@
-"""Provider: what Airflow asks an installed package about itself."""
+"""Provider metadata for Airflow."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ CONNECTION_TYPE = "lance"
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The entry point `apache_airflow_provider`."""
+    """Return the metadata for the entry point `apache_airflow_provider`."""
     return {
         "package-name": "lance-ops",
         "name": "Lance",
-        "description": "Keeps Lance datasets healthy: operators, events of versions, fleets.",
+        "description": "Operators for Lance datasets and fleets, and events of new versions.",
         "versions": [__version__],
         "connection-types": [
             {"connection-type": CONNECTION_TYPE, "hook-class-name": "lance_ops.airflow.hook.LanceHook"}

@@ -1,4 +1,4 @@
-"""Triggers: events of new versions, one poll for all datasets of a store, and a pause after a conflict."""
+"""Triggers: events of new versions with one poll for all datasets of a store, and pauses after conflicts."""
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable, Mapping
@@ -12,24 +12,24 @@ from lance_ops.airflow.versions import Newest, Watermark, events_since, head_of,
 from lance_ops.errors import LanceOpsError
 
 _WATCHING: dict[Hashable, "WeakValueDictionary[int, LanceVersionTrigger]"] = {}
-"""Triggers of this process by the poll that they share; Airflow drops one without a word."""
+"""Triggers of this process by their shared poll; Airflow drops triggers without notice."""
 
 _AT_ONCE = 16
 
 
 class LanceVersionTrigger(BaseEventTrigger):  # type: ignore[misc]  # Airflow is no dependency of the type check
-    """An event for each new version of a dataset whose data changed; for an `AssetWatcher`.
+    """Trigger an event for each new version of a dataset with changed data; for an `AssetWatcher`.
 
-    All triggers of one connection share one poll. What was told last is kept in the state of the watched
-    asset (Airflow 3.3), so that a triggerer that is started again goes on where it was: no version is left
-    out; one whose event was stored in the moment before a crash may be told again, with the same `uri` and
-    `version`. Without that state it begins with the version that is the newest then.
+    All triggers of one connection share one poll. The last reported version is kept in the state of the
+    watched asset (Airflow 3.3), so that a restarted triggerer continues from there: no version is skipped;
+    one whose event was stored just before a crash may be repeated, with the same `uri` and `version`. Without
+    that state it starts at the newest version.
 
     Args:
         dataset: Path below the root of the connection, or a URI.
         lance_conn_id: The connection.
-        poll_seconds: Pause between two looks.
-        layout: Also tell versions that changed no data: compactions, indices.
+        poll_seconds: Seconds between two polls.
+        layout: Also report versions that changed no data: compactions, indices.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class LanceVersionTrigger(BaseEventTrigger):  # type: ignore[misc]  # Airflow is
         self._looked_at: Newest | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """How Airflow keeps it."""
+        """Return the serialized trigger for Airflow."""
         return (
             "lance_ops.airflow.triggers.LanceVersionTrigger",
             {
@@ -61,17 +61,17 @@ class LanceVersionTrigger(BaseEventTrigger):  # type: ignore[misc]  # Airflow is
         )
 
     def shared_stream_key(self) -> Hashable | None:
-        """One poll for each connection and pause."""
+        """Return the key of the shared poll: connection and interval."""
         key = ("lance", self.lance_conn_id, self.poll_seconds)
         _WATCHING.setdefault(key, WeakValueDictionary())[id(self)] = self
         return key
 
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Any]:
-        """The newest version of each dataset at each look, as far as the store told it.
+        """Yield the newest version of each dataset at each poll, as far as the store returned it.
 
-        What is new in that is for each trigger to judge: one that comes late, or could not read what was new,
-        finds at the next look what it has not told.
+        Each trigger decides what is new to it: one that starts late, or failed to read a new version, catches
+        up at the next poll.
         """
         conn_id, pause = kwargs.get("lance_conn_id"), kwargs.get("poll_seconds", 30.0)
         watching = _WATCHING.setdefault(("lance", conn_id, pause), WeakValueDictionary())
@@ -88,7 +88,7 @@ class LanceVersionTrigger(BaseEventTrigger):  # type: ignore[misc]  # Airflow is
             names = sorted({trigger.dataset for trigger in watching.values()})
             found: dict[str, Newest] = {}
             for item in await asyncio.gather(*(look(name) for name in names), return_exceptions=True):
-                # A store that fails now is asked again: what is missed is told then.
+                # A failing store is polled again: missed versions are reported then.
                 if isinstance(item, LanceOpsError):
                     continue
                 if isinstance(item, BaseException):
@@ -98,18 +98,18 @@ class LanceVersionTrigger(BaseEventTrigger):  # type: ignore[misc]  # Airflow is
             await asyncio.sleep(pause)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
-        """The events of this dataset."""
+        """Yield the events of this dataset."""
         await self._begin()
         try:
             async for found in shared_stream:
                 async for event in self._news(found):
                     yield event
         finally:
-            # While one of the others is made anew, nobody is to look for this one.
+            # While another trigger is recreated, this one must not be looked up.
             _WATCHING[self.shared_stream_key()].pop(id(self), None)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """The same with a poll of its own, before Airflow 3.3."""
+        """Yield the events from a poll of its own, before Airflow 3.3."""
         await self._begin()
         hook = LanceHook(self.lance_conn_id)
         uri, options = hook.uri(self.dataset), hook.storage_options
@@ -131,7 +131,7 @@ class LanceVersionTrigger(BaseEventTrigger):  # type: ignore[misc]  # Airflow is
             self.log.warning("%s: %s", self.dataset, error)
 
     async def _news(self, found: Mapping[str, Newest]) -> AsyncIterator[TriggerEvent]:
-        """What a look at the datasets has that was not told; again at the next one when it cannot be read."""
+        """Return the new versions of a poll; again at the next one after an error."""
         newest = found.get(self.dataset)
         if newest is None or newest == self._looked_at:
             return
@@ -151,7 +151,7 @@ class LanceVersionTrigger(BaseEventTrigger):  # type: ignore[misc]  # Airflow is
         events, newest = await asyncio.to_thread(events_since, uri, options, self._seen, layout=self.layout)
         for event in events:
             yield TriggerEvent(event.to_dict())
-            # Told first: a crash in between repeats an event rather than leaving it out.
+            # The event comes first: a crash in between repeats an event rather than losing it.
             await self._remember(Watermark(event.version, event.data_version))
         if newest is not None and newest != self._seen:
             await self._remember(newest)
@@ -179,11 +179,11 @@ class LanceVersionTrigger(BaseEventTrigger):  # type: ignore[misc]  # Airflow is
 
 
 class LancePauseTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is no dependency of the type check
-    """Wakes a task after a pause; a conflict with other writers costs no worker meanwhile.
+    """Resume a task after a pause; a conflict with other writers occupies no worker meanwhile.
 
     Args:
         seconds: The pause.
-        attempt: Number of the attempt that comes then.
+        attempt: Number of the next attempt.
     """
 
     def __init__(self, seconds: float, attempt: int) -> None:
@@ -192,13 +192,13 @@ class LancePauseTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is no dep
         self.attempt = attempt
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """How Airflow keeps it."""
+        """Return the serialized trigger for Airflow."""
         return (
             "lance_ops.airflow.triggers.LancePauseTrigger",
             {"seconds": self.seconds, "attempt": self.attempt},
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event after the pause."""
+        """Yield one event after the pause."""
         await asyncio.sleep(self.seconds)
         yield TriggerEvent({"attempt": self.attempt})

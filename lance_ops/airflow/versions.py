@@ -1,4 +1,4 @@
-"""Versions as events: what became of a dataset since a version. Knows nothing of Airflow."""
+"""Versions as events: changes of a dataset since a version. Independent of Airflow."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -18,17 +18,17 @@ from lance_ops.table.manifest.listing import latest, list_versions, mark_of
 
 @dataclass(frozen=True, slots=True)
 class VersionEvent:
-    """A version that somebody committed.
+    """A committed version.
 
     Attributes:
         uri: The dataset.
         version: Its number; with `uri` it names the event.
-        previous_version: The version before, as far as it was seen; None for the first.
+        previous_version: The version before, if it was seen; None for the first.
         data_version: 32 hexadecimal digits; equal for versions that differ in layout only.
-        operation: What made it; "" when that is not known any more.
+        operation: Operation that made it; "" if unknown.
         rows: Live rows.
         fragments: Fragments.
-        committed_at: When; ISO 8601.
+        committed_at: Time of the commit; ISO 8601.
     """
 
     uri: str
@@ -41,24 +41,24 @@ class VersionEvent:
     committed_at: str
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return JSON values."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """The newest version that was told, and its data version."""
+    """The newest reported version, and its data version."""
 
     version: int
     data_version: str
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return JSON values."""
         return asdict(self)
 
 
 def head_of(uri: str, options: Mapping[str, str]) -> Watermark | None:
-    """The newest version; None when there is no dataset yet."""
+    """Return the newest version; None if there is no dataset yet."""
     try:
         dataset = Dataset.open(uri, storage_options=options)
     except DatasetNotFoundError:
@@ -72,7 +72,7 @@ class Newest:
 
     Attributes:
         version: Its number; 0 when there is no dataset.
-        mark: Another one when a dataset was made anew up to this number; None where the store tells none.
+        mark: Differs if the dataset was recreated up to this number; None if the store provides none.
     """
 
     version: int
@@ -80,7 +80,7 @@ class Newest:
 
 
 def newest_version(uri: str, options: Mapping[str, str]) -> Newest:
-    """The newest version, with one listing."""
+    """Return the newest version, with one listing."""
     store = open_store(uri, options)
     try:
         location = latest(store)
@@ -92,20 +92,20 @@ def newest_version(uri: str, options: Mapping[str, str]) -> Newest:
 def events_since(
     uri: str, options: Mapping[str, str], seen: Watermark | None, *, layout: bool = False
 ) -> tuple[list[VersionEvent], Watermark | None]:
-    """The versions after one that was told, oldest first, without those that were cleaned away meanwhile.
+    """Return the versions after a reported one, oldest first, without those removed meanwhile.
 
     Args:
         uri: The dataset.
         options: Of its store.
-        seen: What was told last; None for nothing.
-        layout: Also those whose data are those of the version before: compactions, indices.
+        seen: The last reported version; None without one.
+        layout: Include versions without changed data: compactions, indices.
 
     Returns:
-        The events, and what to remember when they are told.
+        The events, and the watermark to keep after they are sent.
     """
     store = open_store(uri, options)
     numbers = sorted(location.version for location in list_versions(store))
-    if seen is not None and numbers and _is_made_anew(store, numbers, seen, options):
+    if seen is not None and numbers and _is_recreated(store, numbers, seen, options):
         seen = None
     events: list[VersionEvent] = []
     for number in numbers:
@@ -122,8 +122,8 @@ def events_since(
     return events, seen
 
 
-def _is_made_anew(store: Store, numbers: list[int], seen: Watermark, options: Mapping[str, str]) -> bool:
-    """Whether another dataset lies here than the one whose version was told, as far as that can be told."""
+def _is_recreated(store: Store, numbers: list[int], seen: Watermark, options: Mapping[str, str]) -> bool:
+    """Return whether the dataset was recreated since the reported version, as far as can be known."""
     if numbers[-1] < seen.version:
         return True
     if seen.version not in numbers:
@@ -131,7 +131,7 @@ def _is_made_anew(store: Store, numbers: list[int], seen: Watermark, options: Ma
     try:
         return Dataset.open(store, seen.version, options).data_version != seen.data_version
     except (VersionNotFoundError, FormatError, UnsupportedError):
-        # Cleaned away meanwhile, or damaged: the versions after it are told all the same.
+        # Removed meanwhile, or damaged: later versions are reported anyway.
         return False
 
 

@@ -1,4 +1,4 @@
-"""Alerts: their values, the rules that choose recipients, and their delivery, each one once.
+"""Alerts: values, rules that choose recipients, and delivery, once each.
 
-The fleet and the plugin for Dagster find out what is wrong; this package sends it.
+The fleet and the Dagster plugin detect the problems; this package sends the messages.
 """

@@ -1,4 +1,4 @@
-"""Channels: how a message gets to people: log, webhook, Slack, PagerDuty, e-mail."""
+"""Alert channels: log, webhook, Slack, PagerDuty, e-mail."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -17,35 +17,36 @@ from lance_ops.storage.variables import expand
 _PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 
 Send = Callable[[AlertRule, Message], str | None]
-"""Hands a message over; returns who was refused, where others have it."""
+"""Delivers a message; returns the recipients that refused it when others accepted it."""
 
 
 class FleetNotifier(Protocol):
-    """Whoever a scheduler has for a name that rules of the policy give under `to`."""
+    """Named notification channel of the scheduler, used by policy rules under `to`."""
 
     def notify(self, alert: Message) -> None:
-        """Pass on one message; what it raises is tried again later."""
+        """Deliver one message; after an exception it is sent again later."""
         ...
 
 
 def send(rule: AlertRule, message: Message, notifiers: Mapping[str, Any]) -> str:
-    """Hand a message to the channel of a rule.
+    """Send a message through the channel of a rule.
 
     Args:
         rule: The rule.
         message: For one owner.
-        notifiers: By the names that rules give, before those that are built in.
+        notifiers: Custom notifiers by name; they take precedence over built-in ones.
 
     Returns:
-        Who was refused where others have it, in words; it is not tried again, since they would have it twice.
+        The recipients that refused the message when others accepted it, as text; no retry, since the others
+        would get it twice.
 
     Raises:
-        AlertNotDeliveredError: It did not arrive, as far as is known.
+        AlertNotDeliveredError: Delivery failed, or its outcome is unknown.
     """
     notifier = notifiers.get(rule.to)
     if notifier is None and rule.to not in _BUILT_IN:
         raise AlertNotDeliveredError(
-            f"nobody here knows {rule.to!r}", hint=f"built in are {', '.join(_BUILT_IN)}"
+            f"unknown alert target {rule.to!r}", hint=f"built-in targets: {', '.join(_BUILT_IN)}"
         )
     try:
         if notifier is not None:
@@ -56,7 +57,7 @@ def send(rule: AlertRule, message: Message, notifiers: Mapping[str, Any]) -> str
         raise
     except InvalidArgumentError as error:
         raise AlertNotDeliveredError(error.message, hint=error.hint) from error
-    except Exception as error:  # anybody may write a notifier
+    except Exception as error:  # custom notifiers may raise anything
         raise AlertNotDeliveredError(f"{rule.to}: {type(error).__name__}: {error}") from error
 
 
@@ -78,21 +79,21 @@ def _webhook(rule: AlertRule, message: Message) -> None:
 
 def _slack(rule: AlertRule, message: Message) -> None:
     mark = ":white_check_mark:" if message.recovered else ":warning:"
-    # A name such as `<!channel>` would call everybody.
+    # A name such as `<!channel>` would notify everybody.
     title, *lines = (
         line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         for line in (message.title, *message.lines)
     )
     text = "\n".join([f"{mark} *{title}*", *lines])
-    # Slack would fetch addresses in a text to show what is there.
+    # Slack would fetch the URLs in a text to preview them.
     content = {"text": text, "unfurl_links": False, "unfurl_media": False}
     post_json(_url(rule), content, what="Slack webhook")
 
 
 def _pagerduty(rule: AlertRule, message: Message) -> None:
-    """One event for each dataset, so that each is resolved by itself; the key makes a second one no news."""
+    """Send one event for each dataset, so that each is resolved separately; the key removes duplicates."""
     if rule.key is None:
-        raise AlertNotDeliveredError("PagerDuty needs the `key` of an integration (Events API v2)")
+        raise AlertNotDeliveredError("PagerDuty requires the `key` of an integration (Events API v2)")
     url, routing = expand(rule.url or _PAGERDUTY), expand(rule.key)
     for row in message.rows:
         for action in pagerduty_actions(row):
@@ -109,9 +110,9 @@ def _pagerduty(rule: AlertRule, message: Message) -> None:
 
 
 def pagerduty_actions(row: AlertRow) -> tuple[str, ...]:
-    """What to do with the incident of an alert.
+    """Return the events for the incident of an alert.
 
-    What came and went before it was sent is triggered and resolved: nothing would resolve it later.
+    An alert that ended before it was sent is triggered and resolved at once: no later event would resolve it.
     """
     if row.state == "mended":
         return ("resolve",)
@@ -135,8 +136,8 @@ def _email(rule: AlertRule, message: Message) -> str:
     recipients = list(rule.recipients) or [message.owner or ""]
     if not all("@" in address for address in recipients):
         raise AlertNotDeliveredError(
-            f"e-mail for {message.owner or 'datasets without owner'} has no address",
-            hint="give the rule `recipients`, or owners that are addresses",
+            f"no e-mail address for {message.owner or 'datasets without owner'}",
+            hint="set `recipients` of the rule, or use owners that are addresses",
         )
     mail = EmailMessage()
     mail["Subject"] = message.title[:200].replace("\n", " ")

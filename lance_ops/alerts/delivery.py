@@ -1,6 +1,6 @@
-"""Deliver alerts of a rule: each once, grouped, held back or collected as the rule wants.
+"""Deliver the alerts of a rule: once each, grouped, delayed or collected as the rule says.
 
-Rows say what became of each alert for each rule, so a receiver that is down keeps back nothing of the others.
+Rows record the state of each alert for each rule, so a failing receiver does not delay the others.
 """
 
 import logging
@@ -24,13 +24,13 @@ _DELIVERED = {"waiting": "open", "passed": "over", "mended": "over"}
 
 @dataclass(slots=True)
 class Sent:
-    """What became of messages.
+    """Result of a delivery.
 
     Attributes:
-        messages: That were delivered.
-        alerts: In them.
-        errors: Why others were not, the last reason for each rule.
-        refused: Which recipients refused messages that others have, for each rule.
+        messages: Number of messages delivered.
+        alerts: Number of alerts in them.
+        errors: Last error of each rule with undelivered messages.
+        refused: Recipients that refused messages that others accepted, for each rule.
     """
 
     messages: int = 0
@@ -50,17 +50,17 @@ def deliver(
     end: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Hand over the messages of a rule, until the time is up or its receiver seems to be down.
+    """Deliver the messages of a rule, until the deadline or until its receiver seems to be down.
 
     Args:
         rule: The rule.
         rows: Its alerts by key, see `addressed`; changed in place.
-        hand_over: Sends the alerts of one message, given its id; returns which recipients refused it, where
-            others have it.
+        hand_over: Sends the alerts of one message, given its id; returns the recipients that refused it when
+            others accepted it.
         save: Keeps changed rows; called after each message.
-        sent: What became of all rules' messages; added to.
+        sent: Result of all rules; updated in place.
         now: The time, aware.
-        end: No message is begun with after this time of `clock`.
+        end: No message is started after this time of `clock`.
         clock: Replaces `time.monotonic` in tests.
     """
     messages: dict[str, list[AlertRow]] = defaultdict(list)
@@ -69,7 +69,7 @@ def deliver(
             messages[row.message].append(row)
     refused: list[AlertRow] = []
     in_a_row = 0
-    # What was refused least often comes first, so that it is not kept back by the rest.
+    # Messages with the fewest failed attempts come first, so that the others do not delay them.
     ordered = sorted(
         messages.items(), key=lambda item: (max(r.tries for r in item[1]), min(r.at for r in item[1]))
     )
@@ -80,14 +80,14 @@ def deliver(
             remark = hand_over(message_id, tuple(found))
         except AlertNotDeliveredError as error:
             said = str(error)
-            _log.warning("alerts have to wait: %s", said)
+            _log.warning("alerts not sent, will be retried: %s", said)
             sent.errors[rule.digest_key] = said
             refused += [replace(row, tries=row.tries + 1, error=error.message) for row in found]
             in_a_row += 1
             continue
         in_a_row = 0
         if remark:
-            _log.warning("not every recipient got it: %s", remark)
+            _log.warning("some recipients refused a message: %s", remark)
             sent.refused[rule.digest_key] = remark
         delivered = [_delivered(row, now) for row in found]
         rows.update({row.key: row for row in delivered})
@@ -99,13 +99,13 @@ def deliver(
 
 
 def _delivered(row: AlertRow, now: datetime) -> AlertRow:
-    # The columns that were told of are what the next ones are compared with.
+    # The reported columns are the reference for the next comparison.
     state = "seen" if row.kind == "schema" else _DELIVERED[row.state]
     return replace(row, state=state, told_at=now, message="", tries=0, error="")
 
 
 def addressed(rows: Iterable[AlertRow], rule: AlertRule, now: datetime) -> list[AlertRow]:
-    """Alerts that may be sent by now and are in no message yet, each with the id of one.
+    """Return the alerts that may be sent now and have no message yet, each with a message id.
 
     Args:
         rows: Of the rule.
@@ -124,7 +124,7 @@ def addressed(rows: Iterable[AlertRow], rule: AlertRule, now: datetime) -> list[
                 by_owner[row.owner].append(row)
     found: list[AlertRow] = []
     for owner, mine in by_owner.items():
-        if rule.digest is not None and _was_told(all_rows, owner, now - rule.digest):
+        if rule.digest is not None and _was_sent(all_rows, owner, now - rule.digest):
             continue
         groups: dict[tuple[str, ...], list[AlertRow]] = defaultdict(list)
         for row in mine:
@@ -138,15 +138,15 @@ def addressed(rows: Iterable[AlertRow], rule: AlertRule, now: datetime) -> list[
     return found
 
 
-def _was_told(rows: Iterable[AlertRow], owner: str | None, since: datetime) -> bool:
+def _was_sent(rows: Iterable[AlertRow], owner: str | None, since: datetime) -> bool:
     return any(row.owner == owner and row.told_at is not None and row.told_at > since for row in rows)
 
 
 def _quiet_until(row: AlertRow, rows: Mapping[str, Sequence[AlertRow]], rule: AlertRule) -> datetime | None:
-    """Until when an alert is held back since the same was told lately; None when it is not.
+    """Return the end of the quiet time after an equal alert; None without one.
 
     Args:
-        row: Waits to be told.
+        row: An alert that waits to be sent.
         rows: Of the rule, by dataset.
         rule: The rule.
     """

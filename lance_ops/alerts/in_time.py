@@ -1,8 +1,8 @@
-"""Calls that end in time, through libraries that set no end to a whole conversation with a server.
+"""Calls with a total time limit, for libraries that limit only single socket operations.
 
-Nobody can end such a call from outside, so it gets a thread, and is left behind when its time is over. As
-few may hang at once as are told here: a server that never answers costs some threads, and never the tick of a
-sensor, which loses its cursor when it takes too long.
+Such a call cannot be ended from outside, so it runs in a thread that is abandoned after the limit. The number
+of abandoned calls is bounded: a server that never answers costs some threads, but never the tick of a sensor,
+which would lose its cursor.
 """
 
 import threading
@@ -13,7 +13,7 @@ from lance_ops.errors import AlertNotDeliveredError
 from lance_ops.storage.fork_safe import new_lock
 
 SECONDS = 10.0
-"""How long an alert may take by default: three in a row fit in a tick."""
+"""Default time limit of an alert: three in a row fit in a tick."""
 
 _MOST_HANGING = 3
 
@@ -21,15 +21,15 @@ T = TypeVar("T")
 
 
 class OutOfTimeError(AlertNotDeliveredError):
-    """A call took too long; it may have done its work for all that."""
+    """A call exceeded its time limit; it may still have succeeded."""
 
 
 class InTime:
-    """Makes calls that end in time.
+    """Runs calls with a time limit.
 
     Args:
-        what: Who is called, for messages.
-        seconds: For each call.
+        what: Name of the receiver, for messages.
+        seconds: Time limit of each call.
     """
 
     def __init__(self, what: str, seconds: float = SECONDS) -> None:
@@ -39,23 +39,23 @@ class InTime:
         self._lock = new_lock()
 
     def call(self, work: Callable[[], T], seconds: float | None = None) -> T:
-        """Return what a call returns, and give up on it after some seconds.
+        """Return the result of a call, or fail after the time limit.
 
         Args:
             work: The call.
-            seconds: For this call, in place of those of all.
+            seconds: Time limit of this call.
 
         Raises:
-            OutOfTimeError: It took too long, and may have arrived for all that.
-            AlertNotDeliveredError: Too many calls before it hang, and nothing was done.
-            Exception: What it raised itself.
+            OutOfTimeError: The call exceeded the limit, and may still have succeeded.
+            AlertNotDeliveredError: Too many earlier calls still hang; nothing was done.
+            Exception: Any exception of the call.
         """
         limit = self._seconds if seconds is None else seconds
         with self._lock:
             self._hanging = [thread for thread in self._hanging if thread.is_alive()]
             if len(self._hanging) >= _MOST_HANGING:
                 raise AlertNotDeliveredError(
-                    f"{self._what} has not answered {len(self._hanging)} alerts before this one"
+                    f"{self._what} has not answered {len(self._hanging)} earlier alerts"
                 )
         returned: list[T] = []
         raised: list[BaseException] = []

@@ -1,6 +1,6 @@
-"""Incidents: alerts that are open, what became of each for each rule, and their ends; no I/O.
+"""Incidents: open alerts, their delivery state for each rule, and their ends; no I/O.
 
-Sensors say what failed and what succeeded; the ledger of a fleet has an evaluation of its own.
+Sensors report failures and successes; the ledger of a fleet has an evaluation of its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,10 +26,10 @@ class Incidents:
     """Alerts of some rules.
 
     Attributes:
-        rules: Who gets which.
-        rows: What became of each alert, by the key of the rule and the key of the row.
+        rules: Alert rules.
+        rows: Delivery state of each alert, by the key of the rule and the key of the row.
         alerts: The alerts of the rows, by the key that follows that of the rule.
-        ends: Fields of the alerts of their ends, such as the version of a check that passes again.
+        ends: Fields of the recovery alerts, such as the version of a check that passes again.
     """
 
     rules: Sequence[AlertRule]
@@ -42,17 +42,17 @@ class Incidents:
             self.rows.setdefault(rule.digest_key, {})
 
     def raise_alert(self, alert: Alert, *, state: str = "waiting") -> bool:
-        """Open an incident; returns whether it is a new one.
+        """Open an incident; returns whether it is new.
 
-        An incident that is open is not sent again. Another cause of the same incident takes its place, so
-        that a check is told of once more when something else blocks it.
+        An open incident is not sent again. Another cause of the same incident replaces it, so that a check is
+        reported again when the cause of its block changes.
         """
         incident = incident_of(alert)
         at = _time_of(alert)
         before = self.open_of(lambda other: incident_of(other) == incident)
         if any((other.rule_kind, other.cause) == (alert.rule_kind, alert.cause) for other in before.values()):
             return False
-        # Two causes of one second differ in their keys.
+        # The keys of two causes within one second must differ.
         name = f"{incident}/{at.isoformat()}/{alert.cause}"
         for rule in self.rules:
             mine = self.rows[rule.digest_key]
@@ -65,16 +65,16 @@ class Incidents:
         return True
 
     def open_of(self, belongs: Callable[[Alert], bool]) -> dict[str, Alert]:
-        """Open alerts that belong to something, by their keys."""
+        """Return the open alerts of a subject, by key."""
         return {name: alert for name, alert in self.alerts.items() if not alert.until and belongs(alert)}
 
     def resolve(self, belongs: Callable[[Alert], bool], at: datetime, **values: Any) -> int:
-        """Close incidents; returns how many.
+        """Close incidents; returns their number.
 
         Args:
-            belongs: Which of those that are open.
+            belongs: Selects among the open ones.
             at: When they ended, aware.
-            values: Fields of the alert of the end, such as the message and version of a check that passes.
+            values: Fields of the recovery alert, such as the message and version of a check that passes.
         """
         ended = self.open_of(belongs)
         for name, alert in ended.items():
@@ -86,7 +86,7 @@ class Incidents:
                 if row is None or row.state not in _RAISED:
                     continue
                 if row.state == "waiting":
-                    # A message that was refused keeps its id.
+                    # A refused message keeps its id.
                     mine[row.key] = replace(row, state="passed", closed_at=at)
                     continue
                 wanted = any(rule.wants("recovered", owner) for owner in alert.owners or (None,))
@@ -95,7 +95,7 @@ class Incidents:
         return len(ended)
 
     def forget(self, is_known: Callable[[str], bool]) -> None:
-        """Close what nobody can resolve, since its dataset is watched no more."""
+        """Close incidents that cannot be resolved, since their dataset is no longer monitored."""
         at = datetime.now(UTC)
         for name in self.open_of(lambda alert: not is_known(alert.dataset)):
             self.alerts[name] = replace(self.alerts[name], until=at.isoformat())
@@ -105,7 +105,7 @@ class Incidents:
                     self.rows[rule.digest_key][row.key] = replace(row, state="over", closed_at=at)
 
     def alert_of(self, row: AlertRow) -> Alert | None:
-        """The alert of a row as it is sent: with its end where that is what is sent."""
+        """Return the alert of a row as it is sent; with its end in a recovery message."""
         alert = self.alerts.get(_name(row))
         if alert is None:
             return None
@@ -117,11 +117,11 @@ class Incidents:
         return replace(alert, **values)
 
     def waiting(self) -> list[AlertRow]:
-        """Rows of which something is still to be sent."""
+        """Return the rows with something still to send."""
         return [row for mine in self.rows.values() for row in mine.values() if row.state in UNTOLD]
 
     def prune(self, now: datetime) -> list[Alert]:
-        """Drop what is over and sent. Returns what is given up: too much, or not accepted for days."""
+        """Drop rows that are finished. Returns those given up: too many, or not accepted for days."""
         dropped: dict[str, Alert] = {}
         for rule in self.rules:
             mine = self.rows[rule.digest_key]
@@ -135,7 +135,7 @@ class Incidents:
             for row in untold:
                 if row.key not in kept:
                     dropped[_name(row)] = self.alerts[_name(row)]
-                    # As if it was sent: its end is sent all the same.
+                    # Treated as sent: its end is sent as usual.
                     state = "open" if row.state == "waiting" else "over"
                     mine[row.key] = replace(row, state=state, message="", tries=0)
         held = {_name(row) for mine in self.rows.values() for row in mine.values()}
@@ -144,7 +144,7 @@ class Incidents:
         return list(dropped.values())
 
     def to_dict(self) -> dict[str, object]:
-        """As JSON values; alerts that everybody got are cut."""
+        """Return JSON values; alerts that were fully delivered are shortened."""
         waiting = {_name(row) for row in self.waiting()}
         return {
             "rows": [_row_to_dict(row) for mine in self.rows.values() for row in mine.values()],
@@ -162,9 +162,9 @@ class Incidents:
 
     @classmethod
     def from_dict(cls, content: object, rules: Sequence[AlertRule]) -> "Incidents":
-        """Read `to_dict`; what cannot be understood is left out, and rules that are gone with their rows.
+        """Read `to_dict`; skips unknown values, and the rows of removed rules.
 
-        A rule that is new has its own rows of the alerts that are open, so that it gets them, too.
+        A new rule gets rows for the alerts that are open, so that it sends them, too.
         """
         found = cls(rules)
         stored = content if isinstance(content, Mapping) else {}
@@ -211,7 +211,7 @@ def _time_of(alert: Alert) -> datetime:
 
 
 def _name(row: AlertRow) -> str:
-    """Key of the alert of a row, which is the same for all rules."""
+    """Return the alert key of a row, which is the same for all rules."""
     return row.key[len(row.rule) + 1 :]
 
 
@@ -244,6 +244,6 @@ def _shortened(alert: Alert, longest: int = _LONGEST_TEXT) -> Alert:
 
 
 def _cut(alert: Alert) -> Alert:
-    """What the end of an alert needs of it."""
+    """Return the part of an alert that its end needs."""
     cut = _shortened(alert, _LONGEST_OPEN_TEXT)
     return replace(cut, metadata={}) if isinstance(cut, CheckAlert) else cut

@@ -1,4 +1,4 @@
-"""Mail: an alert to a mail server, within a time, and which recipients it refused."""
+"""E-mail: send an alert to a mail server with a time limit, and report refused recipients."""
 
 import contextlib
 import smtplib
@@ -18,13 +18,13 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """Where mail is handed in.
+    """Address of a mail server.
 
     Attributes:
         scheme: "smtp" or "smtps".
-        host: Its name.
-        port: None for that of the scheme.
-        user: None for a server that asks for none.
+        host: Host name.
+        port: None for the default of the scheme.
+        user: None without authentication.
         password: Of the user.
     """
 
@@ -36,21 +36,22 @@ class MailServer:
 
     @classmethod
     def parse(cls, url: str) -> "MailServer":
-        """Read one from `smtp://user:password@host:port`.
+        """Parse `smtp://user:password@host:port`.
 
         Raises:
-            AlertNotDeliveredError: It is something else; nothing of it is shown.
+            AlertNotDeliveredError: The URL has another form; the message does not quote it, as it may hold a
+                password.
         """
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
         except ValueError:
-            # What Python says of such a URL quotes a part of the password.
+            # Python's message about such a URL quotes a part of the password.
             host = port = None
         if host is None or parts.scheme not in ("smtp", "smtps"):
             raise AlertNotDeliveredError(
-                "e-mail needs a url such as smtp://user:${PASSWORD}@host:587",
-                hint="percent-encode what the user or the password has of / : @ # ? [ or %",
+                "e-mail requires a URL such as smtp://user:${PASSWORD}@host:587",
+                hint="percent-encode the characters / : @ # ? [ and % in user and password",
             )
         user, password = parts.username, parts.password
         return cls(
@@ -63,33 +64,33 @@ class MailServer:
 
 
 def hand_in(mail: EmailMessage, server: MailServer, *, seconds: float = _SECONDS) -> str:
-    """Hand a mail to a server.
+    """Send a mail through a server.
 
     Args:
         mail: The mail.
         server: The server.
-        seconds: For all of it.
+        seconds: Time limit of the whole call.
 
     Returns:
-        Which recipients were refused, where others were not; empty when it goes to all.
+        The refused recipients when others were accepted; empty when all were accepted.
 
     Raises:
-        AlertNotDeliveredError: The server took it for nobody, as far as is known.
+        AlertNotDeliveredError: No recipient was accepted, or the outcome is unknown.
     """
     try:
         refused = _CALLS.call(lambda: _converse(mail, server), seconds)
     except OutOfTimeError as error:
         raise AlertNotDeliveredError(
-            f"the mail server at {server.host} did not take it: no answer within {seconds:g} s"
+            f"the mail server at {server.host} did not accept the mail: no answer within {seconds:g} s"
         ) from error
     except (OSError, smtplib.SMTPException) as error:
         raise AlertNotDeliveredError(
-            f"the mail server at {server.host} did not take it: {_said(error)}"
+            f"the mail server at {server.host} did not accept the mail: {_said(error)}"
         ) from error
     if not refused:
         return ""
     lines = "; ".join(f"{who} ({code} {_text(said)})" for who, (code, said) in refused.items())
-    return f"the mail server at {server.host} refused {lines}; the other recipients have it"
+    return f"the mail server at {server.host} refused {lines}; the other recipients were accepted"
 
 
 def _converse(mail: EmailMessage, place: MailServer) -> dict[str, tuple[int, bytes]]:
@@ -104,11 +105,11 @@ def _converse(mail: EmailMessage, place: MailServer) -> dict[str, tuple[int, byt
         if place.user is not None:
             if not safe:
                 raise AlertNotDeliveredError(
-                    f"{place.host} offers no encryption, and a password is not sent without"
+                    f"{place.host} offers no encryption, and a password is not sent without it"
                 )
             server.login(place.user, place.password or "")
         refused = server.send_message(mail)
-        # The server has it: how the two part changes nothing about that.
+        # The mail is accepted: an error while the connection closes changes nothing.
         with contextlib.suppress(OSError, smtplib.SMTPException):
             server.quit()
         return refused

@@ -1,4 +1,4 @@
-"""Message: what one owner is told at once, grouped by cause, with a link and a line about what to do."""
+"""Message: alerts for one owner, grouped by cause, with a link and advice."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ class Message:
     """Alerts for one owner.
 
     Attributes:
-        id: The same however often it is sent.
+        id: The same for all attempts.
         rows: The alerts, all of one cause, or a digest of several.
-        link: Where to look, with `{dataset}` for the name of one.
-        runbook: Where more is said about what to do, with `{kind}`.
-        alerts: What Dagster's sensors know of some rows, by the key of the row.
+        link: URL with the placeholder `{dataset}`.
+        runbook: URL of instructions, with the placeholder `{kind}`.
+        alerts: Alerts of Dagster sensors, by the key of the row.
     """
 
     kind: ClassVar[str] = "fleet"
@@ -38,17 +38,17 @@ class Message:
 
     @property
     def owner(self) -> str | None:
-        """Who is told."""
+        """The owner that gets the message."""
         return self.rows[0].owner
 
     @property
     def recovered(self) -> bool:
-        """It is all well again."""
+        """True if all alerts in it are resolved."""
         return all(row.state == "mended" for row in self.rows)
 
     @property
     def title(self) -> str:
-        """In one line."""
+        """The message in one line."""
         parts = []
         for said, rows in self._by_kind():
             names = [row.dataset for row in rows]
@@ -57,7 +57,7 @@ class Message:
 
     @property
     def lines(self) -> list[str]:
-        """What is said below the title: each cause with its datasets, and what to do."""
+        """Return the lines below the title: each cause with its datasets, and advice."""
         found: list[str] = []
         for said, rows in self._by_cause():
             first = rows[0]
@@ -70,13 +70,13 @@ class Message:
             found.append(f"{names}{more} {said} ({since}, severity {severity_of(first.kind)}): {text}")
             found += [f"  {link}" for row in rows[:_NAMES] for link in self.links_of(row)]
             if first.state != "mended":
-                found.append(f"  what to do: {self.advice_for(first)}")
+                found.append(f"  advice: {self.advice_for(first)}")
         if self.owner is not None:
             found.append(f"owner: {self.owner}")
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return JSON values."""
         return {
             "kind": self.kind,
             "id": self.id,
@@ -114,14 +114,14 @@ class Message:
         return _grouped(self.rows, lambda row: (said_of(row), row.cause))
 
     def links_of(self, row: AlertRow) -> list[str]:
-        """Pages about an alert: that of the rule, else those of its run and asset."""
+        """Return the links of an alert: that of the rule, else those of its run and asset."""
         if self.link is not None:
             return [link_of(self.link, row)]
         alert = self.alerts.get(row.key)
         return [] if alert is None else [url for url in (alert.run_url, alert.asset_url) if url]
 
     def advice_for(self, row: AlertRow) -> str:
-        """What to do about an alert."""
+        """Return the advice for an alert."""
         alert = self.alerts.get(row.key)
         advice = RUNBOOK[row.kind] if alert is None else what_to_do(alert)
         return advice if self.runbook is None else f"{advice}; {self.runbook.replace('{kind}', row.kind)}"
@@ -133,7 +133,7 @@ class Message:
 
 
 def link_of(template: str, row: AlertRow) -> str:
-    """Return the link of an alert: the name and the URI of its dataset take their places, percent-encoded."""
+    """Return the link of an alert; the name and the URI of its dataset are inserted percent-encoded."""
     values = {"{dataset}": quote(row.dataset, safe="/"), "{uri}": quote(row.uri, safe="/:")}
     return _PLACES.sub(lambda match: values[match[0]], template)
 
@@ -145,14 +145,14 @@ _SAID = {
     "conflict": "lost to other writers",
     "blocked": "blocked",
     "overdue": "overdue",
-    "gone": "not found any more",
+    "gone": "not found",
     "silent": "silent",
     "schema": "changed columns",
 }
 
 
 def said_of(row: AlertRow) -> str:
-    """What a title says of an alert."""
+    """Return the part of a title about an alert."""
     said = _SAID[row.kind]
     if row.state == "mended":
         return f"recovered ({said})"

@@ -1,4 +1,4 @@
-"""Who is told about alerts: the log, a webhook, or anything with one method."""
+"""Notifiers: log, webhook, or any object with a method `notify`."""
 
 import inspect
 import logging
@@ -16,23 +16,23 @@ class Notifier(Protocol):
     """A recipient of alerts."""
 
     def notify(self, alert: Alert | Message) -> None:
-        """Pass on one alert, or several with one cause as a message: `str(alert)` is the text of both.
+        """Deliver one alert, or several with one cause as a message: `str(alert)` is the text of both.
 
         Raises:
-            AlertNotDeliveredError: Nobody got it.
+            AlertNotDeliveredError: No recipient got it.
         """
         ...
 
 
 def check_notifier(value: object, field: str = "notifier") -> None:
-    """See that something can take alerts, when the code is loaded and not at the first incident.
+    """Check that an object is a notifier, at load time and not at the first incident.
 
     Args:
-        value: What shall take them.
+        value: The object.
         field: Name of the argument, for the message.
 
     Raises:
-        InvalidArgumentError: It cannot.
+        InvalidArgumentError: It is not a notifier.
     """
     if isinstance(value, type) or not callable(getattr(value, "notify", None)):
         shown = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
@@ -43,19 +43,19 @@ def check_notifier(value: object, field: str = "notifier") -> None:
             hint = f"create one: {value.__name__}(...)"
         elif callable(value):
             hint = "write a class with a method `notify(alert)` that calls the function"
-        raise InvalidArgumentError(f"{shown} cannot take alerts", field=field, hint=hint)
+        raise InvalidArgumentError(f"{shown} is not a notifier", field=field, hint=hint)
     try:
         inspect.signature(value.notify).bind(None)  # type: ignore[attr-defined]  # seen above
     except (TypeError, ValueError):
         raise InvalidArgumentError(
-            f"`notify` of {type(value).__name__} does not take one alert",
+            f"`notify` of {type(value).__name__} must accept one alert",
             field=field,
             hint="def notify(self, alert): ...",
         ) from None
 
 
 class LogNotifier:
-    """Writes alerts to a logger, as text with the fields beside it.
+    """Writes alerts to a logger, as text with the fields as `extra`.
 
     Args:
         logger: The logger; `lance_ops.alerts` by default.
@@ -74,19 +74,18 @@ class LogNotifier:
 
 
 class WebhookNotifier:
-    """Posts alerts as JSON (see `alert_to_dict`); servers that fail or ask for patience are tried again.
+    """Posts alerts as JSON (see `alert_to_dict`); retries after server errors and rate limits.
 
-    A redirect is not followed: headers with secrets would go wherever a server says, and the alert would not,
-    since what follows a redirect has no body.
+    A redirect is not followed: it would send headers with secrets to another server, and drop the body.
 
     Args:
-        url: `http` or `https`; a `dagster.EnvVar` is read when there is something to tell.
-        headers: Sent along, e.g. for authorization; their values may be `dagster.EnvVar` as well.
+        url: `http` or `https`; a `dagster.EnvVar` is read when an alert is sent.
+        headers: Headers of the request, e.g. for authorization; values may be `dagster.EnvVar` as well.
         timeout: Seconds for each attempt.
         pause: Seconds before the second attempt; doubled before the third.
 
     Raises:
-        InvalidArgumentError: The URL is of another kind.
+        InvalidArgumentError: The URL has another scheme.
     """
 
     def __init__(
@@ -98,14 +97,14 @@ class WebhookNotifier:
         pause: float = 0.5,
     ) -> None:
         if not is_variable(url) and host_of(url) is None:
-            raise InvalidArgumentError("a webhook has an http or https URL", field="url")
+            raise InvalidArgumentError("a webhook requires an http or https URL", field="url")
         self._url = url
         self._headers = dict(headers or {})
         self._timeout = timeout
         self._pause = pause
 
     def __repr__(self) -> str:
-        # The path of such a URL is often its secret, so messages name the host alone.
+        # The path of such a URL is often its secret, so messages contain the host alone.
         url = self._url
         name: str | None = getattr(url, "env_var_name", None)
         shown = repr(host_of(url)) if name is None else f"EnvVar({name!r})"
@@ -125,7 +124,7 @@ class WebhookNotifier:
 
 
 def _id_of(alert: Alert | Message) -> str:
-    """The same however often an alert is sent."""
+    """Return an id that is the same for all attempts of an alert."""
     if isinstance(alert, Message):
         return alert.id
     text = f"{incident_of(alert)}\n{alert.at}\n{is_end(alert)}\n{alert.until}"
@@ -133,12 +132,12 @@ def _id_of(alert: Alert | Message) -> str:
 
 
 def is_variable(value: str) -> bool:
-    """Whether a text is Dagster's `EnvVar`, a name of an environment variable in the type of a text."""
+    """Return whether a string is Dagster's `EnvVar`, the name of an environment variable."""
     return hasattr(value, "env_var_name")
 
 
 def _resolved(value: str, what: str) -> str:
-    """The value, or that of the environment variable that it names."""
+    """Return the value, or that of the environment variable."""
     if not is_variable(value):
         return value
     variable: Any = value

@@ -1,7 +1,7 @@
-"""Post JSON: servers that fail or ask for patience are tried again, redirects are not followed.
+"""JSON over HTTP POST, with retries after server errors and rate limits, without redirects.
 
-Headers with secrets would go wherever a server says, and the alert would not, since what follows a redirect
-has no body. The path of such a URL is often its secret, so messages name the host alone.
+A redirect would send headers with secrets to another server, and drop the body. The path of such a URL is
+often its secret, so messages contain the host alone.
 """
 
 import re
@@ -41,21 +41,21 @@ def post_json(
     Args:
         url: `http` or `https`.
         content: The value.
-        headers: Sent along.
-        timeout: Seconds for each attempt, however often the server is heard of in between.
+        headers: Headers of the request.
+        timeout: Seconds for each attempt in total, even if the server sends data in between.
         pause: Seconds before the second attempt; doubled before the third.
         what: Name of the receiver, for messages.
-        hint: Where the URL comes from, for messages.
+        hint: Source of the URL, for messages.
 
     Raises:
-        AlertNotDeliveredError: The server did not accept it, or the URL is not one of http or https.
+        AlertNotDeliveredError: The server did not accept it, or the URL has another scheme.
     """
     host = host_of(url)
     if host is None:
-        raise AlertNotDeliveredError(f"the {what} needs an http or https URL", hint=hint)
+        raise AlertNotDeliveredError(f"the {what} requires an http or https URL", hint=hint)
     malformed = AlertNotDeliveredError(
         f"the {what}'s URL for {host} is malformed",
-        hint=hint or "percent-encode spaces and signs; a user and a password belong into a header",
+        hint=hint or "percent-encode spaces and special characters; user and password belong in a header",
     )
     if _is_malformed(url):
         raise malformed
@@ -93,7 +93,7 @@ class _UndeliveredError(Exception):
 
 
 def host_of(url: str) -> str | None:
-    """Host of an http or https URL; None when it is something else."""
+    """Return the host of an http or https URL; None for other strings."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -111,9 +111,9 @@ def _is_malformed(url: str) -> bool:
 
 
 def _post(url: str, content: object, headers: Mapping[str, str], timeout: float) -> tuple[int, str]:
-    """Make one attempt; returns the status and the place to which the server redirects."""
+    """Make one attempt; returns the status and the target of a redirect."""
     with _pool(url) as pool:
-        # The status is the answer: the body of the response is not waited for.
+        # The status decides: the body of the response is not read.
         response = pool.request(
             "POST",
             url,
@@ -129,7 +129,7 @@ def _post(url: str, content: object, headers: Mapping[str, str], timeout: float)
 
 
 def _pool(url: str) -> urllib3.PoolManager:
-    """Connections through the proxy of the environment, where it names one for the host."""
+    """Return connections through the proxy of the environment, if it sets one for the host."""
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
     if proxy is None or proxy_bypass(parts.netloc):
@@ -143,20 +143,20 @@ def _pool(url: str) -> urllib3.PoolManager:
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong at the bottom: the library's own texts name its objects."""
+    """Return the root cause: the messages of the library name its own objects."""
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error) or type(error).__name__
 
 
 def _redirect_hint(url: str, location: str) -> str:
-    """What to do about a redirect; of the place to which it leads no more is told than of the webhook."""
+    """Return a hint about a redirect; its target is shortened to the host, like the webhook."""
     try:
         host = host_of(urljoin(url, location))
     except ValueError:
         host = None
-    where = "that it leads to" if host is None else f"at {host} that it leads to"
-    return f"give the URL {where}: redirects are not followed, since the headers would go along"
+    where = "of its target" if host is None else f"of its target at {host}"
+    return f"use the URL {where}: redirects are not followed, since they would receive the headers"
 
 
 def _is_passing(status: int) -> bool:

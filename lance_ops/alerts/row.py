@@ -1,36 +1,27 @@
-"""AlertRow: one alert of one rule, from when it came up until nothing of it is to be sent any more."""
+"""AlertRow: delivery state of one alert for one rule."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
 RULE = "rule"
-"""Kind of the row that says since when there is a rule."""
+"""Kind of the row that records the creation of a rule."""
 
 UNTOLD = ("waiting", "passed", "mended")
-"""States in which something has still to be sent."""
+"""States with something left to send."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRow:
-    """What people are told by one rule, from when it came up until nobody need be told any more.
+    """Delivery state of one alert for one rule.
 
-    Attributes:
-        key: Rule, kind, dataset, cause and time.
-        rule: Digest of the rule, see `AlertRule.digest_key`.
-        at: When it came up.
-        dataset: Its name; empty for the row that says since when there is the rule.
-        kind: Of `ALERT_KINDS` but `recovered`; `rule` for that row.
-        cause: What the same is for alerts that are one message.
-        state: `waiting` to be told; `passed`: waiting, and mended by now; `open`: told; `mended`: that it is
-            well again waits to be told; `seen`: what is compared with; `over`.
-        owner: Who is told; None for nobody in particular.
-        uri: Where the dataset is.
-        text: Why.
-        closed_at: When it was mended.
-        told_at: When it was last told.
-        message: Id of the message that it is told with; empty before that is put together.
-        tries: Attempts that did not arrive.
-        error: Of the last one.
+    Attributes: key: Rule, kind, dataset, cause and time. rule: Digest of the rule, see
+    `AlertRule.digest_key`. at: Time of the alert. dataset: Its name; empty for the row that records the
+    creation of the rule. kind: Of `ALERT_KINDS` but `recovered`; `rule` for that row. cause: Alerts with an
+    equal cause are one message. state: `waiting`: to be sent; `passed`: to be sent, already resolved; `open`:
+    sent; `mended`: resolved, the recovery is to be sent; `seen`: reference for comparisons; `over`. owner:
+    Recipient; None without one. uri: URI of the dataset. text: Reason. closed_at: Time of the recovery.
+    told_at: Time of the last delivery. message: Id of its message; empty before there is one. tries: Failed
+    attempts. error: Of the last attempt.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Alert rules: whom to tell of what, and what makes no sense in them."""
+"""Alert routing rules and their validation."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -27,21 +27,21 @@ _WITH_URL = {"webhook": "a webhook", "slack": "Slack", "email": "e-mail"}
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """Whom to tell of what.
+    """Alert routing rule.
 
     Attributes:
         to: `log`, `webhook`, `slack`, `pagerduty`, `email`, or a notifier that the scheduler knows.
-        kinds: Of `ALERT_KINDS`; all without any.
-        owners: Only datasets of these; all without any.
+        kinds: Of `ALERT_KINDS`; all if empty.
+        owners: Only datasets of these owners; all if empty.
         url: Of a webhook, of Slack's incoming webhook, or `smtp://user:${PASSWORD}@host:587`, `smtps://...`;
             with `${VARIABLE}`.
-        quiet: Nothing is told twice within this time.
-        digest: What comes up is collected, and told once in so long; None for at once.
+        quiet: An equal alert is not sent again within this time.
+        digest: Interval at which alerts are collected into one message; None sends at once.
         key: Integration key of PagerDuty, with `${VARIABLE}`.
         sender: Of e-mail.
         recipients: Of e-mail; the owner when there are none.
-        link: Where to look, with `{dataset}` for its name.
-        runbook: Where more is said about what to do, with `{kind}`.
+        link: URL with the placeholder `{dataset}`.
+        runbook: URL of instructions, with the placeholder `{kind}`.
         severity: `error` leaves out warnings (see `lance_ops.alerts.texts.SEVERITY`); `warning` sends both.
     """
 
@@ -60,7 +60,7 @@ class AlertRule:
 
     @property
     def digest_key(self) -> str:
-        """Names the rule in the ledger: whom it tells, and of what."""
+        """Digest of recipients and conditions, which names the rule in the ledger."""
         parts: tuple[object, ...] = (
             self.to,
             self.url,
@@ -70,53 +70,56 @@ class AlertRule:
             sorted(self.owners),
         )
         if self.severity != "warning":
-            # Rules from before there were severities keep their names.
+            # Rules from before severities keep their names.
             parts = (*parts, self.severity)
         return blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
     def wants(self, kind: str, owner: str | None) -> bool:
-        """Whether it tells of such an alert."""
+        """Return whether the rule covers an alert."""
         if self.severity == "error" and kind != "recovered" and severity_of(kind) == "warning":
             return False
         return (not self.kinds or kind in self.kinds) and self.wants_owner(owner)
 
     def wants_owner(self, owner: str | None) -> bool:
-        """Whether it tells of the datasets of an owner."""
+        """Return whether the rule covers the datasets of an owner."""
         return not self.owners or owner in self.owners
 
 
 def unreachable(rules: Sequence[AlertRule], notifiers: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """Whom nobody could tell here and now, with the path of each.
+    """Return the targets that cannot be reached, with the path of each.
 
     Args:
         rules: The rules.
-        notifiers: Names that the scheduler knows besides those that are built in.
+        notifiers: Names of custom notifiers of the scheduler.
     """
     for i, rule in enumerate(rules):
         if rule.to not in (*BUILT_IN, *notifiers):
             yield (
                 f"alerts[{i}].to",
-                f"nobody here knows {rule.to!r}; there is {', '.join(BUILT_IN)}; or give --notifier",
+                f"unknown alert target {rule.to!r}; use --notifier, or one of {', '.join(BUILT_IN)}",
             )
         for name, text in (("url", rule.url), ("key", rule.key)):
             for variable in variables(text or ""):
                 if variable not in os.environ:
-                    yield f"alerts[{i}].{name}", f"the environment has no {variable}"
+                    yield f"alerts[{i}].{name}", f"environment variable {variable} is not set"
 
 
 def problems_of(rules: Sequence[AlertRule]) -> Iterator[tuple[str, str]]:
-    """What makes no sense in rules, with the path of each."""
+    """Return the problems of rules, with the path of each."""
     seen: set[str] = set()
     for i, rule in enumerate(rules):
         for kind in rule.kinds:
             if kind not in ALERT_KINDS:
-                yield f"alerts[{i}].kinds", f"{kind!r} is no kind of alert; there is {', '.join(ALERT_KINDS)}"
+                yield (
+                    f"alerts[{i}].kinds",
+                    f"unknown kind of alert {kind!r}; expected one of {', '.join(ALERT_KINDS)}",
+                )
         if rule.severity not in SEVERITIES:
-            yield f"alerts[{i}].severity", f"severity is error or warning, not {rule.severity!r}"
+            yield f"alerts[{i}].severity", f"severity must be error or warning, got {rule.severity!r}"
         if rule.to in _WITH_URL and rule.url is None:
             yield f"alerts[{i}]", f"{_WITH_URL[rule.to]} needs a url"
         if rule.to == "pagerduty" and rule.key is None:
-            yield f"alerts[{i}]", "PagerDuty needs the key of an integration (Events API v2)"
+            yield f"alerts[{i}]", "PagerDuty requires the key of an integration (Events API v2)"
         if rule.digest_key in seen:
-            yield f"alerts[{i}]", "this rule is there twice"
+            yield f"alerts[{i}]", "duplicate rule"
         seen.add(rule.digest_key)

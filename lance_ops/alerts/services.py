@@ -1,8 +1,8 @@
-"""Slack and PagerDuty through Dagster's own libraries, for those who have their resources already.
+"""Slack and PagerDuty through Dagster's own libraries, with existing Dagster resources.
 
-The libraries are extras of their own (`lance-ops[slack]`, `lance-ops[pagerduty]`); their resources are given,
-so nothing of them is imported here. They set no end to a conversation as a whole, so it is set here: a server
-that hangs costs an alert ten seconds, and it is told again later.
+The libraries are extras of their own (`lance-ops[slack]`, `lance-ops[pagerduty]`); callers pass their
+resources, so nothing of them is imported here. They have no total time limit, so this module sets one: an
+alert to a server that hangs fails after ten seconds, and is sent again later.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ class SlackNotifier:
 
     Args:
         slack: `dagster_slack.SlackResource`; its token may be a `dg.EnvVar`.
-        channel: Name or id; one for each owner with a mapping, where None stands for all others.
-        seconds: An alert is given up for this time after so long. It may have arrived: then it comes twice.
+        channel: Name or id, or a mapping from owners to channels, with None for all other owners.
+        seconds: Time limit of an attempt. The alert may have arrived: then the retry is a duplicate.
     """
 
     def __init__(
@@ -43,7 +43,9 @@ class SlackNotifier:
                 hint='SlackNotifier(SlackResource(token=dg.EnvVar("SLACK_TOKEN")), "#channel")',
             )
         if not channel or not (isinstance(channel, str) or all(channel.values())):
-            raise InvalidArgumentError("SlackNotifier needs a channel", field="channel", hint='e.g. "#data"')
+            raise InvalidArgumentError(
+                "SlackNotifier requires a channel", field="channel", hint='e.g. "#data"'
+            )
         self._slack = slack
         self._channel = channel
         self._in_time = InTime("Slack", seconds)
@@ -55,7 +57,7 @@ class SlackNotifier:
         text = str(alert).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
         def post() -> None:
-            # Slack would fetch addresses in a text to show what is there.
+            # Slack would fetch the URLs in a text to preview them.
             _resolved(self._slack).get_client().chat_postMessage(
                 channel=channel, text=text, unfurl_links=False, unfurl_media=False
             )
@@ -64,15 +66,15 @@ class SlackNotifier:
             self._in_time.call(post)
         except AlertNotDeliveredError:
             raise
-        except Exception as error:  # the library's own errors are not imported here
-            raise AlertNotDeliveredError(f"Slack did not take the alert: {type(error).__name__}") from error
+        except Exception as error:  # the library's exceptions are not imported here
+            raise AlertNotDeliveredError(f"Slack did not accept the alert: {type(error).__name__}") from error
 
     @staticmethod
     def _of(channels: Mapping[str | None, str], owners: Sequence[str | None]) -> str:
         found = next((channels[owner] for owner in owners if owner in channels), channels.get(None))
         if found is None:
             named = ", ".join(filter(None, owners)) or "datasets without owner"
-            raise AlertNotDeliveredError(f"there is no Slack channel for {named}")
+            raise AlertNotDeliveredError(f"no Slack channel for {named}")
         return found
 
 
@@ -81,7 +83,7 @@ class PagerDutyNotifier:
 
     Args:
         pagerduty: `dagster_pagerduty.PagerDutyService`; its routing key may be a `dg.EnvVar`.
-        seconds: An alert is given up for this time after so long; PagerDuty knows a second one by its key.
+        seconds: Time limit of an attempt; PagerDuty recognizes a duplicate by its key.
     """
 
     def __init__(self, pagerduty: _PagerDuty, *, seconds: float = SECONDS) -> None:
@@ -106,8 +108,10 @@ class PagerDutyNotifier:
             self._in_time.call(post)
         except AlertNotDeliveredError:
             raise
-        except Exception as error:  # the library's own errors are not imported here
-            raise AlertNotDeliveredError(f"PagerDuty did not take it: {type(error).__name__}") from error
+        except Exception as error:  # the library's exceptions are not imported here
+            raise AlertNotDeliveredError(
+                f"PagerDuty did not accept the alert: {type(error).__name__}"
+            ) from error
 
 
 def _named(value: object) -> str:
@@ -116,7 +120,7 @@ def _named(value: object) -> str:
 
 
 def _resolved(resource: Any) -> Any:
-    """A resource whose `dg.EnvVar` are read."""
+    """Return a resource with its `dg.EnvVar` values read."""
     process = getattr(resource, "process_config_and_initialize", None)
     return resource if process is None else process()
 
@@ -139,7 +143,7 @@ def _events(alert: Alert | Message) -> list[dict[str, Any]]:
             for row in alert.rows
             for action in pagerduty_actions(row)
         ]
-    # What was over before it could be sent is triggered and resolved: nothing would resolve it later.
+    # An alert that ended before it was sent is triggered and resolved: no later event would resolve it.
     actions = ("resolve",) if is_end(alert) else ("trigger", "resolve") if alert.until else ("trigger",)
     return [
         {

@@ -1,4 +1,4 @@
-"""A test message: an alert about no dataset that is over already, so that nothing stays open anywhere."""
+"""Test message: an alert about no dataset that is already resolved, so that no incident stays open."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +16,7 @@ _NAME = "lance-ops-test"
 
 
 def trial_alert(now: datetime) -> FailureAlert:
-    """Return the alert of a test."""
+    """Return a test alert."""
     return FailureAlert(
         dataset=_NAME,
         uri="memory://lance-ops-test",
@@ -32,7 +32,7 @@ def trial_alert(now: datetime) -> FailureAlert:
 
 
 def try_notifier(notifier: Notifier) -> str:
-    """Hand a test to a notifier; returns nothing to remark.
+    """Send a test to a notifier; returns no remarks.
 
     Raises:
         AlertNotDeliveredError: It was not delivered.
@@ -41,13 +41,13 @@ def try_notifier(notifier: Notifier) -> str:
         notifier.notify(trial_alert(datetime.now(UTC)))
     except AlertNotDeliveredError:
         raise
-    except Exception as error:  # anybody may write a notifier
+    except Exception as error:  # custom notifiers may raise anything
         raise AlertNotDeliveredError(f"{type(notifier).__name__}: {type(error).__name__}") from error
     return ""
 
 
 def try_rule(rule: AlertRule, notifiers: Mapping[str, Notifier] | None = None) -> str:
-    """Send a test to the recipient of a rule, whatever it wants to get; returns who refused it.
+    """Send a test to the recipient of a rule, whatever its kinds; returns the recipients that refused it.
 
     Raises:
         AlertNotDeliveredError: It was not delivered.

@@ -1,4 +1,4 @@
-"""Alerts as values, and as JSON: for webhooks, and for the state in which they wait for one."""
+"""Alerts as values and as JSON, for webhooks and for stored state."""
 
 import hashlib
 import re
@@ -11,18 +11,18 @@ from lance_ops.alerts.texts import MAINTAINED_BY, RUNBOOK, time_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """What every alert has.
+    """Common fields of all alerts.
 
     Attributes:
-        at: When it came up, ISO 8601 in UTC; empty when that is not known.
-        until: When it was over, in the same form; empty while it lasts.
-        recovered: The message is about the end of an alert that was sent. An alert with `until` that has
-            not recovered was over before it could be sent.
+        at: Start, ISO 8601 in UTC; empty if unknown.
+        until: End, in the same form; empty while it is open.
+        recovered: The message is about the end of an alert that was sent. An alert with `until` and without
+            `recovered` ended before it was sent.
         owners: Of the dataset: e-mail addresses or `team:<name>`.
         run_url: Page of the run.
         asset_url: Page of the asset.
-        partition: Of the run, where a job loads a dataset by partitions.
-        restart: Command that starts the work of the run again; empty where it starts again by itself.
+        partition: Partition of the run, if the job has any.
+        restart: Command that repeats the work of the run; empty if it is repeated automatically.
     """
 
     at: str = ""
@@ -42,20 +42,20 @@ class Occasion:
 
 @dataclass(frozen=True, slots=True)
 class ConflictAlert(Occasion):
-    """A run lost against another writer.
+    """A run failed with a commit conflict.
 
     Attributes:
         dataset: Name of the dataset.
-        uri: Where it lies.
+        uri: URI of the dataset.
         job: Job of the run.
         step: Step that failed.
         run_id: Run that failed.
         conflict: `retryable` (tried as often as allowed), `incompatible`, or `conflict`.
         ours: Our transaction, in one line.
         theirs: The committed transaction that it collides with, in one line.
-        version: Version of the other transaction; None when that is not known.
+        version: Version of the other transaction; None if unknown.
         message: The error as the run's page shows it.
-        hint: What to do about it.
+        hint: Suggested fix.
     """
 
     kind: ClassVar[str] = "conflict"
@@ -74,7 +74,7 @@ class ConflictAlert(Occasion):
 
     @property
     def rule_kind(self) -> str:
-        """Its kind in alert rules."""
+        """The kind in alert rules."""
         return "conflict"
 
     @property
@@ -84,12 +84,12 @@ class ConflictAlert(Occasion):
 
     @property
     def cause(self) -> str:
-        """What is one incident of a dataset."""
+        """The cause, which identifies an incident of a dataset."""
         return _joined(_work_of(self), self.partition)
 
     @property
     def title(self) -> str:
-        """In one line."""
+        """The alert in one line."""
         if self.recovered:
             return f"{self.job} on {self.dataset} succeeded after the conflict in run {self.run_id}"
         return (
@@ -103,11 +103,11 @@ class ConflictAlert(Occasion):
 
 @dataclass(frozen=True, slots=True)
 class FailureAlert(Occasion):
-    """A run of maintenance or of an ingest failed for another reason than a conflict.
+    """A run of maintenance or of an ingest failed without a commit conflict.
 
     Attributes:
         dataset: Name of the dataset.
-        uri: Where it lies.
+        uri: URI of the dataset.
         job: Job of the run.
         step: Step that failed. When the run ended without one, for instance with its process, that of the
             asset that it was to compute; empty when it was not one.
@@ -115,7 +115,7 @@ class FailureAlert(Occasion):
         error: Kind of the error, e.g. `FileMissingError`; empty when it is not known.
         message: The error as the run's page shows it.
         path: The file that it is about, if there is one.
-        hint: What to do about it, if the error knows.
+        hint: Suggested fix, if the error has one.
     """
 
     kind: ClassVar[str] = "failure"
@@ -132,7 +132,7 @@ class FailureAlert(Occasion):
 
     @property
     def rule_kind(self) -> str:
-        """Its kind in alert rules."""
+        """The kind in alert rules."""
         return "failure"
 
     @property
@@ -142,12 +142,12 @@ class FailureAlert(Occasion):
 
     @property
     def cause(self) -> str:
-        """What is one incident of a dataset."""
+        """The cause, which identifies an incident of a dataset."""
         return _joined(_work_of(self), self.partition, self.error)
 
     @property
     def title(self) -> str:
-        """In one line."""
+        """The alert in one line."""
         error = f" ({self.error})" if self.error else ""
         if self.recovered:
             return f"{self.job} on {self.dataset} succeeded after the failure of run {self.run_id}{error}"
@@ -163,16 +163,16 @@ class CheckAlert(Occasion):
 
     Attributes:
         dataset: Name of the dataset.
-        uri: Where it lies.
+        uri: URI of the dataset.
         check: Name of the check.
-        passed: It passes again.
+        passed: True if it passes again.
         severity: `ERROR` or `WARN`.
-        message: Why.
-        version: Version that was checked; None when none could be read.
-        metadata: Numbers that the verdict rests on.
-        hint: What to do about damage.
-        blocked: Why maintenance cannot repair it; empty when it can.
-        gone: The dataset is not there any more.
+        message: Reason.
+        version: Checked version; None if none could be read.
+        metadata: Measured numbers of the verdict.
+        hint: Suggested fix of damage.
+        blocked: Why maintenance cannot repair it; empty if it can.
+        gone: True if the dataset no longer exists.
     """
 
     kind: ClassVar[str] = "check"
@@ -191,7 +191,7 @@ class CheckAlert(Occasion):
 
     @property
     def rule_kind(self) -> str:
-        """Its kind in alert rules."""
+        """The kind in alert rules."""
         if self.blocked:
             return "blocked"
         if self.severity == "WARN" and self.check != "manifest_readable":
@@ -200,18 +200,18 @@ class CheckAlert(Occasion):
 
     @property
     def severity_name(self) -> str:
-        """`error` or `warning`; what maintenance cannot repair by itself is an error."""
+        """`error` or `warning`; a block of maintenance is an error."""
         return "warning" if self.rule_kind == "overdue" else "error"
 
     @property
     def cause(self) -> str:
-        """What is one incident of a dataset: without the numbers in a reason, which every version changes."""
+        """The cause of an incident of a dataset: the reason without its numbers."""
         words = " ".join(re.findall(r"[^\W\d]+", self.blocked))
         return f"{self.check}#{hashlib.sha256(words.encode()).hexdigest()[:12]}" if words else self.check
 
     @property
     def title(self) -> str:
-        """In one line."""
+        """The alert in one line."""
         at = "" if self.version is None else f" at version {self.version}"
         verdict = "passes again" if self.passed else f"failed ({self.severity})"
         return f"check {self.check} on {self.dataset}{at} {verdict}: {self.message}{_over(self)}"
@@ -221,19 +221,19 @@ class CheckAlert(Occasion):
 
 
 Alert = ConflictAlert | FailureAlert | CheckAlert
-"""What a notifier gets."""
+"""Alert passed to a notifier."""
 
 _KINDS: Mapping[str, type[Any]] = {kind.kind: kind for kind in (ConflictAlert, FailureAlert, CheckAlert)}
 
 
 def is_end(alert: Alert) -> bool:
-    """Whether an alert says that something is well again."""
+    """Return whether an alert is a recovery."""
     return alert.recovered or (isinstance(alert, CheckAlert) and alert.passed)
 
 
 def incident_of(alert: Alert) -> str:
-    """Return the key of an alert's incident: the same for its end, whatever run or version it is about."""
-    # What blocks a check changes while the check fails on: that is one incident.
+    """Return the key of an alert's incident: the same for its end, independent of run and version."""
+    # The reason of a block may change while the check fails: that is one incident.
     cause = alert.check if isinstance(alert, CheckAlert) else alert.cause
     key = f"lance:{alert.kind}:{alert.dataset}:{cause}"
     if len(key) <= _LONGEST_KEY:
@@ -242,9 +242,9 @@ def incident_of(alert: Alert) -> str:
 
 
 def what_to_do(alert: Alert) -> str:
-    """Return what helps, in one line."""
+    """Return the advice for an alert in one line."""
     found = _remedy(alert)
-    return f"{found}; to start it again: {alert.restart}" if alert.restart else found
+    return f"{found}; to repeat it: {alert.restart}" if alert.restart else found
 
 
 def _remedy(alert: Alert) -> str:
@@ -252,14 +252,14 @@ def _remedy(alert: Alert) -> str:
         return alert.hint
     if alert.rule_kind == "overdue" and isinstance(alert, CheckAlert):
         job = MAINTAINED_BY.get(alert.check, "lance_compact")
-        return f"start {job} on it, or see why its schedule does not"
+        return f"start {job} on it, or check why its schedule does not"
     if alert.rule_kind == "failure":
-        return "read the error; the next run of the job that succeeds ends this alert"
+        return "read the error; the next successful run of the job resolves this alert"
     return RUNBOOK[alert.rule_kind].replace("URI", alert.uri)
 
 
 def alert_to_dict(alert: Alert) -> dict[str, object]:
-    """All fields as JSON values, with `kind`, texts, the key of the incident and what follows from them."""
+    """Return all fields as JSON values, with `kind`, texts, the key of the incident and derived values."""
     return {
         "kind": alert.kind,
         "title": alert.title,
@@ -273,7 +273,7 @@ def alert_to_dict(alert: Alert) -> dict[str, object]:
 
 
 def alert_from_dict(content: object) -> Alert | None:
-    """The alert of `alert_to_dict`; None when it is something else."""
+    """Return the alert of `alert_to_dict`; None for other values."""
     if not isinstance(content, dict):
         return None
     kind = _KINDS.get(str(content.get("kind")))
@@ -295,7 +295,7 @@ _ASSETS = "__ASSET_JOB"
 
 
 def _work_of(alert: ConflictAlert | FailureAlert) -> str:
-    """The job; Dagster has one for all assets, which fail and recover one by one."""
+    """Return the job; Dagster has one for all assets, which fail and recover separately."""
     return _joined(alert.job, alert.step) if alert.job.startswith(_ASSETS) else alert.job
 
 
@@ -304,7 +304,7 @@ def _joined(*parts: str) -> str:
 
 
 def _over(alert: Occasion) -> str:
-    """That an alert was over before it could be sent."""
+    """Return a note that an alert ended before it was sent."""
     return f"; over since {time_text(alert.until)}" if alert.until and not alert.recovered else ""
 
 
@@ -317,6 +317,6 @@ def _text(alert: Alert) -> str:
     if alert.owners:
         lines.append(f"owner: {', '.join(alert.owners)}")
     if not is_end(alert):
-        lines.append(f"what to do: {what_to_do(alert)}")
+        lines.append(f"advice: {what_to_do(alert)}")
     lines += [f"{name}: {url}" for name, url in (("run", alert.run_url), ("asset", alert.asset_url)) if url]
     return "\n".join(lines)

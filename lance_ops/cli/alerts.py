@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from lance_ops.alerts.rule import AlertRule
 
 
-@click.group("alerts", short_help="Test who gets alerts.")
+@click.group("alerts", short_help="Test the recipients of alerts.")
 def alerts_command() -> None:
     """Alerts of fleets and of the Dagster plugin."""
 
 
 @alerts_command.command("test", short_help="Send a test message to each recipient.")
 @click.argument("target")
-@click.option("--to", "only", metavar="NAME", help="Only to the recipients of this name (`to` of a rule).")
+@click.option(
+    "--to", "only", metavar="NAME", help="Send only to the recipients with this name (`to` of a rule)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")
 def _test_command(target: str, only: str | None, as_json: bool) -> None:
-    """Send a test message to each recipient of TARGET and say which got it.
+    """Send a test message to each recipient of TARGET and report which ones received it.
 
     TARGET is the policy file of a fleet (its rules), MODULE:NAME or FILE.py:NAME of a notifier or of a
     mapping of notifiers, or the http(s) URL of a webhook. In PagerDuty, the incident of the test is resolved
@@ -62,7 +64,7 @@ def _test_command(target: str, only: str | None, as_json: bool) -> None:
 
 
 def _recipients(target: str) -> list[tuple[str, Any]]:
-    """Recipients by name: rules of a policy, or notifiers."""
+    """Return recipients by name: rules of a policy, or notifiers."""
     from lance_ops.alerts.notifier import WebhookNotifier, check_notifier
     from lance_ops.alerts.post import host_of
 
@@ -73,9 +75,9 @@ def _recipients(target: str) -> list[tuple[str, Any]]:
     place, _, name = target.rpartition(":")
     if not place or not name:
         raise InvalidArgumentError(
-            f"{target!r} is no recipient of alerts",
+            f"{target!r} is not a recipient of alerts",
             field="TARGET",
-            hint="a policy file (.yaml), MODULE:NAME of a notifier, or the URL of a webhook",
+            hint="expected a policy file (.yaml), MODULE:NAME of a notifier, or the URL of a webhook",
         )
     found = _loaded(place, name)
     named = dict(found) if isinstance(found, dict) else {name: found}
@@ -91,13 +93,13 @@ def _rules(path: str) -> "tuple[AlertRule, ...]":
 
 
 def _loaded(place: str, name: str) -> Any:
-    """The value of a name in a module or a file of Python code."""
+    """Return the object with a name in a module or a Python file."""
     path = Path(place)
     sys.path.insert(0, str(path.parent.resolve() if path.suffix == ".py" else Path.cwd()))
     try:
         module = importlib.import_module(path.stem if path.suffix == ".py" else place)
     except ImportError as error:
-        raise InvalidArgumentError(f"{place} cannot be imported: {error}", field="TARGET") from error
+        raise InvalidArgumentError(f"cannot import {place}: {error}", field="TARGET") from error
     finally:
         del sys.path[0]
     if not hasattr(module, name):

@@ -21,13 +21,19 @@ from lance_ops.cli.output import progress_listener
     type=click.Choice(["append", "create", "overwrite"]),
     default="append",
     show_default=True,
-    help="create wants no dataset at URI; overwrite replaces schema and rows in a new version.",
+    help="create requires that URI has no dataset; overwrite replaces schema and rows in a new version.",
 )
 @click.option("--fill-missing", is_flag=True, help="Fill nullable columns that SOURCE lacks with nulls.")
-@click.option("--max-rows-per-file", type=click.IntRange(min=1), help="Rows of a data file at most.")
-@click.option("--max-bytes-per-file", type=click.IntRange(min=1), help="Bytes of a data file at most.")
-@click.option("--data-storage-version", help="Of the files; default that of the dataset, or 2.2.")
-@click.option("--stable-row-ids", is_flag=True, help="Rows of a new dataset keep their ids when they move.")
+@click.option("--max-rows-per-file", type=click.IntRange(min=1), help="Maximum rows per data file.")
+@click.option("--max-bytes-per-file", type=click.IntRange(min=1), help="Maximum bytes per data file.")
+@click.option(
+    "--data-storage-version", help="Storage version of the files; default that of the dataset, or 2.2."
+)
+@click.option(
+    "--stable-row-ids",
+    is_flag=True,
+    help="Use stable row ids in a new dataset: rows keep their ids when they move.",
+)
 @job_key_option
 @spark_option
 @dataset_command
@@ -47,7 +53,7 @@ def append_command(
     """Add the rows of SOURCE to the dataset at URI, in one commit; creates it if there is none.
 
     SOURCE are Parquet, CSV, TSV or Arrow files, folders of them, or globs, all of one format. Columns are
-    matched by name; whatever does not fit is listed before anything is written.
+    matched by name; all mismatches are listed before anything is written.
     """
     from lance_ops.maintenance.ingest.operation import write_dataset
 
@@ -66,12 +72,12 @@ def append_command(
     call.show(result)
 
 
-@click.command("replace", short_help="Replace the rows that a condition selects by those of files.")
+@click.command("replace", short_help="Replace the rows that match a condition by rows from files.")
 @click.argument("uri")
 @click.argument("predicate")
 @click.argument("source", nargs=-1, required=True)
 @click.option("--fill-missing", is_flag=True, help="Fill nullable columns that SOURCE lacks with nulls.")
-@click.option("--max-rows-per-file", type=click.IntRange(min=1), help="Rows of a data file at most.")
+@click.option("--max-rows-per-file", type=click.IntRange(min=1), help="Maximum rows per data file.")
 @click.option("--allow-empty", is_flag=True, help="Delete the old rows even if SOURCE has none.")
 @dry_run_option
 @job_key_option
@@ -91,8 +97,8 @@ def replace_command(
 ) -> None:
     """Replace the rows of URI for which PREDICATE is true by the rows of SOURCE, in one commit.
 
-    PREDICATE is an SQL condition as in delete, SOURCE what append takes. Every row of SOURCE has to match
-    PREDICATE, so that replacing it once more finds them all.
+    PREDICATE is an SQL condition as in delete, SOURCE what append takes. Every row of SOURCE must match
+    PREDICATE, so that a repeated replace finds all of them.
     """
     from lance_ops.maintenance.ingest.operation import replace_where
 
@@ -110,11 +116,13 @@ def replace_command(
     call.show(result)
 
 
-@click.command("delete", short_help="Delete the rows for which a condition is true.")
+@click.command("delete", short_help="Delete the rows that match a condition.")
 @click.argument("uri")
 @click.argument("predicate")
 @click.option(
-    "--max-fraction", type=click.FloatRange(0, 1), help="Refuse to delete a greater share of the rows."
+    "--max-fraction",
+    type=click.FloatRange(0, 1),
+    help="Fail if more than this share of the rows would be deleted.",
 )
 @dry_run_option
 @job_key_option
@@ -132,7 +140,7 @@ def delete_command(
     """Delete the rows of URI for which PREDICATE is true.
 
     PREDICATE is an SQL condition such as "year < 2013 AND carrier IN ('UA', 'AA')"; rows for which it is null
-    stay. The rows are marked; their space comes back with compact and cleanup.
+    stay. The rows are marked as deleted; compact and cleanup free their space.
     """
     from lance_ops.maintenance.delete.operation import delete
 
@@ -154,7 +162,7 @@ def delete_command(
 def drop_columns_command(call: Call, *, columns: tuple[str, ...], job_key: str | None) -> None:
     """Drop the COLUMNS of URI, in one commit; earlier versions keep them. A path such as a.b drops a member.
 
-    No file is rewritten: the space comes back with compaction and cleanup.
+    No file is rewritten: compact and cleanup free the space.
     """
     from lance_ops.maintenance.metadata.actions import drop_columns
 

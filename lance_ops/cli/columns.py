@@ -1,4 +1,4 @@
-"""The commands on whole columns and whole tables: merge, replace-columns and truncate."""
+"""Commands on whole columns and whole tables: merge, replace-columns and truncate."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from lance_ops.cli.command import Call, dataset_command, source_of
 from lance_ops.cli.options import KeyValueType, dry_run_option, job_key_option, spark_option
 
 
-@click.command("merge", short_help="Join columns of files to the rows by a key.")
+@click.command("merge", short_help="Join columns from files to the rows by a key.")
 @click.argument("uri")
 @click.argument("source", nargs=-1, required=True)
 @click.option("--on", "left_on", required=True, help="Key column of URI.")
-@click.option("--right-on", help="Key column of SOURCE; default the same name.")
+@click.option("--right-on", help="Key column of SOURCE; default the name of --on.")
 @dry_run_option
 @job_key_option
 @spark_option
@@ -29,7 +29,7 @@ def merge_command(
 ) -> None:
     """Add the columns of SOURCE to the rows of URI with the same key, in one commit: a left join.
 
-    Rows without a partner get nulls. SOURCE is what append takes; no two of its rows may have one key.
+    Rows without a match get nulls. SOURCE is the same as for append; its keys must be unique.
     """
     from lance_ops.maintenance.columns.join import merge
 
@@ -44,7 +44,7 @@ def merge_command(
     call.show(result)
 
 
-@click.command("replace-columns", short_help="Give whole columns other values in place.")
+@click.command("replace-columns", short_help="Replace the values of whole columns in place.")
 @click.argument("uri")
 @click.option(
     "--set",
@@ -52,9 +52,15 @@ def merge_command(
     multiple=True,
     required=True,
     type=KeyValueType(),
-    help='COLUMN=SQL, e.g. "price=price * 2". Repeatable; all see the rows as they were.',
+    help='COLUMN=SQL, e.g. "price=price * 2". Repeatable; all expressions read the old values.',
 )
-@click.option("--fragment", "fragments", multiple=True, type=int, help="Only in this one. Repeatable.")
+@click.option(
+    "--fragment",
+    "fragments",
+    multiple=True,
+    type=int,
+    help="Replace values in this fragment only. Repeatable.",
+)
 @dry_run_option
 @job_key_option
 @spark_option
@@ -68,9 +74,9 @@ def replace_columns_command(
     job_key: str | None,
     spark: str | None,
 ) -> None:
-    """Give whole columns of URI other values, computed by SQL, in one commit.
+    """Replace the values of whole columns of URI by SQL expressions, in one commit.
 
-    Rows stay where they are: each fragment gets a file with these columns beside the others.
+    Rows stay where they are: each fragment gets a new file with these columns beside the others.
     """
     from lance_ops.maintenance.columns.replace import replace_columns
 

@@ -1,4 +1,4 @@
-"""What every command on a dataset has in common: its options, its output, and how errors leave it."""
+"""Common parts of the commands on a dataset: options, output, and errors."""
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 class Call:
     """One call of a command.
 
-    Attributes:
-        uri: The dataset.
-        storage_options: For its store; None without any.
-        as_json: Print one JSON object instead of text.
+    Attributes: uri: The dataset. storage_options: Options of its store, or None. as_json: Print one JSON
+    object instead of text.
     """
 
     uri: str
@@ -34,16 +32,16 @@ class Call:
 
     @contextmanager
     def running(self, spark: str | None, **options: object) -> Iterator[dict[str, Any]]:
-        """Options of an operation: those given, and runner, progress and storage options.
+        """Return the options of an operation: those given, and runner, progress and storage options.
 
-        A Spark that is started for it is stopped at the end.
+        A Spark session started for it is stopped at the end.
         """
         with running(spark) as run:
             yield {**run, "storage_options": self.storage_options, **options}
 
 
 def dataset_command(command: Callable[..., None]) -> Callable[..., None]:
-    """A command on the dataset URI: a typed error becomes a message and exit code 1."""
+    """Declare a command on the dataset URI; typed errors become a message and exit code 1."""
 
     @functools.wraps(command)
     def run(uri: str, as_json: bool, storage_options: tuple[tuple[str, str], ...], **values: Any) -> None:
@@ -57,13 +55,13 @@ def dataset_command(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def source_of(paths: tuple[str, ...]) -> str | list[str]:
-    """SOURCE as the operations take it: one path or glob, or several."""
+    """Return SOURCE as the operations accept it: one path or glob, or several."""
     return paths[0] if len(paths) == 1 else list(paths)
 
 
 @contextmanager
 def running(spark: str | None) -> Iterator[dict[str, Any]]:
-    """Runner and progress for an operation; a Spark started for it is stopped at the end."""
+    """Return runner and progress for an operation; a Spark session started for it is stopped at the end."""
     with _runner(spark) as runner, progress_listener() as progress:
         yield {"runner": runner, "progress": progress}
 

@@ -27,7 +27,7 @@ def demo_command(path: Path, as_json: bool) -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("examples", "examples.demo"):
             raise
-        raise click.UsageError("the demo is no part of an installation: run it in a checkout") from None
+        raise click.UsageError("the demo is not part of an installation: run it in a checkout") from None
     try:
         run_demo(path, as_json=as_json)
     except LanceOpsError as error:
@@ -46,8 +46,10 @@ def ui_command(port: int) -> None:
         raise click.UsageError(str(error)) from None
     home = Path("dagster_home").resolve()
     if not Path("definitions.py").is_file() or not home.is_dir():
-        raise click.UsageError("run this in the project folder, which holds definitions.py and dagster_home/")
-    # Else a backfill that Dagster looks at while the code location is reloaded fails for good.
+        raise click.UsageError(
+            "run this in the project folder, which contains definitions.py and dagster_home/"
+        )
+    # A backfill that Dagster evaluates while the code location reloads would fail for good.
     patient = {"DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR": "1"}
     environment = {**patient, **os.environ, "DAGSTER_HOME": str(home)}
     command = [

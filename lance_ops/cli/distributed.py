@@ -1,4 +1,4 @@
-"""The commands for engines that write by themselves: write-fragments and commit."""
+"""Commands for engines with writers of their own: write-fragments and commit."""
 
 import json
 import sys
@@ -10,11 +10,11 @@ from lance_ops.cli.command import Call, dataset_command, source_of
 from lance_ops.cli.options import dry_run_option, job_key_option, spark_option
 
 
-@click.command("write-fragments", short_help="Write files that a later commit makes rows of.")
+@click.command("write-fragments", short_help="Write data files for a later commit.")
 @click.argument("uri")
 @click.argument("source", nargs=-1, required=True)
 @click.option("--fill-missing", is_flag=True, help="Fill nullable columns that SOURCE lacks with nulls.")
-@click.option("--max-rows-per-file", type=click.IntRange(min=1), help="Rows of a data file at most.")
+@click.option("--max-rows-per-file", type=click.IntRange(min=1), help="Maximum rows per data file.")
 @job_key_option
 @dataset_command
 def write_fragments_command(
@@ -25,9 +25,9 @@ def write_fragments_command(
     max_rows_per_file: int | None,
     job_key: str | None,
 ) -> None:
-    """Write the rows of SOURCE beside those of the dataset at URI, and print a JSON line for each fragment.
+    """Write the rows of SOURCE as fragments of the dataset at URI, and print a JSON line for each fragment.
 
-    Nothing is committed: collect the lines of all tasks and give them to commit.
+    Nothing is committed: collect the lines of all tasks and pass them to commit.
     """
     from lance_ops.maintenance.distributed.fragments import write_fragments
     from lance_ops.table.data_writer import MAX_ROWS_PER_FILE
@@ -45,7 +45,7 @@ def write_fragments_command(
         click.echo(json.dumps(fragment_to_json(fragment)))
 
 
-@click.command("commit", short_help="Add fragments that tasks have written, in one commit.")
+@click.command("commit", short_help="Add fragments written by tasks, in one commit.")
 @click.argument("uri")
 @click.argument(
     "fragments", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, allow_dash=True)
@@ -53,10 +53,14 @@ def write_fragments_command(
 @click.option(
     "--read-version",
     type=click.IntRange(min=1),
-    help="The version that the fragments were written for; default the newest.",
+    help="The version for which the fragments were written; default the newest.",
 )
-@click.option("--message", help="Kept in the transaction.")
-@click.option("--detached", is_flag=True, help="As a version beside the history, known by its number alone.")
+@click.option("--message", help="Property to store in the transaction.")
+@click.option(
+    "--detached",
+    is_flag=True,
+    help="Commit a detached version: outside of the history, known by its number alone.",
+)
 @dry_run_option
 @job_key_option
 @spark_option
@@ -75,7 +79,7 @@ def commit_command(
     """Add the rows of FRAGMENTS to the dataset at URI, in one commit.
 
     FRAGMENTS are files with a JSON line for each fragment, as write-fragments prints them (or pylance, as
-    FragmentMetadata.to_json); - is the standard input. Every file is looked at before.
+    FragmentMetadata.to_json); - is the standard input. Every file is checked before the commit.
     """
     from lance_ops.maintenance.distributed.commit import commit
     from lance_ops.table.dataset import Dataset

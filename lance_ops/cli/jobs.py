@@ -1,4 +1,4 @@
-"""The command on jobs that are under way: list them, go on with one, or end it."""
+"""Command on unfinished jobs: list, resume or cancel them."""
 
 import click
 
@@ -6,17 +6,21 @@ from lance_ops.cli.command import Call, dataset_command
 from lance_ops.cli.options import spark_option
 
 
-@click.command("jobs", short_help="Jobs under way or broken off: list, resume, cancel.")
+@click.command("jobs", short_help="Unfinished jobs: list, resume, cancel.")
 @click.argument("uri")
-@click.option("--resume", metavar="KEY", help="Go on with this job, with the options that it was begun with.")
-@click.option("--cancel", metavar="KEY", help="End this job; who runs it stops, and removes what is left.")
-@click.option("--break", "broken", metavar="KEY", help="So, at once, although it seems to be running.")
+@click.option("--resume", metavar="KEY", help="Resume this job with its original options.")
+@click.option(
+    "--cancel", metavar="KEY", help="Cancel this job; its process stops and removes uncommitted files."
+)
+@click.option(
+    "--break", "broken", metavar="KEY", help="Cancel this job at once, even if it seems to be running."
+)
 @spark_option
 @dataset_command
 def jobs_command(
     call: Call, *, resume: str | None, cancel: str | None, broken: str | None, spark: str | None
 ) -> None:
-    """List the jobs of URI that have begun and not ended, or do something about one.
+    """List the jobs of URI that have begun and not ended, or resume or cancel one.
 
     A compaction with --job-key is such a job. Exit code 1 when a resumed one failed in part.
     """
@@ -26,9 +30,9 @@ def jobs_command(
     from lance_ops.maintenance.text import bytes_text
 
     if sum(key is not None for key in (resume, cancel, broken)) > 1:
-        raise click.UsageError("one of --resume, --cancel and --break")
+        raise click.UsageError("use only one of --resume, --cancel and --break")
     if spark is not None and resume is None:
-        raise click.UsageError("--spark goes with --resume")
+        raise click.UsageError("--spark requires --resume")
     if resume is not None:
         with call.running(spark) as run:
             result = resume_job(call.uri, resume, **run)
@@ -40,7 +44,7 @@ def jobs_command(
     if key is not None:
         force = broken is not None
         ended = cancel_job(call.uri, key, force=force, storage_options=call.storage_options)
-        text = f"job {key} has ended" if ended else f"job {key} was told to end"
+        text = f"job {key} has ended" if ended else f"job {key} was asked to stop"
         call.show({"job": key, "ended": ended} if call.as_json else text)
         return
     jobs = list_jobs(call.uri, storage_options=call.storage_options)
@@ -48,10 +52,10 @@ def jobs_command(
         call.show(jobs)
         return
     if not jobs:
-        call.show("no job is under way")
+        call.show("no unfinished jobs")
         return
     print_rows(
-        ("job", "operation", "state", "groups", "read", "last heard of"),
+        ("job", "operation", "state", "groups", "read", "last heartbeat"),
         [
             (
                 job.key,

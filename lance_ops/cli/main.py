@@ -39,15 +39,15 @@ EXIT_CODE = 128 + signal.SIGTERM
 
 
 class _Commands(click.Group):
-    """Lists the commands in the order of a table's life, and lets SIGTERM end them in order."""
+    """Group that lists the commands in the order of a table's life, and handles SIGTERM."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command that the arguments name."""
+        """Run the command given by the arguments."""
         with ends_in_order():
             return super().invoke(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of a name, or tell what replaces a removed one."""
+        """Return the command of a name; for a removed one, raise an error that names its replacement."""
         if cmd_name == "calibrate":
             raise click.UsageError(f"calibrate was removed: {CALIBRATION_REMOVED}", ctx)
         return super().get_command(ctx, cmd_name)
@@ -59,7 +59,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="lance-ops")
 def main() -> None:
-    """Keep Lance datasets healthy.
+    """Read, write and maintain Lance datasets.
 
     URI is a folder, or a location in an object store such as s3://bucket/table. Every command takes --json.
     """
@@ -106,9 +106,9 @@ for _command in (
 
 @contextlib.contextmanager
 def ends_in_order() -> Iterator[None]:
-    """Let SIGTERM end a command as SIGINT does; schedulers send it.
+    """Handle SIGTERM, which schedulers send, as SIGINT.
 
-    A SIGTERM that is ignored, or handled by the program that calls the command, is left alone.
+    A SIGTERM that is ignored, or handled by the calling program, is left alone.
     """
     is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     if not is_default or threading.current_thread() is not threading.main_thread():
@@ -122,6 +122,6 @@ def ends_in_order() -> Iterator[None]:
 
 
 def _end(*_: object) -> None:
-    # Once: the removal of what is not committed is not interrupted.
+    # Only once: the removal of uncommitted files is not interrupted.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(EXIT_CODE)

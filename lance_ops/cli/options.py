@@ -1,4 +1,4 @@
-"""Options that several commands share, and how texts become values."""
+"""Options shared by several commands, and parsers of their values."""
 
 import json
 import re
@@ -35,7 +35,7 @@ class DurationType(_Duration):
         try:
             return timedelta(**{_UNITS[match[2]]: float(match[1])})
         except OverflowError:
-            self.fail(f"{value!r} is more than a clock can hold", param, ctx)
+            self.fail(f"{value!r} is too long; write for example 30m, 12h, 14d or 2w", param, ctx)
 
 
 class KeyValueType(_Pair):
@@ -56,7 +56,7 @@ class KeyValueType(_Pair):
 
 
 class ParameterType(KeyValueType):
-    """A pair KEY=VALUE whose value is JSON, or a text where it is not."""
+    """A pair KEY=VALUE whose value is JSON, or else a string."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Split at the first equals sign and parse what follows."""
@@ -68,7 +68,7 @@ class ParameterType(KeyValueType):
 
 
 def removed_option(name: str, why: str) -> Callable[[F], F]:
-    """Refuse an option that there was, and tell what replaces it."""
+    """Declare a removed option: it fails and names its replacement."""
 
     def refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
         if value is not None:
@@ -78,7 +78,7 @@ def removed_option(name: str, why: str) -> Callable[[F], F]:
 
 
 def common_options(command: F) -> F:
-    """`--json` and `--storage-option`, which every command on a dataset takes."""
+    """Add `--json` and `--storage-option`, which every command on a dataset has."""
     command = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")(
         command
     )
@@ -92,7 +92,7 @@ def common_options(command: F) -> F:
 
 
 def spark_option(command: F) -> F:
-    """`--spark`, which every command that runs tasks takes."""
+    """Add `--spark`, which every command with tasks has."""
     return click.option(
         "--spark",
         metavar="MASTER",
@@ -101,12 +101,10 @@ def spark_option(command: F) -> F:
 
 
 def dry_run_option(command: F) -> F:
-    """`--dry-run`."""
-    return click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")(command)
+    """Add `--dry-run`."""
+    return click.option("--dry-run", is_flag=True, help="Show the plan and change nothing.")(command)
 
 
 def job_key_option(command: F) -> F:
-    """`--job-key`."""
-    return click.option(
-        "--job-key", help="Name of this piece of work: run again under the same name, it changes nothing."
-    )(command)
+    """Add `--job-key`."""
+    return click.option("--job-key", help="Job key: a second run with the same key changes nothing.")(command)

@@ -1,4 +1,4 @@
-"""What the commands print: text for people, JSON for machines, progress on a terminal."""
+"""Output of the commands: text for people, JSON for programs, progress on a terminal."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ def print_result(result: object, *, as_json: bool) -> None:
 
 
 def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; on a terminal, its last column is folded to the width."""
+    """Print a table; on a terminal, its last column is wrapped to the width."""
     if not sys.stdout.isatty():
         click.echo(table_text(header, rows, limit=None))
         return
@@ -50,12 +50,12 @@ def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def fail(error: LanceOpsError, *, as_json: bool, uri: str | None = None) -> NoReturn:
-    """Print an error to standard error and leave with exit code 1.
+    """Print an error to standard error and exit with code 1.
 
     Args:
         error: The error.
         as_json: Print one JSON object.
-        uri: The dataset that it is about.
+        uri: The dataset of the command.
     """
     hint = error.hint if uri is None else hint_for(error, uri)
     if as_json:
@@ -70,7 +70,7 @@ def fail(error: LanceOpsError, *, as_json: bool, uri: str | None = None) -> NoRe
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Print warnings of lance_ops to standard error as one line, without the place in its code."""
+    """Print warnings of lance_ops to standard error as one line, without a source location."""
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
@@ -85,7 +85,7 @@ def plain_warnings() -> Iterator[None]:
 
 
 def error_values(error: LanceOpsError) -> dict[str, object]:
-    """All that an error knows, as JSON values."""
+    """Return all attributes of an error as JSON values."""
     values: dict[str, object] = {
         "error": type(error).__name__,
         "code": error.code,
@@ -108,7 +108,7 @@ def error_values(error: LanceOpsError) -> dict[str, object]:
 
 @contextmanager
 def progress_listener() -> "Iterator[Progress | None]":
-    """A listener that draws bars on a terminal; elsewhere it writes a line from time to time."""
+    """Return a listener that draws bars on a terminal and writes lines elsewhere."""
     if not sys.stderr.isatty():
         yield _plain_listener()
         return
@@ -123,7 +123,7 @@ def progress_listener() -> "Iterator[Progress | None]":
         progress.TimeElapsedColumn(),
         progress.TextColumn("{task.fields[left]}"),
     )
-    # Standard output stays untouched: it may be a pipe that wants JSON, or the same terminal.
+    # Standard output is left alone: it may be a pipe that expects JSON, or the same terminal.
     with progress.Progress(
         *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
     ) as bars:
@@ -143,7 +143,7 @@ def progress_listener() -> "Iterator[Progress | None]":
 
 
 def _plain_listener() -> "Progress":
-    """Lines for logs: the first one after some seconds, so that short calls say nothing."""
+    """Return a listener that writes log lines, the first one after some seconds: short calls are silent."""
     last = time.monotonic()
 
     def listen(event: "ProgressEvent") -> None:
@@ -183,4 +183,4 @@ def _json_value(value: Any) -> object:
         return value.value
     if isinstance(value, frozenset | set):
         return sorted(value)
-    raise TypeError(f"no JSON for {type(value).__name__}")
+    raise TypeError(f"cannot write {type(value).__name__} as JSON")

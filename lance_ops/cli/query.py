@@ -1,4 +1,4 @@
-"""The commands that read rows: query and changes."""
+"""Commands that read rows: query and changes."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -17,18 +17,20 @@ _ROWS = 20
 _WIDTH = 60
 
 
-@click.command("query", short_help="Show rows: filtered, nearest to a vector, or by words.")
+@click.command("query", short_help="Show rows: filtered, or found by vector or text search.")
 @click.argument("uri")
-@click.option("--columns", help="Names or nested paths between commas; default all.")
+@click.option("--columns", help="Names or nested paths, separated by commas; default all.")
 @click.option("--filter", "condition", help="SQL condition.")
 @click.option("--nearest", help='Nearest vectors, as JSON: {"column": "v", "q": [0.5, 1.0], "k": 5}.')
-@click.option("--match", "words", help="Words that texts of indexed columns hold, or a query as JSON.")
-@click.option("--prefilter", is_flag=True, help="Search among the rows that meet --filter only.")
+@click.option("--match", "words", help="Words to search in the indexed text columns, or a query as JSON.")
+@click.option("--prefilter", is_flag=True, help="Apply --filter before the search.")
 @click.option("--fast-search", is_flag=True, help="Search indexed rows only.")
-@click.option("--limit", type=click.IntRange(min=0), default=_ROWS, show_default=True, help="Rows to show.")
-@click.option("--offset", type=click.IntRange(min=0), default=0, help="Rows to leave out first.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=_ROWS, show_default=True, help="Maximum rows to show."
+)
+@click.option("--offset", type=click.IntRange(min=0), default=0, help="Rows to skip first.")
 @click.option("--version", "version", help="Version or tag; default the newest.")
-@click.option("--explain", is_flag=True, help="Show what would be read and by which indices, and no row.")
+@click.option("--explain", is_flag=True, help="Show the plan (files and indices) without any rows.")
 @dataset_command
 def query_command(
     call: Call,
@@ -44,7 +46,7 @@ def query_command(
     version: str | None,
     explain: bool,
 ) -> None:
-    """Show rows of URI. Its indices are used; --explain tells which."""
+    """Show rows of URI, with its indices; --explain shows the plan."""
     dataset = _open(call, version)
     options: dict[str, Any] = {"prefilter": prefilter, "fast_search": fast_search}
     if nearest is not None:
@@ -73,8 +75,10 @@ def query_command(
 @click.argument("uri")
 @click.option("--since", required=True, help="The older version, or a tag.")
 @click.option("--until", help="The newer version, or a tag; default the newest.")
-@click.option("--columns", help="Names between commas; default all.")
-@click.option("--limit", type=click.IntRange(min=0), default=_ROWS, show_default=True, help="Rows to show.")
+@click.option("--columns", help="Names separated by commas; default all.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=_ROWS, show_default=True, help="Maximum rows to show."
+)
 @dataset_command
 def changes_command(call: Call, *, since: str, until: str | None, columns: str | None, limit: int) -> None:
     """Show the rows of URI that differ between two versions, and how many of each kind there are."""
@@ -95,7 +99,7 @@ def changes_command(call: Call, *, since: str, until: str | None, columns: str |
         call.show({**head, "counts": dict(counts), "rows": rows})
         return
     print_rows(feed.schema.names, [[_short(value) for value in row.values()] for row in rows])
-    told = ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items())) or "no row differs"
+    told = ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items())) or "no rows differ"
     click.echo(told)
 
 
@@ -110,7 +114,7 @@ def _parsed(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise InvalidArgumentError(f"it is no JSON: {error}", field=f"--{name}") from error
+        raise InvalidArgumentError(f"is not valid JSON: {error}", field=f"--{name}") from error
 
 
 def _short(value: Any) -> str:

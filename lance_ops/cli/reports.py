@@ -1,4 +1,4 @@
-"""The commands that only look: history, health, indices, fsck."""
+"""Commands that change nothing: history, health, indices, fsck."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -13,13 +13,17 @@ if TYPE_CHECKING:
 
 
 _DUE = {"healthy": "no", "due": "yes", "blocked": "blocked"}
-_PROBE = "Also try whether the store keeps racing writers apart; writes a small object and deletes it."
+_PROBE = "Also test put-if-absent of the store with concurrent writers; writes a small object and deletes it."
 
 
-@click.command("history", short_help="Show what each version did.")
+@click.command("history", short_help="Show the operation of each version.")
 @click.argument("uri")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="Newest versions to show."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="Maximum versions to show, newest first.",
 )
 @dataset_command
 def history_command(call: Call, *, limit: int) -> None:
@@ -36,7 +40,7 @@ def history_command(call: Call, *, limit: int) -> None:
     click.echo(dataset.uri)
     writers = [entry.writer.partition(" (")[0] for entry in entries]
     jobs = [entry.job_key or "" for entry in entries]
-    # Where they say nothing, what was done has their place; --json has all.
+    # The summary takes the place of missing values; --json has all of them.
     told = {"writer": writers} if len(set(writers)) > 1 else {}
     told |= {"job": jobs} if any(jobs) else {}
     print_rows(
@@ -63,20 +67,20 @@ def history_command(call: Call, *, limit: int) -> None:
 
 
 def _rebased(over: range) -> str:
-    """Which versions of others a commit was carried over."""
+    """Return the versions of other writers over which a commit was rebased."""
     if not over:
         return ""
     return f"over version {over[0]}" if len(over) == 1 else f"over versions {over[0]} to {over[-1]}"
 
 
-@click.command("health", short_help="Measure a dataset, and say what maintenance is due.")
+@click.command("health", short_help="Measure a dataset and list due maintenance.")
 @click.argument("uri")
 @click.option("--probe", is_flag=True, help=_PROBE)
 @dataset_command
 def health_command(call: Call, *, probe: bool) -> None:
-    """Measure URI, and say which maintenance is due and why, by the default thresholds.
+    """Measure URI, and show which maintenance is due and why, by the default thresholds.
 
-    An operation that is due and could not help is blocked.
+    An operation that is due but would have no effect is blocked.
     """
     from lance_ops.maintenance.fsck.race_probe import probe_races
     from lance_ops.maintenance.health.forecast import forecast_health
@@ -119,7 +123,7 @@ def health_command(call: Call, *, probe: bool) -> None:
     if forecasts:
         click.echo()
         print_rows(
-            ("threshold", "now", "limit", "passed, as commits go"),
+            ("threshold", "now", "limit", "passed, by past commits"),
             [
                 (item.measure, f"{item.value:,.4g}", f"{item.limit:,.4g}", _when(item.days))
                 for item in forecasts
@@ -137,16 +141,14 @@ def _when(days: float | None) -> str:
 
 @click.command("indices", short_help="List the indices and what they cover.")
 @click.argument("uri")
-@click.option("--name", help="Show the statistics of this index instead.")
-@click.option(
-    "--recall", is_flag=True, help="Also search for some rows, to see how many neighbours are found."
-)
+@click.option("--name", help="Show the statistics of this index only.")
+@click.option("--recall", is_flag=True, help="Also search for some sampled rows, to measure recall.")
 @click.option("--version", "version", help="Version or tag; default the newest.")
 @dataset_command
 def indices_command(call: Call, *, name: str | None, recall: bool, version: str | None) -> None:
     """List the indices of URI with the rows that they cover, or the statistics of one as JSON.
 
-    Gone rows, and how well vector indices fit their rows, are measured on samples.
+    Deleted rows, and how well vector indices fit their rows, are measured on samples.
     """
     from lance_ops.index.search.recall import measure_recall, vector_indices
     from lance_ops.index.upkeep.statistics import describe_indices, index_statistics
@@ -196,14 +198,14 @@ def indices_command(call: Call, *, name: str | None, recall: bool, version: str 
         click.echo("\n".join(lines))
 
 
-@click.command("fsck", short_help="Check that a version is complete and fits together.")
+@click.command("fsck", short_help="Check that a version is complete and consistent.")
 @click.argument("uri")
 @click.option("--version", "version", help="Version or tag; default the newest.")
-@click.option("--deep", is_flag=True, help="Also open every data file.")
+@click.option("--deep", is_flag=True, help="Also read every data file.")
 @click.option("--probe", is_flag=True, help=_PROBE)
 @dataset_command
 def fsck_command(call: Call, *, version: str | None, deep: bool, probe: bool) -> None:
-    """Check that all that a version of URI needs is there and fits together; exit code 1 if not."""
+    """Check that all files of a version of URI exist and are consistent; exit code 1 if not."""
     from lance_ops.maintenance.fsck.operation import fsck
 
     with progress_listener() as progress:
@@ -235,7 +237,7 @@ def _measures(health: "DatasetHealth", target_rows: int) -> list[tuple[str, str]
         ),
         ("data", f"{bytes_text(health.data_bytes)} in {count_text(health.data_files, 'file')}"),
         ("indices", f"{health.indices:,}{covered}{waiting}"),
-        *([("wear of indices", _wear(health))] if health.indices else []),
+        *([("index degradation", _wear(health))] if health.indices else []),
         ("layout debt", _debt(health)),
         ("versions", f"{health.live_versions:,}"),
         ("manifest", bytes_text(health.manifest_bytes)),
@@ -250,7 +252,7 @@ def _debt(health: "DatasetHealth") -> str:
 
 
 def _wear(health: "DatasetHealth") -> str:
-    parts = [f"at most {health.index_dead_ratio or 0:.1%} of the rows of a segment are gone"]
+    parts = [f"at most {health.index_dead_ratio or 0:.1%} of the rows of a segment are deleted"]
     if health.index_imbalance is not None:
         parts.append(f"imbalance {health.index_imbalance:.2f}")
     if health.index_drift is not None:

@@ -1,4 +1,4 @@
-"""The commands that change rows by expressions or by keys: update, merge-insert, add-columns."""
+"""Commands that change rows by expressions or by keys: update, merge-insert, add-columns."""
 
 import sys
 from importlib import import_module
@@ -10,7 +10,7 @@ from lance_ops.cli.command import Call, dataset_command, source_of
 from lance_ops.cli.options import KeyValueType, dry_run_option, job_key_option, spark_option
 
 
-@click.command("update", short_help="Give columns of rows other values.")
+@click.command("update", short_help="Set columns of rows to new values.")
 @click.argument("uri")
 @click.option(
     "--set",
@@ -18,7 +18,7 @@ from lance_ops.cli.options import KeyValueType, dry_run_option, job_key_option, 
     multiple=True,
     required=True,
     type=KeyValueType(),
-    help='COLUMN=SQL, e.g. "price=price * 2" or "name=\'x\'". Repeatable; all see the rows as they were.',
+    help='COLUMN=SQL, e.g. "price=price * 2" or "name=\'x\'". Repeatable; all read the old values.',
 )
 @click.option("--where", help="SQL condition; without it all rows are updated.")
 @click.option(
@@ -26,7 +26,7 @@ from lance_ops.cli.options import KeyValueType, dry_run_option, job_key_option, 
     type=click.Choice(["rows", "columns", "auto"]),
     default="rows",
     show_default=True,
-    help="Move the rows to new files, or write the changed columns of all rows beside the others.",
+    help="Move the rows to new files, or write the changed columns of all rows to separate files.",
 )
 @dry_run_option
 @job_key_option
@@ -42,10 +42,10 @@ def update_command(
     job_key: str | None,
     spark: str | None,
 ) -> None:
-    """Give columns of the rows of URI other values, computed by SQL, in one commit.
+    """Set columns of the rows of URI to values of SQL expressions, in one commit.
 
-    A value that a column cannot hold is an error, and nothing is changed. The rows move to new files, or get
-    new files for these columns; the space of the old values comes back with compact and cleanup.
+    A value that does not fit its column is an error, and nothing is changed. The rows move to new files, or
+    get new files for these columns; compact and cleanup free the space of the old values.
     """
     from lance_ops.maintenance.update.operation import update
 
@@ -60,37 +60,37 @@ def update_command(
     call.show(result)
 
 
-@click.command("merge-insert", short_help="Update and insert rows of files by a key.")
+@click.command("merge-insert", short_help="Update and insert rows from files by a key.")
 @click.argument("uri")
 @click.argument("source", nargs=-1, required=True)
-@click.option("--on", multiple=True, help="Column of the key. Repeatable; default the primary key of URI.")
+@click.option("--on", multiple=True, help="Key column. Repeatable; default the primary key of URI.")
 @click.option(
     "--when-matched",
     type=click.Choice(["update_all", "update_if", "delete", "fail", "do_nothing"]),
     default="update_all",
     show_default=True,
-    help="What becomes of rows of which SOURCE has the key; update_if goes with --condition.",
+    help="What happens to rows whose key SOURCE has; update_if requires --condition.",
 )
-@click.option("--condition", help='SQL, e.g. "source.seen > target.seen": which rows update_if updates.')
+@click.option("--condition", help='SQL, e.g. "source.seen > target.seen": the rows that update_if updates.')
 @click.option(
     "--when-not-matched",
     type=click.Choice(["insert_all", "do_nothing"]),
     default="insert_all",
     show_default=True,
-    help="What becomes of rows of SOURCE whose key is new.",
+    help="What happens to rows of SOURCE with a new key.",
 )
 @click.option(
     "--when-not-matched-by-source",
     default="do_nothing",
     show_default=True,
-    help="delete removes the rows whose key SOURCE lacks; an SQL condition, those for which it is true.",
+    help="delete removes the rows whose key SOURCE lacks; an SQL condition limits this to matching rows.",
 )
 @click.option(
     "--on-duplicates",
     type=click.Choice(["fail", "first"]),
     default="fail",
     show_default=True,
-    help="When several rows of SOURCE have one key.",
+    help="What happens when several rows of SOURCE have the same key.",
 )
 @dry_run_option
 @job_key_option
@@ -112,8 +112,8 @@ def merge_insert_command(
 ) -> None:
     """Merge the rows of SOURCE into the dataset at URI by a key, in one commit.
 
-    SOURCE is what append takes; it may lack columns, which updated rows keep. Unless told otherwise, rows
-    whose key is there get the values of SOURCE, and the others are added.
+    SOURCE is the same as for append; it may lack columns, which updated rows keep. By default, rows with a
+    known key are updated and the others are inserted.
     """
     from lance_ops.maintenance.merge_insert.operation import merge_insert
 
@@ -144,13 +144,13 @@ def merge_insert_command(
 @click.option(
     "--function",
     metavar="MODULE:NAME",
-    help="A function over record batches that can be imported, see batch_udf of the Python API.",
+    help="Function over record batches as MODULE:NAME, see batch_udf of the Python API.",
 )
 @click.option(
     "--from",
     "source",
     multiple=True,
-    help="Files with the new columns, a row for each live row in the order of URI. Repeatable.",
+    help="Files with the new columns: one row for each live row, in the order of URI. Repeatable.",
 )
 @dry_run_option
 @job_key_option
@@ -166,16 +166,16 @@ def add_columns_command(
     job_key: str | None,
     spark: str | None,
 ) -> None:
-    """Add columns to URI, computed from those that are there or read from files, in one commit.
+    """Add columns to URI, computed from existing ones or read from files, in one commit.
 
-    No file that is there is rewritten: each fragment gets another one. Under a job key, a run that was killed
-    is gone on with by the next one.
+    No existing file is rewritten: each fragment gets another one. With a job key, an interrupted run is
+    resumed by the next one.
     """
     from lance_ops.maintenance.columns.operation import add_columns
     from lance_ops.maintenance.ingest.file_source import open_files
 
     if sum(map(bool, (values, function, source))) != 1:
-        raise click.UsageError("one of --set, --function and --from says what is added")
+        raise click.UsageError("use one of --set, --function and --from")
     columns: Any = dict(values)
     if function is not None:
         columns = _imported(function)
@@ -192,23 +192,25 @@ def add_columns_command(
 
 
 def _imported(name: str) -> Any:
-    """A function by module and name."""
+    """Return a function by module and name."""
     module, _, attribute = name.partition(":")
     sys.path.insert(0, "")
     try:
         return getattr(import_module(module), attribute)
     except (AttributeError, ImportError, ValueError) as error:
-        raise click.BadParameter(f"{name!r} is not there: {error}", param_hint="--function") from error
+        raise click.BadParameter(f"cannot import {name!r}: {error}", param_hint="--function") from error
     finally:
         sys.path.remove("")
 
 
-@click.command("alter-column", short_help="Give a column another name or type.")
+@click.command("alter-column", short_help="Change the name or type of a column.")
 @click.argument("uri")
 @click.argument("path")
-@click.option("--name", help="Its new name.")
-@click.option("--type", "type_name", help="Its new type by Arrow's name, e.g. int64, string, double, date32.")
-@click.option("--nullable/--required", default=None, help="Whether it may be null from now on.")
+@click.option("--name", help="The new name.")
+@click.option(
+    "--type", "type_name", help="The new type as an Arrow name, e.g. int64, string, double, date32."
+)
+@click.option("--nullable/--required", default=None, help="Allow or forbid nulls.")
 @dry_run_option
 @job_key_option
 @spark_option
@@ -224,9 +226,9 @@ def alter_column_command(
     job_key: str | None,
     spark: str | None,
 ) -> None:
-    """Alter the column PATH of URI: its --name, its --type, or whether it may be null, in one commit.
+    """Alter the column PATH of URI: its --name, its --type, or its nullability, in one commit.
 
-    A new type writes the values anew, in a file beside the others; anything else changes no file.
+    A new type writes the values of the column to new files; other changes write no data.
     """
     import pyarrow as pa
 
@@ -241,7 +243,7 @@ def alter_column_command(
         try:
             alteration["data_type"] = pa.type_for_alias(type_name)
         except ValueError as error:
-            message = f"{type_name!r} is no type of Arrow; write for example int64, string, double or date32"
+            message = f"{type_name!r} is not an Arrow type; write for example int64, string, double or date32"
             raise click.BadParameter(message, param_hint="--type") from error
     with call.running(spark, dry_run=dry_run, job_key=job_key) as run:
         result = alter_columns(

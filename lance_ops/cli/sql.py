@@ -1,4 +1,4 @@
-"""`lance-ops sql`: statements of maintenance, as the connector for the JVM has them."""
+"""`lance-ops sql`: maintenance statements, as in the connector for the JVM."""
 
 import json
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("sql", short_help="Run a statement such as OPTIMIZE or MERGE INTO.")
 @click.argument("statement")
-@click.option("--root", help="Folder or bucket in which table t is t.lance.")
+@click.option("--root", help="Folder or bucket of the tables: t is t.lance.")
 @click.option("--table", "tables", type=KeyValueType(), multiple=True, help="NAME=URI of a table.")
 @click.option(
     "--storage-option", "storage_options", type=KeyValueType(), multiple=True, help="KEY=VALUE for the store."
@@ -35,7 +35,7 @@ def sql_command(
 ) -> None:
     """Run STATEMENT and print the rows that it returns.
 
-    A path in backticks names a table: lance-ops sql 'OPTIMIZE `events.lance`'. Values of MERGE INTO come from
+    A path in backticks is a table: lance-ops sql 'OPTIMIZE `events.lance`'. MERGE INTO reads its rows from
     another table.
     """
     try:

@@ -1,4 +1,4 @@
-"""Commands of upkeep: compact, index, cleanup.
+"""Maintenance commands: compact, index, cleanup.
 
 The operations are imported by the commands that run them, so that `--help` and mistyped options answer at
 once.
@@ -24,66 +24,78 @@ from lance_ops.cli.output import progress_listener
 
 @click.command("compact", short_help="Merge small fragments, purge deleted rows.")
 @click.argument("uri")
-@click.option("--target-rows", type=click.IntRange(min=1), help="Rows of a fragment to aim at.")
-@click.option("--target-bytes", type=click.IntRange(min=1), help="Bytes of a fragment to aim at.")
+@click.option("--target-rows", type=click.IntRange(min=1), help="Target rows per fragment.")
+@click.option("--target-bytes", type=click.IntRange(min=1), help="Target bytes per fragment.")
 @click.option(
     "--tier-growth",
     type=click.IntRange(min=2),
-    help="Merge only what gets into a size tier so many times as large; e.g. 4.",
+    help="Merge a fragment only into a size tier this many times larger; e.g. 4.",
 )
-@click.option("--min-source-fragments", type=click.IntRange(min=2), help="Merge no fewer than this.")
-@click.option("--max-bytes-per-file", type=click.IntRange(min=1), help="Bytes of a data file at most.")
+@click.option("--min-source-fragments", type=click.IntRange(min=2), help="Minimum fragments to merge.")
+@click.option("--max-bytes-per-file", type=click.IntRange(min=1), help="Maximum bytes per data file.")
 @click.option(
     "--deletions-threshold",
     type=click.FloatRange(0, 1),
     help="Share of deleted rows above which a fragment is rewritten; 1 for never.",
 )
-@click.option("--max-source-fragments", type=click.IntRange(min=1), help="Fragments to rewrite at most.")
-@click.option("--max-source-bytes", type=click.IntRange(min=1), help="Bytes to rewrite at most.")
+@click.option("--max-source-fragments", type=click.IntRange(min=1), help="Maximum fragments to rewrite.")
+@click.option("--max-source-bytes", type=click.IntRange(min=1), help="Maximum bytes to rewrite.")
 @click.option(
     "--budget-seconds",
     type=click.FloatRange(min=0, min_open=True),
-    help="Take what speeds scans up most for its time, no more than this by the estimate.",
+    help="Maximum seconds by the estimate; chooses the fragments with most benefit for scans.",
 )
-@click.option("--budget-bytes", type=click.IntRange(min=1), help="So for bytes read and written.")
-@click.option("--budget-fragments", type=click.IntRange(min=1), help="So for fragments replaced.")
-@click.option("--budget-requests", type=click.IntRange(min=1), help="So for requests to the store.")
+@click.option(
+    "--budget-bytes",
+    type=click.IntRange(min=1),
+    help="Maximum bytes read plus written, chosen in the same way.",
+)
+@click.option(
+    "--budget-fragments",
+    type=click.IntRange(min=1),
+    help="Maximum fragments replaced, chosen in the same way.",
+)
+@click.option(
+    "--budget-requests",
+    type=click.IntRange(min=1),
+    help="Maximum requests to the store, chosen in the same way.",
+)
 @removed_option("--budget-money", MONEY_REMOVED)
 @click.option(
     "--data-storage-version",
     metavar="VERSION",
-    help="Move the table to data files of this version, e.g. 2.2, as far as the limits allow.",
+    help="Rewrite the table to this storage version, e.g. 2.2, as far as the limits allow.",
 )
 @click.option(
     "--defer-index-remap/--remap-indices",
     default=None,
-    help="Leave the indices as they are, and tell their readers where rows went.",
+    help="Do not rewrite indices; record the moved rows in the fragment reuse index.",
 )
 @click.option(
     "--defer-where-cheaper",
     is_flag=True,
     default=None,
-    help="Do so for segments of which little moves, where that costs less than a remap.",
+    help="Defer the remap of segments with few moved rows where that costs less than a remap.",
 )
 @click.option(
     "--on-unknown-index",
     type=click.Choice(["leave", "defer"]),
-    help="Fragments under an index that cannot be moved along: leave them, or defer its remap.",
+    help="Fragments under an index that cannot be remapped: leave them, or defer its remap.",
 )
 @click.option(
     "--method",
     type=click.Choice(["auto", "copy", "rewrite"]),
-    help="Copy encoded pages where files allow that, or rewrite all rows; --dry-run says why.",
+    help="Copy encoded pages where files allow it, or rewrite all rows; --dry-run shows the reason.",
 )
 @click.option(
     "--commit-every",
     type=click.IntRange(min=1),
-    help="Commit after so many groups of fragments instead of once at the end.",
+    help="Commit after this many groups of fragments instead of once at the end.",
 )
 @click.option(
     "--commit-every-seconds",
     type=click.FloatRange(min=0, min_open=True),
-    help="Commit what is done when so much time has passed since the last commit.",
+    help="Commit finished groups when this much time has passed since the last commit.",
 )
 @dry_run_option
 @job_key_option
@@ -91,7 +103,7 @@ from lance_ops.cli.output import progress_listener
     "--resume/--no-resume",
     default=True,
     show_default=True,
-    help="With --job-key: go on where an earlier run of the job was broken off, or begin anew.",
+    help="With --job-key: resume an interrupted run of the job, or start over.",
 )
 @spark_option
 @dataset_command
@@ -124,10 +136,9 @@ def compact_command(
 ) -> None:
     """Merge small fragments of URI and purge deleted rows.
 
-    Rows keep their order and indices their coverage. Options left out come from the table's own
-    configuration, then from the defaults of the format. Under a job key, a run that was killed is gone on
-    with by the next one; an interrupt leaves nothing. Exit code 1 when some groups failed: the others are
-    committed.
+    Rows keep their order and indices their coverage. Omitted options come from the table's configuration,
+    then from the defaults of the format. With a job key, an interrupted run is resumed by the next one. Exit
+    code 1 when some groups failed: the others are committed.
     """
     from lance_ops.maintenance.compact.operation import compact
     from lance_ops.maintenance.results import CompactResult
@@ -172,18 +183,18 @@ def compact_command(
     "parameters",
     multiple=True,
     type=ParameterType(),
-    help="With COLUMN: how the index is made, e.g. --param metric=cosine. Repeatable.",
+    help="With COLUMN: parameter of the index, e.g. --param metric=cosine. Repeatable.",
 )
 @click.option(
     "--merge",
     "merge_segments",
     type=click.IntRange(min=0),
-    help="Without COLUMN: newest segments to merge with new rows; default: by what it costs.",
+    help="Without COLUMN: newest segments to merge with new rows; default: by estimated cost.",
 )
-@click.option("--replace", is_flag=True, help="With COLUMN: build it anew if there is one of this name.")
-@click.option("--rebuild", is_flag=True, help="Without COLUMN: build anew instead of refreshing.")
-@click.option("--drop", is_flag=True, help="Drop the index called --name.")
-@click.option("--rename", metavar="NEW", help="Give the index called --name this name.")
+@click.option("--replace", is_flag=True, help="With COLUMN: replace an index of this name.")
+@click.option("--rebuild", is_flag=True, help="Without COLUMN: rebuild instead of refreshing.")
+@click.option("--drop", is_flag=True, help="Drop the index with this --name.")
+@click.option("--rename", metavar="NEW", help="New name for the index with this --name.")
 @dry_run_option
 @job_key_option
 @spark_option
@@ -206,8 +217,8 @@ def index_command(
 ) -> None:
     """Build an index on COLUMN of URI.
 
-    Without COLUMN, bring all indices (or the one called --name) up to date: rows that an index does not cover
-    yet are read and merged into it, and it catches up with deferred compactions.
+    Without COLUMN, refresh all indices (or the one with --name): rows without coverage are read and merged
+    into them, and deferred remaps are applied.
     """
     from lance_ops.maintenance.index.names import drop_index, rename_index
     from lance_ops.maintenance.index.operation import create_index, optimize_indices
@@ -215,10 +226,10 @@ def index_command(
     if drop or rename is not None:
         asked = "--drop" if drop else "--rename"
         if name is None or column is not None:
-            raise click.UsageError(f"{asked} needs --name and no COLUMN")
+            raise click.UsageError(f"{asked} requires --name and no COLUMN")
         others = replace or rebuild or dry_run or parameters or kind or merge_segments is not None or spark
         if others or (drop and rename is not None):
-            raise click.UsageError(f"{asked} goes with --name and --job-key only")
+            raise click.UsageError(f"{asked} can be combined with --name and --job-key only")
         if rename is None:
             done = drop_index(call.uri, name, job_key=job_key, storage_options=call.storage_options)
         else:
@@ -226,13 +237,13 @@ def index_command(
         call.show(done)
         return
     if replace and column is None:
-        raise click.UsageError("--replace needs COLUMN; --rebuild builds existing indices anew")
+        raise click.UsageError("--replace requires COLUMN; --rebuild rebuilds existing indices")
     if rebuild and column is not None:
-        raise click.UsageError("--rebuild goes without COLUMN; --replace builds the index on COLUMN anew")
+        raise click.UsageError("--rebuild cannot be used with COLUMN; --replace rebuilds the index on COLUMN")
     if column is None and (parameters or kind is not None):
         raise click.UsageError(f"{'--param' if parameters else '--kind'} needs COLUMN")
     if merge_segments is not None and column is not None:
-        raise click.UsageError("--merge goes without COLUMN")
+        raise click.UsageError("--merge cannot be used with COLUMN")
     with call.running(spark, dry_run=dry_run, job_key=job_key) as run:
         if column is None:
             names = [name] if name else None
@@ -257,26 +268,26 @@ def index_command(
     type=DurationType(),
     help="Keep versions younger than this, e.g. 12h, 14d. Default 14d, or no limit with --retain.",
 )
-@click.option("--retain", type=click.IntRange(min=1), help="Keep so many newest versions.")
+@click.option("--retain", type=click.IntRange(min=1), help="Number of newest versions to keep.")
 @click.option(
     "--delete-unverified",
     is_flag=True,
-    help="Also remove files younger than 7 days that no version uses. Only safe when nobody else writes.",
+    help="Also remove unused files younger than 7 days. Only safe when there are no other writers.",
 )
 @click.option(
     "--clones",
     "clones",
     multiple=True,
     metavar="URI",
-    help="A shallow clone of URI, whose files here stay. Repeatable; clones cannot be seen from here.",
+    help="URI of a shallow clone whose files here are kept. Repeatable; clones cannot be found from here.",
 )
 @click.option(
     "--job-keys",
     "job_key_age",
     type=DurationType(),
-    help="Without effect: the newest 100,000 job keys are kept, whatever their age.",
+    help="No effect: the newest 100,000 job keys are kept, whatever their age.",
 )
-@click.option("--all", "show_all", is_flag=True, help="With --dry-run: list every file, however many.")
+@click.option("--all", "show_all", is_flag=True, help="With --dry-run: list every file without a limit.")
 @dry_run_option
 @dataset_command
 def cleanup_command(
@@ -292,14 +303,14 @@ def cleanup_command(
 ) -> None:
     """Remove old versions of URI and the files that only they use.
 
-    The newest version and tagged versions stay. A dry run says of each file why it goes or stays. Exit code
-    1 when something could not be removed; the next run finishes it.
+    The newest version and tagged versions are kept. A dry run lists for each file why it is kept or removed.
+    Exit code 1 when something could not be removed; the next run finishes it.
     """
     from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
     from lance_ops.maintenance.cleanup.plan import CleanupPlan
 
     if show_all and not dry_run:
-        raise click.UsageError("--all goes with --dry-run")
+        raise click.UsageError("--all requires --dry-run")
     with progress_listener() as progress:
         result = cleanup(
             call.uri,

@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _OFFSET = re.compile(r"([+-]\d\d)(\d\d)$")
-"""Offset from UTC as Arrow writes it; ISO 8601 has a colon in it."""
+"""UTC offset as Arrow writes it; ISO 8601 requires a colon in it."""
 
 
 def plain_rows(table: "pa.Table | pa.RecordBatch") -> list[dict[str, Any]]:
-    """Return the rows with values that JSON has: numbers, strings, booleans, lists and dicts.
+    """Return the rows with JSON values: numbers, strings, booleans, lists and dicts.
 
-    Dates and times are in ISO 8601, bytes in base64, durations as text. Nanoseconds and years that `datetime`
-    cannot represent are kept.
+    Dates and times are in ISO 8601, bytes in base64, durations as strings. Nanoseconds and years that
+    `datetime` cannot represent are kept.
 
     Args:
         table: A few rows.
@@ -80,7 +80,7 @@ def _temporal_text(scalar: "pa.Scalar") -> str:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a Python value as JSON has it."""
+    """Return a Python value as a JSON value."""
     match value:
         case bytes():
             return base64.b64encode(value).decode()

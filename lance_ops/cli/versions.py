@@ -1,4 +1,4 @@
-"""The commands on versions: tag, branch, restore and clone."""
+"""Commands on versions: tag, branch, restore and clone."""
 
 from typing import Literal
 
@@ -8,24 +8,24 @@ from lance_ops.cli.command import Call, dataset_command
 from lance_ops.cli.options import dry_run_option, job_key_option
 
 
-@click.command("tag", short_help="Name a version, so that cleanup keeps it.")
+@click.command("tag", short_help="Tag a version, so that cleanup keeps it.")
 @click.argument("uri")
 @click.argument("name", required=False)
-@click.option("--version", type=click.IntRange(min=1), help="The version to name; default the newest.")
-@click.option("--move", is_flag=True, help="Let an existing tag name another version.")
+@click.option("--version", type=click.IntRange(min=1), help="Version to tag; default the newest.")
+@click.option("--move", is_flag=True, help="Move an existing tag to another version.")
 @click.option("--delete", is_flag=True, help="Remove the tag.")
 @dataset_command
 def tag_command(call: Call, *, name: str | None, version: int | None, move: bool, delete: bool) -> None:
-    """Give the newest version of URI, or --version, the tag NAME; without NAME, list the tags."""
+    """Tag the newest version of URI, or --version, as NAME; without NAME, list the tags."""
     from lance_ops.cli.output import print_rows
     from lance_ops.maintenance.metadata.actions import create_tag, delete_tag, move_tag
     from lance_ops.table.dataset import Dataset
 
     if delete and (move or version is not None):
-        raise click.UsageError("--delete goes with NAME alone")
+        raise click.UsageError("--delete can be used with NAME only")
     if name is None:
         if delete or move or version is not None:
-            raise click.UsageError("which tag? give NAME")
+            raise click.UsageError("NAME of the tag is missing")
         found = Dataset.open(call.uri, storage_options=call.storage_options).tags
         tags = [found[key] for key in sorted(found)]
         if call.as_json:
@@ -47,29 +47,29 @@ def tag_command(call: Call, *, name: str | None, version: int | None, move: bool
     )
 
 
-@click.command("branch", short_help="Make, list or remove lines of versions of their own.")
+@click.command("branch", short_help="Create, list or delete branches.")
 @click.argument("uri")
 @click.argument("name", required=False)
-@click.option("--version", help="The version or tag to start at; default the newest.")
-@click.option("--from", "parent", help="The branch to start at; default main, or that of URI.")
-@click.option("--delete", is_flag=True, help="Remove the branch with its versions and files.")
+@click.option("--version", help="Version or tag at which the branch starts; default the newest.")
+@click.option("--from", "parent", help="Branch at which the new one starts; default main, or that of URI.")
+@click.option("--delete", is_flag=True, help="Delete the branch with its versions and files.")
 @dataset_command
 def branch_command(
     call: Call, *, name: str | None, version: str | None, parent: str | None, delete: bool
 ) -> None:
-    """Start the branch NAME at the newest version of URI, or --version; without NAME, list the branches.
+    """Create the branch NAME at the newest version of URI, or --version; without NAME, list the branches.
 
-    No file is copied. Cleanup keeps what branches use.
+    No file is copied. Cleanup keeps the files that branches use.
     """
     from lance_ops.cli.output import print_rows
     from lance_ops.maintenance.metadata.branches import create_branch, delete_branch
     from lance_ops.table.dataset import Dataset
 
     if delete and (version is not None or parent is not None):
-        raise click.UsageError("--delete goes with NAME alone")
+        raise click.UsageError("--delete can be used with NAME only")
     if name is None:
         if delete or version is not None or parent is not None:
-            raise click.UsageError("which branch? give NAME")
+            raise click.UsageError("NAME of the branch is missing")
         found = Dataset.open(call.uri, storage_options=call.storage_options).branches
         branches = [found[key] for key in sorted(found)]
         if call.as_json:
@@ -92,7 +92,7 @@ def branch_command(
         return
     number = int(version) if version is not None and version.isdecimal() else None
     if parent is not None and number is None and version is not None:
-        raise click.UsageError("a tag names a branch already: give --version a number, or leave out --from")
+        raise click.UsageError("a tag already names a branch: give --version a number, or omit --from")
     start = version if number is None else number
     done = create_branch(
         call.uri,
@@ -120,16 +120,16 @@ def restore_command(call: Call, *, version: str, job_key: str | None) -> None:
     call.show(restore(call.uri, wanted, job_key=job_key, storage_options=call.storage_options))
 
 
-@click.command("clone", short_help="Make a dataset that starts as another one.")
+@click.command("clone", short_help="Create a dataset that starts as a copy of another one.")
 @click.argument("uri")
 @click.argument("clone_uri", metavar="CLONE")
-@click.option("--version", help="The version or tag to clone; default the newest.")
-@click.option("--deep", is_flag=True, help="Copy the files, so that the clone needs nothing but itself.")
+@click.option("--version", help="Version or tag to clone; default the newest.")
+@click.option("--deep", is_flag=True, help="Copy all files, so that the clone depends on no other dataset.")
 @dataset_command
 def clone_command(call: Call, *, clone_uri: str, version: str | None, deep: bool) -> None:
-    """Make a clone of URI at CLONE: a dataset of its own, which copies no file unless it is --deep.
+    """Create a clone of URI at CLONE: an independent dataset, which copies no file unless it is --deep.
 
-    A tag at URI keeps what a shallow clone uses from cleanup; delete it when the clone is gone.
+    A tag at URI protects the files of a shallow clone from cleanup; delete it after the clone.
     """
     from lance_ops.maintenance.metadata.clone import shallow_clone
     from lance_ops.maintenance.metadata.deep_clone import deep_clone
@@ -147,21 +147,21 @@ def clone_command(call: Call, *, clone_uri: str, version: str | None, deep: bool
     )
 
 
-@click.command("migrate-paths", short_help="Give manifests names of the other scheme.")
+@click.command("migrate-paths", short_help="Rename manifests to the other scheme.")
 @click.argument("uri")
 @click.option(
     "--scheme",
     type=click.Choice(["v2", "v1"]),
     default="v2",
     show_default=True,
-    help="v2 lists the newest version first; pylance before 0.17 knows v1 alone.",
+    help="v2 lists the newest version first; pylance before 0.17 reads v1 only.",
 )
 @dry_run_option
 @dataset_command
 def migrate_manifest_paths_command(call: Call, *, scheme: Literal["v1", "v2"], dry_run: bool) -> None:
-    """Give all manifests of URI and its branches names of --scheme. A second run finishes a broken one.
+    """Rename all manifests of URI and its branches to --scheme. A second run finishes an interrupted one.
 
-    Stop other writers before. Until it has ended, the dataset can neither be read nor written.
+    Stop other writers first. Until the command has ended, the dataset can neither be read nor written.
     """
     from lance_ops.maintenance.metadata.manifest_paths import migrate_manifest_paths
 

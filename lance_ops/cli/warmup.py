@@ -1,4 +1,4 @@
-"""`lance-ops warmup`: compiles the inner loops of encodings before anybody waits for them."""
+"""`lance-ops warmup`: compile the inner loops of encodings in advance."""
 
 import json
 import logging
@@ -13,11 +13,8 @@ import click
 class Warmed:
     """One technique.
 
-    Attributes:
-        technique: Its name.
-        seconds: Until its loops were ready.
-        compiled: How many had to be compiled; the others came from the cache.
-        error: Why they cannot be used, None if they can.
+    Attributes: technique: Its name. seconds: Until its loops were ready. compiled: Number of loops compiled;
+    the others came from the cache. error: Why they cannot be used, or None.
     """
 
     technique: str
@@ -31,9 +28,9 @@ class Warmed:
 def warmup_command(as_json: bool) -> None:
     """Compile the inner loops of encodings, so that no process has to.
 
-    They are kept on disk (in $NUMBA_CACHE_DIR, beside the package, or in the user's cache, whichever can be
-    written to) and loaded from there within a second. Without numba, plain numpy does the work. Exit code 1:
-    numba is there, but some loops cannot be used.
+    They are stored on disk (in $NUMBA_CACHE_DIR, beside the package, or in the user's cache, the first that
+    is writable) and loaded from there within a second. Without numba, plain numpy is used. Exit code 1: numba
+    is installed, but some loops cannot be used.
     """
     from lance_ops.encoding import kernels
     from lance_ops.encoding.kernel_cache import LOGGER
@@ -41,7 +38,7 @@ def warmup_command(as_json: bool) -> None:
     started = time.perf_counter()
     warmed = []
     log = logging.getLogger(LOGGER)
-    # What the notice advises is what is done here.
+    # This command does what the notice advises.
     before, log.disabled = log.disabled, True
     try:
         for name in kernels.names() if kernels.available() else ():
@@ -63,7 +60,7 @@ def warmup_command(as_json: bool) -> None:
             )
         )
     elif not warmed:
-        click.echo(f"no compiled loops, numpy does the work: numba is missing or off ({kernels.SWITCH})")
+        click.echo(f"no compiled loops, numpy is used: numba is missing or off ({kernels.SWITCH})")
     else:
         compiled = sum(one.compiled for one in warmed)
         click.echo(

@@ -1,6 +1,6 @@
-"""Dagster's side: datasets as assets with one event per version, operations as jobs, sensors, checks, alerts.
+"""Dagster integration: datasets as assets, operations as jobs, sensors, checks and alerts.
 
-`build_lance_definitions` makes everything for a set of datasets; the other builders make its parts.
+`build_lance_definitions` builds everything for a set of datasets; the other builders build its parts.
 """
 
 from lance_ops import _extra_dagster as _extra_dagster

@@ -1,7 +1,7 @@
-"""Attempts: whether work on a version is done, at work, to be asked for again, or given up. Pure.
+"""Attempts: decide whether work on a version is done, running, to be requested again, or given up. Pure.
 
-State that records what was asked for is compared with what runs did: a run that failed, was cancelled in the
-queue or died has done nothing.
+The recorded requests are compared with the results of runs: a run that failed, was cancelled in the queue or
+died has done nothing.
 """
 
 from collections.abc import Iterable
@@ -10,11 +10,11 @@ from datetime import timedelta
 from enum import Enum
 
 PAUSES = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=25))
-"""Before the first, second and third retry, from the end of the run before it."""
+"""Pauses before the first, second and third retry, from the end of the previous run."""
 
 
 class RunState(Enum):
-    """State of a run, as far as attempts go."""
+    """State of a run, as seen by retries."""
 
     WAITING = "waiting"
     WORKING = "working"
@@ -23,7 +23,7 @@ class RunState(Enum):
 
 
 class Stage(Enum):
-    """What is to be done about a piece of work."""
+    """Next step for a piece of work."""
 
     DONE = "done"
     AT_WORK = "at work"
@@ -39,11 +39,11 @@ class Attempt:
     Attributes:
         run_id: Its id.
         state: Its state.
-        began: When it started, or was created if it never started; seconds since 1970.
-        ended: When it ended, or was last changed; seconds since 1970.
-        started: It started, so it may have read an older version than it would now.
+        began: Start, or creation if it never started; seconds since 1970.
+        ended: End, or last change; seconds since 1970.
+        started: True if it started, so it may have read an older version.
         read: Version that it recorded as read; None when it recorded nothing.
-        asked_for: It was started for the version in question, whatever the clocks of the machines say.
+        asked_for: True if it was requested for this version, independent of clocks.
     """
 
     run_id: str
@@ -57,13 +57,13 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What is to be done about a version.
+    """Next step for a version.
 
     Attributes:
-        stage: What is to be done.
+        stage: The next step.
         failed: Attempts that ended without success.
-        last: Id of the run of the newest of them; "" when there is none.
-        not_before: When the next attempt is due, in seconds since 1970; None unless paused.
+        last: Run id of the newest of them; "" without any.
+        not_before: Time of the next attempt, in seconds since 1970; None unless paused.
     """
 
     stage: Stage
@@ -75,14 +75,14 @@ class Outlook:
 def outlook_of_version(
     attempts: Iterable[Attempt], *, since: int, known_at: float, now: float, anew: bool = False
 ) -> Outlook:
-    """Compare what runs did with a version that they should have read.
+    """Compare runs with the version that they should have read.
 
     Args:
         attempts: Runs of the job, in any order.
         since: First version with the data.
-        known_at: When the version was known to be readable by everybody, in seconds since 1970.
+        known_at: Time at which the version was known to be readable, in seconds since 1970.
         now: Seconds since 1970.
-        anew: The dataset was made anew, so that a version recorded by an earlier run says nothing.
+        anew: The dataset was recreated, so that versions recorded by earlier runs do not count.
     """
     failed: list[Attempt] = []
     at_work = False
@@ -93,10 +93,10 @@ def outlook_of_version(
             if after if by_time else (attempt.read or 0) >= since:
                 return Outlook(Stage.DONE)
             if after:
-                # It reads a version of its own choice, and must not be asked for in every tick.
+                # It reads a version of its own choice, and must not be requested in every tick.
                 failed.append(attempt)
         elif attempt.state is RunState.ENDED:
-            # One that never started would have read this version, too, unless it was over before.
+            # A run that never started would have read this version, too, unless it ended before.
             if after or (not attempt.started and attempt.ended >= known_at):
                 failed.append(attempt)
         elif attempt.state is RunState.WAITING or after:
@@ -107,7 +107,7 @@ def outlook_of_version(
 
 
 def next_stage(failed: Iterable[Attempt], now: float) -> Outlook:
-    """Return what follows after attempts that ended without success.
+    """Return the next step after attempts that ended without success.
 
     Args:
         failed: The attempts.

@@ -1,8 +1,8 @@
-"""When to recompute what depends on a dataset: when its data changed, not when its layout did.
+"""Automation conditions for assets downstream of datasets: data changes count, layout changes do not.
 
-`AutomationCondition.eager()` is wrong here. It looks at events, and a compaction is an event. Dagster's
-`since_last_handled()` is wrong as well: it forgets a change that is published while the requested run is
-still at work, because the end of that run counts as handling the change.
+`AutomationCondition.eager()` is wrong here. It counts events, and a compaction is an event. Dagster's
+`since_last_handled()` is wrong as well: it forgets a change that is published during the requested run,
+because the end of that run counts as handling the change.
 """
 
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ Condition = dg.AutomationCondition[Any]
 def lance_data_changed(*, require_checks: bool = False) -> Condition:
     """Return the condition for assets downstream of datasets.
 
-    It holds when the data version of a dependency moved after the asset was last requested, once nothing that
-    it concerns is running: a change during a run asks for another run. Rewrites, new indices and config
-    changes keep the data version. Runs that computed nothing are asked for again by `build_retry_sensor`.
+    It holds when the data version of a dependency changed after the asset was last requested, once no related
+    run is in progress: a change during a run requests another run. Rewrites, new indices and config changes
+    keep the data version. Runs that computed nothing are retried by `build_retry_sensor`.
 
     Args:
         require_checks: Also wait until the blocking checks of all dependencies have passed.
     """
     condition = dg.AutomationCondition
     changed = condition.any_deps_match(condition.data_version_changed())
-    # A change that is found together with the last request is newer than that, so it is not reset by it.
+    # A change found together with the last request is newer than it, so the request does not reset it.
     pending = changed.since(condition.newly_requested() & ~changed)
     holds = pending & ~condition.in_progress() & ~condition.any_deps_in_progress()
     if require_checks:
@@ -41,11 +41,11 @@ def lance_data_changed(*, require_checks: bool = False) -> Condition:
 def maintained_by(name: str, policy: MaintenancePolicy) -> Condition:
     """Return a condition that never holds: the page of a reported asset shows its label.
 
-    Dagster knows no other way to name what maintains an asset that it does not execute: schedules and jobs of
-    operations have no assets. It makes no sensor for conditions of such assets, and evaluates none.
+    Dagster has no other way to name the maintenance of an asset that it does not execute: schedules and jobs
+    of operations have no assets. It creates no sensor for conditions of such assets, and evaluates none.
 
     Args:
-        name: What maintains the asset.
+        name: Name of the maintenance.
         policy: Its thresholds, shown as the parts of the condition.
     """
     condition = dg.AutomationCondition
@@ -67,13 +67,13 @@ def build_automation_sensor(
     minimum_interval_seconds: int = 30,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.RUNNING,
 ) -> dg.AutomationConditionSensorDefinition:
-    """The sensor that evaluates the conditions of some assets; Dagster's own starts stopped.
+    """Build the sensor that evaluates the conditions of some assets; Dagster's own starts stopped.
 
     Args:
         assets: Keys of the assets that have a condition.
         name: Name of the sensor.
-        minimum_interval_seconds: Pause between evaluations.
-        default_status: Whether it runs from the start.
+        minimum_interval_seconds: Seconds between evaluations.
+        default_status: Initial status.
     """
     return dg.AutomationConditionSensorDefinition(
         name,

@@ -1,4 +1,4 @@
-"""How a dataset is known to Dagster: its asset key, where it lies, and when its maintenance is due."""
+"""Dataset reference: asset key, URI, and maintenance policy."""
 
 import hashlib
 import re
@@ -21,7 +21,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_]")
 
 
 def slugify(name: str) -> str:
-    """A name as Dagster allows it for ops, jobs, sensors and pools."""
+    """Convert a name for ops, jobs, sensors and pools of Dagster."""
     return _UNSAFE.sub("_", name)
 
 
@@ -31,22 +31,22 @@ class LanceDatasetRef:
 
     Attributes:
         name: Path of the asset key, parts joined by "/": `flights`, `warehouse/flights`.
-        uri: Where the dataset lies: an absolute path or a URI. Nothing needs to be there yet.
+        uri: Absolute path or URI. The dataset may not exist yet.
         description: Markdown for the asset's page.
         group: Asset group; the first part of the name when it has several, else Dagster's default.
         owners: E-mail addresses or `team:<name>`.
         tags: Asset tags.
-        deps: Assets that the data come from.
-        policy: When maintenance is due.
-        freshness: How old the newest version may grow.
+        deps: Upstream assets.
+        policy: Thresholds of maintenance.
+        freshness: Maximum age of the newest version.
         storage_options: Options of the object store for this dataset, on top of those of the resource;
             secrets as `dg.EnvVar`. They are not shown.
-        columns_from: Which columns of other assets feed which of its own: {column: [(asset, column)]}.
-        run_limit: How long a maintenance or ingest run on it may take before Dagster ends it, as the run tag
-            `dagster/max_runtime`; as long as `dagster.yaml` says by default.
-        indexed: Whether it has indices, and so checks of them. A local dataset says so itself when the code
-            location loads; one in an object store has these checks unless this is False.
-        kinds: What Dagster shows beside the name, e.g. `pyspark` where Spark works on it; at most three.
+        columns_from: Declared column lineage: {column: [(asset, column)]}.
+        run_limit: Maximum duration of a maintenance or ingest run, as the run tag `dagster/max_runtime`;
+            default that of `dagster.yaml`.
+        indexed: False omits the checks of indices. For a local dataset this is read when the code location
+            loads; a dataset in an object store has these checks unless this is False.
+        kinds: Kinds that Dagster shows beside the name, e.g. `pyspark`; at most three.
     """
 
     name: str
@@ -68,9 +68,9 @@ class LanceDatasetRef:
         check_sources(self.columns_from, f"dataset {self.name!r}")
         if not _NAME.fullmatch(self.name):
             raise InvalidArgumentError(
-                f"{self.name!r} is no name of a dataset",
+                f"{self.name!r} is not a valid name of a dataset",
                 field="name",
-                hint="letters, digits, underscores, dots and hyphens, in parts joined by '/'",
+                hint="use letters, digits, underscores, dots and hyphens, in parts joined by '/'",
             )
         if not self.uri:
             raise InvalidArgumentError(f"dataset {self.name!r} has no URI", field="uri")
@@ -79,12 +79,12 @@ class LanceDatasetRef:
             if "://" not in self.uri:
                 parse_location(self.uri)
         elif not PurePath(self.uri).is_absolute():
-            # Sensors, runs and the UI are processes of their own, and so is a shell.
+            # Sensors, runs and the UI are separate processes, and so is a shell.
             raise InvalidArgumentError(
-                f"the path {self.uri!r} of dataset {self.name!r} is relative: it would be another place for "
-                "each process that is started in another folder",
+                f"the path {self.uri!r} of dataset {self.name!r} is relative: it would differ between "
+                "processes started in different folders",
                 field="uri",
-                hint='an absolute path, e.g. str(Path(__file__).parent / "..."), or a URI',
+                hint='use an absolute path, e.g. str(Path(__file__).parent / "..."), or a URI',
             )
 
     @property
@@ -94,14 +94,14 @@ class LanceDatasetRef:
 
     @property
     def run_tags(self) -> dict[str, str]:
-        """Tags of the runs that work on it."""
+        """Tags of the runs on it."""
         limit = self.run_limit
         limited = {} if limit is None else {keys.MAX_RUNTIME_TAG: str(int(limit.total_seconds()))}
         return {keys.DATASET_TAG: self.name, **limited}
 
     @property
     def slug(self) -> str:
-        """The name as Dagster allows it in names of ops, sensors and pools."""
+        """The name as Dagster allows it for ops, sensors and pools."""
         return slugify(self.name)
 
     @property
@@ -113,7 +113,7 @@ class LanceDatasetRef:
 
     @property
     def table_name(self) -> str:
-        """The name as Dagster's table panels show it."""
+        """The name in Dagster's table panels."""
         return self.name.replace("/", ".")
 
     @property
@@ -123,7 +123,7 @@ class LanceDatasetRef:
 
     @property
     def policy_hash(self) -> str:
-        """Digest that changes when a threshold does; 12 hexadecimal digits."""
+        """Digest of the thresholds; 12 hexadecimal digits."""
         content = repr(sorted(self.policy_values.items()))
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
@@ -135,15 +135,15 @@ def policy_values(policy: MaintenancePolicy) -> dict[str, str | int | float]:
 
 
 def place_of(uri: str) -> str:
-    """Return a URI by which the same place is known: links, slashes and spellings of schemes resolved."""
+    """Return a normalized URI: links, slashes and scheme aliases resolved."""
     try:
         return resolved(uri)
     except LanceOpsError:
-        return uri  # The error is raised where it is opened.
+        return uri  # The error is raised where the dataset is opened.
 
 
 def _server_of(ref: LanceDatasetRef) -> tuple[tuple[str, str], ...]:
-    """Return the options that say which server a bucket is on: others have buckets of the same name."""
+    """Return the options that identify the server of a bucket: bucket names may recur on other servers."""
     return tuple(
         sorted(
             (name.lower(), value.env_var_name if isinstance(value, dg.EnvVar) else value)
@@ -154,10 +154,10 @@ def _server_of(ref: LanceDatasetRef) -> tuple[tuple[str, str], ...]:
 
 
 def index_refs(refs: Iterable[LanceDatasetRef]) -> dict[str, LanceDatasetRef]:
-    """The datasets by name.
+    """Return the datasets by name.
 
     Raises:
-        InvalidArgumentError: There are none, two that Dagster could not tell apart, or two at one place.
+        InvalidArgumentError: There are none, two with conflicting names, or two with the same URI.
     """
     by_name: dict[str, LanceDatasetRef] = {}
     slugs: dict[str, str] = {}
@@ -166,17 +166,19 @@ def index_refs(refs: Iterable[LanceDatasetRef]) -> dict[str, LanceDatasetRef]:
         other = slugs.setdefault(ref.slug, ref.name)
         if ref.name in by_name or other != ref.name:
             raise InvalidArgumentError(
-                f"two datasets are called {other!r} and {ref.name!r}", field="name", hint="rename one of them"
+                f"the names {other!r} and {ref.name!r} of two datasets collide",
+                field="name",
+                hint="rename one of them",
             )
         same = places.setdefault((place_of(ref.uri), _server_of(ref)), ref)
         if same is not ref:
             raise InvalidArgumentError(
-                f"datasets {same.name!r} ({same.uri}) and {ref.name!r} ({ref.uri}) are one dataset under two "
-                "names: both would publish and maintain it",
+                f"datasets {same.name!r} ({same.uri}) and {ref.name!r} ({ref.uri}) are the same dataset: "
+                "both would publish and maintain it",
                 field="uri",
                 hint=f"remove one of them, and refer to the other by its asset key {same.name!r}",
             )
         by_name[ref.name] = ref
     if not by_name:
-        raise InvalidArgumentError("there is no dataset to look after", field="refs")
+        raise InvalidArgumentError("refs must not be empty", field="refs")
     return by_name

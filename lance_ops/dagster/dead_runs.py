@@ -1,11 +1,10 @@
-"""Runs whose process died together with its code server: nothing else in a local deployment ends them.
+"""Runs whose process ended together with its code server: a local deployment has no other detection.
 
-After a power cut they stay "started" for ever, and hold their places in the queue and in pools. A run that
-was seen alive on this machine is tagged with the machine: by a sensor, or by its first step that works on a
-dataset. When its process is not there any more, it is dead; no time limit is needed, so that a run of ten
-hours is safe. One that died before anybody saw it is known by its code server: that of the sensor's own code
-location, under an address of this machine. Runs elsewhere (Kubernetes, another host) are left to their
-launcher and to `max_runtime_seconds`.
+After a power failure they stay "started" for ever, and occupy the queue and pools. A run that was seen alive
+on this machine is tagged with the machine: by a sensor, or by its first step on a dataset. When its process
+no longer exists, it is dead; no time limit is needed, so a run of ten hours is safe. A run that died unseen
+is identified by its code server: that of the sensor's own code location, under an address of this machine.
+Runs elsewhere (Kubernetes, another host) are left to their launcher and to `max_runtime_seconds`.
 """
 
 import contextlib
@@ -30,15 +29,15 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _MOST_RUNS = 500
 _FIRST_EVENTS = 20
 _TOLERANCE = 60.0
-"""Seconds by which a process may start after its run, by the clocks."""
+"""Tolerance in seconds between the start of a run and of its process, by their clocks."""
 
 
 def end_dead_runs(instance: dg.DagsterInstance, place: CodePlace | None = None) -> list[str]:
-    """Report runs as failed whose process was on this machine and is gone; return their ids.
+    """Report runs as failed whose process on this machine has ended; return their ids.
 
     Args:
-        instance: With the runs.
-        place: Of the sensor that asks, so that runs of its code server are known.
+        instance: Has the runs.
+        place: Code location of the sensor, which identifies runs of its code server.
     """
     ended: list[str] = []
     for record in instance.get_run_records(dg.RunsFilter(statuses=_AT_WORK), limit=_MOST_RUNS):
@@ -48,8 +47,8 @@ def end_dead_runs(instance: dg.DagsterInstance, place: CodePlace | None = None) 
             continue
         if is_alive(pid, record.start_time):
             tag_machine(instance, run)
-        elif _was_here(run, place) and _is_at_work(instance, run.run_id):
-            message = f"The process of the run (pid {pid}) is gone, and has reported no end."
+        elif _was_on_this_machine(run, place) and _is_unfinished(instance, run.run_id):
+            message = f"The process of the run (pid {pid}) has ended without reporting it."
             if run.status is dg.DagsterRunStatus.CANCELING:
                 instance.report_run_canceled(run, message)
             else:
@@ -58,7 +57,7 @@ def end_dead_runs(instance: dg.DagsterInstance, place: CodePlace | None = None) 
     return ended
 
 
-def _was_here(run: dg.DagsterRun, place: CodePlace | None) -> bool:
+def _was_on_this_machine(run: dg.DagsterRun, place: CodePlace | None) -> bool:
     """Return whether the process of a run was on this machine."""
     tag = run.tags.get(keys.MACHINE_TAG)
     if tag == seen_here(run.run_id):
@@ -78,17 +77,17 @@ def _served_from(run: dg.DagsterRun) -> str:
 
 
 def tag_machine(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
-    """Tag a run whose process is on this machine, so that its death is known to be one."""
+    """Tag a run whose process is on this machine, so that its death can be detected."""
     if run.tags.get(keys.MACHINE_TAG) != seen_here(run.run_id):
         instance.add_run_tags(run.run_id, {keys.MACHINE_TAG: seen_here(run.run_id)})
 
 
 def seen_here(run_id: str) -> str:
-    """Return the tag of a run that was seen on this machine; it outlives a restart.
+    """Return the tag of a run that was seen on this machine; it outlives a reboot.
 
-    Runs that re-execute another one get copies of its tags, so that it names the run as well. Containers of
-    one image may have one host name and do not see the processes of one another: the namespace of processes
-    tells them apart. That of the machine itself has one number for ever.
+    Re-executions copy the tags of a run, so the tag contains the run id. Containers of one image may share a
+    host name without sharing processes: the tag contains the process namespace, whose number is constant for
+    the machine itself.
     """
     known = _MACHINE.read_text(encoding="ascii", errors="replace") if _MACHINE.exists() else ""
     place = f"{platform.node()}\n{known}\n{_namespace()}\n{run_id}"
@@ -96,26 +95,25 @@ def seen_here(run_id: str) -> str:
 
 
 def _namespace() -> int:
-    """Number of the namespace that the processes of this machine or container are counted in."""
+    """Return the number of the process namespace of this machine or container."""
     with contextlib.suppress(OSError):
         return (_PROCESSES / "self" / "ns" / "pid").stat().st_ino
     return 0
 
 
 def is_alive(pid: int, began: float | None) -> bool:
-    """Return whether a process is there that can be the one of a run.
+    """Return whether the process of a run may still exist.
 
     Args:
-        pid: Its number.
-        began: When the run started, in seconds since 1970: a process that started later has the number of
-            another one that is gone.
+        pid: Process id.
+        began: Start of the run, in seconds since 1970: a process that started later reuses the process id.
     """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except OSError:
-        return True  # It is there, and belongs to another user.
+        return True  # It exists, and belongs to another user.
     if _state_of(pid) == "Z":
         return False
     started = _started_at(pid)
@@ -135,14 +133,14 @@ def _process_of(instance: dg.DagsterInstance, run_id: str) -> int | None:
     return None
 
 
-def _is_at_work(instance: dg.DagsterInstance, run_id: str) -> bool:
-    """Return whether a run is still unfinished: it may have ended, and its process with it, meanwhile."""
+def _is_unfinished(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Return whether a run is still unfinished: it may have ended meanwhile."""
     run = instance.get_run_by_id(run_id)
     return run is not None and run.status in _AT_WORK
 
 
 def _fields_of(pid: int) -> list[str]:
-    """Return what `/proc` tells of a process behind its name; nothing where there is none."""
+    """Return the fields of `/proc/PID/stat` after the name; empty without such a process."""
     with contextlib.suppress(OSError):
         text = (_PROCESSES / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
         return text.rpartition(")")[2].split()
@@ -154,7 +152,7 @@ def _state_of(pid: int) -> str:
 
 
 def _started_at(pid: int) -> float | None:
-    """Return when a process started, in seconds since 1970; None where that is not known."""
+    """Return the start of a process, in seconds since 1970; None if unknown."""
     fields = _fields_of(pid)
     with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
         lines = (_PROCESSES / "stat").read_text(encoding="ascii").splitlines()

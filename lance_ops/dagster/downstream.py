@@ -1,4 +1,4 @@
-"""Jobs that compute something from datasets, and what their runs tell about the data that they have read."""
+"""Downstream jobs of datasets, and the versions that their runs have read."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,12 +29,12 @@ _COMING_UP = (dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING)
 
 @dataclass(frozen=True, slots=True)
 class LanceDownstream:
-    """A job that has to run when data change.
+    """A job that runs when data change.
 
     A version is handled when a successful run has recorded that it read this version or a newer one: as
     `lance/input_versions` ({name: version}) in the metadata of a materialization, or through
-    `LanceIOManager`. Of a run that records nothing, when it began after the version was known. A run that
-    fails, is cancelled or dies is asked for again, three times.
+    `LanceIOManager`. A run that records nothing counts if it began after the version was known. A run that
+    fails, is cancelled or dies is retried three times.
 
     Attributes:
         job: The job, for instance of an asset that Spark computes from the dataset.
@@ -52,14 +52,14 @@ def attempts_of(
     instance: dg.DagsterInstance,
     place: CodePlace | None,
 ) -> Iterator[Attempt]:
-    """Return the newest runs of a job, whoever launched them, and all that were asked for a version.
+    """Return the newest runs of a job by any launcher, and all that were requested for a version.
 
     Args:
         job_name: Name of the job.
         ref: The dataset that it reads.
-        tags: Of runs that were asked for the version.
-        instance: With the runs.
-        place: Where the job is defined; runs of other jobs with its name are left out.
+        tags: Tags of runs requested for the version.
+        instance: Has the runs.
+        place: Code location of the job; excludes runs of other jobs with its name.
     """
     of_version = dg.RunsFilter(job_name=job_name, tags=tags)
     records = [
@@ -75,7 +75,7 @@ def attempts_of(
 def newest_asked_for(
     job_name: str, ref: LanceDatasetRef, instance: dg.DagsterInstance
 ) -> dg.RunRecord | None:
-    """Return the newest run of a job that the sensor started for a dataset; None when there is none."""
+    """Return the newest run of a job that the sensor started for a dataset; None without one."""
     ours = dg.RunsFilter(job_name=job_name, tags={keys.DOWNSTREAM_TAG: job_name})
     for record in instance.get_run_records(ours, limit=_RUNS_SEARCHED):
         if record.dagster_run.tags.get(keys.TRIGGER_TAG, "").rpartition("@")[0] == ref.name:
@@ -87,7 +87,7 @@ def _attempt(record: dg.RunRecord, ref: LanceDatasetRef, instance: dg.DagsterIns
     run = record.dagster_run
     created, changed = _seconds(record.create_timestamp), _seconds(record.update_timestamp)
     state = _STATES.get(run.status, RunState.WAITING)
-    # Nobody but Dagster's run monitoring, where that is on, would ever end a run whose process never came up.
+    # Only Dagster's run monitoring, if enabled, would ever end a run whose process never started.
     if run.status in _COMING_UP and changed < (now_utc() - _STARTS_WITHIN).timestamp():
         state = RunState.ENDED
     return Attempt(
@@ -105,7 +105,7 @@ def _seconds(at: datetime) -> float:
 
 
 def version_read(run_id: str, ref: LanceDatasetRef, instance: dg.DagsterInstance) -> int | None:
-    """Return the version of a dataset that a run recorded as read; None when it recorded nothing.
+    """Return the version of a dataset that a run recorded as read; None without a record.
 
     Of several, the newest.
     """

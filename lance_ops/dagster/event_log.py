@@ -1,8 +1,8 @@
-"""The event log as a stream: what was stored since a sensor looked, in place of all that is known.
+"""The event log as a stream: events stored since the last tick, instead of the newest of each asset.
 
-Dagster hands out the newest event of an asset, or evaluation of a check, with all its metadata, and to parse
-those of a thousand datasets takes a second. So a sensor reads them once, then what came since, and a share of
-them anew in each tick, in turn: that finds what a stream does not tell, such as events that were wiped.
+Dagster returns the newest event of an asset, or check evaluation, with all its metadata; parsing those of a
+thousand datasets takes a second. So a sensor reads all once, then the new events, and again a share of all in
+each tick, round robin: this finds what a stream does not show, such as wiped events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,21 +14,21 @@ import dagster as dg
 T = TypeVar("T")
 
 TURNS = 10
-"""Ticks in which everything is read anew."""
+"""Ticks in which everything is read once."""
 
 _MOST = 2000
-"""Events of a tick above which it costs less to read the newest ones of all."""
+"""Events of a tick above which reading the newest ones of all is cheaper."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """How far the log was read.
+    """Position in the log.
 
     Attributes:
-        after: What was stored under ids up to this one is known; None when nothing is.
-        newest: Newest id at the last look. The next look begins at the look before it all the same: databases
-            give out ids before they store, so a smaller one may show up later.
-        turn: Which share is read anew next.
+        after: Events up to this id are known; None for no event.
+        newest: Newest id of the last tick. The next tick starts at the one before it: databases assign ids
+            before they store, so a smaller one may appear later.
+        turn: Share to read in full next.
     """
 
     after: int | None = None
@@ -36,12 +36,12 @@ class LogPosition:
     turn: int = 0
 
     def to_list(self) -> list[int | None]:
-        """As JSON values."""
+        """Return JSON values."""
         return [self.after, self.newest, self.turn]
 
     @classmethod
     def from_list(cls, content: object) -> "LogPosition":
-        """From JSON values; what cannot be understood is as nothing read."""
+        """Read JSON values; invalid ones count as an unread log."""
         found = (
             content if isinstance(content, list) and len(content) == len(cls.__slots__) else [None, None, 0]
         )
@@ -49,23 +49,23 @@ class LogPosition:
         return cls(after, newest, (turn or 0) % TURNS) if newest is not None else cls()
 
     def share(self, items: Sequence[T]) -> list[T]:
-        """What is to be read anew, whatever the stream tells."""
+        """Return the share to read in full in this tick."""
         return list(items[self.turn :: TURNS])
 
 
 def read_since(
     instance: dg.DagsterInstance, position: LogPosition, event_type: dg.DagsterEventType
 ) -> tuple[Mapping[int, dg.EventLogEntry] | None, LogPosition]:
-    """Read what is new.
+    """Read new events.
 
     Args:
-        instance: With the log.
-        position: From the last look.
-        event_type: Which events.
+        instance: Has the log.
+        position: Of the last tick.
+        event_type: Type of events.
 
     Returns:
-        Events by id, oldest first, and the position for the next look. None in place of the events when the
-        newest ones of all have to be read: at first, after too many, and when the log has begun anew.
+        Events by id, oldest first, and the position for the next look. None instead of events if the newest
+        ones of all must be read: at first, after too many, and after the log was reset.
     """
     storage = instance.event_log_storage
     try:

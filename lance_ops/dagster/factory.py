@@ -1,4 +1,4 @@
-"""Everything for a set of datasets in one call."""
+"""Builder of all definitions for a set of datasets."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -48,40 +48,39 @@ def build_lance_definitions(
     maintained_by: str = "",
     prefix: str = "",
 ) -> dg.Definitions:
-    """Assets, checks, jobs, schedules, sensors and the resource for some datasets, to merge with one's own.
+    """Build assets, checks, jobs, schedules, sensors and the resource for some datasets.
 
     Args:
         refs: The datasets.
-        store: How to reach them, and who runs tasks; local files and threads by default.
-        ingests: How rows come into some of them.
+        store: Opens them and runs tasks; local files and threads by default.
+        ingests: Ingests into some of them.
         assets: Assets that write some of the datasets through `LanceIOManager`: they have the keys of these.
-            Other assets of theirs come along.
-        downstream: Jobs to start when data change; they have to be in the merged definitions too.
-        notifier: Who gets alerts about failed runs and failed checks; the log by default. A mapping gives
+            Other assets of the same definitions are included.
+        downstream: Jobs to start when data change; they must be in the merged definitions, too.
+        notifier: Receives alerts about failed runs and failed checks; the log by default. A mapping has
             several by name.
-        alerts: Which alerts are sent, to whom and when, and where Dagster's webserver is.
-        translator: Says how a dataset looks as an asset.
-        times: When schedules look for due maintenance.
-        sensor_options: Limits of the manifest sensor's tick.
-        sensor_interval_seconds: Pause between ticks of the sensors.
+        alerts: Routing and timing of alerts, and the URL of Dagster's webserver.
+        translator: Translates datasets to asset specs.
+        times: Times of the maintenance schedules.
+        sensor_options: Limits of a tick of the manifest sensor.
+        sensor_interval_seconds: Seconds between ticks of the sensors.
         running: Sensors run from the start.
-        schedules_running: Schedules, which maintain what is due and load ingests with a `cron_schedule` on
-            their own account, run from the start.
-        hooks: Run after each step of the maintenance jobs; ingests have `hooks` of their own.
-        op_retry_policy: How often and when a step of these jobs is tried again whose error may pass.
-        maintained_by: What maintains the datasets, as "Automation details" of their pages name it; the
-            schedules of this call by default.
-        prefix: Before the names of jobs, schedules, sensors and resource, so that the definitions of several
-            calls can be merged, each with a store of its own: `eu_lance_compact`, `eu_lance_store`. Names of
-            datasets stay as they are.
+        schedules_running: Schedules, which run due maintenance and ingests with a `cron_schedule`, run from
+            the start.
+        hooks: Hooks of the maintenance jobs; ingests have `hooks` of their own.
+        op_retry_policy: Retry policy of these jobs for transient errors.
+        maintained_by: Name of the maintenance in "Automation details" of their pages; the schedules of this
+            call by default.
+        prefix: Prefix of the names of jobs, schedules, sensors and resource, so that the definitions of
+            several calls can be merged, each with its own store: `eu_lance_compact`, `eu_lance_store`. Names
+            of datasets are not changed.
 
     Raises:
-        InvalidArgumentError: Datasets that cannot be told apart, a prefix that Dagster would not take, or a
-            notifier that cannot take alerts.
+        InvalidArgumentError: Ambiguous datasets, an invalid prefix, or an invalid notifier.
     """
     if prefix != slugify(prefix):
         raise InvalidArgumentError(
-            f"{prefix!r} is no prefix", field="prefix", hint="letters, digits and underscores"
+            f"{prefix!r} is not a valid prefix", field="prefix", hint="use letters, digits and underscores"
         )
     sources = _sources_of_ingests(ingests)
     refs = [_fed_by(ref, sources) for ref in refs]
@@ -167,12 +166,12 @@ def build_lance_definitions(
 def _automation(
     conditional: Sequence[dg.AssetKey], name: str, common: Mapping[str, Any]
 ) -> list[dg.SensorDefinition]:
-    """The sensor of ingests with a condition; Dagster's own, which would evaluate them, starts stopped."""
+    """Return the sensor of ingests with a condition; Dagster's default sensor for them starts stopped."""
     return [build_automation_sensor(conditional, name=name, **common)] if conditional else []
 
 
 def _sources_of_ingests(ingests: Sequence[LanceIngest]) -> dict[str, ColumnSources]:
-    """What ingests declare of the columns of each dataset; they write columns under their names."""
+    """Return the column lineage that ingests declare for each dataset; they write under column names."""
     found: dict[str, dict[str, list[tuple[dg.AssetKey | str, str]]]] = {}
     for ingest in ingests:
         for column in ingest.columns_from:
@@ -184,10 +183,10 @@ def _sources_of_ingests(ingests: Sequence[LanceIngest]) -> dict[str, ColumnSourc
 def _declared(
     ingest: LanceIngest, refs: Mapping[str, LanceDatasetRef], sources: Mapping[str, ColumnSources]
 ) -> LanceDatasetRef:
-    """The dataset of an ingest as the code location declares it, with policy, options and owners.
+    """Return the declared dataset of an ingest, with policy, options and owners.
 
     Raises:
-        InvalidArgumentError: It is declared elsewhere.
+        InvalidArgumentError: It is declared with another URI.
     """
     known = refs.get(ingest.ref.name)
     if known is None:
@@ -197,12 +196,12 @@ def _declared(
             f"{ingest.asset_name} writes dataset {known.name!r} at {ingest.ref.uri}, which is declared at "
             f"{known.uri}",
             field="ref",
-            hint="give the ingest the same LanceDatasetRef",
+            hint="use the same LanceDatasetRef in the ingest",
         )
     return known
 
 
 def _fed_by(ref: LanceDatasetRef, sources: Mapping[str, ColumnSources]) -> LanceDatasetRef:
-    """A dataset with what its ingests declare of its columns; its own words first."""
+    """Return a dataset with the lineage declared by its ingests; its own declaration takes precedence."""
     found = sources.get(ref.name)
     return ref if found is None else replace(ref, columns_from={**found, **ref.columns_from})

@@ -1,8 +1,8 @@
-"""Kept lineage: of the newest version, what earlier commits proved of columns that are still the same.
+"""Column lineage that was proven by earlier commits and still holds for the newest version.
 
-A column is the same as long as its field has its id and nothing has put other values into the rows that it
-was computed for: rows may come, go and move, columns may be added, renamed and dropped. Whatever else was
-committed since, and what nobody can read any more, ends the proof.
+A column is unchanged as long as its field keeps its id and the rows for which it was computed keep their
+values: rows may be added, removed and moved, columns may be added, renamed and dropped. Any other commit, and
+an unreadable one, ends the proof.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from lance_ops.table.history.history import HistoryEntry
 from lance_ops.table.manifest.model import Manifest
 
 VERSIONS = 50
-"""How far back a proof is looked for."""
+"""Number of versions to search for a proof."""
 
 _KEEP_VALUES = frozenset(
     {"Append", "Delete", "Rewrite", "CreateIndex", "ReserveFragments", "UpdateConfig", "Merge", "Project"}
@@ -23,7 +23,7 @@ _KEEP_VALUES = frozenset(
 
 
 def kept_lineage(dataset: Dataset) -> dict[str, list[str]]:
-    """Columns of the newest version with those that they were computed from, both by their present names.
+    """Return columns of the newest version with the columns they were computed from, by present names.
 
     Args:
         dataset: The newest version.
@@ -45,14 +45,14 @@ def kept_lineage(dataset: Dataset) -> dict[str, list[str]]:
 
 
 def _keeps(later: HistoryEntry, earlier: HistoryEntry) -> bool:
-    """Whether a commit, which follows another one at once, leaves values of columns as they are."""
+    """Return whether a commit keeps the values of columns of its predecessor."""
     return later.version == earlier.version + 1 and not later.damage and later.operation in _KEEP_VALUES
 
 
 def _proven(
     dataset: Dataset, entry: HistoryEntry, since: Sequence[HistoryEntry], present: Mapping[int, str]
 ) -> dict[str, list[str]]:
-    """What a commit that added columns proves of those that are still there."""
+    """Return the proof of a commit that added columns, for those that still exist."""
     made = dataset.checkout_version(entry.version)
     ids = {field.name: field.id for field in made.lance_schema.fields}
     before = _manifest(dataset, entry.version - 1)
@@ -69,7 +69,7 @@ def _proven(
 
 
 def _is_in_the_same_files(dataset: Dataset, version: int, field: int) -> bool:
-    """Whether a merge left a column of all fragments that there were where it was."""
+    """Return whether a merge left a column of all existing fragments in its files."""
     before, after = (_files(_manifest(dataset, number), field) for number in (version - 1, version))
     return all(after.get(fragment) == files for fragment, files in before.items() if fragment in after)
 

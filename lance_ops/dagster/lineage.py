@@ -1,7 +1,7 @@
-"""Column lineage: which columns of assets feed those of a dataset, declared or proven, never guessed.
+"""Column lineage, declared or proven, never guessed.
 
-Declared is what a dataset, an ingest or an asset says itself. Proven is what a commit notes of columns that
-it computed by SQL: the columns that the expressions read.
+Declared lineage is given by a dataset, an ingest or an asset. Proven lineage is noted by a commit that
+computed columns by SQL: the columns in the expressions.
 """
 
 import json
@@ -16,14 +16,14 @@ from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.filter import parse_value
 
 ColumnSources = Mapping[str, Sequence[tuple[dg.AssetKey | str, str]]]
-"""Of each column, the (asset, column) pairs that feed it; an asset by its key or as "a/b"."""
+"""For each column, its source columns as (asset, column) pairs; an asset by its key or as "a/b"."""
 
 
 def column_lineage(sources: ColumnSources) -> dg.TableColumnLineageMetadataValue:
-    """The value of the metadata `dagster/column_lineage`, for assets of one's own.
+    """Return the value of the metadata `dagster/column_lineage`, for other assets.
 
     Args:
-        sources: Which columns feed which.
+        sources: Source columns of each column.
     """
     return dg.MetadataValue.column_lineage(
         dg.TableColumnLineage(
@@ -38,10 +38,10 @@ def column_lineage(sources: ColumnSources) -> dg.TableColumnLineageMetadataValue
 
 
 def check_sources(sources: ColumnSources, what: str) -> None:
-    """See that a declaration has the shape of one.
+    """Check the form of a declaration.
 
     Raises:
-        InvalidArgumentError: Names the column that has not.
+        InvalidArgumentError: Names the invalid column.
     """
     for column, pairs in sources.items():
         fits = isinstance(pairs, list | tuple) and all(
@@ -53,9 +53,9 @@ def check_sources(sources: ColumnSources, what: str) -> None:
         )
         if not fits:
             raise InvalidArgumentError(
-                f"{what}: column {column!r} comes from {pairs!r}",
+                f"{what}: invalid sources of column {column!r}: {pairs!r}",
                 field="columns_from",
-                hint='pairs of an asset and a column, e.g. [("raw/orders", "price")]',
+                hint='use pairs of an asset and a column, e.g. [("raw/orders", "price")]',
             )
 
 
@@ -66,14 +66,14 @@ def lineage_metadata(
     properties: Mapping[str, str],
     kept: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
-    """Metadata of a version with the lineage of its columns; nothing when none is known.
+    """Return metadata of a version with the lineage of its columns; empty if none is known.
 
     Args:
         key: Asset of the dataset.
-        schema: Of the version. Declared columns that it has not are left out.
-        declared: What is declared of the dataset.
-        properties: Of the transaction that made the version.
-        kept: What earlier commits proved, and still holds, of columns by columns of the dataset.
+        schema: Of the version. Declared columns that it lacks are omitted.
+        declared: Declared lineage of the dataset.
+        properties: Properties of the transaction of the version.
+        kept: Proven lineage of earlier commits that still holds.
     """
     known = {name: list(pairs) for name, pairs in declared.items() if name in schema.names}
     for name, columns in (computed_columns(schema, properties) | dict(kept or {})).items():
@@ -82,17 +82,17 @@ def lineage_metadata(
 
 
 def noted_expressions(values: Mapping[str, str]) -> dict[str, str]:
-    """The property by which a commit notes the SQL of the columns that it computes."""
+    """Return the property in which a commit notes the SQL of computed columns."""
     return {keys.EXPRESSIONS: json.dumps(dict(values))} if values else {}
 
 
 def key_of(asset: dg.AssetKey | str) -> dg.AssetKey:
-    """An asset key, also from its parts joined by "/"."""
+    """Return an asset key, also from its parts joined by "/"."""
     return dg.AssetKey(asset.split("/")) if isinstance(asset, str) else asset
 
 
 def computed_columns(schema: pa.Schema, properties: Mapping[str, str]) -> dict[str, list[str]]:
-    """The columns that the expressions of a commit read; what cannot be read any more proves nothing."""
+    """Return the columns in the expressions of a commit; unreadable expressions prove nothing."""
     try:
         expressions = json.loads(properties.get(keys.EXPRESSIONS, "{}"))
     except ValueError:

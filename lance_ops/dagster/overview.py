@@ -41,10 +41,10 @@ _YEAR = 365.0
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What a person looks for first.
+    """Overview of a dataset.
 
     Attributes:
-        values: Metadata, the most important first.
+        values: Metadata, most important first.
         badges: Verdict and last maintenance in at most 30 characters each. The page shows them above the
             columns, which come before all metadata.
     """
@@ -54,11 +54,11 @@ class Overview:
 
 
 def overview(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -> Overview:
-    """Return what a person looks for first.
+    """Build the overview of a dataset.
 
     Args:
         dataset: The newest version.
-        policy: Thresholds to judge it by.
+        policy: Thresholds of the verdict.
         health: Its measures.
     """
     entries = dataset.history(_VERSIONS)
@@ -116,7 +116,7 @@ def _badges(
 
 
 def _coming(entries: Sequence[HistoryEntry], policy: MaintenancePolicy, health: DatasetHealth) -> str:
-    """Return which limit is passed first when commits go on as they do; empty when none is within a year."""
+    """Return the limit that is passed first at the present rate; empty if none is within a year."""
     rate = growth_rate(entries)
     expected = () if rate is None else foresee(health, policy, rate)
     found = [(item.days, item.operation) for item in expected if item.days]
@@ -128,9 +128,9 @@ def _coming(entries: Sequence[HistoryEntry], policy: MaintenancePolicy, health: 
 
 
 def state_rows(health: DatasetHealth, policy: MaintenancePolicy) -> list[tuple[str, str, str]]:
-    """Return measure, value and limit of what there is to count, in units for people.
+    """Return measure, value and limit of the countable state, in readable units.
 
-    Names are of ten characters at most, as the column of the page allows.
+    Names have ten characters at most, as the column of the page requires.
     """
     rows = [
         ("rows", _number(health.rows), "", False),
@@ -159,7 +159,7 @@ def _limited(name: str, value: int, limit: int) -> tuple[str, str, str, bool]:
 
 
 def _last(lines: Iterable[HistoryLine]) -> dict[str, HistoryLine]:
-    """Return the newest version of each kind of maintenance; a cleanup makes none."""
+    """Return the newest version of each maintenance operation; a cleanup makes none."""
     found: dict[str, HistoryLine] = {}
     for line in lines:
         if line.upkeep:
@@ -224,11 +224,11 @@ def _number(value: int) -> str:
 
 
 def _moment(at: datetime) -> str:
-    """Return a time without what everybody knows: the year, unless it is another one."""
+    """Format a timestamp without the present year."""
     return f"{at:%b %d %H:%M}" if at.year == datetime.now(UTC).year else f"{at:%b %d %Y}"
 
 
-# What the pages plot: numbers that move, each beside the limit that it is judged by.
+# Plotted numbers: those that change, each beside its limit.
 _LIMITS = {
     "lance/small_fragments": (keys.SMALL_LIMIT, "max_small_fragments"),
     "lance/deleted_ratio": (keys.DELETED_LIMIT, "max_deleted_ratio"),
@@ -240,12 +240,12 @@ _LIMITS = {
 def plotted(
     health: DatasetHealth, policy: MaintenancePolicy | None, *, had_deletions: bool = False
 ) -> dict[str, int | float]:
-    """Return the numbers of a version that move, in the order of the page.
+    """Return the changing numbers of a version, in the order of the page.
 
     Args:
         health: Its measures.
         policy: Its thresholds; no limits without it.
-        had_deletions: The version before had deleted rows: that they are gone is worth a number.
+        had_deletions: The version before had deleted rows: then zero is reported, too.
     """
     numbers: dict[str, int | float] = {
         keys.ROW_COUNT: health.rows,

@@ -1,15 +1,15 @@
-"""Which versions still have to become events, and the events: each version once, in order.
+"""Publication of versions as events: each version once, in order.
 
-Two publishers share this, and Dagster's event log, which tells both how far the other one came, has no
-compare-and-append. So each version has one publisher at a time:
+Two publishers share this, and Dagster's event log, their common record, has no compare-and-append. So each
+version has one publisher at a time:
 
 - A run publishes the versions that it committed itself, for a minute after the commit, and only when every
-  version below is published. With a version of somebody else in between it leaves its own to the sensor.
-- The manifest sensor publishes the versions of everybody else at once, and those of a run when that is
+  version below is published. With a version of another writer in between it leaves its own to the sensor.
+- The manifest sensor publishes the versions of all others at once, and those of a run when that is
   finished, or when the commit is older than the grace, which is longer than that minute.
 
-What the sensor is about to store lies above the newest event, so no run publishes above it meanwhile; and no
-version of a run that may still publish it is among that.
+The versions that the sensor is about to store are above the newest event, so no run publishes above it
+meanwhile; and they include no version that its run may still publish.
 """
 
 from bisect import bisect_left
@@ -42,13 +42,13 @@ from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import list_versions, locate
 
 NEWEST = 20
-"""Versions of a burst that get an event each; older ones share one."""
+"""Versions of a burst with their own events; older ones share one."""
 
 MOST_READ = 1000
-"""Versions of a burst whose transactions are read to count operations: a tick costs what it publishes."""
+"""Versions of a burst whose transactions are read to count operations: bounds the time of a tick."""
 
 RUN_PUBLISHES_WITHIN = timedelta(minutes=1)
-"""How long after its commit a version is published by the run that made it; later it is the sensor's."""
+"""Time after its commit in which a version is published by its run; later by the sensor."""
 
 _EVENTS_SEARCHED = 100
 _DOES_NOT_OPEN = (FormatError, UnsupportedError)
@@ -57,12 +57,12 @@ _MOST_DAMAGED = 20
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The newest version that the event log knows.
+    """The newest published version.
 
     Attributes:
         version: Its number.
-        data_version: Its data version, if the event tells.
-        transaction_uuid: What made it, if the event tells: numbers recur in a dataset that is made anew.
+        data_version: Its data version, if the event has it.
+        transaction_uuid: Its transaction, if the event has it: numbers recur in a recreated dataset.
     """
 
     version: int
@@ -89,9 +89,9 @@ class PublicationPlan:
 
 
 def last_published(instance: dg.DagsterInstance, key: dg.AssetKey) -> Published | None:
-    """The newest version that was published for an asset, by whomever; None when none was.
+    """Return the newest published version of an asset, by any publisher; None without one.
 
-    Events without our tag, such as those reported by hand in the UI, are looked past.
+    Events without our tag, such as those reported manually in the UI, are skipped.
     """
     found = instance.fetch_materializations(key, limit=_EVENTS_SEARCHED).records
     events = (_published(record.asset_materialization) for record in found)
@@ -101,14 +101,14 @@ def last_published(instance: dg.DagsterInstance, key: dg.AssetKey) -> Published 
 def last_published_of_all(
     instance: dg.DagsterInstance, refs: Sequence[LanceDatasetRef]
 ) -> dict[str, Published | None]:
-    """`last_published` for many datasets by name, with one look into the event log for all of them."""
+    """Return `last_published` for many datasets by name, with one query of the event log."""
     records = instance.get_asset_records([ref.key for ref in refs])
     newest = {record.asset_entry.asset_key: record.asset_entry.last_materialization for record in records}
     found: dict[str, Published | None] = {}
     for ref in refs:
         entry = newest.get(ref.key)
         published = None if entry is None else _published(entry.asset_materialization)
-        # What was reported by hand has no version: then the events before it tell.
+        # A manually reported event has no version: then the earlier events count.
         found[ref.name] = last_published(instance, ref.key) if entry and published is None else published
     return found
 
@@ -116,7 +116,7 @@ def last_published_of_all(
 def _published(event: dg.AssetMaterialization | None) -> Published | None:
     if event is None:
         return None
-    # An IO manager gives metadata to Dagster's event, and cannot tag it.
+    # An IO manager adds metadata to Dagster's event, and cannot tag it.
     noted = plain_metadata(event.metadata) if keys.PUBLISHED_VERSION in event.metadata else {}
     tags = dict(event.tags or {})
     version = str(noted.get(keys.PUBLISHED_VERSION, tags.get(keys.VERSION, "")))
@@ -127,34 +127,34 @@ def _published(event: dg.AssetMaterialization | None) -> Published | None:
 
 
 def now_utc() -> datetime:
-    """The time by which versions are old."""
+    """Return the time for ages of versions."""
     return datetime.now(UTC)
 
 
 def resume_after(published: Published | None, head: int, *, seen: int | None = None) -> int:
-    """Newest version that needs no event any more; 0 when all need one.
+    """Return the newest version that needs no event any more; 0 if all need one.
 
     Args:
         published: From `last_published`.
         head: Newest version of the dataset.
-        seen: Version that was the newest before, if that is known. A head below it, or below what the event
-            log knew before the head was looked up, means that somebody made the dataset anew.
+        seen: Newest version of an earlier tick, if known. A head below it, or below the newest event before
+            the head was read, means that the dataset was recreated.
     """
     if published is None:
         return 0
     if published.version <= head:
         return published.version
-    # Unless the dataset was made anew, a run published a newer version after the head was looked up.
+    # Unless the dataset was recreated, a run published a newer version after the head was read.
     return 0 if seen is None or head < seen else head
 
 
 def plan_publication(versions: Sequence[int], after: int, *, newest: int = NEWEST) -> PublicationPlan:
-    """Decide which versions get an event of their own.
+    """Decide which versions get their own events.
 
     Args:
         versions: Versions whose manifests exist.
-        after: Newest version that is published already; 0 for none.
-        newest: How many of a burst get an event each.
+        after: Newest published version; 0 for none.
+        newest: Number of versions of a burst with their own events.
     """
     new = sorted(version for version in versions if version > after)
     cut = max(0, len(new) - newest)
@@ -163,7 +163,7 @@ def plan_publication(versions: Sequence[int], after: int, *, newest: int = NEWES
 
 @dataclass(frozen=True, slots=True)
 class VersionEvent:
-    """An event to emit, and what it says."""
+    """An event to emit, and its contents."""
 
     materialization: dg.AssetMaterialization
     dataset: Dataset
@@ -178,21 +178,21 @@ def build_version_events(
     storage_options: Mapping[str, str] | None = None,
     extra: Mapping[int, Mapping[str, object]] | None = None,
 ) -> Iterator[VersionEvent]:
-    """Events of a plan, oldest first; versions that cleanup removes meanwhile are left out.
+    """Build the events of a plan, oldest first; versions removed by cleanup meanwhile are omitted.
 
-    A version that does not open has no event either: the next one names it. Whoever restores over a damaged
-    version, or writes on, is not kept from the log by it.
+    An unreadable version has no event either: the next one names it, so that later versions can still be
+    published.
 
     Args:
         ref: The dataset.
         store: Its store.
-        plan: From `plan_publication`.
-        storage_options: For stores that the dataset refers to.
+        plan: Result of `plan_publication`.
+        storage_options: For other stores of the dataset.
         extra: More metadata for some versions.
 
     Raises:
-        LanceOpsError: The newest manifest cannot be read, or a store fails. The events before it were
-            returned and stand.
+        LanceOpsError: The newest manifest cannot be read, or a store fails. Earlier events were returned and
+            remain valid.
     """
     damaged: dict[int, str] = {}
     summed_up = False
@@ -204,7 +204,7 @@ def build_version_events(
         try:
             dataset = Dataset.open(store, version, storage_options)
         except VersionNotFoundError:
-            summed_up |= shared  # so are those below it: cleanup begins with the oldest
+            summed_up |= shared  # so are those below it: cleanup starts with the oldest
             continue
         except _DOES_NOT_OPEN as error:
             if version == last:
@@ -228,7 +228,7 @@ def build_version_events(
 
 
 def is_of_another_dataset(store: Store, published: Published | None) -> bool:
-    """Whether the newest event is of a dataset that lay here before, as far as that can be told."""
+    """Return whether the newest event is of an earlier dataset at the same place, as far as known."""
     if published is None or published.transaction_uuid is None:
         return False
     try:
@@ -242,16 +242,16 @@ def is_of_another_dataset(store: Store, published: Published | None) -> bool:
 def own_versions(
     store: Store, versions: Sequence[int], after: int, run_id: str
 ) -> tuple[list[int], int | None]:
-    """The versions that a run may publish: its own, up to the first one that is not its to publish.
+    """Return the versions that a run may publish: its own, up to the first one of another publisher.
 
     Args:
         store: Root of the dataset.
         versions: Versions whose manifests exist.
-        after: Newest version that is published already; 0 for none.
+        after: Newest published version; 0 for none.
         run_id: The run.
 
     Returns:
-        Their numbers, oldest first, and the version at which they end, if one is left.
+        Their numbers, oldest first, and the version at which they stop, if any.
     """
     own: list[int] = []
     for version in sorted(version for version in versions if version > after):
@@ -268,17 +268,17 @@ def own_versions(
 
 
 def existing_versions(store: Store) -> list[int]:
-    """Numbers of all versions, oldest first."""
+    """Return the numbers of all versions, oldest first."""
     return [location.version for location in list_versions(store)]
 
 
 def _summary(store: Store, plan: PublicationPlan, damaged: dict[int, str]) -> dict[str, object]:
-    """Counts per operation of the versions that share one event.
+    """Return counts per operation of the versions that share one event.
 
     Args:
         store: Root of the dataset.
-        plan: With the versions.
-        damaged: Why versions do not open; those that are found here are added.
+        plan: Has the versions.
+        damaged: Errors of unreadable versions; updated in place.
     """
     first, last = plan.summarised[0], plan.summarised[-1]
     metadata: dict[str, object] = {keys.SUMMARISED_VERSIONS: len(plan.summarised)}
@@ -308,14 +308,14 @@ def _summary(store: Store, plan: PublicationPlan, damaged: dict[int, str]) -> di
 
 
 def _operation(entry: HistoryEntry) -> str:
-    """What a row of the summary counts."""
+    """Return the operation for a row of the summary."""
     if entry.damage:
         return "could not be read"
     return entry.operation or "unknown"
 
 
 def _damage_text(damaged: Mapping[int, str]) -> str:
-    """A line for each version that cannot be read, the oldest first; many are cut."""
+    """Return a line for each unreadable version, oldest first; long lists are truncated."""
     lines = [f"{version}: {why}" for version, why in sorted(damaged.items())]
     left = len(lines) - _MOST_DAMAGED
     return "\n".join([*lines[:_MOST_DAMAGED], *([f"and {left:,} more"] if left > 0 else [])])

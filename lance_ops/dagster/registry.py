@@ -1,7 +1,7 @@
-"""Registry: the datasets, ingests and assets of this code location, as its definitions declare them.
+"""Registry of the datasets, ingests and assets that this code location declares.
 
-What Dagster calls by key alone (IO managers, notifiers, steps that look at other runs) finds the same
-reference here as sensors, jobs and checks have: with policy, storage options and owner.
+Code that Dagster calls by asset key alone (IO managers, notifiers, steps that read other runs) finds here the
+same reference as sensors, jobs and checks: with policy, storage options and owner.
 """
 
 import threading
@@ -17,7 +17,7 @@ from lance_ops.storage.fork_safe import new_lock
 
 @dataclass(slots=True)
 class DatasetRegistry:
-    """Everything that was declared in this process, by name; what is declared later replaces it."""
+    """All declarations of this process, by name; later ones replace earlier ones."""
 
     refs: dict[str, LanceDatasetRef] = field(default_factory=dict)
     ingests: dict[str, LanceIngest] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class DatasetRegistry:
             self.assets |= {key: asset for asset in assets for key in asset.keys}
 
     def find(self, name: str, uri: str) -> LanceDatasetRef | None:
-        """Return the declared dataset of a name, if it lies where the caller says."""
+        """Return the declared dataset of a name, if it has the given URI."""
         ref = self.refs.get(name)
         return ref if ref is not None and place_of(ref.uri) == place_of(uri) else None
 
@@ -50,4 +50,4 @@ class DatasetRegistry:
 
 
 REGISTRY = DatasetRegistry()
-"""Of this process: Dagster loads a code location into processes of its own."""
+"""The registry of this process: Dagster loads a code location into separate processes."""

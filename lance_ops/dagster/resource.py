@@ -1,4 +1,4 @@
-"""The resource through which everything in Dagster reaches datasets and Spark."""
+"""Resource that opens datasets and runs tasks."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class LanceStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its value is itself
-    """Opens datasets and says who executes the tasks of operations.
+    """Opens datasets and chooses the runner of operations.
 
-    Give secrets as `dg.EnvVar`: Dagster's UI shows the values of a resource, but of a variable only its name.
+    Pass secrets as `dg.EnvVar`: Dagster's UI shows the values of a resource, but only the name of a variable.
     """
 
     storage_options: dict[str, str] = Field(
@@ -29,20 +29,23 @@ class LanceStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # 
     )
     runner: Literal["local", "spark", "spark-submit"] = Field(
         default="local",
-        description="Who runs tasks: threads of the step's process, executors of a Spark session of it, or a "
-        "program that is submitted, which plans and commits as well.",
+        description="Runner of tasks: threads of the step's process, executors of its Spark session, or "
+        "a submitted program, which plans and commits as well.",
     )
     threads: int | None = Field(
-        default=None, description="Threads of the local runner; default: one per core."
+        default=None, description="Threads of the local runner; default one per core."
     )
     spark_master: str = Field(
         default="local[*]",
-        description="Spark master: local[...] or spark://host:port; any that spark-submit takes with "
-        "the runner 'spark-submit'.",
+        description="Spark master: local[...] or spark://host:port; any spark-submit master with the "
+        "runner 'spark-submit'.",
     )
-    spark_config: dict[str, str] = Field(default_factory=dict, description="Spark settings, before our own.")
+    spark_config: dict[str, str] = Field(
+        default_factory=dict, description="Spark settings; they override our own."
+    )
     submit: SparkSubmit = Field(
-        default_factory=SparkSubmit, description="How programs are submitted, for the runner 'spark-submit'."
+        default_factory=SparkSubmit,
+        description="Options of submitted programs, for the runner 'spark-submit'.",
     )
 
     _started: "SparkSession | None" = PrivateAttr(default=None)
@@ -54,7 +57,7 @@ class LanceStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # 
     __str__ = __repr__
 
     def open(self, ref: LanceDatasetRef, version: int | str | None = None) -> Dataset:
-        """The dataset at a version or tag; at its newest version by default.
+        """Open the dataset at a version or tag; at its newest version by default.
 
         Raises:
             DatasetNotFoundError: There is none yet.
@@ -62,11 +65,11 @@ class LanceStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # 
         return Dataset.open(ref.uri, version, self.options_of(ref))
 
     def open_store(self, ref: LanceDatasetRef) -> Store:
-        """The store of a dataset, whether or not there is one."""
+        """Open the store of a dataset, which may not exist yet."""
         return open_store(ref.uri, self.options_of(ref))
 
     def options_of(self, ref: LanceDatasetRef) -> dict[str, str]:
-        """The options of the object store for a dataset: those of the resource, and its own on top.
+        """Return the store options of a dataset: those of the resource, overridden by its own.
 
         Raises:
             InvalidArgumentError: An environment variable that they name is not set.
@@ -77,16 +80,16 @@ class LanceStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # 
             if found is None:
                 variable = value.env_var_name if isinstance(value, dg.EnvVar) else name
                 raise InvalidArgumentError(
-                    f"storage option {name!r} of {ref.name} is in the environment variable {variable}, "
+                    f"storage option {name!r} of {ref.name} refers to the environment variable {variable}, "
                     "which is not set",
                     field="storage_options",
-                    hint=f"set {variable} where Dagster runs",
+                    hint=f"set {variable} in the environment of Dagster",
                 )
             options[name] = found
         return options
 
     def submitted_options(self, ref: LanceDatasetRef) -> Options:
-        """`options_of` for a program elsewhere: secrets of the dataset in variables go by their names."""
+        """Return `options_of` for a submitted program: secrets in variables are passed by name."""
         own = {
             name: FromEnvironment(value.env_var_name) if isinstance(value, dg.EnvVar) else value
             for name, value in ref.storage_options.items()
@@ -95,24 +98,24 @@ class LanceStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # 
 
     @property
     def submits(self) -> bool:
-        """Whether operations are done by programs that are submitted."""
+        """True if operations run in submitted programs."""
         return self.runner == "spark-submit"
 
     def submit_client(self) -> SparkSubmitClient:
-        """A client of Dagster Pipes that submits programs, also those of one's own, see its `run`."""
+        """Return a Dagster Pipes client that submits programs, including your own, see its `run`."""
         return SparkSubmitClient(self.spark_master, config=self.spark_config, submit=self.submit)
 
     def build_runner(self) -> Runner:
-        """The runner that the operations of this run use."""
+        """Return the runner for the operations of this run."""
         if self.runner != "spark":
-            # What no program is submitted for are metadata, and rows that are in this process.
+            # Metadata operations, and rows in this process, are not submitted.
             return LocalRunner(self.threads)
         from lance_ops.spark.runner import SparkRunner
 
         return SparkRunner(self.spark_session())
 
     def spark_session(self) -> "SparkSession":
-        """The Spark session of this process, started when there is none."""
+        """Return the Spark session of this process; starts one if needed."""
         from lance_ops.spark.session import build_session, find_running_session
 
         existing = find_running_session()

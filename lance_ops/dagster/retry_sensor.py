@@ -1,8 +1,8 @@
-"""A sensor that asks again for runs that ended without success: of ingests, IO-managed assets, fleets.
+"""Retry sensor for runs that ended without success: ingests, IO-managed assets, fleets.
 
-It keeps no list: the runs of the last day tell which ended without success, whether a newer run of the same
-work exists, and which attempt each was. A retry works under the job keys of the first run, so that a run that
-died after its commit adds nothing twice.
+It keeps no list: the runs of the last day show which ended without success, whether a newer run of the same
+work exists, and the number of each attempt. A retry uses the job keys of the first run, so that a run that
+ended after its commit adds nothing twice.
 """
 
 import json
@@ -32,17 +32,17 @@ _RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_
 _BACKFILL = "dagster/backfill"
 _WILL_RETRY = "dagster/will_retry"
 _MAX_RETRIES = "dagster/max_retries"
-"""Of Dagster's own retries of lost processes: the attempts are counted here."""
+"""Tag of Dagster's own retries of lost processes: the attempts are counted here."""
 _NOT_COPIED = ("dagster/", ".dagster/", keys.MACHINE_TAG)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a run was to do: two runs of the same work replace each other.
+    """Work of a run: two runs of the same work replace each other.
 
     Attributes:
         job: Name of the job of a fleet; "" for assets.
-        assets: The assets that it computes, of those that are looked after.
+        assets: The monitored assets that it computes.
         partition: Its partition, or the first and the last of a range; "" without.
     """
 
@@ -53,14 +53,14 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class _Retried:
-    """What the sensor looks after.
+    """Work that the sensor retries.
 
     Attributes:
-        assets: Assets that are computed because somebody asked for them.
-        conditional: Assets that are computed because data changed: they are owed, whoever ends a run.
+        assets: Assets that are computed on request.
+        conditional: Assets that are computed because data changed: retried even after a termination.
         jobs: Ingests by the names of their jobs.
         fleet: Name of the job of a fleet.
-        place: Where the jobs are defined.
+        place: Location of the jobs.
     """
 
     assets: frozenset[dg.AssetKey]
@@ -70,7 +70,7 @@ class _Retried:
     place: CodePlace | None
 
     def work_of(self, run: dg.DagsterRun) -> Work | None:
-        """Return what a run was to do; None when it is not looked after."""
+        """Return the work of a run; None if it is not retried."""
         if self.place is not None and CodePlace.of_run(run) not in (None, self.place):
             return None
         partition = run.tags.get(_PARTITION) or "...".join(run.tags.get(name, "") for name in _RANGE)
@@ -84,7 +84,7 @@ class _Retried:
         return Work("", tuple(sorted(found)), partition) if found else None
 
     def is_wanted(self, record: dg.RunRecord, work: Work) -> bool:
-        """Return whether work is to be done although its run ended: what a person stopped is not."""
+        """Return whether work is still needed after its run ended: terminated runs are not retried."""
         run = record.dagster_run
         if run.status is dg.DagsterRunStatus.FAILURE or self.conditional.intersection(work.assets):
             return True
@@ -101,22 +101,22 @@ def build_retry_sensor(
     minimum_interval_seconds: int = 30,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.SensorDefinition:
-    """Build the sensor that asks again for runs that failed, were cancelled in the queue, or died.
+    """Build the sensor that retries runs that failed, were cancelled in the queue, or died.
 
-    It does so three times, after 1, 5 and 25 minutes. It looks after ingests, assets that are datasets,
-    assets of the repository with the condition `lance_data_changed`, or the job of a fleet. A run that
-    somebody terminates is not asked for again, unless it computes an asset with that condition, whose data
-    would stay old. Downstream jobs are looked after by the manifest sensor, maintenance by its schedules.
-    Runs of any job whose process is gone from this machine are ended first.
+    It retries three times, after 1, 5 and 25 minutes. It covers ingests, assets that are datasets, assets of
+    the repository with the condition `lance_data_changed`, or the job of a fleet. A terminated run is not
+    retried, unless it computes an asset with that condition, whose data would stay old. Downstream jobs are
+    retried by the manifest sensor, maintenance by its schedules. Runs of any job whose process on this
+    machine has ended are reported as failed first.
 
     Args:
         refs: The datasets.
-        ingests: How rows come into some of them.
+        ingests: Ingests into some of them.
         assets: Assets that write some of them through `LanceIOManager`.
         fleet: The job of a fleet, instead of datasets.
         name: Name of the sensor.
-        minimum_interval_seconds: Pause between ticks.
-        default_status: Whether it runs from the start.
+        minimum_interval_seconds: Seconds between ticks.
+        default_status: Initial status.
     """
     datasets = {ref.key for ref in refs}
     written = {key for asset in assets for key in asset.keys if key in datasets}
@@ -125,7 +125,7 @@ def build_retry_sensor(
 
     @dg.sensor(
         name=name,
-        description="Asks again for runs that failed, were cancelled in the queue, or died: three times.",
+        description="Retries runs that failed, were cancelled in the queue, or died, up to three times.",
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=default_status,
         job_name=None if fleet is None else fleet.name,
@@ -144,7 +144,7 @@ def build_retry_sensor(
             (notes if isinstance(outcome, str) else requests).append(outcome)  # type: ignore[arg-type]
         return dg.SensorResult(
             run_requests=requests,
-            skip_reason=None if requests else "; ".join(notes) or "no run is to be asked for again",
+            skip_reason=None if requests else "; ".join(notes) or "no run to retry",
             cursor=json.dumps({"since": since.timestamp()}),
         )
 
@@ -152,7 +152,7 @@ def build_retry_sensor(
 
 
 def _since(cursor: str | None, now: datetime) -> datetime:
-    """Return since when runs count: runs that ended before the sensor was first evaluated do not."""
+    """Return the time from which runs count: runs that ended before the sensor's first tick do not."""
     try:
         content = json.loads(cursor or "{}")
         return datetime.fromtimestamp(float(content["since"]), UTC)
@@ -163,7 +163,7 @@ def _since(cursor: str | None, now: datetime) -> datetime:
 def _ended_last(
     instance: dg.DagsterInstance, retried: _Retried, since: datetime
 ) -> Iterator[tuple[dg.RunRecord, Work]]:
-    """Yield the runs that ended without success, and after which no run of the same work was created."""
+    """Yield runs without success that have no newer run of the same work."""
     ended = dg.RunsFilter(statuses=list(_ENDED), updated_after=since)
     seen: set[Work] = set()
     for record in instance.get_run_records(ended, limit=_MOST_RUNS):
@@ -178,7 +178,7 @@ def _ended_last(
 
 
 def _not_computed(instance: dg.DagsterInstance, record: dg.RunRecord, work: Work) -> Work | None:
-    """Return what a run left undone: another asset of it may have failed. None when that is nothing."""
+    """Return the unfinished work of a run: another asset of it may have failed. None if there is none."""
     if not work.assets:
         return work
     made = instance.get_records_for_run(
@@ -210,7 +210,7 @@ def _has_newer(instance: dg.DagsterInstance, retried: _Retried, record: dg.RunRe
 def _retry_of(
     record: dg.RunRecord, work: Work, now: datetime, ingests: Mapping[str, dg.AssetKey]
 ) -> dg.RunRequest | str:
-    """Return the request of the next attempt, or why there is none now."""
+    """Return the request of the next attempt, or the reason why there is none now."""
     run = record.dagster_run
     attempt = run.tags.get(keys.ATTEMPT_TAG, "")
     before = int(attempt) if attempt.isdecimal() else 0

@@ -1,6 +1,6 @@
-"""Run map: which datasets and fleets a run is about, however it was started.
+"""Run map: datasets and fleets of a run, for each way to start it.
 
-| started by | tells by |
+| started by | identified by |
 |---|---|
 | a maintenance job, a schedule, an ingest job | the tag `lance_ops/dataset` |
 | the manifest sensor, for a downstream job | the tag `lance_ops/trigger`, or the name of the job |
@@ -24,7 +24,7 @@ from lance_ops.dagster.place import CodePlace, asset_command, job_command
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a run is about: a dataset, or a fleet, which has the name of its job.
+    """Subject of a run: a dataset, or a fleet, which has the name of its job.
 
     Attributes:
         name: Of the dataset, or of the job.
@@ -44,11 +44,11 @@ class RunMap:
 
     Args:
         refs: The datasets.
-        ingests: How rows come into some of them.
+        ingests: Ingests into some of them.
         assets: Assets that write some of them through an IO manager, or read them.
         downstream: Jobs that read some of them.
-        fleets: Jobs that maintain many datasets in one run, with where their policies are.
-        place: Where the jobs are defined: another code location may have others under these names.
+        fleets: Fleet jobs, with the location of their policies.
+        place: Location of the jobs: another code location may have others with these names.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class RunMap:
         self._by_step = self._datasets_by_step()
 
     def add_readers(self, asset: dg.AssetsDefinition) -> None:
-        """Add an asset: its runs concern the datasets that it is, or else those that it depends on."""
+        """Add an asset: its runs concern its datasets, or else the datasets it depends on."""
         for spec in asset.specs:
             read = [name for dep in spec.deps for name in self._by_asset.get(dep.asset_key, ())]
             if spec.key not in self._by_asset and read:
@@ -92,33 +92,33 @@ class RunMap:
         self._by_step = self._datasets_by_step()
 
     def _datasets_by_step(self) -> dict[str, list[str]]:
-        """Several assets may be of one step."""
+        """Return datasets by step: a step may compute several assets."""
         found: dict[str, list[str]] = {}
         for key, names in self._by_asset.items():
             found.setdefault(self._step_of(key), []).extend(names)
         return found
 
     def of_run(self, run: dg.DagsterRun) -> list[Subject]:
-        """Return what a run is about; nothing when it is none of ours."""
+        """Return the subjects of a run; empty for other runs."""
         fleet = self._fleet_of(run)
         if fleet is not None:
             return [fleet]
         return [self._subjects[name] for name in self.datasets_of(run)]
 
     def datasets_of(self, run: dg.DagsterRun) -> list[str]:
-        """Return the names of the datasets that a run is about."""
+        """Return the names of the datasets of a run."""
         names = self._named_by(run)
         for key in self.assets_of(run):
             names += self._by_asset.get(key, ())
         return [name for name in dict.fromkeys(names) if name in self._subjects]
 
     def datasets_written_by(self, run: dg.DagsterRun) -> list[str]:
-        """Return the names of the datasets that a run writes by the assets that it computes."""
+        """Return the names of the datasets that a run writes."""
         names = [name for key in run.asset_selection or () for name in self._written.get(key, ())]
         return list(dict.fromkeys(names))
 
     def _named_by(self, run: dg.DagsterRun) -> list[str]:
-        """Return the datasets that a run as a whole is about, by its tags and its job."""
+        """Return the datasets of a run by its tags and its job."""
         names = [run.tags.get(keys.DATASET_TAG, ""), run.tags.get(keys.TRIGGER_TAG, "").rpartition("@")[0]]
         return [*names, *(self._by_job.get(run.job_name, ()) if self._is_here(run) else ())]
 
@@ -129,12 +129,12 @@ class RunMap:
         return sorted({*(run.asset_selection or ()), *checked})
 
     def of_step(self, run: dg.DagsterRun, step: str, metadata: Mapping[str, object]) -> Sequence[Subject]:
-        """Return what a failed step worked on: as it says itself, by its asset, or by its run.
+        """Return the subject of a failed step: by its metadata, its asset, or its run.
 
         Args:
             run: The run.
             step: Name of the step.
-            metadata: Of its failure.
+            metadata: Metadata of its failure.
         """
         named = self._subjects.get(str(metadata.get(keys.DATASET)))
         if named is not None:
@@ -142,13 +142,13 @@ class RunMap:
         fleet = self._fleet_of(run)
         if fleet is not None:
             return [fleet]
-        # Of several assets, a step that is of none is nobody's; one of checks is about what they check.
+        # In a run of several assets, a step of none has no subject; one of checks has that of their asset.
         whole = self._named_by(run) if run.asset_selection else self.datasets_of(run)
         names = self._by_step.get(asset_step(step)) or whole
         return [self._subjects[name] for name in dict.fromkeys(names) if name in self._subjects]
 
     def steps_of(self, run: dg.DagsterRun) -> set[str]:
-        """Return the steps of the assets that a run was to compute, of those that are known."""
+        """Return the known steps of the assets that a run should compute."""
         selected = set(run.asset_selection or ())
         whole = not selected and not run.asset_check_selection
         if whole and run.job_name in self._ingested and self._is_here(run):
@@ -156,7 +156,7 @@ class RunMap:
         return {self._step_of(key) for key in selected if key in self._by_asset}
 
     def restart_command(self, run: dg.DagsterRun, partition: str) -> str:
-        """Return the command that starts the work of a run again; "" where a schedule of ours does.
+        """Return the command that repeats the work of a run; "" if a schedule of ours does.
 
         Args:
             run: The run.
@@ -171,11 +171,11 @@ class RunMap:
         return restart_command(self._ingested, place, job=job, assets=assets, partition=partition)
 
     def computes(self, step: str, dataset: str) -> bool:
-        """Return whether a step computes an asset that is a dataset or reads it, whatever its job."""
+        """Return whether a step computes an asset that is or reads a dataset, in any job."""
         return dataset in self._by_step.get(asset_step(step), ())
 
     def _step_of(self, key: dg.AssetKey) -> str:
-        """Dagster's name of the step that materializes an asset."""
+        """Return Dagster's name of the step that materializes an asset."""
         return self._steps.get(key, "__".join(key.path))
 
     def _fleet_of(self, run: dg.DagsterRun) -> Subject | None:
@@ -183,7 +183,7 @@ class RunMap:
         return fleet if fleet is not None and self._is_here(run) else None
 
     def _is_here(self, run: dg.DagsterRun) -> bool:
-        """Whether the job of a run is one of this place, as far as that is known."""
+        """Return whether the job of a run is defined in this location, as far as known."""
         return self._place is None or CodePlace.of_run(run) in (None, self._place)
 
 
@@ -195,7 +195,7 @@ def restart_command(
     assets: Sequence[dg.AssetKey],
     partition: str,
 ) -> str:
-    """Return the shell command that starts the work of a run again.
+    """Return the shell command that repeats the work of a run.
 
     Args:
         ingests: Assets of ingests by the names of their jobs.
@@ -213,12 +213,12 @@ def restart_command(
 
 
 def asset_step(step: str) -> str:
-    """Return the name of the asset that a step computes: of a graph, it stands before that of its step."""
+    """Return the name of the asset that a step computes: in a graph, it precedes the name of the step."""
     return step.partition("[")[0].split(".")[0]
 
 
 def conditional_assets(context: dg.SensorEvaluationContext) -> dict[dg.AssetKey, dg.AssetsDefinition]:
-    """Return the assets of a sensor's repository that have the condition of datasets."""
+    """Return the assets of a sensor's repository with the condition `lance_data_changed`."""
     repository = context.repository_def
     found: dict[dg.AssetKey, dg.AssetsDefinition] = {}
     for key, asset in ({} if repository is None else repository.assets_defs_by_key).items():

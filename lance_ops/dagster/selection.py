@@ -25,28 +25,28 @@ def select_datasets(
     policy: Callable[[MaintenancePolicy], bool] | None = None,
     store: LanceStoreResource | None = None,
 ) -> dg.AssetSelection:
-    """Select the datasets of some definitions that fit everything that is asked for.
+    """Select the datasets of some definitions that match all arguments.
 
-    It is as any selection of assets: for jobs of what is downstream (`select_datasets(...).downstream()`),
-    for sensors of conditions and for checks (`dg.AssetSelection.checks_for_assets`). It is settled when the
-    code location is loaded.
+    The result is an asset selection: for downstream jobs (`select_datasets(...).downstream()`), for
+    automation sensors and for checks (`dg.AssetSelection.checks_for_assets`). It is evaluated when the code
+    location is loaded.
 
     Args:
         definitions: From `build_lance_definitions` or `build_fleet_definitions`.
-        verdict: One or several of `VERDICTS`: the worst of the operations. That of a fleet's dataset is the
-            one of its newest look; others are opened and judged now.
-        class_name: Of the fleet's policy.
+        verdict: One or several of `VERDICTS`: the worst of the operations. For a dataset of a fleet it comes
+            from the newest survey; others are opened and evaluated now.
+        class_name: Class in the fleet's policy.
         owner: An e-mail address or `team:<name>`.
-        policy: Says whether datasets with a policy are wanted: `lambda policy: policy.max_versions > 100`.
-        store: How datasets are opened to judge them; local files and threads by default.
+        policy: Selects by policy: `lambda policy: policy.max_versions > 100`.
+        store: Opens datasets to evaluate them; local files and threads by default.
 
     Raises:
-        InvalidArgumentError: There is no such verdict.
+        InvalidArgumentError: Unknown verdict.
     """
     wanted = {verdict} if isinstance(verdict, str) else set(verdict or ())
     if unknown := sorted(wanted - set(VERDICTS)):
         raise InvalidArgumentError(
-            f"there is no verdict {', '.join(unknown)}", field="verdict", hint=f"one of {', '.join(VERDICTS)}"
+            f"unknown verdict {', '.join(unknown)}", field="verdict", hint=f"one of {', '.join(VERDICTS)}"
         )
     resource = store or LanceStoreResource()
     found = [
@@ -62,7 +62,7 @@ def select_datasets(
 
 
 def verdict_of(ref: LanceDatasetRef, store: LanceStoreResource) -> str:
-    """Return the worst verdict on the operations of a dataset, of `VERDICTS`."""
+    """Return the worst verdict of a dataset, one of `VERDICTS`."""
     try:
         states = {item.state for item in judge_dataset(store.open(ref), ref.policy)}
     except LanceOpsError:
@@ -77,13 +77,13 @@ def filter_refs(
     select: str | None = None,
     exclude: str | None = None,
 ) -> list[LanceDatasetRef]:
-    """Return the datasets whose assets a selection of Dagster's syntax has.
+    """Return the datasets whose assets match a selection in Dagster's syntax.
 
     Args:
         refs: The datasets.
-        spec_of: Their assets, by whose keys, tags, owners, groups and kinds is selected.
-        select: Which; all by default.
-        exclude: Which of these not.
+        spec_of: Their assets with keys, tags, owners, groups and kinds.
+        select: Selection; all by default.
+        exclude: Selection to exclude.
 
     Raises:
         InvalidArgumentError: A selection does not parse, or leaves no dataset.
@@ -97,7 +97,7 @@ def filter_refs(
     found = [ref for key, ref in known.items() if key in kept]
     if not found:
         raise InvalidArgumentError(
-            f"no dataset of {len(known):,} is selected (select={select!r}, exclude={exclude!r})",
+            f"the selection matches none of {len(known):,} datasets (select={select!r}, exclude={exclude!r})",
             field="select",
             hint='such as tag:tier=gold, owner:"team:sales", group:sales or key:"sales/*"',
         )
@@ -105,11 +105,11 @@ def filter_refs(
 
 
 def _selectable(name: str, spec: dg.AssetSpec) -> dg.AssetsDefinition:
-    """An asset that a selection can have; those that nothing executes are in none."""
+    """Return a selectable asset; assets that are never executed are in no selection."""
 
     @dg.multi_asset(name=name, specs=[spec.replace_attributes(automation_condition=None)])
     def selectable() -> None:
-        """Is never run."""
+        """Never executed."""
 
     return selectable
 
@@ -119,7 +119,7 @@ def _resolve(field: str, text: str, assets: Sequence[dg.AssetsDefinition]) -> se
         return set(dg.AssetSelection.from_string(text).resolve(assets, allow_missing=True))
     except dg.DagsterError as error:
         raise InvalidArgumentError(
-            f"{text!r} is no selection of assets: {error}",
+            f"{text!r} is not a selection of assets: {error}",
             field=field,
             hint='such as tag:tier=gold, owner:"team:sales", group:sales or key:"sales/*"',
         ) from error

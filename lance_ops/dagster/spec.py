@@ -1,4 +1,4 @@
-"""Asset specs of datasets, and the hook with which a code location names and groups them its own way."""
+"""Asset specs of datasets, and the translator to customize them."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,14 +19,14 @@ _DEFAULT_GROUP = "default"
 
 
 class LanceDatasetTranslator:
-    """Turns datasets and ingests into asset specs; override a method, call the base, change what it returns.
+    """Turns datasets and ingests into asset specs; override a method and change the base result.
 
-    Changing the key is not for these hooks: it is the name of the `LanceDatasetRef`, or of the `LanceIngest`,
-    by which jobs, checks and sensors know it.
+    The key cannot be changed here: it is the name of the `LanceDatasetRef`, or of the `LanceIngest`, which
+    jobs, checks and sensors use.
     """
 
     def get_asset_spec(self, ref: LanceDatasetRef) -> dg.AssetSpec:
-        """The spec of a dataset's asset.
+        """Return the spec of a dataset's asset.
 
         Args:
             ref: The dataset.
@@ -50,10 +50,10 @@ class LanceDatasetTranslator:
         )
 
     def get_ingest_spec(self, ingest: LanceIngest) -> dg.AssetSpec:
-        """The spec of an ingest's asset.
+        """Return the spec of an ingest's asset.
 
         Args:
-            ingest: How rows come into a dataset.
+            ingest: The ingest.
         """
         return ingest_spec(ingest)
 
@@ -67,21 +67,21 @@ def build_lance_assets(
     maintained_by: str = "",
     prefix: str = "",
 ) -> list[dg.AssetSpec | dg.AssetsDefinition]:
-    """One asset for each dataset, and one for each ingest upstream of it.
+    """Build one asset for each dataset, and one for each ingest upstream of it.
 
-    The dataset's asset is reported, never executed: each of its events is a version that somebody committed.
-    Unless one of `assets` has its key: that is executed, and writes the dataset through `LanceIOManager`.
+    The dataset's asset is reported, never executed: each of its events is a committed version. Unless one of
+    `assets` has its key: that is executed, and writes the dataset through `LanceIOManager`.
 
     Args:
         refs: The datasets.
-        ingests: How rows come into some of them.
+        ingests: Ingests into some of them.
         assets: Assets that write some of them.
-        translator: Says how a dataset looks as an asset.
-        maintained_by: Name of what maintains the datasets, for "Automation details" of their pages.
-        prefix: Of the resource that ingests want: `<prefix>_lance_store`.
+        translator: Translates datasets to asset specs.
+        maintained_by: Name of the maintenance for "Automation details" of their pages.
+        prefix: Prefix of the resource that ingests require: `<prefix>_lance_store`.
 
     Raises:
-        InvalidArgumentError: Datasets that cannot be told apart.
+        InvalidArgumentError: Ambiguous datasets.
     """
     chosen = translator or LanceDatasetTranslator()
     upstream: dict[str, list[dg.AssetKey]] = {}
@@ -106,14 +106,14 @@ def build_lance_assets(
 
 
 def _keyed(spec: dg.AssetSpec, key: dg.AssetKey) -> dg.AssetSpec:
-    """A spec that a translator made.
+    """Check the key of a spec from a translator.
 
     Raises:
-        InvalidArgumentError: It has another key.
+        InvalidArgumentError: The key was changed.
     """
     if spec.key != key:
         raise InvalidArgumentError(
-            f"the translator gave {key.to_user_string()} the key {spec.key.to_user_string()}",
+            f"the translator changed the key of {key.to_user_string()} to {spec.key.to_user_string()}",
             field="key",
             hint="the key is the name of the LanceDatasetRef or of the LanceIngest: change it there",
         )
@@ -121,10 +121,10 @@ def _keyed(spec: dg.AssetSpec, key: dg.AssetKey) -> dg.AssetSpec:
 
 
 def described(specs: Mapping[dg.AssetKey, dg.AssetSpec], own: dg.AssetSpec) -> dg.AssetSpec:
-    """The spec of an asset that writes a dataset, with what is known of the dataset; its own words first.
+    """Return the spec of an asset that writes a dataset, completed by that of the dataset.
 
     Args:
-        specs: What is known, by key.
+        specs: Specs of datasets, by key.
         own: The asset.
     """
     known = specs.get(own.key)

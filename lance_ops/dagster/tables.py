@@ -1,4 +1,4 @@
-"""Tables for people: what a plan would do, and what an operation changed. Long ones are cut, and say so."""
+"""Tables of plans and of changes. Long ones are truncated with a note."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ from lance_ops.maintenance.health.measure import DatasetHealth
 from lance_ops.maintenance.text import bytes_text, ids_text, seconds_text, share_text
 
 MOST_ROWS = 100
-"""Rows of a table at most: Dagster keeps what events say."""
+"""Maximum rows of a table: Dagster keeps all events."""
 
 Row = tuple[str | int, ...]
 
@@ -29,7 +29,7 @@ _COUNTS = (
 
 
 def table(columns: Sequence[tuple[str, str]], rows: Iterable[Row]) -> dg.TableMetadataValue:
-    """A table of Dagster.
+    """Return a table of Dagster.
 
     Args:
         columns: Name and type of each: "string", "int" or "float".
@@ -43,7 +43,7 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Row]) -> dg.TableMe
 
 
 def plan_table(plan: object) -> dg.TableMetadataValue | None:
-    """What a plan would do, a row for each thing; None for plans that are better read as text."""
+    """Return a plan as a table, a row for each item; None for plans that are better read as text."""
     rows: list[Row]
     if isinstance(plan, CompactionPlan):
         columns = ["fragments", "become", "rows", "deleted rows", "size", "how"]
@@ -59,7 +59,7 @@ def plan_table(plan: object) -> dg.TableMetadataValue | None:
             for group in plan.groups
         ]
     elif isinstance(plan, CleanupPlan):
-        columns = ["file", "kind", "size", "why it goes"]
+        columns = ["file", "kind", "size", "reason"]
         rows = [
             (item.path, item.kind, bytes_text(item.size), item.reason)
             for item in sorted(plan.victims, key=lambda item: -item.size)
@@ -87,7 +87,7 @@ def plan_table(plan: object) -> dg.TableMetadataValue | None:
 
 
 def change_table(before: DatasetHealth, after: DatasetHealth) -> dg.TableMetadataValue:
-    """What an operation changed: the measures that differ, before and after, in units for people."""
+    """Return the changes of an operation: measures that differ, before and after, in readable units."""
     rows: list[Row] = []
     for name, field in _COUNTS:
         then, now = getattr(before, field), getattr(after, field)
@@ -111,7 +111,7 @@ def change_table(before: DatasetHealth, after: DatasetHealth) -> dg.TableMetadat
     if before.debt_seconds != after.debt_seconds and None not in (before.debt_seconds, after.debt_seconds):
         rows.append(
             (
-                "extra time of a scan",
+                "extra time per scan",
                 seconds_text(before.debt_seconds or 0.0),
                 seconds_text(after.debt_seconds or 0.0),
                 "",

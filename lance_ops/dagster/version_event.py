@@ -1,7 +1,7 @@
-"""One version of a dataset as an event of its asset: data version, tags, and numbers that plot.
+"""Event of one version of a dataset: data version, tags, and plotted numbers.
 
-Describing a version never fails: what cannot be found out is left out, and the event says why. Only opening
-the dataset may fail, before anything here is called.
+Describing a version never fails: unknown values are omitted, and the event has the errors. Only opening the
+dataset may fail, before anything here is called.
 """
 
 import hashlib
@@ -39,18 +39,18 @@ _KEEP_DELETIONS = frozenset({"Append", "CreateIndex", "ReserveFragments", "Updat
 
 @dataclass(frozen=True, slots=True)
 class VersionFacts:
-    """What made a version.
+    """Origin of a version.
 
     Attributes:
         version: Version number.
         data_version: 32 hexadecimal digits; equal for versions that differ in layout only.
-        committed_at: When; UTC.
-        operation: Name of the operation; empty when its transaction is lost.
+        committed_at: Time of the commit; UTC.
+        operation: Name of the operation; empty if its transaction is lost.
         description: One line about it.
-        read_version: Version that it was worked out on; None when its transaction is lost.
-        transaction_uuid: Empty when its transaction is lost.
-        properties: Notes of the writer.
-        errors: What could not be found out, and why.
+        read_version: Version that it was planned from; None if its transaction is lost.
+        transaction_uuid: Empty if its transaction is lost.
+        properties: Properties of the transaction.
+        errors: Errors of reading these.
     """
 
     version: int
@@ -65,7 +65,7 @@ class VersionFacts:
 
     @property
     def run_id(self) -> str | None:
-        """Id of the Dagster run that committed it, if one did."""
+        """Id of the Dagster run that committed it, if any."""
         return self.properties.get(keys.RUN_ID)
 
     @property
@@ -81,7 +81,7 @@ class VersionFacts:
 
 
 def read_facts(dataset: Dataset) -> VersionFacts:
-    """Find out what made a version; never fails."""
+    """Read the origin of a version; never fails."""
     errors: list[str] = []
     transaction: Transaction | None = _attempt(
         lambda: read_transaction(dataset.store, dataset.manifest), "transaction", errors
@@ -113,14 +113,14 @@ def version_metadata(
     facts: VersionFacts | None = None,
     policy: MaintenancePolicy | None = None,
 ) -> Metadata:
-    """Everything about a version that a person wants to see or plot; never fails.
+    """Return all metadata of a version; never fails.
 
     Args:
         dataset: The version.
         table_name: Name of the dataset in Dagster's table panels.
-        target_rows: Rows of a fragment that is not small.
-        facts: From `read_facts`, when they are known already.
-        policy: Of the newest version: verdict, state, newest versions and indices come along.
+        target_rows: Minimum rows of a fragment that is not small.
+        facts: Result of `read_facts`, if known already.
+        policy: For the newest version only: adds verdict, state, newest versions and indices.
     """
     return _metadata(dataset, table_name, target_rows, facts or read_facts(dataset), policy, newest=policy)
 
@@ -134,15 +134,15 @@ def _metadata(
     *,
     newest: MaintenancePolicy | None,
 ) -> Metadata:
-    """Return what the page shows, the most important first.
+    """Return the metadata of the page, most important first.
 
     Args:
         dataset: The version.
         table_name: Name of the dataset in Dagster's table panels.
-        target_rows: Rows of a fragment that is not small.
-        facts: What made it.
+        target_rows: Minimum rows of a fragment that is not small.
+        facts: Its origin.
         policy: Its thresholds are limits of the numbers.
-        newest: The same of the newest version, which has an overview; None of an older one.
+        newest: Set for the newest version, which has an overview; None for an older one.
     """
     errors = list(facts.errors)
     health = _attempt(lambda: measure_health(dataset, target_rows=target_rows), "health", errors)
@@ -180,7 +180,7 @@ def _metadata(
 def _raw(
     facts: VersionFacts, health: DatasetHealth | None, policy: MaintenancePolicy | None
 ) -> dict[str, object]:
-    """Return everything that is known, for programs: Dagster shows it collapsed."""
+    """Return all known values, for programs: Dagster shows them collapsed."""
     return {
         "version": facts.version,
         "data_version": facts.data_version,
@@ -195,7 +195,7 @@ def _raw(
 
 
 def _had_deletions(dataset: Dataset) -> bool:
-    """Return whether the version before had deleted rows; a version that is gone says nothing."""
+    """Return whether the version before had deleted rows; False if it was removed."""
     try:
         before = Dataset.open(dataset.store, dataset.version - 1)
     except LanceOpsError:
@@ -212,15 +212,15 @@ def version_materialization(
     extra_tags: Mapping[str, str] | None = None,
     newest: bool = False,
 ) -> dg.AssetMaterialization:
-    """The event of one version; never fails.
+    """Return the event of one version; never fails.
 
     Args:
         ref: The dataset.
         dataset: The version.
-        facts: From `read_facts`, when they are known already.
+        facts: Result of `read_facts`, if known already.
         extra: More metadata, e.g. how long the operation took.
         extra_tags: More tags.
-        newest: It is the newest version, whose event says how the dataset is.
+        newest: True for the newest version, whose event has the state of the dataset.
     """
     facts = facts or read_facts(dataset)
     metadata = _metadata(
@@ -244,7 +244,7 @@ def version_materialization(
 
 
 def _lineage(ref: LanceDatasetRef, dataset: Dataset, facts: VersionFacts, *, newest: bool) -> Metadata:
-    """What feeds the columns, as far as that is declared or noted in the commit, or in earlier ones."""
+    """Return the column lineage that is declared, or noted in this or earlier commits."""
     kept = _attempt(lambda: kept_lineage(dataset), "lineage", []) if newest else None
     found = _attempt(
         lambda: lineage_metadata(ref.key, dataset.schema, ref.columns_from, facts.properties, kept),
@@ -255,7 +255,7 @@ def _lineage(ref: LanceDatasetRef, dataset: Dataset, facts: VersionFacts, *, new
 
 
 def table_schema(schema: pa.Schema, badges: Sequence[str] = ()) -> dg.TableSchema:
-    """Return the columns for Dagster's schema panel; a very wide schema is cut.
+    """Return the columns for Dagster's schema panel; a very wide schema is truncated.
 
     Args:
         schema: The columns.
@@ -276,19 +276,19 @@ def table_schema(schema: pa.Schema, badges: Sequence[str] = ()) -> dg.TableSchem
 
 
 def _described(item: pa.Field) -> str | None:
-    """What the metadata of a column say of it: `description`, or Spark's `comment`."""
+    """Return the description in the metadata of a column: `description`, or Spark's `comment`."""
     noted = item.metadata or {}
     told = next((noted[name] for name in _DESCRIPTIONS if noted.get(name)), None)
     return None if told is None else told.decode(errors="replace")
 
 
 def as_metadata(values: Mapping[str, object]) -> Metadata:
-    """Plain values as Dagster's metadata: numbers stay numbers, everything unknown becomes text."""
+    """Convert plain values to Dagster's metadata: numbers stay numbers, unknown types become text."""
     return {name: _metadata_value(value) for name, value in values.items() if value is not None}
 
 
 def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float | None]:
-    """The texts and numbers among metadata, without Dagster's wrappers."""
+    """Return texts and numbers of metadata without Dagster's wrappers."""
     values = {name: getattr(value, "value", value) for name, value in metadata.items()}
     return {name: value for name, value in values.items() if isinstance(value, int | float | str)}
 
@@ -320,6 +320,6 @@ def _attempt(find_out: Callable[[], T], what: str, errors: list[str]) -> T | Non
 
 
 def _stand_in(dataset: Dataset) -> str:
-    """A data version of a version whose history cannot be read: too new rather than too old."""
+    """Return a data version for an unreadable history: one that counts as a change."""
     content = f"lance_ops version\0{dataset.version}\0{dataset.manifest.timestamp.isoformat()}"
     return hashlib.sha256(content.encode()).hexdigest()[:32]

@@ -1,11 +1,11 @@
-"""Fleet: many datasets under one policy, found, judged, ranked, maintained within a budget and told about.
+"""Fleet: discover, survey, rank and maintain many datasets under one policy, with alerts and reports.
 
     policy = load_policy("lance_fleet.yaml")
     survey = survey_fleet(policy)          # looks, into the ledger
     done = run_fleet(policy)               # what is due, the best first
     write_report(policy, Path("fleet.html"))
 
-What each name needs is loaded when it is first used.
+Names are loaded on first use.
 """
 
 from importlib import import_module

@@ -1,1 +1,1 @@
-"""The operations that keep a dataset healthy: planned, executed as tasks, committed by the driver."""
+"""Maintenance operations of a dataset: planned, executed as tasks, committed by the driver."""

@@ -1,8 +1,8 @@
-"""Engine: the ritual of an operation, run once for all of them.
+"""Engine: common procedure of all operations.
 
-An operation is its plan, its tasks and its commit. What is around these lies here: one clock, the head opened
-once, the job looked for once, planning again after a conflict, files removed when it is known that no version
-refers to them, and what all results have in common.
+An operation consists of its plan, its tasks and its commit. Common to all are: one clock, one read of the
+head, the check of the job key, a new plan after a conflict, the removal of files that no version uses, and
+the common fields of results.
 """
 
 import time
@@ -31,13 +31,13 @@ T = TypeVar("T")
 R = TypeVar("R", bound=OperationResult)
 
 REPLANS = 5
-"""How often an operation is planned again unless the caller or the operation says otherwise."""
+"""Default number of new plans after conflicts."""
 
 _BACKOFF = Backoff(0.1, longest=5.0)
 
 
 class Common(TypedDict):
-    """The fields that all results have; see `OperationResult`."""
+    """Fields of all results; see `OperationResult`."""
 
     uri: str
     read_version: int | None
@@ -51,13 +51,13 @@ class Common(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Replans:
-    """Plannings that failed before the one that counts; `conflicts` says why, one line each."""
+    """Plans that failed before the successful one; `conflicts` has the reasons, one line each."""
 
     conflicts: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
-        """How often it was planned afresh."""
+        """Number of repeated plans."""
         return len(self.conflicts)
 
 
@@ -67,7 +67,7 @@ def with_replanning(
     max_replans: int,
     on_conflict: Callable[[RetryableCommitConflictError], None],
 ) -> T:
-    """Run an operation, planning it afresh from the head while it meets retryable conflicts.
+    """Run an operation, planning it again from the head after retryable conflicts.
 
     Args:
         plan_and_commit: Plans from the head, executes, commits, and returns the result. It receives the
@@ -79,7 +79,7 @@ def with_replanning(
         RetryableCommitConflictError: The last one, when `max_replans` is used up.
     """
     if max_replans < 0:
-        raise InvalidArgumentError(f"max_replans must be at least 0, not {max_replans}", field="max_replans")
+        raise InvalidArgumentError(f"max_replans must be at least 0, got {max_replans}", field="max_replans")
     conflicts: list[str] = []
 
     def note(conflict: RetryableCommitConflictError, _: int) -> None:
@@ -96,13 +96,13 @@ def with_replanning(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOptions:
-    """What every commit of an operation carries.
+    """Options of every commit of an operation.
 
     Attributes:
-        properties: Kept in the transaction.
+        properties: Stored in the transaction.
         job_key: Marks the transaction as that of a job.
-        committer: Stores the manifest, where the store alone cannot decide a race.
-        storage_options: For a dataset that the commit creates.
+        committer: Commits the manifest, if the store has no put-if-absent.
+        storage_options: Options of a dataset created by the commit.
     """
 
     properties: Mapping[str, str] | None = None
@@ -116,14 +116,14 @@ class Run:
     """One call of an operation.
 
     Attributes:
-        store: Of the dataset.
-        head: The newest version when the call began; None when there was no dataset.
+        store: Store of the dataset.
+        head: The newest version at the start of the call; None without a dataset.
         runner: Executes the tasks.
-        report: Receives events.
-        commits: What the commits carry.
-        max_replans: How often to plan again after a conflict.
-        started: When the call began, on the monotonic clock.
-        is_newest: `head` was the newest version; else it is one that the caller looked at.
+        report: Receives progress events.
+        commits: Options of the commits.
+        max_replans: Maximum number of new plans after conflicts.
+        started: Start of the call, on the monotonic clock.
+        is_newest: True if `head` was the newest version; else the caller chose it.
     """
 
     store: Store
@@ -139,13 +139,13 @@ class Run:
     def start(
         cls, operation: str, target: Target, options: RunOptions, *, max_replans: int = REPLANS
     ) -> "Run":
-        """Open what an operation is to change.
+        """Open the dataset for an operation.
 
         Args:
             operation: Its name in events.
-            target: The dataset; a `Dataset` stands for its head.
-            options: As the caller gave them.
-            max_replans: Unless the caller says otherwise.
+            target: The dataset; for a `Dataset`, its head.
+            options: Options of the caller.
+            max_replans: Default of the operation.
 
         Raises:
             DatasetNotFoundError: There is no dataset.
@@ -186,7 +186,7 @@ class Run:
 
     @property
     def dataset(self) -> Dataset:
-        """The head, of an operation that needs one."""
+        """The head, for an operation that requires one."""
         assert self.head is not None
         return self.head
 
@@ -199,14 +199,14 @@ class Run:
         reads: str = "the plan",
         on_conflict: Callable[[RetryableCommitConflictError], None] | None = None,
     ) -> R:
-        """Plan and commit, on the head again after each conflict; nothing of it when the job is done already.
+        """Plan and commit, again on the head after each conflict; nothing if the job is already committed.
 
         Args:
-            plan: Looks at one version.
-            commit: Runs the tasks, commits and says what was done.
-            result: Makes the result of a call that finds its job done from what all results have in common.
-            reads: What reads the version while it is planned, for messages.
-            on_conflict: Told of each conflict; may raise what ends the operation.
+            plan: Plans for one version.
+            commit: Runs the tasks, commits and returns the result.
+            result: Builds the result of a call whose job is already committed from the common fields.
+            reads: Name of the reader during planning, for messages.
+            on_conflict: Called with each conflict; may raise to end the operation.
         """
         found = self.find_job()
         if found is not None:
@@ -220,10 +220,10 @@ class Run:
         return self.replanned(attempt, on_conflict=on_conflict)
 
     def find_job(self, *, by_now: bool = False) -> Common | None:
-        """What the result of a call has in common with others whose job is done already; None: it is not.
+        """Return the common fields of a result if the job is already committed; else None.
 
         Args:
-            by_now: Ask for commits since the call began, too.
+            by_now: Also check commits since the start of the call.
         """
         key = self.commits.job_key
         found = None if key is None else find_job(self.dataset, key, is_head=self.is_newest and not by_now)
@@ -237,12 +237,12 @@ class Run:
         *,
         on_conflict: Callable[[RetryableCommitConflictError], None] | None = None,
     ) -> T:
-        """Do the work, on the head again after each conflict.
+        """Run the work, again on the head after each conflict.
 
-        What an attempt wrote is removed when it fails and is known not to be committed.
+        Files of an attempt are removed if it fails and is known to be uncommitted.
 
         Raises:
-            RetryableCommitConflictError: The last one, when `max_replans` is used up.
+            RetryableCommitConflictError: The last one, after `max_replans`.
         """
 
         def attempt(replans: Replans) -> T:
@@ -272,11 +272,11 @@ class Run:
         rebased_over: tuple[str, ...] = (),
         already_committed: bool = False,
     ) -> Common:
-        """What the result of this call has in common with others.
+        """Return the common fields of the result.
 
         Args:
-            version: After the operation.
-            read_version: The version that was planned from; the first head when None.
+            version: Version after the operation.
+            read_version: The version of the plan; the first head if None.
             attempts: See `OperationResult`, as the others.
             conflicts: See `OperationResult`.
             rebased_over: See `OperationResult`.
@@ -305,14 +305,13 @@ class Run:
 
 @dataclass(slots=True)
 class Attempt:
-    """One planning of a run with its commit.
+    """One plan of a run with its commit.
 
     Attributes:
-        run: The call that it belongs to.
-        head: The version that it is planned from; None when there is no dataset yet.
-        replans: The plannings before it.
-        written: Files that nothing but its commit will refer to, relative to the root of the dataset; a
-            folder ends in a slash.
+        run: Its call.
+        head: The version of the plan; None without a dataset.
+        replans: Earlier plans.
+        written: Files only for its commit, relative to the root of the dataset; a folder ends in a slash.
     """
 
     run: Run
@@ -322,7 +321,7 @@ class Attempt:
 
     @property
     def dataset(self) -> Dataset:
-        """The version, of an operation that needs one."""
+        """The version, for an operation that requires one."""
         assert self.head is not None
         return self.head
 
@@ -352,7 +351,7 @@ class Attempt:
         return done
 
     def common(self, done: CommitResult | None = None) -> Common:
-        """What the result has in common with others, of this commit; None: there was nothing to commit."""
+        """Return the common fields of the result of this commit; None: there was nothing to commit."""
         if done is None:
             return self.run.common(
                 self.dataset.version,
@@ -371,12 +370,12 @@ class Attempt:
 
 
 def remove_orphans(done: CommitResult, *, keep: Collection[str] = ()) -> None:
-    """Remove what was written for a commit that another run of its job had made.
+    """Remove files of a commit that another run of its job made.
 
-    Not what the version refers to: that is left of an earlier call of ours whose answer was lost.
+    Files used by the version are kept: they are from an earlier attempt whose response was lost.
 
     Args:
         done: The commit.
-        keep: Files that are not ours alone.
+        keep: Shared files to keep.
     """
     remove_files(done.dataset.store, [path for path in done.orphans if path not in keep])

@@ -1,8 +1,8 @@
-"""Fitting values into the type of a column: a conversion that loses nothing, or the first value it loses.
+"""Lossless conversion of values to the type of a column, or the first value that would be lost.
 
-Text is read, numbers are written, and a number of another type is taken where it is the same number there.
-Floats may lose digits on the way to shorter floats, as everywhere in SQL, but no magnitude. To lose more is
-the caller's decision, by CAST in the expression.
+Strings are parsed, numbers are formatted, and a number of another type is accepted if it is equal. Floats may
+lose digits in shorter floats, as everywhere in SQL, but no magnitude. Other losses require an explicit CAST
+in the expression.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ _LOST = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, ValueError
 
 
 def fits_type(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of one type can be brought into another at all."""
+    """Return whether values of a type can be converted to another at all."""
     found, wanted = plain_type(source), plain_type(target)
     if wanted == JSON:
         return found == JSON or is_text(found) or pat.is_null(found)
@@ -35,7 +35,7 @@ def fits_type(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def fit(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """The values in another type; raises what Arrow raises where one is lost."""
+    """Convert values to another type; raises Arrow's error if one is lost."""
     if values.type == target:
         return values
     if isinstance(target, pa.BaseExtensionType):
@@ -58,7 +58,7 @@ def fit(values: pa.Array, target: pa.DataType) -> pa.Array:
         fitted = [fit(children[field.name], field.type) for field in target]
         return pa.StructArray.from_arrays(fitted, fields=list(target), mask=_null_mask(values))
     if is_list(target) and values.type.value_type != target.value_type:
-        # Only what cannot be cast as a whole, such as lists of structs, would need this; it serves all.
+        # Only types that cannot be cast as a whole, such as lists of structs, require this; it works for all.
         lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
         offsets = pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
         items = fit(pc.list_flatten(values), target.value_type)
@@ -71,22 +71,22 @@ def _null_mask(values: pa.Array) -> pa.Array | None:
 
 
 def first_misfit(values: pa.Array, target: pa.DataType) -> tuple[int, str] | None:
-    """Position of the first value that the type cannot hold, and what is wrong with it; None when all fit."""
+    """Return position and problem of the first value that does not fit the type; None if all fit."""
     if not len(values) or values.type == target or pat.is_null(values.type):
         return None
-    if not _loses(values, target):
+    if not _is_lossy(values, target):
         return None
     start, stop = 0, len(values)
     while stop - start > 1:
         middle = (start + stop) // 2
-        if _loses(values.slice(start, middle - start), target):
+        if _is_lossy(values.slice(start, middle - start), target):
             stop = middle
         else:
             start = middle
     return start, f"{_shown(values[start])} is no {plain_type(target)}"
 
 
-def _loses(values: pa.Array, target: pa.DataType) -> bool:
+def _is_lossy(values: pa.Array, target: pa.DataType) -> bool:
     try:
         fitted = fit(values, target)
     except _LOST:
@@ -94,9 +94,9 @@ def _loses(values: pa.Array, target: pa.DataType) -> bool:
     source, wanted = plain_type(values.type), plain_type(target)
     if pat.is_struct(source) and pat.is_struct(wanted):
         children = {field.name: child for field, child in zip(source, values.flatten(), strict=True)}
-        return any(_loses(children[field.name], field.type) for field in wanted)
+        return any(_is_lossy(children[field.name], field.type) for field in wanted)
     if is_list(source) and is_list(wanted):
-        return _loses(pc.list_flatten(values), wanted.value_type)
+        return _is_lossy(pc.list_flatten(values), wanted.value_type)
     if pat.is_floating(source) and pat.is_floating(wanted):
         finite = pc.is_finite(values.cast(pa.float64()))
         return _any(pc.and_(finite, pc.invert(pc.is_finite(fitted.cast(pa.float64())))))
@@ -109,7 +109,7 @@ def _loses(values: pa.Array, target: pa.DataType) -> bool:
 
 
 def _is_exact(kind: pa.DataType) -> bool:
-    """Numbers and times that are compared after the way there and back."""
+    """Return whether numbers and times are compared after a round trip."""
     return bool(pat.is_integer(kind) or pat.is_decimal(kind) or (pat.is_temporal(kind)))
 
 

@@ -19,16 +19,17 @@ from lance_ops.table.snapshot import Snapshot
 _BATCH_BYTES = 16 << 20
 _MIN_ROWS, _MAX_ROWS = 1024, 1 << 18
 
-# Fragments of at most so many bytes that are read at once on a store with latency.
+# Maximum bytes of fragments that are read concurrently on a store with latency.
 _AT_ONCE, _SMALL_BYTES = 16, 2 << 20
 
-# Bytes of files that a task fetches whole before it begins: of all, and of each; large ones fill a store.
+# Maximum bytes of files that a task fetches whole before it starts: in total, and of each; large ones
+# saturate a store.
 _FETCHED_BYTES, _FETCHED_EACH = 64 << 20, 4 << 20
 _LEAST_BYTES = 4 << 10
 
 
 def rows_per_batch(fragments: Sequence[Fragment]) -> int:
-    """Rows that make a batch of about 16 MiB as far as the recorded file sizes tell."""
+    """Return the rows of a batch of about 16 MiB, by the recorded file sizes."""
     rows = sum(fragment.physical_rows for fragment in fragments)
     size = sum(fragment.data_bytes for fragment in fragments)
     return max(_MIN_ROWS, min(_MAX_ROWS, _BATCH_BYTES * rows // size)) if size else 1 << 16
@@ -37,7 +38,7 @@ def rows_per_batch(fragments: Sequence[Fragment]) -> int:
 def _live_batches(
     snapshot: Snapshot, fragment: Fragment, schema: Schema, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one fragment."""
+    """Yield the rows of one fragment."""
     deletions = snapshot.deletion_vector(fragment)
     # Each file is read once: only this reader has it open.
     reader = FragmentReader(snapshot.narrowed((fragment,), schema), fragment)
@@ -53,11 +54,11 @@ def _live_batches(
 
 
 def iter_live_rows(snapshot: Snapshot, schema: Schema, *, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """The rows that are not deleted, in order; small fragments are read together.
+    """Yield live rows in order; small fragments are read together.
 
     Args:
         snapshot: The fragments to read.
-        schema: The columns; those that no file has are null.
+        schema: The columns; those in no file are null.
         batch_rows: Physical rows read at once.
     """
     fragments = snapshot.fragments
@@ -71,7 +72,7 @@ def iter_live_rows(snapshot: Snapshot, schema: Schema, *, batch_rows: int) -> It
         yield from _live_batches(snapshot, fragment, schema, batch_rows)
 
     groups: Iterator[Sequence[Fragment]] = ((fragment,) for fragment in fragments)
-    # Each value of a blob is a read of its own, and may be large.
+    # Each value of a blob is a separate read, and may be large.
     if not has_blobs(schema):
         groups = find_groups(fragments, lambda fragment: fragment, batch_rows)
     if not has_latency(snapshot.store):
@@ -90,12 +91,12 @@ def _joined(table: pa.Table) -> pa.Table:
     try:
         return table.combine_chunks()
     except pa.ArrowInvalid:
-        # The dictionaries of all chunks together have more values than the index type can number.
+        # The dictionaries of all chunks together have more values than the index type allows.
         return table
 
 
 def _groups_at_once(group: Sequence[Fragment]) -> int:
-    """How many of its kind are read some ahead; a large fragment keeps its store busy alone."""
+    """Return how many fragments to read ahead; a large one saturates the store alone."""
     if len(group) > 1:
         return GROUPS_AT_ONCE
     return _AT_ONCE if group[0].data_bytes <= _SMALL_BYTES else 1
@@ -108,9 +109,9 @@ def _listed(
 
 
 def fetched(snapshot: Snapshot) -> Snapshot:
-    """The snapshot with small files at hand, of a task that reads all of its fragments.
+    """Return a snapshot with small files in memory, for a task that reads all of its fragments.
 
-    Where requests take long, deletion files and data files are fetched side by side, with one request each.
+    On stores with latency, deletion files and data files are fetched concurrently, with one request each.
     """
     store = snapshot.store
     if not has_latency(store):
@@ -131,20 +132,20 @@ def fetched(snapshot: Snapshot) -> Snapshot:
 
 
 def read_deletions(snapshot: Snapshot) -> list[DeletionVector | None]:
-    """The deletion vectors of all fragments, side by side where requests take long; it keeps them."""
+    """Read the deletion vectors of all fragments, concurrently on stores with latency; they are cached."""
     reads = (partial(snapshot.deletion_vector, fragment) for fragment in snapshot.fragments)
     return list(read_small(snapshot.store, reads))
 
 
 class RowCutter:
-    """A stream of batches of which exact numbers of rows can be taken, one cut after the other."""
+    """A stream of batches from which exact numbers of rows are read, one part after the other."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
         self._rest: pa.RecordBatch | None = None
 
     def take(self, rows: int) -> Iterator[pa.RecordBatch]:
-        """The next `rows` rows; fewer only at the end of the stream."""
+        """Return the next `rows` rows; fewer only at the end of the stream."""
         while rows > 0:
             batch = self._rest if self._rest is not None else next(self._batches, None)
             if batch is None:
@@ -155,7 +156,7 @@ class RowCutter:
             yield batch
 
     def is_exhausted(self) -> bool:
-        """Whether no row is left."""
+        """Return whether no row is left."""
         while self._rest is None or not self._rest.num_rows:
             self._rest = next(self._batches, None)
             if self._rest is None:

@@ -1,4 +1,4 @@
-"""Progress: how an operation tells what it does. Printing is for the command line and for Dagster."""
+"""Progress events of operations. Only the command line and Dagster print them."""
 
 import time
 from collections.abc import Callable
@@ -13,12 +13,12 @@ class ProgressEvent:
 
     Attributes:
         operation: Its name, e.g. "compact".
-        done: Steps done of the current phase; tasks as a rule, rows where there are no tasks.
-        total: Steps of the phase; None when nobody can know (a stream of unknown length).
-        message: The phase and what was just done, e.g. "rewritten fragments 3-9".
-        bytes_done: Bytes of its input that are done; None where they are not counted.
+        done: Finished steps of the current phase; usually tasks, or rows without tasks.
+        total: Steps of the phase; None if unknown (a stream).
+        message: The phase and the finished step, e.g. "rewritten fragments 3-9".
+        bytes_done: Processed bytes of its input; None if not counted.
         bytes_total: Bytes of all of its input.
-        seconds_left: How long the rest of the phase will take at the pace so far; None while that is unknown.
+        seconds_left: Estimated duration of the rest of the phase; None if unknown.
     """
 
     operation: str
@@ -36,14 +36,14 @@ Progress = Callable[[ProgressEvent], None]
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """What operations call, whether or not somebody listens."""
+    """Reporter of progress events for operations, with or without a listener."""
 
     operation: str
     listener: Progress | None = None
 
     def __post_init__(self) -> None:
         if self.listener is not None and not callable(self.listener):
-            raise InvalidArgumentError("a function that takes events is expected", field="progress")
+            raise InvalidArgumentError("expected a function of events", field="progress")
 
     def __call__(
         self,

@@ -10,11 +10,11 @@ from lance_ops.maintenance.text import bytes_text, count_text, ids_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result(ABC):
-    """Base of all results, of what changes a dataset and of what looks at it.
+    """Base of all results of operations and checks.
 
     Attributes:
         uri: The dataset.
-        version: The version that the result is about; that after the operation.
+        version: The version of the result; that after the operation.
         seconds: Wall-clock time from the call to the result.
     """
 
@@ -37,7 +37,7 @@ class Result(ABC):
 
     @abstractmethod
     def summary(self) -> str:
-        """What was done or found, in one line."""
+        """The result in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +46,13 @@ class OperationResult(Result):
 
     Attributes:
         uri: The dataset.
-        read_version: Version that the committed plan was made from; None when there was no dataset yet.
-        version: Version after the operation; equals `read_version` when there was nothing to do.
+        read_version: Version of the committed plan; None without a dataset.
+        version: Version after the operation; equals `read_version` if there was nothing to do.
         seconds: Wall-clock time from the call to the result.
-        attempts: Manifests put together for the commit, over all plannings.
-        conflicts: One line for each commit of another writer that it was rebased over or planned anew for.
-        rebased_over: Those of them that cost nothing: it was carried over them as it was planned.
-        already_committed: An earlier run under the same job key made `version`; this call changed nothing.
+        attempts: Manifests built for the commit, over all plans.
+        conflicts: One line for each commit of another writer that led to a rebase or a new plan.
+        rebased_over: Those of them with a rebase only.
+        already_committed: An earlier run with the same job key made `version`; this call changed nothing.
     """
 
     read_version: int | None
@@ -63,16 +63,16 @@ class OperationResult(Result):
 
     @property
     def lost_to(self) -> tuple[str, ...]:
-        """The conflicts that cost another planning, one line each."""
+        """Conflicts that required a new plan, one line each."""
         return tuple(line for line in self.conflicts if line not in self.rebased_over)
 
     @property
     def changed(self) -> bool:
-        """Whether this call made a new version."""
+        """True if this call made a new version."""
         return self.version != self.read_version and not self.already_committed
 
     def summary(self) -> str:
-        """What was done, in one line, without versions and time; subclasses say it in their nouns."""
+        """Return the result in one line, without versions and time; subclasses use their own terms."""
         return "done" if self.changed else "nothing to do"
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class OperationResult(Result):
         return "\n".join(lines)
 
     def remarks(self) -> tuple[str, ...]:
-        """What was left alone and why, a line each."""
+        """Return what was left unchanged and why, a line each."""
         return ()
 
 
@@ -161,7 +161,7 @@ class DeleteResult(OperationResult):
     def summary(self) -> str:
         """See `OperationResult.summary`."""
         if not self.rows_deleted:
-            return "no row matches"
+            return "no rows match"
         return (
             f"deleted {count_text(self.rows_deleted, 'row')}: "
             f"{count_text(self.fragments_updated, 'fragment')} updated, {self.fragments_removed:,} removed"
@@ -188,16 +188,16 @@ class GroupFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedSegment:
-    """What it took an index segment to follow a compaction.
+    """Remap of an index segment after a compaction.
 
     Attributes:
         index: Name of the index.
-        segment: Id of the segment that was replaced.
+        segment: Id of the replaced segment.
         kind: As in the type URL.
         route: "remap", "build anew" or "look at the new rows".
         bytes_written: Size of the new segment.
-        seconds: How long it took; segments are written side by side.
-        seconds_planned: What the cost model had foreseen.
+        seconds: Duration; segments are written concurrently.
+        seconds_planned: Duration estimated by the cost model.
     """
 
     index: str
@@ -215,35 +215,33 @@ class CompactResult(OperationResult):
 
     Attributes:
         groups: Rewritten groups of fragments.
-        groups_copied: Those of them whose encoded pages were copied, not read and written anew.
-        groups_resumed: Those that an earlier run of the job, or one beside this, had done already.
+        groups_copied: Those of them whose encoded pages were copied.
+        groups_resumed: Those finished by an earlier or concurrent run of the job.
         rows_written: Rows in the new fragments; equals the live rows of the old ones.
         rows_purged: Deleted rows that no longer take space in any fragment.
         fragments_removed: Fragments replaced.
         fragments_added: Fragments that replace them.
         bytes_written: Size of the new data files.
-        bytes_removed: Recorded size of the data files replaced; they go from disk with the next cleanup.
-        indices_remapped: Index segments whose row addresses were moved along.
-        remaps_deferred: Index segments that were left as they are, for the fragment reuse index tells where
-            their rows are.
-        index_bytes_written: Size of the index segments that were moved or made anew; the plan estimates it.
-        index_seconds: How long that took, of the `seconds` of all.
-        index_segments: What it took each of them.
+        bytes_removed: Recorded size of the data files replaced; the next cleanup removes them.
+        indices_remapped: Remapped index segments.
+        remaps_deferred: Index segments with a deferred remap.
+        index_bytes_written: Size of the remapped or rebuilt index segments; the plan estimates it.
+        index_seconds: Duration of that, part of `seconds`.
+        index_segments: The remap of each of them.
         rows_indexed_before: Live rows that each index covered before, by its name.
         rows_indexed_after: The same afterwards.
-        indices_short: Full-text and vector indices that name stable row ids of rows that it removed: pylance
-            returns fewer rows than asked for from these until `optimize_indices`.
+        indices_short: Full-text and vector indices with stable row ids of rows that it removed: pylance
+            returns too few rows from these until `optimize_indices`.
         commits: Rewrite commits made (more than one only with `commit_every`).
-        seconds_planned: What the plan expected of `seconds`; of all plans, where it was planned afresh.
-        task_seconds: What the tasks of the groups took, one after the other.
-        task_seconds_planned: What the plan expected of that, were each alone.
-        bytes_written_planned: What it expected of `bytes_written`.
-        estimate_error: How far `seconds` lies from what was expected, as a share of that; None when nothing
-            was rewritten.
-        notes: Why fragments were left as they are; when nothing was rewritten, there is at least one.
-        skipped: Indices that cannot be read: rewritten fragments left their coverage.
-        failed: Groups whose tasks failed, each with its error; they are as they were. Under a job key, the
-            next run of the job does them.
+        seconds_planned: Planned `seconds`, over all plans.
+        task_seconds: Total duration of the tasks of the groups.
+        task_seconds_planned: Planned total, for tasks without concurrent ones.
+        bytes_written_planned: Planned `bytes_written`.
+        estimate_error: Relative error of the planned `seconds`; None if nothing was rewritten.
+        notes: Why fragments were not rewritten; not empty if nothing was rewritten.
+        skipped: Unreadable indices: rewritten fragments left their coverage.
+        failed: Groups whose tasks failed, each with its error; they are unchanged. With a job key, the next
+            run of the job retries them.
     """
 
     operation: ClassVar[str] = "compact"
@@ -277,7 +275,7 @@ class CompactResult(OperationResult):
 
     @property
     def complete(self) -> bool:
-        """Whether nothing failed."""
+        """True if nothing failed."""
         return not self.failed
 
     def to_dict(self) -> dict[str, object]:
@@ -296,8 +294,8 @@ class CompactResult(OperationResult):
         return (
             *(f"note: {line}" for line in self.notes),
             *(
-                f"note: index {name!r} names rows that were removed: pylance returns fewer rows than "
-                f"asked for until `lance-ops index URI`"
+                f"note: index {name!r} has removed rows: pylance returns too few rows until `lance-ops "
+                "index URI`"
                 for name in self.indices_short
             ),
             *(f"skipped: {line}" for line in self.skipped),
@@ -314,7 +312,7 @@ class CompactResult(OperationResult):
             f"{bytes_text(self.bytes_removed)} -> {bytes_text(self.bytes_written)}",
         ]
         if self.groups_resumed:
-            parts.append(f"{count_text(self.groups_resumed, 'group')} taken over from an earlier run")
+            parts.append(f"{count_text(self.groups_resumed, 'group')} resumed from an earlier run")
         if self.groups_copied:
             parts.append(f"pages copied in {self.groups_copied:,} of {count_text(self.groups, 'group')}")
         if self.rows_purged:

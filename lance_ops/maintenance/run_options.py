@@ -1,4 +1,4 @@
-"""Run options: what every operation that commits is told besides its own arguments."""
+"""Run options: common keyword arguments of every operation that commits."""
 
 from collections.abc import Mapping
 from typing import TypedDict
@@ -9,18 +9,18 @@ from lance_ops.table.commit.committer import Committer
 
 
 class RunOptions(TypedDict, total=False):
-    """How an operation is run; keyword arguments of every operation that commits, all of them optional.
+    """Optional keyword arguments of every operation that commits.
 
     Attributes:
         runner: Executes the tasks; threads of this process by default.
-        job_key: Names this piece of work: a second call with the same key finds the first one's commit,
+        job_key: Job key of this work: a second call with the same key finds the first one's commit,
             changes nothing and returns its version, with `already_committed` set and 0 `attempts`.
-        properties: Kept in the transaction, e.g. the id of the run.
-        max_replans: How often to plan again on the head after a conflict with another writer; a delete and a
-            write do so 10 times unless told otherwise, all others 5 times.
-        progress: Receives events.
-        committer: Stores the manifest, where the store alone cannot decide a race.
-        storage_options: For the store of the dataset.
+        properties: Stored in the transaction, e.g. the id of the run.
+        max_replans: Maximum new plans on the head after conflicts with other writers; default 10 for a delete
+            and a write, 5 for others.
+        progress: Receives progress events.
+        committer: Commits the manifest, if the store has no put-if-absent.
+        storage_options: Options of the dataset's store.
     """
 
     runner: Runner | None

@@ -1,4 +1,4 @@
-"""Runner: who executes the tasks of an operation, threads here, executors in `lance_ops.spark`."""
+"""Runner: executes the tasks of an operation, in threads here, on executors in `lance_ops.spark`."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ OnDone = Callable[[int, R], None]
 
 
 class Runner(Protocol):
-    """Maps tasks of one operation; whatever runs them, nothing is committed here.
+    """Maps tasks of one operation; runners never commit.
 
     `function` is a module-level function, tasks and results are picklable values. A function may run more
     than once for one task (a lost executor), so it writes files under fresh names only.
@@ -54,7 +54,7 @@ class Runner(Protocol):
 
 
 def slots_of(runner: Runner) -> int:
-    """How many tasks a runner executes at once, as far as it says; 1 when it says nothing."""
+    """Return how many tasks a runner executes concurrently; 1 if unknown."""
     if isinstance(runner, LocalRunner):
         return runner.threads
     try:
@@ -64,9 +64,9 @@ def slots_of(runner: Runner) -> int:
 
 
 def in_few_jobs(runner: Runner, jobs: int) -> Runner:
-    """The runner, or one like it that makes at most so many jobs of a call, where it makes jobs.
+    """Return the runner, or an equivalent one with a maximum number of jobs per call.
 
-    Tasks that are many and short wait for one another less than for the jobs between them.
+    Many short tasks wait less for each other than for the jobs between them.
     """
     limited = getattr(runner, "with_jobs", None)
     return limited(jobs) if callable(limited) else runner
@@ -89,7 +89,7 @@ class LocalRunner:
         if threads is not None:
             check_type(threads, Integral, "a number of threads", field="threads")
         if threads is not None and threads < 1:
-            raise InvalidArgumentError(f"a runner needs at least one thread, not {threads}", field="threads")
+            raise InvalidArgumentError(f"threads must be at least 1, got {threads}", field="threads")
         self.threads = threads or _cores()
 
     def __repr__(self) -> str:
@@ -149,7 +149,7 @@ class _Recorded(Generic[T, R]):
         return result
 
     def stop(self) -> None:
-        """Let no further call begin, and wait for those that run."""
+        """Prevent further calls, and wait for running ones."""
         with self._changed:
             self._stopped = True
             self._changed.wait_for(lambda: not self._running)

@@ -10,11 +10,11 @@ from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 
 
 def store_now(store: Store) -> datetime:
-    """Write a small file into a dataset and see when the store thinks that was; it is removed again.
+    """Return the present time of the store by writing and removing a small file.
 
-    Stores tell seconds or milliseconds, so this may be a second ago.
+    Stores have a resolution of seconds or milliseconds, so the time may be a second old.
     """
-    # A folder that is there, and a name that readers ignore and cleanups remove.
+    # An existing folder, and a name that readers ignore and cleanups remove.
     path = f"{VERSIONS_DIRECTORY}/{TEMPORARY_PREFIX}clock_{uuid.uuid4().hex}"
     persistently(lambda: store.put(path, b"", durable="never"))
     try:

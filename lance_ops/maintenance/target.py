@@ -1,4 +1,4 @@
-"""Target: what the functions of the public API take for a dataset."""
+"""Target: dataset argument of the public API."""
 
 import os
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from lance_ops.table.manifest.feature_flags import check_writable, uses_tagged_r
 
 
 def open_latest(target: Target, storage_options: Mapping[str, str] | None = None) -> Dataset:
-    """The newest version of a dataset that is going to be changed.
+    """Open the newest version of a dataset to change.
 
     Raises:
         DatasetNotFoundError: there is none.
@@ -26,7 +26,7 @@ def open_latest(target: Target, storage_options: Mapping[str, str] | None = None
 
 
 def open_latest_if_any(target: Target, storage_options: Mapping[str, str] | None = None) -> Dataset | None:
-    """The newest version of a dataset, which may be one that cannot be changed; None when there is none."""
+    """Open the newest version of a dataset, which may be unchangeable; None without a dataset."""
     try:
         return _open(target, storage_options)
     except DatasetNotFoundError:
@@ -36,7 +36,7 @@ def open_latest_if_any(target: Target, storage_options: Mapping[str, str] | None
 def open_target(
     target: Target, storage_options: Mapping[str, str] | None = None
 ) -> tuple[Store, Dataset | None]:
-    """The store at a target, and the newest version there; None when there is no dataset."""
+    """Return the store of a target, and the newest version; None without a dataset."""
     if isinstance(target, Dataset):
         return target.store, open_latest_if_any(target, storage_options)
     store = store_of(target, storage_options)
@@ -44,12 +44,12 @@ def open_target(
 
 
 def check_changeable(dataset: Dataset) -> None:
-    """Refuse a version that no commit of ours could go on top of, before any work is done for one.
+    """Check that a version can be changed, before any work is done.
 
     Raises:
-        UnsupportedFeatureError: It uses features that are not implemented.
+        UnsupportedFeatureError: It uses unsupported features.
         UnsupportedError: It is too old, see `check_age`, or a later version is staged; or its fragment reuse
-            index has moves of rows of a newer kind.
+            index has row moves of a newer kind.
     """
     path = f"{dataset.uri}/{dataset.location.path}"
     check_writable(dataset.manifest, path=path)
@@ -68,7 +68,7 @@ def _open(target: Target, storage_options: Mapping[str, str] | None) -> Dataset:
 
 
 def store_of(target: Target, storage_options: Mapping[str, str] | None = None) -> Store:
-    """The store at a target that may hold no dataset yet."""
+    """Return the store of a target that may have no dataset yet."""
     if isinstance(target, Dataset):
         return target.store
     if is_store(target):
@@ -78,7 +78,7 @@ def store_of(target: Target, storage_options: Mapping[str, str] | None = None) -
 
 
 def check_side_by_side(dataset: Dataset, version: str) -> None:
-    """See that new data files of another storage version than the dataset's may lie beside its own.
+    """Check that new data files may have another storage version than the dataset's own.
 
     Raises:
         InvalidArgumentError: One of them is 0.1, or the dataset has blobs of the old kind and the version
@@ -87,9 +87,13 @@ def check_side_by_side(dataset: Dataset, version: str) -> None:
     own = dataset.data_storage_version
     blobs = version not in VERSIONS_WITH_OLD_BLOBS and any(map(is_old_blob, dataset.lance_schema.walk()))
     if version != own and (blobs or "0.1" in (own, version)):
-        why = "its columns of blobs are of a kind that ended with 2.1" if blobs else "none may lie beside 0.1"
+        why = (
+            "its blob columns are of a kind supported up to 2.1"
+            if blobs
+            else ("0.1 cannot be mixed with other versions")
+        )
         raise InvalidArgumentError(
-            f"data files of version {version} cannot lie in a dataset of version {own}: {why}",
+            f"data files of version {version} cannot be added to a dataset of version {own}: {why}",
             path=dataset.uri,
             field="data_storage_version",
             hint="copy the rows into a new dataset",

@@ -67,19 +67,19 @@ def run_tasks(
 
 @dataclass(frozen=True, slots=True)
 class Attempted(Generic[R]):
-    """How a task ended that may fail without ending the operation: with a result or an error."""
+    """Outcome of a task that may fail without ending the operation: a result or an error."""
 
     result: R | None = None
     error: Exception | None = None
 
     def failure(self) -> Exception:
         """The error."""
-        return self.error or TaskFailedError("the task gave nothing")
+        return self.error or TaskFailedError("the task returned nothing")
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempting(Generic[T, R]):
-    """A function whose errors are results; travels to executors."""
+    """A function whose errors are results; serializable for executors."""
 
     function: Callable[[T], R]
 
@@ -99,14 +99,14 @@ def attempt_tasks(
     *,
     on_done: Callable[[int, Attempted[R]], None],
 ) -> None:
-    """Map tasks of which one may fail without stopping the others.
+    """Map tasks that may fail without stopping the others.
 
     Args:
         runner: Executes them.
-        function: What to run; gives no None.
+        function: The function; must not return None.
         tasks: Its arguments.
-        on_done: Called in this thread for every task that ended, with its place and how it ended; for all
-            that did not, when the runner itself gave up.
+        on_done: Called in this thread for every finished task, with its position and outcome; if the runner
+            itself fails, for all others.
 
     Raises:
         StorageFullError: a task found no space left, which the others would not find either.
@@ -137,14 +137,14 @@ def attempt_tasks(
 
 
 def remove_files(store: Store, paths: Iterable[str]) -> None:
-    """Delete files that no version refers to, as far as the store lets us.
+    """Delete files that no version refers to, as far as the store allows.
 
-    The caller proves that none does: the operation failed before its commit, or the commit is known not to
-    be there. A store that fails here must not hide the error that led here; cleanup removes the rest.
+    The caller proves that none does: the operation failed before its commit, or the commit is known not to be
+    there. A failing store must not hide the original error; cleanup removes the rest.
 
     Args:
         store: Of the dataset.
-        paths: Files; of what ends in a slash, all that lies in the folder.
+        paths: Files; a path with a final slash means all files in the folder.
     """
     for path in _with_side_files(store, paths):
         try:
@@ -165,17 +165,17 @@ def _with_side_files(store: Store, paths: Iterable[str]) -> Iterator[str]:
 
 
 def is_not_committed(error: BaseException) -> bool:
-    """Whether a commit that ended with this error is known not to be there, so that its files may be deleted.
+    """Return whether a commit with this error is known to have failed, so that its files may be deleted.
 
-    `table.commit` reads the version back after every failure of the store, and says so when it cannot tell.
-    Anything that is no error of ours (an interrupt, a bug) may have come at any point.
+    `table.commit` reads the version back after every failure of the store, and reports an unknown outcome.
+    Other exceptions (an interrupt, a bug) may occur at any time.
     """
     return isinstance(error, LanceOpsError) and not isinstance(error, CommitOutcomeUnknownError)
 
 
 @contextlib.contextmanager
 def said_by_rows() -> Iterator[None]:
-    """Raise what is wrong with a value as it is, not as the failure of one of many tasks."""
+    """Raise the error about a value itself, not the failure of one of many tasks."""
     try:
         yield
     except TaskFailedError as error:

@@ -1,6 +1,6 @@
-"""Transience: whether an operation that failed may succeed when a scheduler tries it again as it is.
+"""Transient errors: whether a retry of a failed operation by a scheduler may succeed.
 
-Conflicts are not judged here: they are planned anew, each scheduler in its own way.
+Conflicts are not handled here: they are planned again, in the way of each scheduler.
 """
 
 from lance_ops.errors import (
@@ -31,12 +31,12 @@ _LASTING = (
 
 
 def may_pass(error: LanceOpsError) -> bool:
-    """Whether trying again may help: the store, Spark or a task failed, for no reason that lasts."""
+    """Return whether a retry may help: the store, Spark or a task failed, without a permanent cause."""
     return isinstance(error, _TRANSIENT) and not isinstance(origin_of(error), _LASTING)
 
 
 def origin_of(error: LanceOpsError) -> LanceOpsError:
-    """What made a task fail, when that is known here and an error of ours; else the error itself."""
+    """Return the cause of a failed task, if it is known here and an error of ours; else the error itself."""
     while isinstance(error, TaskFailedError) and isinstance(error.__cause__, LanceOpsError):
         error = error.__cause__
     return error

@@ -1,4 +1,4 @@
-"""Vanished files: a cleanup removes them while an operation reads the version that used them."""
+"""Missing files: a cleanup may remove them while an operation reads their version."""
 
 import contextlib
 from collections.abc import Iterator
@@ -18,17 +18,17 @@ _SIGNS = (NotFoundError, TaskFailedError, UnreadableIndexError)
 
 @contextlib.contextmanager
 def reading(dataset: Dataset, ours: str) -> Iterator[None]:
-    """Read a version that a cleanup may remove meanwhile: a reason to plan anew on the head, not to fail.
+    """Read a version that a cleanup may remove meanwhile: then plan again on the head instead of failing.
 
-    Cleanup removes the manifest of a version before the files that only this version used. So a file that is
-    missing although the manifest is still there is damage, and is said as such.
+    Cleanup removes the manifest of a version before the files that only this version used. So a missing file
+    of an existing manifest is reported as damage.
 
     Args:
-        dataset: The version that is read.
-        ours: What reads it, for the message.
+        dataset: The version.
+        ours: Name of the reader, for the message.
 
     Raises:
-        RetryableCommitConflictError: The version is gone.
+        RetryableCommitConflictError: The version was removed.
     """
     try:
         yield
@@ -37,10 +37,10 @@ def reading(dataset: Dataset, ours: str) -> Iterator[None]:
         if is_there(store, path):
             raise
         raise RetryableCommitConflictError(
-            "the version that was being read was removed",
+            "the version was removed while it was read",
             ours=f"{ours} of version {dataset.version}",
             theirs=f"a cleanup that removed version {dataset.version}",
             version=dataset.version,
             path=dataset.uri,
-            hint="let cleanup keep versions for longer than operations take",
+            hint="keep versions in cleanup for longer than operations take",
         ) from error

@@ -1,6 +1,6 @@
-"""Spark: the session, the runner that executes tasks on executors, and the `lance` data source.
+"""Spark integration: session, task runner, and the `lance` data source.
 
-Public names are loaded when they are first used: executors import parts of this package for every task.
+Public names are loaded on first use: executors import parts of this package for every task.
 """
 
 from importlib import import_module

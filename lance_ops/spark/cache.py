@@ -1,4 +1,4 @@
-"""A per-user folder for the small files that Spark needs around it: wrappers, logging set-up, warehouse."""
+"""Per-user cache folder for the support files of Spark: wrappers, logging configuration, warehouse."""
 
 import hashlib
 import os
@@ -13,10 +13,10 @@ from lance_ops.errors import StorageError
 
 
 def cache_root(environment: Mapping[str, str] | None = None) -> Path:
-    """The first of XDG_CACHE_HOME, HOME/.cache and the temporary folder in which a script can be run.
+    """Return the first of XDG_CACHE_HOME, HOME/.cache and the temporary folder in which a script can be run.
 
     Args:
-        environment: Variables to look in; those of this process by default.
+        environment: Environment variables; those of this process by default.
 
     Raises:
         StorageError: None of them can be written to, or all are mounted without the right to execute.
@@ -32,19 +32,19 @@ def cache_root(environment: Mapping[str, str] | None = None) -> Path:
             continue
         return candidate
     raise StorageError(
-        f"no folder for Spark's support files can be used: {', '.join(tried)}",
-        hint="set XDG_CACHE_HOME to a folder that you can write to and execute from",
+        f"no usable folder for Spark's support files: {', '.join(tried)}",
+        hint="set XDG_CACHE_HOME to a writable folder that allows execution",
     )
 
 
 def publish_tree(kind: str, entries: Mapping[str, Path | str], root: Path | None = None) -> Path:
-    """Make sure that a folder with exactly these entries is in the cache and return it.
+    """Return a folder in the cache with exactly these entries; creates it if needed.
 
     The folder's name is a digest of its entries, and it appears by one rename: several processes may do this
-    at once, and none ever sees half of it.
+    at once, and none sees a partial folder.
 
     Args:
-        kind: What the folder is for; the first part of its name.
+        kind: Purpose of the folder; the first part of its name.
         entries: Relative path to either the target of a symbolic link or the text of a file. A text that
             starts with `#!` becomes executable.
         root: The cache; `cache_root()` by default.
@@ -61,9 +61,9 @@ def publish_tree(kind: str, entries: Mapping[str, Path | str], root: Path | None
         workspace = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=base))
         try:
             _write_entries(workspace / "new", entries)
-            with suppress(OSError):  # the name is taken where another process was faster
+            with suppress(OSError):  # another process was faster
                 (workspace / "new").rename(target)
-            if not _is_complete(target, entries):  # a cleaner of temporary files ate parts of an old one
+            if not _is_complete(target, entries):  # a cleaner of temporary files removed parts of an old one
                 target.rename(workspace / "old")
                 (workspace / "new").rename(target)
         finally:
@@ -75,7 +75,7 @@ def publish_tree(kind: str, entries: Mapping[str, Path | str], root: Path | None
 
 def _candidate_roots(environment: Mapping[str, str]) -> Iterator[Path]:
     shared = environment.get("XDG_CACHE_HOME", "")
-    if Path(shared).is_absolute():  # a relative one has to be ignored (XDG Base Directory Specification)
+    if Path(shared).is_absolute():  # a relative path must be ignored (XDG Base Directory Specification)
         yield Path(shared) / "lance-ops"
     home = environment.get("HOME", "")
     if Path(home).is_absolute():
@@ -84,7 +84,7 @@ def _candidate_roots(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _check_private(folder: Path) -> None:
-    # Anyone can make a folder of this name in a shared /tmp first and put a program of his own in it.
+    # Anyone can create this folder in a shared /tmp first and put another program in it.
     status = folder.stat()
     if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(1, "writable by other users")

@@ -1,4 +1,4 @@
-"""Change feed on Spark: the driver finds which rows changed, executors read their values."""
+"""Change feed on Spark: the driver finds the changed rows, executors read their values."""
 
 import pickle
 from collections.abc import Collection, Iterator, Sequence
@@ -25,7 +25,7 @@ ROWS_PER_PARTITION = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Some rows that changed; travels to executors."""
+    """Some changed rows; serializable for executors."""
 
     old: Snapshot
     new: Snapshot
@@ -47,28 +47,28 @@ def changes_dataframe(
     storage_options: dict[str, str] | None = None,
     rows_per_partition: int = ROWS_PER_PARTITION,
 ) -> DataFrame:
-    """The rows that were inserted, updated and deleted between two versions; see `Dataset.changes`.
+    """Return the rows inserted, updated and deleted between two versions; see `Dataset.changes`.
 
     Args:
         spark: The session, classic or Spark Connect.
         uri: The dataset.
         since: The older version: a number, a tag, or (branch, version).
-        until: The newer one; the newest when None.
-        columns: Top-level columns of the newer version; all when None.
+        until: The newer version; the newest if None.
+        columns: Top-level columns of the newer version; all if None.
         with_row_id: Add the column `_rowid`.
-        change_types: Values of `_change_type` to tell of; all when None. Others cost nothing.
-        storage_options: For opening the dataset.
+        change_types: Values of `_change_type` to return; all if None. Others cost nothing.
+        storage_options: Options of the store.
         rows_per_partition: Changed rows that one task reads; an update counts once.
 
     Returns:
         The rows of `Dataset.changes` in Spark's types (see `spark.types`): deleted ones first, then updated
-        ones as they were and as they are, then inserted ones. They are read when Spark computes them, as
-        often as it does; the two versions have to be there still.
+        ones with old and new values, then inserted ones. They are read whenever Spark computes them; the two
+        versions must still exist.
 
     Raises:
-        VersionNotFoundError: There is no such version, or not any more.
-        InvalidArgumentError: `since` is the newer one, or of another line; or there is no such column,
-            or no such type of change.
+        VersionNotFoundError: The version does not exist, or was removed.
+        InvalidArgumentError: `since` is the newer one, or of another branch; or a column or type of change
+            does not exist.
         UnsupportedError: See `Dataset.changes`.
         UnsupportedTypeError: Spark has no type for some columns; lists every one.
     """
@@ -110,7 +110,7 @@ def changes_dataframe(
                 )
                 yield from (to_spark(rows, target) for rows in feed)
 
-    # Each part has a partition of its own, and they keep their order.
+    # Each part has its own partition, and the order is kept.
     return spark.range(0, len(parts), 1, max(1, len(parts))).mapInArrow(read, schema)
 
 

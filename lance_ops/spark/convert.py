@@ -1,4 +1,4 @@
-"""Converting batches between the types of a dataset and Spark's, without copying where layouts agree."""
+"""Conversion of batches between the types of a dataset and Spark's, without copies where layouts agree."""
 
 from collections.abc import Callable
 
@@ -18,27 +18,27 @@ Leaf = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
 def to_spark(batch: pa.RecordBatch, target: pa.Schema | None = None) -> pa.RecordBatch:
-    """A batch of a dataset in the types that Spark takes.
+    """Convert a batch of a dataset to the types of Spark.
 
     Args:
-        batch: Rows as they were read.
-        target: What Spark expects, made by `arrow_schema`; worked out from the batch when None.
+        batch: Rows as read.
+        target: Schema for Spark, from `arrow_schema`; derived from the batch if None.
 
     Raises:
         UnsupportedTypeError: Spark has no type for some columns; lists every one.
-        SchemaMismatchError: A value is beyond what the Spark type can hold.
+        SchemaMismatchError: A value is out of range for the Spark type.
     """
     if target is None:
         target = arrow_schema(spark_schema(batch.schema))
-    return _convert_batch(batch, target, _leaf_to_spark, "values cannot be handed to Spark")
+    return _convert_batch(batch, target, _leaf_to_spark, "values cannot be converted to Spark types")
 
 
 def from_spark(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """A batch from Spark in the types of a dataset that Spark does not have.
+    """Convert a batch from Spark to the types of a dataset.
 
     Args:
-        batch: Rows as Spark hands them over.
-        target: Made by `adapt_schema`.
+        batch: Rows from Spark.
+        target: Schema from `adapt_schema`.
 
     Raises:
         SchemaMismatchError: A value does not fit: an array of another length, a number out of range.
@@ -89,7 +89,7 @@ def _convert(array: pa.Array, kind: pa.DataType, leaf: Leaf) -> pa.Array:
 def _convert_list(array: pa.Array, kind: pa.DataType, leaf: Leaf) -> pa.Array:
     if pat.is_fixed_size_list(array.type):
         size = array.type.list_size
-        # The items of null rows are there too, and the null rows simply keep them.
+        # The items of null rows exist too, and the null rows keep them.
         start, stop = array.offset * size, (array.offset + len(array)) * size
         offsets = pa.array(np.arange(len(array) + 1, dtype=np.int64) * size)
     else:
@@ -109,11 +109,11 @@ def _build_list(offsets: pa.Array, items: pa.Array, kind: pa.DataType, mask: pa.
 
 
 def _offsets(array: pa.Array) -> tuple[pa.Array, int, int]:
-    """Offsets from 0, and the first item and the one after the last."""
+    """Return offsets from 0, and the range of the items."""
     offsets = array.offsets
     start, stop = offsets[0].as_py(), offsets[-1].as_py()
     if start or array.offset:
-        # Also when they start at 0: Arrow builds no list with nulls from a slice of offsets.
+        # Also if they start at 0: Arrow builds no list with nulls from a slice of offsets.
         offsets = pc.subtract(offsets, offsets[0])
     return offsets, start, stop
 
@@ -135,7 +135,7 @@ def _leaf_to_spark(array: pa.Array, kind: pa.DataType) -> pa.Array:
         divisor = _TICKS_PER_SECOND["ns"] // _TICKS_PER_SECOND[kind.unit]
     if divisor == 1:
         return array.cast(kind)
-    # Rounded down, also before 1970: moments then keep their order, which filters rely on.
+    # Rounded down, also before 1970: timestamps then keep their order, which filters rely on.
     ticks = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) // divisor
     floored = pa.array(ticks, mask=None if not array.null_count else np.asarray(array.is_null()))
     return floored.cast(pa.int32() if pat.is_date32(kind) else pa.int64()).view(kind)
@@ -150,7 +150,7 @@ def _leaf_from_spark(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _time_text(array: pa.Array) -> pa.Array:
-    """Times as Spark casts them to strings: no zeros at the end, so that strings order alike."""
+    """Format times as Spark casts them to strings: without trailing zeros, so that strings order alike."""
     text = pc.replace_substring_regex(array.cast(pa.string()), r"(\.\d*?)0+$", r"\1")
     return pc.replace_substring_regex(text, r"\.$", "")
 
@@ -159,17 +159,17 @@ def _parse_times(array: pa.Array, kind: pa.DataType) -> pa.Array:
     sound = pc.fill_null(pc.match_substring_regex(array, _TIME), True)
     if not pc.all(sound, min_count=0).as_py():
         wrong = array.filter(pc.invert(sound))[0].as_py()
-        raise pa.ArrowInvalid(f"{wrong!r} is no time of day, expected HH:MM:SS with or without a fraction")
-    # Arrow parses no times, but timestamps.
+        raise pa.ArrowInvalid(f"{wrong!r} is not a time of day, expected HH:MM:SS with or without a fraction")
+    # Arrow parses timestamps, but no times.
     moments = pc.binary_join_element_wise("1970-01-01", array, " ").cast(pa.timestamp(kind.unit))
     return moments.cast(kind)
 
 
 def _to_half_floats(array: pa.Array) -> pa.Array:
-    """Rounded to the nearest: Spark has no half floats, so there is no other way to write them."""
+    """Round to the nearest half float: Spark has no such type, so there is no other way to write them."""
     values = array.fill_null(0).to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
         halves = values.astype(np.float16)
     if np.any(np.isinf(halves) & ~np.isinf(values)):
-        raise pa.ArrowInvalid("a number is beyond the range of half floats")
+        raise pa.ArrowInvalid("a number is out of range for half floats")
     return pa.array(halves, mask=np.asarray(array.is_null()) if array.null_count else None)

@@ -1,12 +1,12 @@
-"""The worker daemon: `spark.python.daemon.module = lance_ops.spark.daemon`, in place of pyspark's own.
+"""Worker daemon: `spark.python.daemon.module = lance_ops.spark.daemon`, instead of pyspark's own.
 
 Spark forks its Python workers from a daemon. Pyspark's own imports nothing before that, so that each worker
 imports everything again: pyspark itself, which Spark ships as a zip without compiled modules, this package,
-and the compiled loops of encodings. This daemon imports them once, from where the compiled modules are. A
-worker that `limit` or `show` has ended is then replaced within a fraction of a second.
+and the compiled loops of encodings. This daemon imports them once, from installed packages with compiled
+modules. A worker that `limit` or `show` has ended is then replaced within a fraction of a second.
 
 Nothing may be started before a fork that does not survive it: no threads, no clients of object stores. BLAS
-gets one thread, as Spark gives each worker one core anyway.
+gets one thread, since Spark gives each worker one core.
 """
 
 import gc
@@ -19,7 +19,7 @@ from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-# Of the scans of everyday: what is missing here is loaded by the worker that needs it.
+# Modules of common scans: a worker loads what is missing here.
 _READ_KERNELS = (
     "bits.bitpacking",
     "bits.rle",
@@ -39,12 +39,12 @@ _READ_KERNELS = (
 
 
 def main() -> None:
-    """Import what the workers of this daemon need, and serve Spark."""
+    """Import the modules of the workers, and serve Spark."""
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     prefer_installed_pyspark(sys.path)
     preload(sys.argv[1] if len(sys.argv) > 1 else "pyspark.worker")
-    # What is there now will stay: neither the collector nor a fork has to go through it again.
+    # These objects are permanent: neither the collector nor a fork has to traverse them.
     gc.collect()
     gc.freeze()
     from pyspark import daemon
@@ -53,13 +53,13 @@ def main() -> None:
 
 
 def prefer_installed_pyspark(path: list[str]) -> bool:
-    """Take Spark's archives of pyspark out of a module path when they are missing, or of what is installed.
+    """Remove Spark's archives of pyspark from a module path if they are missing, or if pyspark is installed.
 
     Args:
         path: Changed in place.
 
     Returns:
-        Whether it was changed.
+        True if it was changed.
     """
     archives = [entry for entry in path if _is_archive(entry, "pyspark.zip")]
     others = [
@@ -70,7 +70,7 @@ def prefer_installed_pyspark(path: list[str]) -> bool:
         return False
     installed = Path(spec.origin).with_name("version.py")
     try:
-        # Spark names its archives also where its home has none, as in `prepare_environment`.
+        # Spark lists its archives even if its home has none, as in `prepare_environment`.
         if not Path(archives[0]).exists():
             path[:] = others
             return True
@@ -88,10 +88,10 @@ def _is_archive(entry: str, name: str) -> bool:
 
 
 def preload(worker: str) -> None:
-    """Import what workers of a kind need.
+    """Import the modules of a kind of workers.
 
-    What cannot be imported is left to the worker: a daemon that does not start would end every Python
-    function of the session, also those that have nothing to do with this package.
+    Failed imports are left to the worker: a daemon that does not start would fail every Python function of
+    the session, even those unrelated to this package.
 
     Args:
         worker: Name of pyspark's module that a worker runs.

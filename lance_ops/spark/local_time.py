@@ -19,31 +19,31 @@ _DATED = re.compile(r"\s*\d+-\d")
 
 
 def session_zone(spark: "SparkSession") -> str:
-    """Time zone of a session."""
+    """Return the time zone of a session."""
     return str(spark.conf.get("spark.sql.session.timeZone", "UTC"))
 
 
 def is_utc(zone: str) -> bool:
-    """Whether a name of a zone means UTC."""
+    """Return whether the name of a zone means UTC."""
     return zone.upper() in _UTC
 
 
 def has_zone(text: str) -> bool:
-    """Whether a timestamp, as it is written, has a time zone."""
+    """Return whether a timestamp literal has a time zone."""
     return _ZONED.search(text.strip()) is not None
 
 
 def refuse_local_filter(sql: str, expression: Expression, zone: str | None, *, field: str) -> None:
-    """Refuse a filter whose rows depend on the time zone of the session, unless that is UTC.
+    """Check that the rows of a filter do not depend on the time zone of the session, unless that is UTC.
 
     Args:
-        sql: The filter as it was written.
-        expression: The same, parsed.
-        zone: Of the session; None where Spark does not tell it.
+        sql: The filter as written.
+        expression: The parsed filter.
+        zone: Time zone of the session; None if unknown.
         field: Name of the option.
 
     Raises:
-        UnsupportedError: It does.
+        UnsupportedError: They do.
     """
     if zone is not None and is_utc(zone):
         return
@@ -51,7 +51,7 @@ def refuse_local_filter(sql: str, expression: Expression, zone: str | None, *, f
         return
     is_written = all(has_zone(text) for text in _TEXT.findall(sql) if _DATED.match(text))
     if not is_written or not _compares_only(expression):
-        told = f"the zone of the session is {zone}" if zone else "Spark does not tell the zone of the session"
+        told = f"the zone of the session is {zone}" if zone else "the zone of the session is unknown"
         raise UnsupportedError(
             f"the condition {sql!r} reads timestamps in UTC, and {told}",
             field=field,
@@ -60,7 +60,7 @@ def refuse_local_filter(sql: str, expression: Expression, zone: str | None, *, f
 
 
 def _compares_only(expression: Expression) -> bool:
-    """Whether columns with a zone are only compared with constants, and with each other."""
+    """Return whether columns with a zone are only compared with constants, and with each other."""
     match expression:
         case And(operands) | Or(operands):
             return all(map(_compares_only, operands))

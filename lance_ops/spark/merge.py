@@ -1,8 +1,8 @@
-"""Merging Spark DataFrames: few rows by the driver, many by hash partitions, in one commit.
+"""Merge of Spark DataFrames: few rows in the driver, many by hash partitions, in one commit.
 
-Few rows come to the driver one partition at a time, and lie in a file there while they are merged; an index
-on the key may say where their partners are. Many are joined where they are, see `merge_join`. Either way they
-are computed once: a join on the head after a conflict has to see the same rows again.
+Few rows come to the driver one partition at a time, and are kept in a file while they are merged; an index on
+the key may find the matching rows. Many are joined on executors, see `merge_join`. Either way they are
+computed once: a join with the head after a conflict must see the same rows again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ from lance_ops.spark.types import adapt_schema, arrow_schema
 Join: TypeAlias = Literal["auto", "driver", "partitions"]
 
 ON_DRIVER = 1_000_000
-"""Rows of a source that the driver takes, unless it is told otherwise."""
+"""Maximum rows of a source that the driver merges by default."""
 
 
 @public()
@@ -52,7 +52,7 @@ def merge_dataframe(
     Args:
         df: The rows, from a classic session or Spark Connect; computed once. It may lack columns.
         uri: The dataset.
-        on: Columns of the key; the primary key that the schema declares when None.
+        on: Key columns; the primary key of the schema if None.
         when_matched: See `lance_ops.merge_insert`, as the others.
         condition: See there.
         when_not_matched: See there.
@@ -60,11 +60,11 @@ def merge_dataframe(
         on_duplicates: See there.
         use_index: See there.
         join: "driver" brings the rows to the driver; with a `SparkRunner`, executors join and write
-            nevertheless. "partitions" leaves them to the executors: both sides are shuffled by the hash of
-            their key, and no task holds more than some windows of rows. "auto" takes the first for up to a
-            million rows; they are kept on disk by Spark (`persist`) meanwhile.
-        partitions: Of the join by partitions; `spark.sql.shuffle.partitions`, or one for four million rows of
-            the dataset, when None.
+            nevertheless. "partitions" leaves them on the executors: both sides are shuffled by the hash of
+            their key, and no task holds more than some windows of rows. "auto" uses the driver for up to a
+            million rows; Spark keeps them on disk (`persist`) meanwhile.
+        partitions: Number of partitions of that join; if None, `spark.sql.shuffle.partitions`, or one for
+            four million rows of the dataset.
         **run: See `RunOptions`.
 
     Raises:
@@ -73,7 +73,9 @@ def merge_dataframe(
     """
     if join not in get_args(Join):
         raise InvalidArgumentError(
-            f"join cannot be {join!r}", field="join", hint=f"one of {', '.join(get_args(Join))}"
+            f"join must be 'auto', 'driver' or 'partitions', got {join!r}",
+            field="join",
+            hint=f"one of {', '.join(get_args(Join))}",
         )
     clauses = clauses_of(
         when_matched=when_matched,
@@ -107,7 +109,7 @@ def merge_dataframe(
 
 @contextmanager
 def _kept(df: DataFrame, join: Join) -> Iterator[tuple[DataFrame, bool]]:
-    """The rows, where that matters computed and kept, and whether they are joined by partitions."""
+    """Return the rows, persisted if needed, and whether they are joined by partitions."""
     if join == "driver":
         yield df, False
         return
@@ -126,7 +128,7 @@ def _kept(df: DataFrame, join: Join) -> Iterator[tuple[DataFrame, bool]]:
 
 
 def _batches(df: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows, partition by partition, in the types of the dataset."""
+    """Yield the rows, partition by partition, in the types of the dataset."""
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -145,5 +147,5 @@ def _batches(df: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 def _not_computed(error: Exception) -> TaskFailedError:
     return TaskFailedError(
         f"Spark could not compute the rows: {spark_reason(error)}; nothing was committed",
-        hint="see Spark's log; the executors need lance_ops",
+        hint="see Spark's log; the executors must have lance_ops installed",
     )

@@ -1,7 +1,7 @@
-"""Merge by hash partitions: Spark brings rows of a DataFrame and of a dataset together by their key.
+"""Merge by hash partitions: Spark joins rows of a DataFrame and of a dataset by their key.
 
-Both sides are distributed. The driver sees no row: each partition tells which rows of which fragments went,
-and which files it wrote, and the driver makes one commit of it.
+Both sides are distributed. The driver sees no row: each partition returns the deleted rows by fragment and
+the files it wrote, and the driver makes one commit.
 """
 
 import pickle
@@ -58,7 +58,7 @@ from lance_ops.table.manifest.row_address_map import row_addresses
 from lance_ops.table.scan.fragment_rows import FragmentRows
 
 WINDOW_ROWS, WINDOW_BYTES = 1 << 18, 64 << 20
-"""Rows of both sides, and bytes, that are joined at once at least; a task holds a few times that."""
+"""Minimum rows of both sides, and bytes, that are joined at once; a task holds a few times that."""
 
 _ROWS_EACH, _BATCH_ROWS = 1 << 22, 1 << 16
 _NUMBER, _SALT = "__lance_ops_number", "__lance_ops_salt"
@@ -68,12 +68,12 @@ _OUTCOMES = "partition long, outcome binary"
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """How rows of both sides look on their way.
+    """Layout of the shuffled rows of both sides.
 
     Attributes:
-        on: Columns of the key.
-        source: Columns of the source, in the order of the DataFrame, as Spark has them.
-        given: The types in which they are converted first.
+        on: Key columns.
+        source: Columns of the source, in the order of the DataFrame, in Spark's types.
+        given: The types to which they are converted first.
         wanted: Their types in the dataset.
     """
 
@@ -84,18 +84,18 @@ class _Sides:
 
     @property
     def keys(self) -> list[str]:
-        """Names of the columns by which rows are brought together."""
+        """Names of the columns by which rows are joined."""
         return [f"__lance_ops_key_{number}" for number in range(len(self.on))]
 
     @property
     def marks(self) -> StructType:
-        """What rows of both sides have: the key, and what spreads those that have none."""
+        """Columns of both sides: the key, and a number that spreads rows without one."""
         kinds = (carried_type(self.wanted.field(name).type) for name in self.on)
         keys = pa.schema(list(zip(self.keys, kinds, strict=True)))
         return StructType([*spark_schema(keys).fields, StructField(_SALT, LongType())])
 
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows from Spark in the types of the dataset."""
+        """Convert rows from Spark to the types of the dataset."""
         names = [field.name for field in self.source.fields]
         return fitted(from_spark(batch.select(names), self.given), self.wanted)
 
@@ -108,17 +108,18 @@ def merge_partitions(
     *,
     partitions: int | None,
 ) -> MergeResult:
-    """Merge a DataFrame, however large; see `lance_ops.spark.merge_dataframe`.
+    """Merge a DataFrame of any size; see `lance_ops.spark.merge_dataframe`.
 
     Args:
-        df: The rows; computed as often as the merge is planned.
+        df: The rows; computed whenever the merge is planned.
         run: The call.
-        on: Columns of the key.
-        clauses: What becomes of which rows.
-        partitions: Of the join.
+        on: Key columns.
+        clauses: Clauses of the merge.
+        partitions: Number of partitions of the join.
 
     Raises:
-        InvalidArgumentError: Several rows of the source have one key, or a row matches where none may.
+        InvalidArgumentError: Several rows of the source have one key, or a row matches although no match is
+            allowed.
         TaskFailedError: Spark failed; nothing was committed.
     """
     refuse_memory_store(run.store)
@@ -128,7 +129,7 @@ def merge_partitions(
     def work(attempt: Attempt) -> MergeResult:
         dataset = attempt.dataset
         if dataset.lance_schema.fields != fields:
-            raise schema_conflict("merge_insert", dataset, ["the source was read for another schema"])
+            raise schema_conflict("merge_insert", dataset, ["the source was read with another schema"])
         found = _join(df, sides, schema, clauses, attempt, partitions)
         attempt.written += data_paths(found.new)
         if not (found.rows_inserted or found.rows_updated or found.rows_deleted):
@@ -162,7 +163,7 @@ def _merged(dataset: Dataset, found: PartitionResult) -> MergedRows:
 
 
 def _adds(hashes: "np.ndarray[tuple[int], np.dtype[np.uint64]] | None", columns: Sequence[pa.Array]) -> bool:
-    """See `AddedKeys.adds`; true where too many keys were added to tell."""
+    """Return `AddedKeys.adds`; true if too many keys were added to know."""
     if hashes is None:
         return True
     return bool(np.isin(hash_keys(carried_keys(columns)), hashes).any())
@@ -171,9 +172,9 @@ def _adds(hashes: "np.ndarray[tuple[int], np.dtype[np.uint64]] | None", columns:
 def _join(
     df: DataFrame, sides: _Sides, schema: Schema, clauses: Clauses, attempt: Attempt, partitions: int | None
 ) -> PartitionResult:
-    """Bring both sides together, and merge each partition."""
+    """Join both sides, and merge each partition."""
     dataset, spark = attempt.dataset, df.sparkSession
-    # Pickled here: it says what of it cannot travel.
+    # Pickled here: the error names the values that cannot be pickled.
     payload = dump_task(
         PartitionTask(
             dataset.narrowed(dataset.fragments),
@@ -204,14 +205,15 @@ def _join(
         raise TaskFailedError(
             f"Spark could not compute, join or write the rows: {spark_reason(error)}; nothing was committed",
             path=dataset.uri,
-            hint="see Spark's log; the executors need lance_ops, the dataset and enough memory",
+            hint="see Spark's log; the executors must have lance_ops installed, access to the dataset "
+            "and enough memory",
         ) from error
     attempt.run.report("joining and writing partitions", count, count)
     return _gathered(dataset, {int(row["partition"]): bytes(row["outcome"]) for row in sent})
 
 
 def _source(df: DataFrame, sides: _Sides) -> DataFrame:
-    """Rows of the DataFrame with their keys, and numbers that tell which of them comes first."""
+    """Return rows of the DataFrame with their keys, and numbers for their order."""
     fields = [StructField(field.name, field.dataType, True, field.metadata) for field in sides.source.fields]
     schema = StructType([*fields, *sides.marks.fields, StructField(_NUMBER, LongType())])
 
@@ -230,7 +232,7 @@ def _source(df: DataFrame, sides: _Sides) -> DataFrame:
 
 
 def _target(spark: SparkSession, dataset: Dataset, sides: _Sides, clauses: Clauses) -> DataFrame:
-    """Keys and addresses of the rows of the dataset, and which of them go when they have no partner."""
+    """Return keys and addresses of the rows of the dataset, and which of them are deleted without a match."""
     condition = clauses.parse_unmatched(dataset.schema)
     scans = [
         dump_task(
@@ -259,7 +261,7 @@ def _target(spark: SparkSession, dataset: Dataset, sides: _Sides, clauses: Claus
                 for columns in _scanned(pickle.loads(scans[number])):  # noqa: S301 - pickled above
                     yield pa.RecordBatch.from_arrays(columns, names=names)
 
-    # Each scan has a partition of its own.
+    # Each scan has its own partition.
     return spark.range(0, len(scans), 1, max(1, len(scans))).mapInArrow(scan, schema)
 
 
@@ -280,18 +282,18 @@ def _scanned(task: JoinTask) -> Iterator[list[pa.Array]]:
 
 
 def _marks(columns: Sequence[pa.Array], numbers: pa.Array) -> list[pa.Array]:
-    """The key as it is shuffled, and the number of rows that have none, so that these are spread."""
+    """Return the key for the shuffle, and a number for rows without one, which spreads them."""
     keys = carried_keys([plain_keys(column) for column in columns])
     nowhere = reduce(pc.or_, [key.is_null() for key in keys])
     return [*keys, pc.if_else(nowhere, numbers, pa.scalar(0, pa.int64()))]
 
 
 def iter_windows(batches: Iterable[pa.RecordBatch], sides: _Sides) -> Iterator[Window]:
-    """A sorted partition in windows that hold all rows of their keys.
+    """Yield windows of a sorted partition; each has all rows of its keys.
 
     Args:
         batches: Rows of both sides, sorted by the key.
-        sides: How they look.
+        sides: Their layout.
     """
     held: list[pa.RecordBatch] = []
     rows = size = 0
@@ -307,7 +309,7 @@ def iter_windows(batches: Iterable[pa.RecordBatch], sides: _Sides) -> Iterator[W
         cut = _last_key(table, sides.keys)
         if cut:
             yield _window(table.slice(0, cut), sides)
-            # Copied, or all of the window would stay in memory for its last rows.
+            # A copy, otherwise the whole window would stay in memory for its last rows.
             rest = table.slice(cut).take(pa.array(np.arange(table.num_rows - cut))).combine_chunks()
             held = rest.to_batches()
             rows, size = rest.num_rows, rest.nbytes
@@ -316,7 +318,7 @@ def iter_windows(batches: Iterable[pa.RecordBatch], sides: _Sides) -> Iterator[W
 
 
 def _last_key(table: pa.Table, keys: Sequence[str]) -> int:
-    """Where the rows with the last key begin."""
+    """Return where the rows with the last key start."""
     others = np.zeros(table.num_rows, np.bool_)
     for name in keys:
         column = table[name].combine_chunks()
@@ -342,10 +344,10 @@ def _window(table: pa.Table, sides: _Sides) -> Window:
 
 
 def _gathered(dataset: Dataset, sent: Mapping[int, bytes]) -> PartitionResult:
-    """What came of all partitions.
+    """Return the results of all partitions.
 
     Raises:
-        TaskFailedError: One of them failed. What the others wrote is removed.
+        TaskFailedError: One of them failed. Files of the others are removed.
     """
     outcomes = {number: load_outcome(data) for number, data in sorted(sent.items())}
     total = PartitionResult()

@@ -1,4 +1,4 @@
-"""Options of the `lance` data source. Spark hands them over as texts, with names in any case."""
+"""Options of the `lance` data source. Spark passes them as strings, with names in any case."""
 
 import json
 import re
@@ -16,10 +16,10 @@ T = TypeVar("T")
 STORAGE_PREFIX = "storage."
 PROPERTY_PREFIX = "property."
 TABLE_PREFIX = "table."
-"""What the session catalog says of a table that is read or written by its name."""
+"""Prefix of the options that the session catalog adds for a named table."""
 
-# What Spark puts among the options of a table, and what means nothing here: an overwrite always brings its
-# schema, and how values are compressed follows from them.
+# Options that Spark adds for a table, without a meaning here: an overwrite always brings its schema, and
+# compression of values follows from them.
 _SPARKS_OWN = frozenset(
     {
         "comment",
@@ -37,20 +37,20 @@ _SPARKS_PREFIX = "option."
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What to read.
+    """Options of a read.
 
     Attributes:
         uri: The dataset.
-        version: Which version; the newest at the time of `load` when None.
-        columns: Names or nested paths; all when None.
-        filter: Which rows; SQL as everywhere in this package, also with OR.
-        pushdown: Take over filters from Spark, see `read.PushingReader`.
-        partition_bytes: Size of data files at which a partition ends; None for a size that suits their sum.
-        storage_options: For the store.
+        version: Version; the newest at the time of `load` if None.
+        columns: Names or nested paths; all if None.
+        filter: SQL condition of lance_ops, also with OR.
+        pushdown: Apply filters from Spark, see `read.PushingReader`.
+        partition_bytes: Target size of the data files of a partition; None to choose by their total.
+        storage_options: Options of the store.
         search: Keywords of `Dataset.scanner` for a search by score: `nearest` or `full_text_query`, and more.
-        asof: The newest version made by then, in place of `version`.
-        declared: Schema of Spark's catalog as JSON, for a table whose dataset comes with its first rows.
-        zone: Time zone of the session; None where Spark does not tell it, as for paths.
+        asof: Read the newest version at this time, instead of `version`.
+        declared: Schema of Spark's catalog as JSON, for a table without a dataset yet.
+        zone: Time zone of the session; None if unknown, as for paths.
     """
 
     uri: str
@@ -68,13 +68,13 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class TableWrite:
-    """How a table of Spark's catalog is written.
+    """Write to a table of Spark's catalog.
 
     Attributes:
-        is_new: It was made just now, by the same statement.
-        declared: Schema of Spark's catalog as JSON; None when the dataset is named by its path.
-        zone: Time zone of the session; None where Spark does not tell it, as for paths.
-        properties: Those of the table that say how its dataset is made, by names in lower case.
+        is_new: True if the same statement created it.
+        declared: Schema of Spark's catalog as JSON; None for a dataset given by path.
+        zone: Time zone of the session; None if unknown, as for paths.
+        properties: Table properties for the creation of its dataset, by names in lower case.
     """
 
     is_new: bool = False
@@ -84,11 +84,11 @@ class TableWrite:
 
 
 def read_options(given: Mapping[str, str], streams: Iterable[str] = ()) -> ReadOptions:
-    """Options of `spark.read`.
+    """Parse the options of `spark.read`.
 
     Args:
-        given: By their names.
-        streams: What `spark.readStream` knows, where Spark does not say which of both it is.
+        given: Options by name.
+        streams: Options of `spark.readStream`, if Spark does not say which of both it is.
 
     Raises:
         InvalidArgumentError: An unknown option, a value that cannot be read, or two that contradict.
@@ -114,11 +114,11 @@ def read_options(given: Mapping[str, str], streams: Iterable[str] = ()) -> ReadO
 
 
 def _version(options: "_Options", table: Mapping[str, str]) -> tuple[VersionSpec | None, datetime | None]:
-    """What of the history is read: by options of ours, of Spark's kind, or by `VERSION AS OF` in SQL."""
+    """Return the version to read: by our options, Spark's names for them, or `VERSION AS OF` in SQL."""
     number = options.take("version", _positive)
     tag = options.take("tag", str)
     branch = options.take("branch", str)
-    # Spark resolves those of a table that is named, and hands them on as well.
+    # Spark resolves these for a named table, and passes them as well.
     given = options.take("versionasof", str)
     asked = table.get("version") or given
     if asked is not None:
@@ -130,10 +130,10 @@ def _version(options: "_Options", table: Mapping[str, str]) -> tuple[VersionSpec
     if "microseconds" in table:
         asof = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(table["microseconds"]))
     if tag is not None and (number is not None or branch is not None):
-        raise InvalidArgumentError("a tag names version and branch already", field="tag, version, branch")
+        raise InvalidArgumentError("tag excludes version and branch", field="tag, version, branch")
     version: VersionSpec | None = (branch, number) if branch is not None else (tag or number)
     if asof is not None and version is not None:
-        raise InvalidArgumentError("give a version or a moment, not both", field="version, timestampAsOf")
+        raise InvalidArgumentError("set either a version or a timestamp", field="version, timestampAsOf")
     return version, asof
 
 
@@ -149,15 +149,15 @@ def _search(options: "_Options") -> Mapping[str, Any]:
     if found and "nearest" not in found and "full_text_query" not in found:
         name = next(iter(found))
         raise InvalidArgumentError(
-            f"{name!r} is for searches", field=name, hint="name what is looked for: nearest, full_text_query"
+            f"{name!r} requires a search", field=name, hint="add nearest or full_text_query"
         )
     return found
 
 
 def write_options(given: Mapping[str, str]) -> tuple[str, dict[str, Any], TableWrite]:
-    """URI of `df.write`, its options as those of `WriteOptions` without those that were not given, the table.
+    """Return the URI of `df.write`, the given options of `WriteOptions`, and the table.
 
-    A predicate among them is for a mode of its own, see `WriteOptions`.
+    A predicate among them has its own mode, see `WriteOptions`.
 
     Raises:
         InvalidArgumentError: An unknown option, or a value that cannot be read.
@@ -166,7 +166,9 @@ def write_options(given: Mapping[str, str]) -> tuple[str, dict[str, Any], TableW
     uri, storage = options.uri(), options.prefixed(STORAGE_PREFIX)
     if options.take("mergeschema", _flag):
         raise InvalidArgumentError(
-            "a write adds no columns", field="mergeSchema", hint="add them first, with lance_ops.add_columns"
+            "a write cannot add columns",
+            field="mergeSchema",
+            hint="add them first with lance_ops.add_columns",
         )
     values: dict[str, Any] = {
         "data_storage_version": options.take("data_storage_version", str),
@@ -190,7 +192,7 @@ def write_options(given: Mapping[str, str]) -> tuple[str, dict[str, Any], TableW
     return uri, chosen, TableWrite(table.get("new") == "true", table.get("schema"), table.get("zone"), said)
 
 
-# A table keeps the options of its making, for reading and writing.
+# A table keeps its options at creation, for reading and writing.
 _READ_NAMES = frozenset(
     {
         "branch",
@@ -225,7 +227,7 @@ _WRITE_NAMES = frozenset(
 
 
 class _Options:
-    """Options not taken yet."""
+    """Options not read yet."""
 
     def __init__(self, given: Mapping[str, str], of_table: frozenset[str] = frozenset()) -> None:
         self._left = {
@@ -233,36 +235,37 @@ class _Options:
             for name, value in given.items()
             if name.lower() not in _SPARKS_OWN and not name.lower().startswith(_SPARKS_PREFIX)
         }
-        # The second is there while the table is made.
+        # The second one exists while the table is created.
         if f"{TABLE_PREFIX}name" in self._left or "provider" in {name.lower() for name in given}:
             self._left = {name: value for name, value in self._left.items() if name not in of_table}
         self._known: list[str] = []
-        # What the session catalog says, which is nobody's to know but ours.
+        # Set by the session catalog, for internal use only.
         self.table = self.prefixed(TABLE_PREFIX)
         self._known = ["path", "uri"]
 
     def uri(self) -> str:
-        """Where the dataset is: `uri`, else the path of `load` or `save`, or the location of a table."""
+        """Return the URI of the dataset: `uri`, else the path of `load` or `save`, or a table's location."""
         uri, path, location = (self._left.pop(name, None) for name in ("uri", "path", "location"))
         path = uri or path or location
         if not path:
             raise InvalidArgumentError(
-                "where is the dataset?",
+                "the URI of the dataset is missing",
                 field="path",
-                hint="give its URI to load() or save(), or as OPTIONS (path '...') of a table; in a session"
-                " that somebody else built, lance_ops.spark.register(spark) lets tables know their options",
+                hint="pass its URI to load() or save(), or as OPTIONS (path '...') of a table; in a "
+                "session built elsewhere, lance_ops.spark.register(spark) passes the options of "
+                "tables",
             )
-        # Spark's way to write a path of this machine.
+        # Spark's form of a local path.
         return re.sub(r"^file:/(?!//)", "/", path)
 
     def prefixed(self, prefix: str) -> dict[str, str]:
-        """Options below a prefix, without it."""
+        """Return options below a prefix, without it."""
         self._known.append(f"{prefix}<name>")
         names = [name for name in self._left if name.startswith(prefix)]
         return {name.removeprefix(prefix): self._left.pop(name) for name in names}
 
     def take(self, name: str, parse: Callable[[str], T]) -> T | None:
-        """One option, if it is there."""
+        """Return one option, if it is set."""
         self._known.append(name)
         text = self._left.pop(name, None)
         if text is None:
@@ -273,49 +276,49 @@ class _Options:
             raise InvalidArgumentError(f"cannot read the value {text!r}: {error}", field=name) from error
 
     def take_either(self, name: str, other: str, parse: Callable[[str], T]) -> T | None:
-        """One option that has two names.
+        """Return one option with two names.
 
         Raises:
-            InvalidArgumentError: Both are given, with different values.
+            InvalidArgumentError: Both are set to different values.
         """
         value, same = self.take(name, parse), self.take(other, parse)
         if value is not None and same is not None and value != same:
             raise InvalidArgumentError(
-                f"{name} is {value!r}, and {other}, which means the same, is {same!r}",
+                f"{name} is {value!r}, but its alias {other} is {same!r}",
                 field=f"{name}, {other}",
-                hint="give one of them",
+                hint="set only one of them",
             )
         return same if value is None else value
 
     @property
     def known(self) -> list[str]:
-        """Names that were asked for so far."""
+        """Names read so far."""
         return sorted(self._known)
 
     def finish(self, streams: Iterable[str] = ()) -> None:
-        """Refuse what is left: a misspelt 'version' must not read the newest one instead.
+        """Check that no option is left: a misspelt 'version' must not read the newest one instead.
 
         Args:
-            streams: What streams know, where they may be meant as well.
+            streams: Options of streams, if these are possible as well.
         """
         if not self._left:
             return
         hint = f"there are {', '.join(self.known)}"
         if streams:
-            hint += f"; for readStream there are {', '.join(streams)}"
+            hint += f"; readStream has {', '.join(streams)}"
         raise InvalidArgumentError(f"unknown option: {', '.join(sorted(self._left))}", hint=hint)
 
 
 def parse_timestamp(text: str, zone: str | None, *, field: str) -> datetime:
-    """A timestamp; without a zone that of the session, which Spark tells of tables that are named only.
+    """Parse a timestamp; without a zone in that of the session, which is known for named tables only.
 
     Args:
         text: ISO 8601.
-        zone: Time zone of the session; None where Spark does not tell it.
+        zone: Time zone of the session; None if unknown.
         field: Name of the option.
 
     Raises:
-        InvalidArgumentError: It cannot be read, or has no zone.
+        InvalidArgumentError: It is invalid, or has no zone.
     """
     try:
         found = datetime.fromisoformat(text)
@@ -327,48 +330,48 @@ def parse_timestamp(text: str, zone: str | None, *, field: str) -> datetime:
         raise InvalidArgumentError(
             f"cannot read the timestamp {text!r}: {error}",
             field=field,
-            hint="write it as in 2024-01-15T13:00:00Z",
+            hint="write for example 2024-01-15T13:00:00Z",
         ) from error
     raise InvalidArgumentError(
-        f"the timestamp {text!r} has no time zone, and Spark does not tell the one of the session",
+        f"the timestamp {text!r} has no time zone, and the one of the session is unknown",
         field=field,
-        hint=f"write the zone, as in {text}Z for UTC",
+        hint=f"add the zone, as in {text}Z for UTC",
     )
 
 
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise ValueError("it must be at least 1")
+        raise ValueError("must be at least 1")
     return number
 
 
 def _flag(text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise ValueError("it is true or false")
+        raise ValueError("must be true or false")
     return text.lower() == "true"
 
 
 def _mapping(text: str) -> Mapping[str, Any]:
     found = json.loads(text)
     if not isinstance(found, dict):
-        raise ValueError("it is not a JSON object")  # noqa: TRY004 - what the options make of it
+        raise ValueError("must be a JSON object")  # noqa: TRY004 - what the options make of it
     return found
 
 
 def _text_query(text: str) -> Any:
-    """A query as a JSON object, or just words."""
+    """Parse a query as a JSON object, or as words."""
     return _mapping(text) if text.lstrip().startswith("{") else text
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """A JSON list, or names between commas."""
+    """Parse a JSON list, or names separated by commas."""
     if text.lstrip().startswith("["):
         names = json.loads(text)
         if not all(isinstance(name, str) for name in names):
-            raise ValueError("it is not a list of names")
+            raise ValueError("must be a list of names")
     else:
         names = [name.strip() for name in text.split(",")]
     if not names or not all(names):
-        raise ValueError("a name is missing")
+        raise ValueError("a name is empty")
     return tuple(names)

@@ -1,10 +1,10 @@
-"""Filters that Spark hands down, as filters of a dataset.
+"""Translation of Spark's pushed filters to filters of a dataset.
 
-Both sides agree on nulls, on the two zeros and on the order of text, so Spark need not evaluate a translated
-filter again. For Spark all NaN are equal and above all numbers. Filters order NaN by their bits, those with
-the sign bit below all numbers, so that translated comparisons name NaN apart. Spark compares the values that
-it reads: where those are rounded (`types`), the comparison moves to the bounds of what is rounded to the
-value. Whatever has no exact translation is left to Spark.
+Both sides agree on nulls, on the two zeros and on the order of strings, so Spark need not evaluate a
+translated filter again. For Spark all NaN are equal and above all numbers. Filters order NaN by their bits,
+those with the sign bit below all numbers, so that translated comparisons handle NaN separately. Spark
+compares the values that it reads: where those are rounded (`types`), the comparison uses the bounds of the
+values rounded to it. Filters without an exact translation are left to Spark.
 """
 
 import datetime as dt
@@ -44,20 +44,20 @@ _TEXT_FUNCTIONS: dict[type[spark.Filter], str] = {
 
 
 class _NoTranslationError(Exception):
-    """This filter is left to Spark."""
+    """The filter is left to Spark."""
 
 
 def push_filters(
     filters: Iterable[spark.Filter], schema: pa.Schema
 ) -> tuple[tuple[Expression, ...], tuple[spark.Filter, ...]]:
-    """Translate what can be translated.
+    """Translate filters where possible.
 
     Args:
-        filters: From Spark; all of them have to hold.
-        schema: Of the dataset.
+        filters: From Spark; all of them must hold.
+        schema: Schema of the dataset.
 
     Returns:
-        The translated filters, and those that Spark has to evaluate.
+        The translated filters, and those that Spark must evaluate.
     """
     pushed, left = [], []
     for item in filters:
@@ -88,7 +88,7 @@ def _translate(item: Any, schema: pa.Schema) -> Expression:
     if isinstance(item, spark.EqualNullSafe):
         if item.value is None:
             return IsNull(column)
-        # Never null, which a negation around it would notice.
+        # Never null, which a surrounding negation would show.
         return all_of((negated(IsNull(column)), _compare(column, op, item.value)))
     return _compare(column, op, item.value)
 
@@ -126,7 +126,7 @@ def _compare(column: Column, op: str, value: Any) -> Expression:
             return _compare_floats(column, op, literal)
         return Comparison(op, column, literal)
     ticks = _spark_ticks(value)
-    # Spark reads `ticks` from every stored value from `first` up to, without, `after`.
+    # Spark reads `ticks` from every stored value from `first` to before `after`.
     first, after = (_first_stored(column.type, number) for number in (ticks, ticks + 1))
     low = Comparison(">=", column, Literal(first, column.type))
     below = Comparison("<", column, Literal(first, column.type))
@@ -138,7 +138,7 @@ def _compare(column: Column, op: str, value: Any) -> Expression:
 
 
 def _compare_floats(column: Column, op: str, literal: Literal) -> Expression:
-    """A comparison in which every NaN is equal to NaN and above all numbers."""
+    """Return a comparison in which every NaN is equal to NaN and above all numbers."""
     is_nan = _is_nan(column)
     if literal.value == literal.value:
         compared = Comparison(op, column, literal)
@@ -149,7 +149,7 @@ def _compare_floats(column: Column, op: str, literal: Literal) -> Expression:
         return is_nan
     if op == "<":
         return negated(is_nan)
-    # Always or never, but null for null.
+    # Constant, but null for null.
     both = (is_nan, negated(is_nan))
     return any_of(both) if op == "<=" else all_of(both)
 
@@ -162,12 +162,12 @@ def _is_nan(column: Column) -> Expression:
 
 
 def _is_rounded(kind: pa.DataType) -> bool:
-    """Whether Spark's value comes from the stored one by a change of unit, perhaps rounding down."""
+    """Return whether Spark's value comes from the stored one by a change of unit, perhaps rounded down."""
     return bool(pat.is_date64(kind) or (pat.is_timestamp(kind) and kind.unit != "us"))
 
 
 def _first_stored(kind: pa.DataType, ticks: int) -> int:
-    """The least stored value that Spark reads as `ticks` or more: days of a date, else microseconds."""
+    """Return the least stored value that Spark reads as `ticks` or more: days of dates, or microseconds."""
     stored, shown = (86_400_000, 1) if pat.is_date64(kind) else (_TICKS_PER_SECOND[kind.unit], 1_000_000)
     first = -(-ticks * stored // shown)
     if first not in _INT64:
@@ -185,7 +185,7 @@ def _spark_ticks(value: Any) -> int:
 
 
 def _literal(value: Any, kind: pa.DataType) -> Any:
-    """A value from Spark as the value of a `Literal` of the column's type, if that says exactly the same."""
+    """Return a value from Spark as a `Literal` of the column's type, if that is exact."""
     if pat.is_boolean(kind) and isinstance(value, bool):
         return value
     if pat.is_integer(kind) and isinstance(value, int | Decimal) and not isinstance(value, bool):

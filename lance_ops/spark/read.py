@@ -1,4 +1,4 @@
-"""The reading half of the `lance` data source: the driver plans a scan, executors run shares of it."""
+"""Batch reader of the `lance` data source: the driver plans a scan, executors read shares of it."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -26,8 +26,8 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as 
 
     Args:
         dataset: The version.
-        options: What to read of it.
-        schema: The same in Spark's types: from the data source, or some columns that the user wants.
+        options: Options of the read.
+        schema: Schema in Spark's types: from the data source, or the user's columns.
 
     Raises:
         SchemaMismatchError: The dataset does not have the wanted columns; lists every mismatch.
@@ -42,7 +42,7 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as 
         if options.filter is not None:
             self._filters = (dataset.parse_filter(options.filter),)
             refuse_local_filter(options.filter, self._filters[0], options.zone, field="filter")
-        # What executors need; a share brings its fragments, and the plan the columns.
+        # For executors: a share has its fragments, and the plan the columns.
         self._snapshot: Snapshot = dataset.narrowed((), Schema(()))
         self._target: pa.Schema = arrow_schema(schema)
 
@@ -51,7 +51,7 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as 
         return {**self.__dict__, "_dataset": None}
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the scan, and cut it into shares."""
+        """Plan the scan, and divide it into shares."""
         assert self._dataset is not None
         condition = all_of(self._filters) if self._filters else None
         plan = self._dataset.scanner(self._columns, condition).plan
@@ -59,34 +59,34 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as 
         return [InputPartition(share) for share in cut_scan(plan, share_bytes=self._partition_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one share, on an executor."""
+        """Yield the rows of one share, on an executor."""
         share: Share | None = partition.value
-        # Spark makes a partition of its own when there is nothing to read.
+        # Spark adds a partition if there is nothing to read.
         return iter(()) if share is None else share.read(self._snapshot, self._target)
 
 
 class EmptyReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as untyped
-    """Reads a table of Spark's catalog whose dataset comes with its first rows."""
+    """Reads a table of Spark's catalog without a dataset yet."""
 
     def partitions(self) -> list[InputPartition]:
-        """None."""
+        """Return no partitions."""
         return []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - Spark's signature
-        """No rows."""
+        """Yield no rows."""
         return iter(())
 
 
 class PushingReader(LanceReader):
-    """Reads one version, and takes over filters from Spark.
+    """Reads one version, and applies filters from Spark.
 
-    Spark (seen in 4.3.0) remembers them with what was loaded instead of with the query: a later query without
+    Spark (seen in 4.3.0) stores them with the loaded data instead of with the query: a later query without
     filters, or another scan of the same DataFrame in one query, gets the rows of the former filters. So this
-    is right only for a DataFrame that is scanned once, in one query; the option `filter` is always right.
+    is correct only for a DataFrame that is scanned once, in one query; the option `filter` is always correct.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take over what can be translated, and return the rest to Spark."""
+        """Apply the filters that can be translated, and return the rest to Spark."""
         assert self._dataset is not None
         pushed, left = push_filters(filters, self._dataset.schema)
         self._filters += pushed
@@ -94,13 +94,13 @@ class PushingReader(LanceReader):
 
 
 def wanted_columns(dataset: Dataset, options: ReadOptions, schema: StructType) -> tuple[str, ...]:
-    """Paths of the columns to read, after a look whether Spark would get what it expects."""
+    """Return the paths of the columns to read, after a comparison with the schema that Spark expects."""
     columns = options.columns
     if columns is None:
         known = dataset.scanner(**options.search).schema.names
         missing = [name for name in schema.fieldNames() if name not in known]
         if missing:
-            lines = [f"{name}: the dataset has no such column" for name in missing]
+            lines = [f"{name}: column not found in the dataset" for name in missing]
             raise SchemaMismatchError("the wanted schema does not fit the dataset", lines, path=dataset.uri)
         columns = tuple(format_field_path([name]) for name in schema.fieldNames())
         found = spark_schema(dataset.scanner(columns, **options.search).schema)
@@ -117,17 +117,17 @@ def wanted_columns(dataset: Dataset, options: ReadOptions, schema: StructType) -
 
 
 def _mismatches(wanted: StructType, found: StructType) -> list[str]:
-    """Differences by column; a nullable column may not be called required."""
+    """Yield differences by column; a nullable column may not be declared required."""
     known = {field.name: field for field in found.fields}
-    lines = [f"{name}: read, but not wanted" for name in known if name not in wanted.fieldNames()]
+    lines = [f"{name}: not in the wanted schema" for name in known if name not in wanted.fieldNames()]
     for field in wanted.fields:
         there = known.get(field.name)
         if there is None:
-            lines.append(f"{field.name}: wanted, but not among the columns to read")
+            lines.append(f"{field.name}: not among the columns to read")
             continue
         kind, kind_there = field.dataType.simpleString(), there.dataType.simpleString()
         if kind != kind_there:
-            lines.append(f"{field.name}: {kind} is wanted, the dataset has {kind_there}")
+            lines.append(f"{field.name}: expected {kind}, the dataset has {kind_there}")
         elif there.nullable and not field.nullable:
-            lines.append(f"{field.name}: it may hold nulls, and is wanted without")
+            lines.append(f"{field.name}: nullable in the dataset, but not in the wanted schema")
     return lines

@@ -1,7 +1,7 @@
-"""Row writer: rows from a source become one commit in the mode that was declared, by threads or by Spark.
+"""Row writer: rows of a source become one commit in a declared mode, by threads or by Spark.
 
-Ingests of schedulers, IO managers and programs that were submitted to a cluster write through it. Spark is
-imported where there is a DataFrame.
+Ingests of schedulers, IO managers and programs submitted to a cluster write through it. Spark is imported
+only for a DataFrame.
 """
 
 import contextlib
@@ -26,16 +26,16 @@ RowMode = Literal["append", "overwrite", "replace_where", "merge"]
 
 @dataclass(frozen=True, slots=True)
 class RowWrite:
-    """How rows are written.
+    """Options of a write.
 
     Attributes:
         uri: The dataset; it is created if there is none.
-        storage_options: Of its store.
-        mode: "merge" updates and adds rows by their key; the others as in `write_dataset`.
-        job_key: What is committed once.
-        properties: Notes for the transaction.
-        on: Columns of the key of a merge; the primary key that the schema declares when there are none.
-        predicate: Which rows "replace_where" replaces.
+        storage_options: Options of its store.
+        mode: "merge" updates and inserts rows by their key; the others as in `write_dataset`.
+        job_key: Job key of the commit.
+        properties: Properties of the transaction.
+        on: Key columns of a merge; if empty, the primary key of the schema.
+        predicate: Rows that "replace_where" replaces.
         options: More arguments of `write_dataset`.
     """
 
@@ -55,10 +55,10 @@ def write_rows(
     """Write rows in one commit.
 
     Args:
-        write: How.
-        data: A Spark DataFrame, or what `write_dataset` takes.
-        runner: Makes the runner of tasks, where one is wanted.
-        progress: Is told how far it is.
+        write: Options of the write.
+        data: A Spark DataFrame, or data for `write_dataset`.
+        runner: Returns the runner of tasks, if one is needed.
+        progress: Receives progress events.
     """
     common: dict[str, Any] = {
         "job_key": write.job_key,
@@ -79,10 +79,10 @@ def write_rows(
 
 
 def _create(write: RowWrite, data: Any, common: Mapping[str, Any]) -> Any:
-    """Create a dataset without rows, for the first merge: whoever else merges meanwhile finds one, too.
+    """Create a dataset without rows, for the first merge: concurrent merges find it, too.
 
     Returns:
-        The rows, of which the schema was read only.
+        The rows; only their schema was read.
     """
     if is_dataframe(data):
         from lance_ops.spark.types import arrow_schema
@@ -100,7 +100,7 @@ def _create(write: RowWrite, data: Any, common: Mapping[str, Any]) -> Any:
         for name in ("max_rows_per_file", "data_storage_version")
         if name in write.options
     }
-    # Another run may create it in this moment.
+    # Another run may create it at the same time.
     with contextlib.suppress(DatasetExistsError):
         write_dataset(
             schema.empty_table(),
@@ -116,7 +116,7 @@ def _create(write: RowWrite, data: Any, common: Mapping[str, Any]) -> Any:
 def _merge(
     write: RowWrite, data: Any, runner: Callable[[], Runner], common: Mapping[str, Any]
 ) -> AppendResult:
-    """Update and add rows by their key."""
+    """Update and insert rows by their key."""
     options: dict[str, Any] = {
         "when_matched": "update_all",
         "when_not_matched": "insert_all",
@@ -150,5 +150,5 @@ def _merge(
 
 
 def is_dataframe(data: object) -> bool:
-    """Whether it is a Spark DataFrame, of a classic session or a remote one."""
+    """Return whether an object is a Spark DataFrame, of a classic session or a remote one."""
     return any(kind.__module__.startswith("pyspark.sql.") for kind in type(data).__mro__)

@@ -1,4 +1,4 @@
-"""Tasks of an operation on Spark's executors, through DataFrames alone, so that Spark Connect will do."""
+"""Runner of tasks on Spark's executors, by DataFrames only, so that it also works with Spark Connect."""
 
 import math
 import uuid
@@ -33,29 +33,29 @@ _OUTCOMES = "task long, outcome binary"
 
 
 class SparkRunner:
-    """Runs tasks on the executors of a Spark session; see `Runner` for what it promises.
+    """Runs tasks on the executors of a Spark session; see `Runner` for its contract.
 
-    The tasks are cut into at most 64 Spark jobs with one partition for each task, of which enough run at once
-    to keep the cluster busy. So results come in while others still run, and after a failure what has not
-    started yet never does. On a cluster, Spark runs a task again when its executor dies; the files of the
-    first run wait for the grace period of cleanup.
+    The tasks are divided into at most 64 Spark jobs with one partition for each task, of which enough run at
+    once to keep the cluster busy. So results arrive while others still run, and after a failure the remaining
+    jobs are not started. On a cluster, Spark runs a task again when its executor dies; the files of the first
+    run wait for the grace period of cleanup.
 
     Args:
         spark: The session, classic or Spark Connect. The executors must be able to import lance_ops, and to
-            reach the dataset.
-        slots: Tasks that the executors run at once; Spark is asked by default.
-        jobs: Spark jobs that a call is cut into at most. Results come in by jobs, and a failure stops those
-            that have not begun; with one job all results come at the end.
+            access the dataset.
+        slots: Tasks that the executors run at once; default from Spark.
+        jobs: Maximum Spark jobs of a call. Results arrive by jobs, and a failure stops those that have not
+            started; with one job all results arrive at the end.
 
     Raises:
-        InvalidArgumentError: No slot, or no job.
+        InvalidArgumentError: slots or jobs is out of range.
     """
 
     def __init__(self, spark: SparkSession, *, slots: int | None = None, jobs: int = _JOBS) -> None:
         if slots is not None and slots < 1:
-            raise InvalidArgumentError(f"a runner needs at least one slot, not {slots}", field="slots")
+            raise InvalidArgumentError(f"slots must be at least 1, got {slots}", field="slots")
         if not 1 <= jobs <= _JOBS:
-            raise InvalidArgumentError(f"a call is cut into 1 to {_JOBS} jobs, not {jobs}", field="jobs")
+            raise InvalidArgumentError(f"jobs must be 1 to {_JOBS}, got {jobs}", field="jobs")
         self.spark = spark
         self._slots = slots
         self._jobs = jobs
@@ -64,19 +64,19 @@ class SparkRunner:
         return f"SparkRunner(slots={self.slots})"
 
     def with_jobs(self, jobs: int) -> "SparkRunner":
-        """A runner on the same session that cuts each call into at most so many Spark jobs."""
+        """Return a runner on the same session with a maximum number of Spark jobs per call."""
         return SparkRunner(self.spark, slots=self._slots, jobs=jobs)
 
     @property
     def slots(self) -> int:
-        """Tasks that the executors run at once, as far as is known."""
+        """Tasks that the executors run at once, as far as known."""
         if self._slots is not None:
             return self._slots
         try:
-            # Executors come and go, so this is asked anew each time.
+            # Executors come and go, so this is read each time.
             return int(self.spark.sparkContext.defaultParallelism)
         except PySparkException:
-            # Spark Connect does not tell. Too many jobs at once do no harm, too few would idle a cluster.
+            # Unknown on Spark Connect. Too many jobs at once do no harm, too few would idle a cluster.
             return _UNKNOWN_SLOTS
 
     def map(
@@ -88,7 +88,7 @@ class SparkRunner:
             TaskFailedError: A task failed, or Spark gave up on it (its own error is the cause).
             StorageFullError: A task found no space left.
             PermissionDeniedError: The store refused a task.
-            InvalidArgumentError: A task cannot travel to the executors.
+            InvalidArgumentError: A task cannot be pickled.
         """
         payloads = [dump_task(task) for task in tasks]
         size = max(1, math.ceil(len(payloads) / self._jobs))
@@ -112,7 +112,7 @@ class SparkRunner:
     def _outcomes(
         self, function: Callable[[T], R], payloads: Sequence[bytes], shares: Sequence[range]
     ) -> Generator[tuple[int, Outcome | TaskFailedError], None, None]:
-        """(task, outcome) of all tasks as their jobs end; no job is started after a failure."""
+        """Yield (task, outcome) of all tasks as their jobs end; no job is started after a failure."""
         waiting = list(reversed(shares))
         running: dict[Future[list[tuple[int, Outcome]]], range] = {}
         tag = f"lance_ops-{uuid.uuid4()}"
@@ -153,7 +153,7 @@ class SparkRunner:
 
         self.spark.addTag(tag)
         count = len(payloads)
-        # A range gives each task a partition of its own without a shuffle, which a lost executor would spoil.
+        # A range gives each task its own partition without a shuffle, which a lost executor would break.
         rows = self.spark.range(0, count, 1, count).mapInArrow(run, _OUTCOMES).collect()
         return [(share[row["task"]], load_outcome(bytes(row["outcome"]))) for row in rows]
 
@@ -168,13 +168,14 @@ def _job_outcomes(
 
 
 def gave_up(share: range, total: int, error: Exception) -> TaskFailedError:
-    """The error when Spark itself failed on some of `total` tasks."""
+    """Return the error when Spark itself failed on some of `total` tasks."""
     which = (
         f"task {share[0] + 1}" if len(share) == 1 else f"one of the tasks {share[0] + 1} to {share[-1] + 1}"
     )
     failed = TaskFailedError(
         f"Spark gave up on {which} of {total}: {spark_reason(error)}; nothing was committed",
-        hint="see Spark's log; the executors need lance_ops, the dataset and enough memory",
+        hint="see Spark's log; the executors must have lance_ops installed, access to the dataset and "
+        "enough memory",
     )
     failed.__cause__ = error
     return failed

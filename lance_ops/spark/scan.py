@@ -1,7 +1,7 @@
-"""Scans as DataFrames, by way of `mapInArrow`: only the columns that are asked for are read.
+"""Scans as DataFrames with `mapInArrow`: only the requested columns are read.
 
-Spark tells a data source in Python neither the columns of a query nor that it only counts. Here they are
-arguments. Spark Connect works as well, and the JVM has less to do with each row.
+Spark passes a data source in Python neither the columns of a query nor that it only counts. Here they are
+arguments. Spark Connect works as well, and the JVM does less work per row.
 """
 
 import pickle
@@ -26,7 +26,7 @@ from lance_ops.table.scan.run import Scan
 from lance_ops.table.snapshot import Snapshot
 
 _FEW_ROWS, _FEW_BYTES = 1_000, 4 << 20
-"""What the driver reads itself, where an index says which rows may match."""
+"""Limits of rows and bytes that the driver reads itself, if an index selects them."""
 
 
 def read_dataset(
@@ -45,31 +45,31 @@ def read_dataset(
 
     It is pinned to the version of this call. The driver plans, indices included; executors read ranges of
     rows. Where an index leaves at most 1,000 rows of at most about 4 MiB of files, the driver reads them at
-    once, and no task is run. `count()` of what is returned reads no column but those of the filter, and
-    without a filter nothing.
+    once, and no task is run. `count()` of the result reads only the columns of the filter, and without a
+    filter nothing.
 
     Args:
         spark: A session, classic or of Spark Connect.
         uri: The dataset; a `Dataset` stands for its version.
-        columns: Names or nested paths; all when None.
-        filter: Which rows; SQL of this package.
-        version: A version number, a tag, or (branch, version); the newest when None.
-        asof: The newest version made by then, in place of `version`.
-        limit: Rows at most, in their order where there is no filter.
-        partition_bytes: Size of data files at which a partition ends; None for two partitions a core (one
-            where each core reads little) within 4 and 64 MiB.
-        storage_options: For the store; they travel to executors.
+        columns: Names or nested paths; all if None.
+        filter: SQL condition of lance_ops.
+        version: A version number, a tag, or (branch, version); the newest if None.
+        asof: Read the newest version at this time, instead of `version`.
+        limit: Maximum rows, in their order without a filter.
+        partition_bytes: Target size of the data files of a partition; None for two partitions a core (one if
+            each core reads little) between 4 and 64 MiB.
+        storage_options: Options of the store; they are sent to executors.
 
     Raises:
         DatasetNotFoundError: There is no dataset.
-        VersionNotFoundError: There is no such version, tag or branch, or none that old.
+        VersionNotFoundError: The version, tag or branch does not exist, or none is that old.
         UnsupportedTypeError: Spark has no type for some columns; lists every one.
         PredicateError: The filter does not parse.
         InvalidArgumentError: A limit below 0, or a dataset in the memory of this process.
     """
     if isinstance(uri, Dataset):
         if version is not None or asof is not None:
-            raise InvalidArgumentError("the dataset is of one version already", field="version, asof")
+            raise InvalidArgumentError("the dataset is already pinned to a version", field="version, asof")
         dataset = uri
     else:
         dataset = Dataset.open(uri, version, storage_options, asof=asof)
@@ -91,12 +91,12 @@ def read_dataset(
         total = sum(int(row["rows"]) for row in counts)
         return total if limit is None else min(limit, total)
 
-    # Each partition returns as many as the limit allows.
+    # Each partition returns at most the limit.
     return _with_count(df if limit is None else df.limit(limit), count)
 
 
 def _is_few(fragments: Sequence[FragmentPlan]) -> bool:
-    """Whether an index leaves so little that a task costs more than the rows."""
+    """Return whether an index selects so little that a task costs more than the rows."""
     found = [fragment.candidates for fragment in fragments if fragment.candidates is not None]
     if len(found) < len(fragments) or sum(map(len, found)) > _FEW_ROWS:
         return False
@@ -104,14 +104,14 @@ def _is_few(fragments: Sequence[FragmentPlan]) -> bool:
 
 
 def _here(spark: SparkSession, scan: Scan, schema: StructType) -> DataFrame:
-    """The rows themselves: Spark needs no task for them, and no worker."""
+    """Return the rows themselves: they need no Spark task, and no worker."""
     target = arrow_schema(schema)
     rows = pa.Table.from_batches([to_spark(batch, target) for batch in scan.to_batches()], target)
     return _with_count(spark.createDataFrame(rows, schema), lambda: rows.num_rows)
 
 
 def _slots(spark: SparkSession) -> int | None:
-    """How many tasks run at once, where the session tells it; a client of Spark Connect does not know."""
+    """Return how many tasks run at once, if known; a client of Spark Connect does not know."""
     context = getattr(spark, "_sc", None)
     return None if context is None else max(1, int(context.defaultParallelism))
 
@@ -119,7 +119,7 @@ def _slots(spark: SparkSession) -> int | None:
 def _run(
     spark: SparkSession, snapshot: Snapshot, shares: Sequence[Share], work: Any, schema: Any
 ) -> DataFrame:
-    """A partition for each share, and what is made of it."""
+    """Return a DataFrame with a partition for each share, computed by a function."""
     payloads = [dump_task((snapshot, share)) for share in shares]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -128,7 +128,7 @@ def _run(
                 yield from work(*pickle.loads(payloads[number]))  # noqa: S301 - pickled above
 
     count = len(payloads)
-    # A range gives each share a partition of its own, without a shuffle.
+    # A range gives each share its own partition, without a shuffle.
     return spark.range(0, count, 1, max(1, count)).mapInArrow(run, schema)
 
 
@@ -144,6 +144,6 @@ def _count_rows(snapshot: Snapshot, share: Share) -> Iterator[pa.RecordBatch]:
 
 
 def _with_count(df: DataFrame, count: Callable[[], int]) -> DataFrame:
-    """The same DataFrame with another way to count all of its rows; what is derived from it has Spark's."""
+    """Return the same DataFrame with another implementation of `count()`; derived ones have Spark's."""
     df.count = count
     return df

@@ -19,27 +19,27 @@ from lance_ops.table.scan.search import Scored
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """Some of the rows that a query found, by its number."""
+    """Some of the rows found by a search, by its number."""
 
     query: int
     found: Scored
 
 
 class SearchReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as untyped
-    """Reads what a search finds in one version, best first.
+    """Reads the results of a search in one version, best first.
 
-    Filters of Spark select among the rows that were found, as they do everywhere: only the option `filter`
-    with `prefilter` tells the search which rows to find.
+    Filters of Spark apply to the rows found, as usual: only the option `filter` with `prefilter` restricts
+    the search.
 
     Args:
         dataset: The version.
-        options: What to find, and what to read of it.
-        schema: The same in Spark's types: from the data source, or some columns that the user wants.
+        options: The search, and the columns to read.
+        schema: Schema in Spark's types: from the data source, or the user's columns.
 
     Raises:
         SchemaMismatchError: The result does not have the wanted columns; lists every mismatch.
         PredicateError: The filter among the options does not parse.
-        InvalidArgumentError: The search makes no sense.
+        InvalidArgumentError: The search is invalid.
     """
 
     def __init__(self, dataset: Dataset, options: ReadOptions, schema: StructType) -> None:
@@ -49,7 +49,7 @@ class SearchReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as
         self._target: pa.Schema = arrow_schema(schema)
 
     def partitions(self) -> list[InputPartition]:
-        """Find the rows."""
+        """Run the search."""
         return [
             InputPartition(_Share(number, found[start : start + BATCH_ROWS]))
             for number, found in self._scan().find()
@@ -57,10 +57,10 @@ class SearchReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one share, on an executor."""
+        """Yield the rows of one share, on an executor."""
         share: _Share | None = partition.value
         if share is None:
-            # Spark makes a partition of its own when there is nothing to read.
+            # Spark adds a partition if there is nothing to read.
             return
         for batch in self._scan().fetch(share.query, share.found).to_batches():
             yield to_spark(batch, self._target)

@@ -1,4 +1,4 @@
-"""The one builder of Spark sessions: settings, environment, Java, and the `lance` data source."""
+"""Builder of Spark sessions: settings, environment, Java, and the `lance` data source."""
 
 import atexit
 import functools
@@ -34,12 +34,12 @@ _LINKED = ("bin", "data", "jars", "sbin")
 DAEMON_SETTING = "spark.python.daemon.module"
 DAEMON_MODULE = "lance_ops.spark.daemon"
 
-# Settings that the data source and the runner rely on in any session, ours or not.
+# Settings that the data source and the runner require in any session.
 REQUIRED_SQL_SETTINGS: Mapping[str, str] = {
     PUSHDOWN_SETTING: "true",
 }
 
-# Warnings and errors only, without those that say nothing to a user of this package.
+# Warnings and errors only, without those that do not concern users of this package.
 _LOG4J_PROPERTIES = """\
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = console
@@ -62,20 +62,19 @@ def build_session(
 ) -> SparkSession:
     """Return the running Spark session, or start one.
 
-    A session that already runs is used as it is, but takes over the SQL settings of `config`.
+    A running session is returned, with the SQL settings of `config` applied.
 
     Args:
         app_name: Name of the application in Spark's UI and logs.
         master: `local[...]` or `spark://host:port`. Everything is bound to loopback unless the master is on
             another machine.
-        config: Spark settings that go before those of `spark_conf`.
-        event_log: Folder for Spark's event log, made when it is missing; none is written by default.
+        config: Spark settings that override those of `spark_conf`.
+        event_log: Folder for Spark's event log, created if missing; no log by default.
 
     Raises:
         JavaNotFoundError: No Java of version 17 or newer was found.
         SparkStartError: The JVM did not start, or the master did not answer.
-        InvalidArgumentError: A session runs already, on another master or with other settings of those that
-            are fixed at its start.
+        InvalidArgumentError: A session already runs, on another master or with different static settings.
     """
     running = find_running_session()
     if running is not None:
@@ -100,14 +99,14 @@ def spark_conf(
     config: Mapping[str, str] | None = None,
     event_log: str | Path | None = None,
 ) -> dict[str, str]:
-    """The settings of `build_session`, for a session that somebody else builds.
+    """Return the settings of `build_session`, for a session built elsewhere.
 
-    `prepare_environment` has to be called in that process before the session is built.
+    Call `prepare_environment` in that process before the session is built.
 
     Args:
         master: As for `build_session`; it is part of the result.
-        config: Settings that replace those made here; JVM options are joined instead.
-        event_log: Folder for Spark's event log, made when it is missing.
+        config: Settings that override those made here; JVM options are appended instead.
+        event_log: Folder for Spark's event log, created if missing.
     """
     settings = {
         "spark.master": master,
@@ -117,10 +116,10 @@ def spark_conf(
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": _warehouse_directory().as_uri(),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Without a fallback a type that Arrow cannot carry is an error instead of a slow surprise.
+        # Without a fallback, a type that Arrow does not support is an error instead of a silent slowdown.
         "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
         "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
-        # The first bounds batches of vectors, the second those of images: without a bound of bytes, some
+        # The first bounds batches of vectors, the second those of images: without a limit in bytes, some
         # hundred rows of a megabyte each exceed the memory of the JVM.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
         "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
@@ -129,7 +128,8 @@ def spark_conf(
     }
     java_options = {"spark.driver.extraJavaOptions": _logging_option()}
     if is_on_this_machine(master):
-        # Elsewhere its owner has to know that every executor can import it: without, no Python would start.
+        # On other machines, the administrator must ensure that every executor can import it: otherwise no
+        # Python would start.
         settings[DAEMON_SETTING] = DAEMON_MODULE
         settings["spark.driver.host"] = LOOPBACK
         settings["spark.driver.bindAddress"] = LOOPBACK
@@ -153,7 +153,7 @@ def spark_conf(
 
 
 def spark_environment(master: str = "local[*]") -> dict[str, str]:
-    """Variables that Spark's JVM and its Python workers need, beside those of this process.
+    """Return additional environment variables for Spark's JVM and its Python workers.
 
     Raises:
         JavaNotFoundError: No Java of version 17 or newer was found.
@@ -162,7 +162,7 @@ def spark_environment(master: str = "local[*]") -> dict[str, str]:
     variables = {
         "JAVA_HOME": str(find_java().home),
         "SPARK_HOME": str(_prepare_spark_home(here=here)),
-        # The workers have to import what the driver imports; on another machine its owner knows better.
+        # The workers must import the same modules as the driver; other machines have their own configuration.
         "PYSPARK_PYTHON": sys.executable if here else os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
@@ -173,28 +173,28 @@ def spark_environment(master: str = "local[*]") -> dict[str, str]:
 
 
 def _prepare_spark_home(*, here: bool) -> Path:
-    """Return SPARK_HOME where it is set, else a folder with the Spark of the pyspark package.
+    """Return SPARK_HOME if set, else a folder with the Spark of the pyspark package.
 
     On this machine, that is a folder of links in the cache, without the archives of pyspark: Spark puts these
-    first on the path of each Python process that it starts, and they hold no compiled modules, so that each
-    process would compile pyspark again.
+    first on the path of each Python process, and they contain no compiled modules, so that each process would
+    compile pyspark again.
 
     Args:
         here: Driver and executors run on this machine, by this interpreter, which has pyspark installed.
 
     Raises:
-        SparkStartError: There is no bash, which the scripts of Spark need.
+        SparkStartError: There is no bash, which the scripts of Spark require.
     """
     if os.environ.get("SPARK_HOME"):
         return Path(os.environ["SPARK_HOME"])
     if shutil.which("bash") is None:
-        raise SparkStartError("no bash on PATH: the start scripts of Spark need it", hint="install bash")
+        raise SparkStartError("no bash on PATH: the start scripts of Spark require it", hint="install bash")
     home = Path(pyspark.__file__).parent
     return publish_tree("spark", {name: home / name for name in _LINKED}) if here else home
 
 
 def _python_path() -> dict[str, str]:
-    """PYTHONPATH with this package and pyspark, where a new Python would not find them by itself."""
+    """Return PYTHONPATH with this package and pyspark, if a new Python would not find them by itself."""
     known = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     found = {*known, *site.getsitepackages(), site.getusersitepackages()}
     packages = [str(Path(file).parents[1]) for file in (lance_ops.__file__, pyspark.__file__, py4j.__file__)]
@@ -203,22 +203,22 @@ def _python_path() -> dict[str, str]:
 
 
 def prepare_environment(master: str = "local[*]") -> None:
-    """Set the variables of `spark_environment` in this process, where pyspark looks for them."""
+    """Set the variables of `spark_environment` in this process, where pyspark reads them."""
     os.environ.update(spark_environment(master))
 
 
 def is_on_this_machine(master: str) -> bool:
-    """Whether driver, master and executors all run here, so that loopback is enough."""
+    """Return whether driver, master and executors all run here, so that loopback is enough."""
     return re.match(r"local\b|spark://(127\.0\.0\.1|localhost|\[::1\])(:|$)", master) is not None
 
 
 def find_running_session() -> SparkSession | None:
-    """The Spark session of this process, whichever thread started it; None when there is none."""
+    """Return the Spark session of this process, started by any thread; None without one."""
     try:
         session = SparkSession.active()
     except PySparkException:
         return None
-    # Nothing public tells a session whose context was stopped; this is how pyspark itself sees it.
+    # No public API identifies a session with a stopped context; pyspark itself uses this attribute.
     return None if session.sparkContext._jsc is None else session  # noqa: SLF001 - see above
 
 
@@ -227,7 +227,7 @@ def _adopt_session(session: SparkSession, master: str, asked: Mapping[str, str])
     same_kind = master == running_on or (master.startswith("local") and running_on.startswith("local"))
     if not same_kind:
         raise InvalidArgumentError(
-            f"a Spark session runs on {running_on} already, not on {master}", hint="stop() it first"
+            f"a Spark session already runs on {running_on}, not on {master}", hint="call stop() on it first"
         )
     for key, value in asked.items():
         if session.conf.isModifiable(key):
@@ -236,7 +236,7 @@ def _adopt_session(session: SparkSession, master: str, asked: Mapping[str, str])
             raise InvalidArgumentError(
                 f"the running Spark session cannot change {key} to {value!r}",
                 field=key,
-                hint="stop() it first",
+                hint="call stop() on it first",
             )
 
 
@@ -262,8 +262,8 @@ def _logging_option() -> str:
 
 @functools.cache
 def _warehouse_directory() -> Path:
-    """A place outside the working directory for tables of the session's own catalogue, which ends with it."""
-    # Spark makes it when the first table comes, which is seldom.
+    """Return a folder outside of the working directory for the session's own tables, removed at its end."""
+    # Spark creates it for the first table, which is rare.
     folder = Path(tempfile.gettempdir()) / f"lance-ops-warehouse-{secrets.token_hex(8)}"
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -1,7 +1,7 @@
-"""Shares of a scan: what each partition reads, as ranges of rows of about one size.
+"""Shares of a scan: ranges of rows of similar size, one for each partition.
 
-A small fragment is read whole, with its neighbours; a large one is cut by rows, so that one fragment keeps as
-many cores busy as many do.
+A small fragment is read whole, with its neighbours; a large one is divided by rows, so that one fragment
+keeps as many cores busy as many do.
 """
 
 import os
@@ -18,23 +18,23 @@ from lance_ops.table.side_sizes import blob_field_ids, with_side_sizes
 from lance_ops.table.snapshot import Snapshot
 
 SLOTS_VARIABLE = "LANCE_OPS_SPARK_SLOTS"
-"""Environment variable of planning workers: how many tasks run at once; `build_session` sets it."""
+"""Environment variable of planning workers: number of concurrent tasks; `build_session` sets it."""
 
 _LEAST_BYTES, _MOST_BYTES = 4 << 20, 64 << 20
 _UNKNOWN_SLOTS = 16
 
-# Pieces of less are not worth opening a file again.
+# Smaller pieces are not worth opening a file again.
 _LEAST_PIECE = 64 << 10
 
-# A task costs Spark some hundredths of a second of two processors, whatever it reads: where a slot has little
-# to do, half of that is the tasks, and a second share for each slot evens nothing out.
+# A task costs Spark some hundredths of a second of two cores, whatever it reads: if a slot has little work,
+# half of that is the tasks, and a second share for each slot balances nothing.
 _SHARES_PER_SLOT = 2
 _LITTLE_BYTES = 16 << 20
 
-# One field of five hundred may be a vector that has nearly all bytes: no share grows beyond this for that.
+# One field of five hundred may be a vector with nearly all bytes: this limits the growth of a share.
 _LEAST_PART = 1 / 8
 
-# Rows of a batch, by what they take in files.
+# Rows of a batch, by their size in files.
 _BATCH_BYTES, _LEAST_ROWS = 16 << 20, 1024
 
 _SCAN_THREADS = 2
@@ -42,28 +42,28 @@ _SCAN_THREADS = 2
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one partition reads.
+    """Share of one partition.
 
     Attributes:
-        plan: Of some rows.
-        batch_rows: Rows of a batch at most.
+        plan: Plan for some rows.
+        batch_rows: Maximum rows of a batch.
     """
 
     plan: ScanPlan
     batch_rows: int
 
     def read(self, snapshot: Snapshot, target: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Its rows, on an executor.
+        """Yield its rows, on an executor.
 
         Args:
             snapshot: The version.
-            target: What Spark expects, made by `arrow_schema`.
+            target: Schema for Spark, from `arrow_schema`.
         """
         for batch in self._scan(snapshot).to_batches():
             yield to_spark(batch, target)
 
     def count(self, snapshot: Snapshot) -> int:
-        """How many they are."""
+        """Return the number of rows."""
         return self._scan(snapshot).count_rows()
 
     def _scan(self, snapshot: Snapshot) -> Scan:
@@ -71,11 +71,11 @@ class Share:
 
 
 def with_blob_sizes(plan: ScanPlan, bases: Bases) -> ScanPlan:
-    """A plan whose fragments know the bytes of blobs that lie beside their data files, where it reads blobs.
+    """Return a plan with the sizes of blobs outside of data files, if it reads blobs.
 
     Args:
-        plan: Of a scan.
-        bases: Where the files of the dataset lie; folders of data files are listed.
+        plan: Plan of a scan.
+        bases: Roots of the files of the dataset; folders of data files are listed.
     """
     fragments = [part.fragment for part in plan.fragments]
     sized = with_side_sizes(bases, plan.read_schema, fragments)
@@ -86,12 +86,12 @@ def with_blob_sizes(plan: ScanPlan, bases: Bases) -> ScanPlan:
 
 
 def cut_scan(plan: ScanPlan, *, slots: int | None = None, share_bytes: int | None = None) -> list[Share]:
-    """Cut a scan into shares, in the order of the rows.
+    """Divide a scan into shares, in the order of the rows.
 
     Args:
         plan: The whole scan, with the sizes of its blobs.
-        slots: How many tasks run at once; what the environment says when None.
-        share_bytes: Size of data files at which a share ends; None for what `default_share_bytes` says.
+        slots: Number of concurrent tasks; from the environment if None.
+        share_bytes: Target size of the data files of a share; None for `default_share_bytes`.
     """
     if share_bytes is None:
         share_bytes = default_share_bytes(plan, slots or _slots_here())
@@ -100,7 +100,7 @@ def cut_scan(plan: ScanPlan, *, slots: int | None = None, share_bytes: int | Non
 
 
 def default_share_bytes(plan: ScanPlan, slots: int) -> int:
-    """Size of data files of a share: two shares a slot, one where each slot reads little, within limits.
+    """Return the target size of a share: two shares a slot, one if each slot reads little, within limits.
 
     At least 4 MiB of files, and at most about 64 MiB of the columns that are read.
     """
@@ -113,9 +113,9 @@ def default_share_bytes(plan: ScanPlan, slots: int) -> int:
 
 
 def _part_read(plan: ScanPlan) -> float:
-    """How much of its files a scan reads, 1/8 to 1, by the number of fields: nothing tells their sizes.
+    """Estimate the share of file bytes that a scan reads, 1/8 to 1, by the number of fields.
 
-    Blobs, which are counted where they are read, are nearly all of a file.
+    Blobs, which are counted if they are read, are nearly all of a file.
     """
     if blob_field_ids(plan.read_schema):
         return 1.0
@@ -125,9 +125,9 @@ def _part_read(plan: ScanPlan) -> float:
 
 
 def cut_fragments(fragments: Sequence[FragmentPlan], share_bytes: int) -> list[FragmentPlan]:
-    """Cut what is larger than a share and a half by rows, into pieces of whole batches.
+    """Divide fragments larger than a share and a half by rows, into pieces of whole batches.
 
-    Fragments of which a limit takes some rows stay whole: these are few.
+    Fragments of which a limit selects some rows stay whole: these are few.
     """
     pieces: list[FragmentPlan] = []
     share_bytes = max(_LEAST_PIECE, share_bytes)
@@ -142,7 +142,7 @@ def cut_fragments(fragments: Sequence[FragmentPlan], share_bytes: int) -> list[F
         else:
             rows = plan.fragment.physical_rows
             step = -(-rows // count)
-            # A batch that is cut costs both sides; where rows are large, a batch is no measure.
+            # A divided batch costs both sides; if rows are large, a batch is no measure.
             if step > 2 * BATCH_ROWS:
                 step += -step % BATCH_ROWS
             pieces += [replace(plan, span=(at, min(at + step, rows))) for at in range(0, rows, step)]
@@ -150,13 +150,13 @@ def cut_fragments(fragments: Sequence[FragmentPlan], share_bytes: int) -> list[F
 
 
 def group_fragments(fragments: Sequence[FragmentPlan], share_bytes: int) -> list[tuple[FragmentPlan, ...]]:
-    """Put fragments, or pieces of them, together in their order, into groups of about the size of a share."""
+    """Group fragments, or pieces of them, in order, into groups of about the size of a share."""
     groups: list[tuple[FragmentPlan, ...]] = []
     group: list[FragmentPlan] = []
     size = 0
     for plan in fragments:
         more = bytes_to_read(plan)
-        # Half of what comes next may go beyond: pieces are seldom exactly of one size.
+        # Half of the next piece may exceed the size: pieces are seldom exactly of one size.
         if group and size + more // 2 > share_bytes:
             groups.append(tuple(group))
             group, size = [], 0
@@ -166,7 +166,7 @@ def group_fragments(fragments: Sequence[FragmentPlan], share_bytes: int) -> list
 
 
 def bytes_to_read(plan: FragmentPlan) -> int:
-    """Size of data files that a fragment, or a piece of it, has to be read from."""
+    """Return the size of the data files to read for a fragment, or a piece of it."""
     rows = max(1, plan.fragment.physical_rows)
     # Old manifests do not record sizes.
     whole = max(plan.fragment.data_bytes, rows)
@@ -178,7 +178,7 @@ def bytes_to_read(plan: FragmentPlan) -> int:
 
 
 def _batch_rows(group: Sequence[FragmentPlan]) -> int:
-    """Rows of about 16 MiB of data files; one row at least, where blobs beside them are counted."""
+    """Return the rows of about 16 MiB of data files; at least one, where blobs beside them are counted."""
     fragments = {plan.fragment.id: plan.fragment for plan in group}.values()
     rows = sum(fragment.physical_rows for fragment in fragments)
     size = sum(fragment.data_bytes for fragment in fragments)

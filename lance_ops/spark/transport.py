@@ -1,4 +1,4 @@
-"""What travels between the driver and the executors: pickled tasks one way, results or errors the other."""
+"""Transport between driver and executors: pickled tasks, and results or errors."""
 
 import io
 import os
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ATTEMPTS_VARIABLE = "LANCE_OPS_SPARK_ATTEMPTS"
-"""In the environment of Python workers: how often Spark runs a task before its job fails."""
+"""Environment variable of Python workers: attempts of a task before its job fails."""
 
 SPARK_ERRORS = (PySparkException, Py4JError)
-"""What pyspark raises when a job fails, whichever way it talks to the JVM."""
+"""Exceptions of pyspark when a job fails, for both kinds of sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a task ended: with a value, or with an error."""
+    """Result of a task: a value, or an error."""
 
     value: Any = None
     error: Exception | None = None
@@ -47,8 +47,8 @@ def dump_task(task: object) -> bytes:
         _TaskPickler(buffer, pickle.HIGHEST_PROTOCOL).dump(task)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise InvalidArgumentError(
-            f"a task of type {type(task).__name__} cannot travel to Spark's executors: {error}",
-            hint="stores, committers and other values in it have to be picklable",
+            f"cannot pickle a task of type {type(task).__name__} for Spark's executors: {error}",
+            hint="stores, committers and other values in it must be picklable",
         ) from error
     return buffer.getvalue()
 
@@ -61,13 +61,13 @@ def run_task(function: Callable[[Any], Any], task: bytes, attempts: int | None =
 def capture(compute: Callable[[], Any], attempts: int | None = None) -> bytes:
     """Run a computation on an executor, and pickle its outcome.
 
-    An error is an outcome too: Spark would retry the task in vain, and hand over no more than the text. The
-    exception are transient errors of the store, which are raised while Spark has attempts left.
+    An error is an outcome, too: Spark would retry the task in vain, and return only its text. Transient
+    errors of the store are raised instead while Spark has attempts left.
 
     Args:
         compute: The computation.
-        attempts: That Spark makes of a task, from `task_attempts`; None for what the session says in the
-            environment of its workers, without which transient errors are raised in every attempt.
+        attempts: Spark's attempts of a task, from `task_attempts`; None to read it from the environment of
+            the worker, without which transient errors are raised in every attempt.
     """
     try:
         return pickle.dumps(Outcome(value=compute()), pickle.HIGHEST_PROTOCOL)
@@ -79,7 +79,7 @@ def capture(compute: Callable[[], Any], attempts: int | None = None) -> bytes:
 
 
 def task_attempts(conf: Mapping[str, str]) -> int:
-    """How often Spark runs a task before its job fails.
+    """Return Spark's attempts of a task before its job fails.
 
     Args:
         conf: Settings of the session, with `spark.master`.
@@ -92,14 +92,14 @@ def task_attempts(conf: Mapping[str, str]) -> int:
 
 
 def session_attempts(spark: "SparkSession") -> int:
-    """How often Spark runs a task of a session before its job fails."""
+    """Return the attempts of a task of a session before its job fails."""
     names = ("spark.master", "spark.task.maxFailures")
     found = {name: spark.conf.get(name, None) for name in names}
     return task_attempts({name: value for name, value in found.items() if value is not None})
 
 
 def _is_transient(error: Exception) -> bool:
-    """Whether another attempt may succeed, perhaps on another executor."""
+    """Return whether another attempt may succeed, perhaps on another executor."""
     if isinstance(error, OSError):
         return not isinstance(error, PermissionError | IsADirectoryError | NotADirectoryError)
     return type(error) is StorageError or isinstance(error, StorageFullError)
@@ -122,30 +122,30 @@ def load_outcome(data: bytes) -> Outcome:
 
 
 def refuse_memory_store(store: object) -> None:
-    """Refuse a dataset in the memory of this process, which executors cannot see.
+    """Check that a dataset is not in the memory of this process, where executors cannot read it.
 
     Raises:
-        InvalidArgumentError: It is one.
+        InvalidArgumentError: It is.
     """
     if isinstance(store, MemoryStore):
         raise InvalidArgumentError(
-            "a dataset in the memory of this process is out of reach of Spark's executors",
+            "Spark's executors cannot read a dataset in the memory of this process",
             path=store.uri,
-            hint="put it into files or an object store, or work without Spark",
+            hint="copy it to files or an object store, or run without Spark",
         )
 
 
 def spark_reason(error: BaseException) -> str:
-    """Why Spark says that a job failed, in one line and without its stack traces."""
+    """Return Spark's reason for a failed job, in one line and without its stack traces."""
     text = str(error)
     if isinstance(error, Py4JJavaError):
-        # The JVM is asked for it, which may be what has died.
+        # The JVM provides it, and may itself have ended.
         with suppress(Py4JError):
             text = str(error.java_exception.getMessage() or error.java_exception.toString())
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
-    # The last line of a Python traceback says more than its head.
+    # The last line of a Python traceback is more specific than its head.
     last = next((line for line in reversed(lines) if _looks_like_error(line)), "")
     return f"{lines[0]} ({last})" if lines[0].endswith(":") and last else lines[0]
 
@@ -168,7 +168,7 @@ def _dump_error(error: Exception) -> bytes:
 
 
 class _TaskPickler(CloudPickler):  # type: ignore[misc]
-    """Takes functions along that executors cannot import: of notebooks, and those inside of others."""
+    """Pickles functions by value that executors cannot import: those in notebooks, and nested ones."""
 
     def reducer_override(self, value: object) -> Any:
         refuse_memory_store(value)

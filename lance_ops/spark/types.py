@@ -1,10 +1,10 @@
-"""Which Spark type a column of a dataset has, and which Arrow type a Spark column is written as.
+"""Type mapping between columns of a dataset, Arrow, and Spark.
 
-Spark has neither unsigned integers nor half floats, one unit of time and one layout for lists and texts, so
-most Arrow types share a Spark type with others. A column is read in the narrowest Spark type that holds all
-of its values; only units finer than a microsecond are cut off. Times of day and decimals of more than 38
-digits are read as strings: Spark's TIME is off by default. In the other direction a Spark column may be
-appended to every column that Spark would read in that type, see `adapt_schema`.
+Spark has neither unsigned integers nor half floats, one unit of time and one layout for lists and strings, so
+most Arrow types share a Spark type with others. A column is read in the narrowest Spark type for all of its
+values; only units finer than a microsecond are truncated. Times of day and decimals of more than 38 digits
+are read as strings: Spark's TIME is off by default. In the other direction a Spark column may be appended to
+every column that Spark would read in that type, see `adapt_schema`.
 """
 
 import json
@@ -18,7 +18,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from lance_ops.errors import UnsupportedTypeError
 
 FIXED_SIZE_KEY = "arrow.fixed-size-list.size"
-"""In the metadata of a Spark column: its arrays all have this length, and are stored as vectors of it."""
+"""Metadata key of a Spark column: its arrays all have this length, and are stored as vectors."""
 
 MAX_DECIMAL_DIGITS = 38
 
@@ -70,13 +70,13 @@ _ARROW_KINDS: tuple[tuple[tuple[str, ...], pa.DataType], ...] = (
 
 
 class _Problems:
-    """Collects every type that has no counterpart, to name them all in one error."""
+    """Collects all types without a counterpart for one error."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
 
     def add(self, path: str, kind: object, reason: str) -> None:
-        """Note a column."""
+        """Add a column."""
         self._lines.append(f"{path} ({kind}): {reason}")
 
     def check(self, message: str, hint: str) -> None:
@@ -86,10 +86,10 @@ class _Problems:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The Spark schema in which columns of a dataset are read.
+    """Return the Spark schema for columns of a dataset.
 
     Args:
-        schema: Of the dataset, or some of its columns.
+        schema: Schema of the dataset, or some of its columns.
 
     Raises:
         UnsupportedTypeError: Spark has no type for some columns; lists every one.
@@ -98,22 +98,22 @@ def spark_schema(schema: pa.Schema) -> StructType:
     fields = [_spark_field("", field, problems) for field in schema]
     problems.check(
         "Spark has no type for some columns",
-        "name the columns to read in the option 'columns', without these; a table of the catalog has it from"
-        " CREATE TABLE ... USING lance OPTIONS (path '...', columns 'a, b')",
+        "list the columns to read in the option 'columns', without these; for a table of the catalog with "
+        "CREATE TABLE ... USING lance OPTIONS (path '...', columns 'a, b')",
     )
     return StructType(fields)
 
 
 def arrow_schema(schema: StructType, *, stored: bool = False) -> pa.Schema:
-    """The Arrow schema in which Spark hands over rows of a Spark schema, and expects them.
+    """Return the Arrow schema in which Spark exchanges rows of a Spark schema.
 
     Args:
-        schema: Of a DataFrame.
-        stored: Give the schema for a new dataset instead: arrays whose metadata name their length
+        schema: Schema of a DataFrame.
+        stored: Return the schema for a new dataset instead: arrays whose metadata have their length
             (`FIXED_SIZE_KEY`) become fixed-size lists.
 
     Raises:
-        UnsupportedTypeError: Some columns cannot be handed over; lists every one.
+        UnsupportedTypeError: Some columns cannot be exchanged; lists every one.
     """
     problems = _Problems()
     fields = [_arrow_field("", field, problems, stored=stored) for field in schema.fields]
@@ -122,30 +122,30 @@ def arrow_schema(schema: StructType, *, stored: bool = False) -> pa.Schema:
 
 
 def adapt_schema(data: pa.Schema, target: pa.Schema) -> pa.Schema:
-    """The types to which data from Spark are converted before they are compared with a dataset.
+    """Return the types to which data from Spark are converted before the comparison with a dataset.
 
-    A column that has the type in which Spark reads the dataset's column takes the dataset's type; its values
-    are checked when they are converted. All others stay as they are.
+    A column with the type in which Spark reads the dataset's column gets the dataset's type; its values are
+    checked during the conversion. Others are unchanged.
 
     Args:
-        data: As Spark hands it over.
-        target: Of the dataset.
+        data: Schema from Spark.
+        target: Schema of the dataset.
     """
     known = {field.name: field for field in target}
     return pa.schema([_adapted_field(field, known.get(field.name)) for field in data])
 
 
 def declared_schema(text: str) -> StructType:
-    """A schema that Spark's catalog keeps, from its JSON."""
+    """Parse a schema stored by Spark's catalog as JSON."""
     return StructType.fromJson(json.loads(text))
 
 
 def with_sizes(schema: StructType, properties: Mapping[str, str]) -> StructType:
-    """A schema whose columns of arrays have the lengths that table properties name.
+    """Return a schema with the array lengths of table properties.
 
     Args:
-        schema: Of a table.
-        properties: By names in lower case; `<column>.arrow.fixed-size-list.size` is a length.
+        schema: Schema of a table.
+        properties: Properties by names in lower case; `<column>.arrow.fixed-size-list.size` is a length.
     """
     fields = []
     for field in schema.fields:
@@ -156,7 +156,7 @@ def with_sizes(schema: StructType, properties: Mapping[str, str]) -> StructType:
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """The Arrow type of one Spark type; see `arrow_schema`."""
+    """Return the Arrow type of one Spark type; see `arrow_schema`."""
     return arrow_schema(StructType([StructField("value", kind)])).field(0).type
 
 
@@ -203,7 +203,7 @@ def _spark_scalar(path: str, kind: pa.DataType, problems: _Problems) -> DataType
     if pat.is_duration(kind):
         return spark_types.DayTimeIntervalType()
     if pat.is_decimal(kind):
-        # Spark takes no negative scale, and none beyond the precision.
+        # Spark supports no negative scale, and none beyond the precision.
         scale = max(kind.scale, 0)
         digits = max(kind.precision + scale - kind.scale, scale)
         if digits <= MAX_DECIMAL_DIGITS:
@@ -215,7 +215,7 @@ def _spark_scalar(path: str, kind: pa.DataType, problems: _Problems) -> DataType
 
 
 def is_shown_as_text(kind: pa.DataType) -> bool:
-    """Whether Spark reads values of a type as strings that stand for them: times, and decimals too long."""
+    """Return whether Spark reads values of a type as strings: times, and decimals that are too long."""
     if pat.is_decimal(kind):
         scale = max(kind.scale, 0)
         return bool(max(kind.precision + scale - kind.scale, scale) > MAX_DECIMAL_DIGITS)
@@ -235,7 +235,7 @@ def _arrow_field(prefix: str, field: StructField, problems: _Problems, *, stored
 
 
 def _member(name: str, kind: pa.DataType, nullable: bool) -> pa.Field:
-    """A field; those without a type hold nothing but nulls, whatever Spark says of `array()`."""
+    """Convert a field; one without a type holds only nulls, whatever Spark says of `array()`."""
     return pa.field(name, kind, nullable or pat.is_null(kind))
 
 
@@ -250,7 +250,7 @@ def _arrow_type(path: str, kind: DataType, problems: _Problems, *, stored: bool)
     if isinstance(kind, spark_types.MapType):
         key = inner("key", kind.keyType)
         if pat.is_null(key):
-            problems.add(path, kind.simpleString(), "its keys have no type, and keys are never null")
+            problems.add(path, kind.simpleString(), "its keys have no type, and keys cannot be null")
             return pa.null()
         value = _member("value", inner("value", kind.valueType), kind.valueContainsNull)
         return pa.map_(pa.field("key", key, nullable=False), value)
@@ -264,11 +264,11 @@ def _arrow_type(path: str, kind: DataType, problems: _Problems, *, stored: bool)
             if stored and pat.is_time(found):
                 problems.add(path, name, "Spark would read it back as a string; cast it to STRING")
             return found
-    problems.add(path, name, "there is no Arrow type for it that a data file can hold")
+    problems.add(path, name, "no Arrow type that a data file can store")
     return pa.null()
 
 
-# Which stored type a Spark column fits
+# Stored type for a Spark column
 
 
 def _adapted_field(data: pa.Field, target: pa.Field | None) -> pa.Field:
@@ -293,17 +293,17 @@ def _adapted_type(data: pa.DataType, target: pa.DataType) -> pa.DataType:
     if pat.is_map(data) and pat.is_map(target):
         key = _adapted_field(data.key_field, target.key_field)
         return pa.map_(key, _adapted_field(data.item_field, target.item_field))
-    return target if not pat.is_nested(target) and data in _handed_over_as(target) else data
+    return target if not pat.is_nested(target) and data in _exchange_types(target) else data
 
 
-def _handed_over_as(kind: pa.DataType) -> tuple[pa.DataType | None, ...]:
-    """How Spark hands over values for a column that is not nested."""
-    # Spark's own type for times, where it is enabled, is written as well.
+def _exchange_types(kind: pa.DataType) -> tuple[pa.DataType | None, ...]:
+    """Return how Spark passes values of a flat column."""
+    # Spark's own type for times, if enabled, is written as well.
     return (_shown_as(kind), pa.time64("ns")) if pat.is_time(kind) else (_shown_as(kind),)
 
 
 def _shown_as(kind: pa.DataType) -> pa.DataType | None:
-    """How Spark hands over values of a type that is not nested; None when Spark has no type for it."""
+    """Return how Spark reads values of a flat type; None if Spark has no such type."""
     problems = _Problems()
     found = _spark_type("", kind, problems)
     try:
@@ -314,7 +314,7 @@ def _shown_as(kind: pa.DataType) -> pa.DataType | None:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether it is a list of any layout."""
+    """Return whether a type is a list of any layout."""
     return any(check(kind) for check in _LISTS)
 
 

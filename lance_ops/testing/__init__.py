@@ -1,12 +1,12 @@
-"""Suites for implementations of your own: stores, committers, runners, notifiers. They need pytest.
+"""Test suites for custom stores, committers, runners and notifiers. They require pytest.
 
-Each is a class of tests. Derive one named `Test...` from it among your tests, and override its fixtures:
+Each is a class of tests. Derive a class named `Test...` from it in your tests, and override its fixtures:
 
     class TestOurStore(StoreConformance):
         @pytest.fixture
         def store(self): ...
 
-Nothing of lance_ops imports this package. Public names are loaded when they are first used: workers that
+No other package of lance_ops imports this one. Public names are loaded when they are first used: workers that
 import the tasks of the suite for runners need no pytest.
 """
 
@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'lance_ops.testing' has no attribute {name!r}")
-    # So that an assertion that fails shows both sides, as in a file of tests.
+    # Makes failed assertions show both sides, as in a test file.
     load_extra("pytest").register_assert_rewrite(home.removesuffix(".suite"))
     value = getattr(import_module(home), name)
     globals()[name] = value

@@ -1,4 +1,4 @@
-"""The suite of committers: exactly one of several writers has a version, whole."""
+"""Test suite for committers: one of several concurrent writers gets a version, completely."""
 
 import threading
 import uuid
@@ -19,7 +19,7 @@ _EIGHT = ManifestLocation(8, f"{VERSIONS_DIRECTORY}/8.manifest")
 
 
 class CommitterConformance:
-    """What every `Committer` promises. A subclass named `Test...` overrides the fixtures."""
+    """Contract of `Committer`. A subclass named `Test...` overrides the fixtures."""
 
     @pytest.fixture
     def committer(self) -> Committer:
@@ -28,7 +28,7 @@ class CommitterConformance:
 
     @pytest.fixture
     def store(self) -> Store:
-        """A fresh, empty store for each test; in memory, unless it is overridden."""
+        """A fresh, empty store for each test; in memory by default."""
         return open_store(f"memory://{uuid.uuid4().hex}")
 
     def test_a_manifest_is_stored_whole_and_nothing_else(self, committer: Committer, store: Store) -> None:
@@ -93,5 +93,5 @@ class CommitterConformance:
 
 
 def _versions(store: Store) -> dict[str, bytes]:
-    """Everything that lies where readers look for versions."""
+    """Return all files in the folder that readers list for versions."""
     return {info.path: bytes(store.read(info.path).to_pybytes()) for info in store.list(VERSIONS_DIRECTORY)}

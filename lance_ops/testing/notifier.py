@@ -1,4 +1,4 @@
-"""The suite of notifiers: every alert arrives with its text, or the caller hears that it did not."""
+"""Test suite for notifiers: every alert arrives with its text, or the caller gets an error."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -27,7 +27,7 @@ ALERTS: Mapping[str, Alert] = {
         12,
         "lost",
     ),
-    "conflict with nobody known": ConflictAlert(
+    "conflict with an unknown writer": ConflictAlert(
         "flights", _URI, "lance_compact", "compact", "r1", "conflict", "Rewrite of 1, 2", "", None, "lost"
     ),
     "failure": FailureAlert(
@@ -42,7 +42,7 @@ ALERTS: Mapping[str, Alert] = {
         "run fsck",
     ),
     "failure without a step": FailureAlert(
-        "flights", _URI, "lance_delete", "", "r2", "", "its process is gone"
+        "flights", _URI, "lance_delete", "", "r2", "", "its process has ended"
     ),
     "check that failed": CheckAlert(
         "flights",
@@ -57,11 +57,11 @@ ALERTS: Mapping[str, Alert] = {
     "check that passes again": CheckAlert("flights", _URI, "fragmentation", True, "WARN", "well", None),
     "odd text": CheckAlert("flüge\u2028", _URI, "c", False, "ERROR", '100% "of" {it} <b>\n\n&amp; %s \\', 3),
 }
-"""Alerts of every kind, with all that may be missing in them."""
+"""Alerts of every kind, with every optional field missing once."""
 
 
 class NotifierConformance:
-    """What every `Notifier` promises. A subclass named `Test...` overrides the fixtures."""
+    """Contract of `Notifier`. A subclass named `Test...` overrides the fixtures."""
 
     @pytest.fixture
     def notifier(self) -> Notifier:
@@ -70,13 +70,13 @@ class NotifierConformance:
 
     @pytest.fixture
     def received(self) -> Callable[[], Sequence[str]]:
-        """A function that tells the text of what has arrived so far, in order."""
-        raise pytest.UsageError("override the fixture `received`: it tells the text of what has arrived")
+        """A function that returns the text received so far, in order."""
+        raise pytest.UsageError("override the fixture `received`: it returns the received text")
 
     @pytest.fixture
     def failing(self) -> Callable[[], AbstractContextManager[object]]:
-        """Makes a context manager in which whoever should be told takes nothing."""
-        raise pytest.UsageError("override the fixture `failing`: in it, nobody takes an alert")
+        """Make a context manager in which the receiver rejects everything."""
+        raise pytest.UsageError("override the fixture `failing`: in its context, no alert is accepted")
 
     @pytest.mark.parametrize("name", ALERTS)
     def test_every_kind_of_alert_arrives_with_its_text(

@@ -1,4 +1,4 @@
-"""The suite of runners: results in order, listeners in the caller's thread, failures with their cause."""
+"""Test suite for runners: results in order, listeners in the caller's thread, failures with their cause."""
 
 import pickle
 import threading
@@ -13,7 +13,7 @@ from lance_ops.testing.tasks import Task, square
 
 
 class RunnerConformance:
-    """What every `Runner` promises. A subclass named `Test...` overrides the fixtures."""
+    """Contract of `Runner`. A subclass named `Test...` overrides the fixtures."""
 
     @pytest.fixture
     def runner(self) -> lo.Runner:
@@ -22,7 +22,7 @@ class RunnerConformance:
 
     @pytest.fixture
     def folder(self, tmp_path: Path) -> str:
-        """A fresh folder that this process and the workers see under one path; on this machine by default."""
+        """A fresh folder with the same path in this process and in the workers; local by default."""
         return str(tmp_path)
 
     @pytest.mark.parametrize("count", [1, 2, 9])
@@ -70,7 +70,7 @@ class RunnerConformance:
         heard: set[int] = set()
         with pytest.raises(TaskFailedError):
             runner.map(square, tasks, on_done=lambda index, _: heard.add(index))
-        # Nothing runs any more: what has begun is exactly what was heard of, and the one that failed.
+        # Nothing runs any more: the started tasks are exactly the reported ones and the failed one.
         assert {int(trace.name) for trace in Path(folder).iterdir()} == heard | {1}
 
     def test_an_exception_of_the_listener_reaches_the_caller(self, runner: lo.Runner) -> None:

@@ -1,4 +1,4 @@
-"""Tasks of the suite for runners: module-level functions that workers import."""
+"""Tasks of the test suite for runners: module-level functions that workers import."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +8,12 @@ from lance_ops.errors import FileMissingError, PermissionDeniedError, StorageFul
 
 @dataclass(frozen=True)
 class Task:
-    """A value, and what becomes of it.
+    """A value, and the result of its task.
 
     Attributes:
         value: The result is its square.
-        fate: How the task ends; empty when it ends well.
-        trace: A file that is made when the task begins.
+        fate: How the task ends; empty for success.
+        trace: A file created when the task starts.
     """
 
     value: int
@@ -22,7 +22,7 @@ class Task:
 
 
 def square(task: Task) -> int:
-    """The square of the task's value, or the end that it names."""
+    """Return the square of the task's value, or end as the task says."""
     if task.trace:
         Path(task.trace).touch()
     if task.fate == "missing":

@@ -79,7 +79,7 @@ def test_create_refuses_a_dataset_that_is_there(uri, tmp_path):
     result = lance_ops("append", uri, source, "--mode", "create", code=1)
     assert result.stdout == ""
     assert result.stderr.splitlines() == [
-        "error: there is a dataset already",
+        "error: the dataset already exists",
         f"  file: {uri}",
         "  hint: use mode 'append' or 'overwrite'",
     ]
@@ -101,7 +101,7 @@ def test_every_mismatch_is_listed_and_nothing_written(uri, tmp_path):
     assert text.splitlines()[:3] == [
         f"error: {source} does not fit the dataset",
         "  - score: missing, the dataset has it as double; fill_missing writes nulls",
-        "  - age: the dataset has no such column (int64 in the data)",
+        "  - age: column not found in the dataset (int64 in the data)",
     ]
     assert lo.dataset(uri).version == 1
     assert len(list((tmp_path / "people.lance" / "data").iterdir())) == 1

@@ -66,7 +66,7 @@ def test_delete_deletes_once(uri):
     first = lance_ops("delete", uri, "id >= 60").stdout
     assert first.startswith("delete: deleted 20 rows: 1 fragment updated, 1 removed (version 3 -> 4, ")
     second = lance_ops("delete", uri, "id >= 60").stdout
-    assert second.startswith("delete: no row matches (version 4, ")
+    assert second.startswith("delete: no rows match (version 4, ")
     assert lance_ops_json("delete", uri, "id = 0")["rows_deleted"] == 1
     assert lo.dataset(uri).count_rows() == 59
 
@@ -155,7 +155,7 @@ def test_index_builds_refreshes_rebuilds_and_drops(uri, tmp_path):
     [
         (["nope"], "hint: columns are: id, name, score"),
         (["name", "--kind", "quadtree"], "hint: known kinds: BTREE"),
-        (["score", "--name", "id_idx"], "there is an index 'id_idx' already"),
+        (["score", "--name", "id_idx"], "index 'id_idx' already exists"),
         (["--name", "score_idx"], "hint: indices: id_idx"),
         (["--drop", "--name", "score_idx"], "hint: indices: id_idx"),
     ],
@@ -169,10 +169,10 @@ def test_index_explains_what_it_cannot_do(arguments, message, uri):
 def test_a_dry_run_of_cleanup_names_every_file_and_why(uri):
     lance_ops("compact", uri)
     text = lance_ops("cleanup", uri, "--older-than", "0s", "--dry-run").stdout
-    assert text.startswith(f"cleanup of {uri} at version 5: 4 versions of 5 and 11 files of 15 go, ")
-    assert text.count("only expired versions use it, version 4 the last") == 4
-    assert text.count("it is at least 0 s old") == 4
-    assert "version 5: it is the newest version" in text
+    assert text.startswith(f"cleanup of {uri} at version 5: 4 versions of 5 and 11 files of 15 to remove, ")
+    assert text.count("used only by expired versions, last by version 4") == 4
+    assert text.count("at least 0 s old") == 4
+    assert "version 5: newest version" in text
     values = lance_ops_json("cleanup", uri, "--retain", 2, "--dry-run")
     assert [version["expired"] for version in values["versions"]] == [True, True, True, False, False]
     assert {file["reason"] for file in values["files"] if file["kind"] == "data"} == {
@@ -226,15 +226,15 @@ def test_young_versions_and_tags_stay(uri):
     create_tag(lo.dataset(uri).store, "keep", 1)
     values = lance_ops_json("cleanup", uri, "--older-than", "1h", "--dry-run")
     assert values["versions_expired"] == 0
-    assert values["versions"][1]["reason"] == "it is younger than 1 h"
+    assert values["versions"][1]["reason"] == "younger than 1 h"
     reasons = {
         version["version"]: version["reason"]
         for version in lance_ops_json("cleanup", uri, "--retain", 1, "--dry-run")["versions"]
     }
     assert reasons == {
-        1: "it is named by tag keep",
-        2: "it is not one of the newest 1",
-        3: "it is the newest version",
+        1: "named by tag keep",
+        2: "not one of the newest 1",
+        3: "newest version",
     }
 
 

@@ -39,7 +39,7 @@ def test_a_remap_is_deferred_on_request_and_followed_later(uri):
     assert (done["remaps_deferred"], done["rows_indexed_after"]) == (1, {"i_idx": 40})
     assert lance_ops_json("health", uri)["deferred_compactions"] == 1
     assert "1 compaction to follow" in lance_ops("health", uri).stdout
-    assert "catches up" in lance_ops("index", uri, "--dry-run").stdout
+    assert "catch up" in lance_ops("index", uri, "--dry-run").stdout
     assert lance_ops_json("index", uri)["compactions_caught_up"] == 1
     assert lance_ops_json("health", uri)["deferred_compactions"] == 0
 

@@ -52,7 +52,7 @@ def test_the_plan_is_shown_instead_of_rows(uri):
 
 
 def test_what_makes_no_sense_is_one_message(uri):
-    assert "no JSON" in lance_ops("query", uri, "--nearest", "[", code=1).stderr
+    assert "not valid JSON" in lance_ops("query", uri, "--nearest", "[", code=1).stderr
     assert "column" in lance_ops("query", uri, "--nearest", "{}", code=1).stderr
     assert "no column 'none'" in lance_ops("query", uri, "--filter", "none = 1", code=1).stderr
 
@@ -74,5 +74,5 @@ def test_changes_between_two_versions_are_shown_and_counted(tmp_path):
     shown = lance_ops_json("changes", uri, "--since", 2, "--columns", "k", "--limit", 1)
     assert shown["counts"] == {"delete": 2}
     assert shown["rows"] == [{"k": 0, "_change_type": "delete", "_commit_version": 3}]
-    assert "no row differs" in lance_ops("changes", uri, "--since", 3).stdout
+    assert "no rows differ" in lance_ops("changes", uri, "--since", 3).stdout
     assert "no version 9" in lance_ops("changes", uri, "--since", 9, code=1).stderr

@@ -43,7 +43,7 @@ def test_every_technique_is_told() -> None:
 
 def test_without_kernels_numpy_does_the_work() -> None:
     with kernels.disabled():
-        assert "numpy does the work" in lance_ops("warmup").stdout
+        assert "numpy is used" in lance_ops("warmup").stdout
         assert lance_ops_json("warmup")["techniques"] == []
 
 

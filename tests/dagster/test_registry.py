@@ -73,7 +73,7 @@ def test_an_io_manager_sees_the_policy_and_the_options_of_the_declared_dataset(t
 def test_two_names_for_one_place_are_refused(tmp_path, one, other):
     os.symlink(tmp_path / "a.lance", tmp_path / "link.lance")
     refs = [LanceDatasetRef(name, uri.format(tmp_path)) for name, uri in (("left", one), ("right/x", other))]
-    with pytest.raises(InvalidArgumentError, match=r"'left' .* and 'right/x' .* one dataset under two names"):
+    with pytest.raises(InvalidArgumentError, match=r"'left' .* and 'right/x' .* are the same dataset"):
         index_refs(refs)
 
 

@@ -145,11 +145,11 @@ def test_what_was_given_up_is_one_open_alert_with_the_command_that_starts_it_aga
         result = world.daemon.tick()
         alarm.tick()
     assert not result.run_requests
-    given_up = f"4 runs failed: given up; mend the cause, then start it again: {COMMANDS[asset]}"
+    given_up = f"4 runs failed: given up; fix the cause, then start it again: {COMMANDS[asset]}"
     assert given_up in str(result.skip_reason)
     (alert,) = told.alerts
     assert alert.restart == COMMANDS[asset]
-    assert str(alert).count(f"to start it again: {COMMANDS[asset]}") == 1
+    assert str(alert).count(f"to repeat it: {COMMANDS[asset]}") == 1
 
     world.failing.clear()
     assert world.run(asset, partition).success

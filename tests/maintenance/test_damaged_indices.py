@@ -176,7 +176,7 @@ def test_upkeep_goes_on_with_the_others(damaged: Path) -> None:
     result = lo.optimize_indices(damaged)
     assert result.indices == ("j_idx",)
     (line,) = result.skipped
-    assert line.startswith("i_idx claims 99.3% of rows and is kept as it is: index 'i_idx' cannot be read")
+    assert line.startswith("i_idx covers 99.3% of rows and is left unchanged: index 'i_idx' cannot be read")
     assert line in str(result)
     assert result.coverage_after == 1.0
     check_sound_index(damaged, 1.0)

@@ -63,8 +63,8 @@ def test_objects_that_no_kept_version_names_go(uri: Path) -> None:
     (side,) = (path for path in objects(uri) if path.startswith("data/"))
     plan = lo.cleanup(uri, **NOW, dry_run=True)
     reasons = {item.path: (item.victim, item.reason) for item in plan.files if item.kind == "blob"}
-    assert reasons["_blobs/a.blob"] == (True, "only expired versions use it, version 3 the last")
-    assert reasons["_blobs/c.blob"] == (False, f"version {HEAD} uses it")
+    assert reasons["_blobs/a.blob"] == (True, "used only by expired versions, last by version 3")
+    assert reasons["_blobs/c.blob"] == (False, f"used by version {HEAD}")
     result = lo.cleanup(uri, **NOW)
     assert result.complete
     assert result.notes == ()
@@ -338,6 +338,6 @@ def test_a_base_of_managed_and_external_blobs_cannot_be_copied(tmp_path: Path) -
     external = lance.blob_array([lance.Blob.from_uri(f"file://{base}/b.bin")])
     lo.append(uri, table.set_column(1, table.field(1), external))
     assert lo.dataset(uri).count_rows() == 3
-    with pytest.raises(UnsupportedError, match="base 3 holds managed blobs"):
+    with pytest.raises(UnsupportedError, match="base 3 has managed blobs"):
         lo.deep_clone(uri, tmp_path / "c.lance")
     assert not (tmp_path / "c.lance" / "data").exists()

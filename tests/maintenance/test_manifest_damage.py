@@ -94,7 +94,7 @@ EVERY = ("x", "s", "f", "_rowid")
 DAMAGES = {
     "two fields on one column": Damage("column 0", set_item("column_indices", 1, 0), ("x", "s", "f")),
     "one field twice": Damage("field 0 of the file twice", set_item("fields", 1, 0), ("x", "s", "f")),
-    "no field id": Damage("nobody can tell the field", set_item("fields", 1, -1), ("s",)),
+    "no field id": Damage("unknown field", set_item("fields", 1, -1), ("s",)),
     "fewer columns than fields": Damage("3 fields and 2 columns", first_file(shorter), ("x", "s", "f")),
     "more columns than fields": Damage(
         "3 fields and 4 columns", first_file(lambda file: file.column_indices.append(3)), ("x", "s", "f")
@@ -232,7 +232,7 @@ def test_a_deep_check_notes_files_of_another_version_than_recorded(uri, real, sa
     assert not lo.fsck(uri, deep=True).findings
     edit_manifest(uri, of_version(2, said, flags=256))
     (finding,) = lo.fsck(uri, deep=True).findings
-    assert f"of version {real}, which the manifest takes for 2.{said}" in finding.message
+    assert f"of version {real}, the manifest records 2.{said}" in finding.message
     assert lo.dataset(uri).to_table()["x"].to_pylist() == list(range(20))
 
 
@@ -245,7 +245,7 @@ def test_external_row_ids_that_are_there_are_sound_until_the_file_is_cut(uri):
     assert lo.fsck(uri, deep=True).ok
     assert lo.dataset(uri).to_table(["_rowid"])["_rowid"].to_pylist() == list(range(100, 120))
     Path(uri, "gone.bin").write_bytes(ids[:-1])
-    assert "should have at least" in str(lo.fsck(uri))
+    assert "expected at least" in str(lo.fsck(uri))
 
 
 def test_a_detached_version_is_not_restored(uri):

@@ -149,7 +149,7 @@ class Outcome:
     def __str__(self) -> str:
         lost = ", ".join(f"{number} {name}" for name, number in self.writes_lost.items()) or "none"
         return (
-            f"{self.compactions} compactions, {self.lost} lost, {self.replanned} planned afresh, "
+            f"{self.compactions} compactions, {self.lost} lost, {self.replanned} planned again, "
             f"{self.rows_written:,} rows written, {self.rows_twice:,} read twice; {self.writes} writes, "
             f"lost: {lost}; {self.seconds:.0f} s"
         )
@@ -166,7 +166,7 @@ def compact_ours(uri: str, outcome: Outcome) -> None:
         outcome.rows_twice += runner.rows_read
         outcome.lines.append(str(error))
         return
-    afresh = [line for line in result.conflicts if "planned afresh" in line or "gave some" in line]
+    afresh = [line for line in result.conflicts if "planned again" in line or "gave some" in line]
     outcome.lines += afresh
     outcome.replanned += len(afresh)
     outcome.lost += sum("gave some" in line for line in afresh)

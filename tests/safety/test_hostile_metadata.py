@@ -147,6 +147,6 @@ def test_a_cast_that_loses_values_names_column_and_row_and_changes_nothing(tmp_p
     uri = str(tmp_path / "cast.lance")
     lo.append(uri, pa.table({"v": values}))
     before = data_files(uri)
-    with pytest.raises(SchemaMismatchError, match=r"v: .* in the row of address 1"):
+    with pytest.raises(SchemaMismatchError, match=r"v: .* in the row with address 1"):
         lo.alter_columns(uri, {"path": "v", "data_type": kind})
     assert (lo.dataset(uri).version, data_files(uri)) == (1, before)

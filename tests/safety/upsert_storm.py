@@ -94,7 +94,7 @@ def work(
         except CommitConflictError as error:
             tally.lost[str(error.ours)[:40]] += 1
             continue
-        tally.replanned += sum("planned afresh" in line for line in result.conflicts)
+        tally.replanned += sum("planned again" in line for line in result.conflicts)
         if done is not None:
             tally.done.append(done)
             tally.rebased += bool(result.rebased_over)

@@ -167,7 +167,7 @@ def test_a_value_that_does_not_fit_names_the_column_and_leaves_nothing(spark, tm
     # So small partitions are written together, by the driver.
     with pytest.raises(SchemaMismatchError) as caught:
         append_dataframe(df, uri)
-    assert caught.value.mismatches == ("id: 1 nulls, but the column takes none",)
+    assert caught.value.mismatches == ("id: 1 nulls in a non-nullable column",)
     assert not (Path(uri) / "data").exists() or not data_files(uri)
     assert lo.dataset(uri).version == 1
 
@@ -180,10 +180,10 @@ def test_rows_that_spark_cannot_compute_are_a_typed_error(spark, tmp_path):
 
 
 def test_a_dataset_in_memory_is_out_of_reach(spark):
-    with pytest.raises(InvalidArgumentError, match="out of reach"):
+    with pytest.raises(InvalidArgumentError, match="cannot read a dataset in the memory"):
         append_dataframe(spark.range(5), "memory://append")
     lo.write_dataset(pa.table({"id": [1]}), "memory://delete")
-    with pytest.raises(InvalidArgumentError, match="out of reach"):
+    with pytest.raises(InvalidArgumentError, match="cannot read a dataset in the memory"):
         lo.delete("memory://delete", "id = 1", runner=SparkRunner(spark))
 
 

@@ -73,8 +73,8 @@ def test_words_are_searched(spark, tmp_path, query):
     [
         ({"nearest": "[1]"}, "not a JSON object"),
         ({"nearest": "{"}, "nearest"),
-        ({"prefilter": "true"}, "is for searches"),
-        ({"limit": "3"}, "is for searches"),
+        ({"prefilter": "true"}, "requires a search"),
+        ({"limit": "3"}, "requires a search"),
     ],
 )
 def test_options_of_a_search_that_make_no_sense_are_refused(given, message):

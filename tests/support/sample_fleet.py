@@ -54,7 +54,7 @@ _WHY = {
     "damaged": "data/0f3a9c1e-5b7d-4e0e-9a53-2f4c7f1f2f10.lance: not found; 3 of 118 data files are missing",
     "overdue": "412 small fragments (limit 50); 31.0% of rows are deleted (limit 10.0%); 640 versions",
     "due": "74 small fragments (limit 50); an index covers 88.0% of rows (limit 95.0%)",
-    "blocked": "5 runs in a row lost to other writers (limit 5); 41 small fragments (limit 20)",
+    "blocked": "5 runs in a row had commit conflicts (limit 5); 41 small fragments (limit 20)",
     "healthy": "",
 }
 _DUE = {"overdue": ("compact", "cleanup"), "due": ("compact", "index"), "blocked": ("compact",)}

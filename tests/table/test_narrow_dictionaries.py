@@ -87,10 +87,10 @@ def test_a_compaction_keeps_apart_what_does_not_fit(
     assert_read(uri, pa.concat_tables(tables), 2)
     result = lo.compact(uri, method=method)
     assert not result.changed
-    assert "stay apart: the dictionaries of c" in result.notes[0]
+    assert "cannot be merged: the dictionaries of c" in result.notes[0]
     # A plan that knows nothing of it is refused.
     monkeypatch.setattr(plan, "without_kept_apart", lambda dataset, groups, notes: list(groups))
-    with pytest.raises(LanceOpsError, match=r"cannot become fewer.*than the indices can number.*field: c"):
+    with pytest.raises(LanceOpsError, match=r"cannot be merged.*than the index type allows.*field: c"):
         lo.compact(uri, method=method)
     assert_read(uri, pa.concat_tables(tables), 2)
 

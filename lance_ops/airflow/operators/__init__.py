@@ -1,4 +1,4 @@
-"""Operators: each operation of `lance_ops` as a task."""
+"""Operators: one for each operation of `lance_ops`."""
 
 from lance_ops.airflow.operators.base import LanceOperator
 from lance_ops.airflow.operators.rows import (

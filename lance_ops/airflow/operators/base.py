@@ -1,11 +1,10 @@
-"""Operator: what all have in common: connection, runner, errors, what is told of the outcome.
+"""Base operator: connection, runner, errors, reported results.
 
-Each operation has a job key, so that all tries of a task commit once. A task that was cleared is another
-piece of work and does it again, see `tries`.
+Each operation has a job key, so that all tries of a task commit once. A cleared task is another piece of work
+and runs it again, see `tries`.
 
-What a try does with an error: a retryable conflict is a pause (in the triggerer where the task is
-`deferrable`, else by Airflow's retries), a store or a task that failed is Airflow's to try again, and all
-else fails at once.
+Errors: a retryable conflict is a pause (in the triggerer if the task is `deferrable`, else by Airflow's
+retries), a failed store or task is retried by Airflow, and other errors fail at once.
 """
 
 from abc import abstractmethod
@@ -29,13 +28,13 @@ _LONGEST_PAUSE = 600.0
 
 
 class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no dependency of the type check
-    """Base of the operators: connection, runner, job key, what becomes of errors, and what is told.
+    """Base of the operators: connection, runner, job key, errors and reported results.
 
     Args:
         dataset: Path below the root of the connection, or a URI.
-        lance_conn_id: The connection; None for whole paths and URIs.
+        lance_conn_id: The connection; None for absolute paths and URIs.
         deferrable: After a retryable conflict the task waits in the triggerer and frees its worker.
-        conflict_retries: How often it does so.
+        conflict_retries: Maximum number of these pauses.
         conflict_pause: Seconds of the first pause; it doubles with each.
         spark_master: Run tasks on Spark, e.g. "local[*]" or spark://host:7077; threads without it.
         **kwargs: Of `BaseOperator`.
@@ -62,11 +61,11 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
         self.conflict_pause = conflict_pause
         self.spark_master = spark_master
 
-    # What each operator does
+    # Implemented by each operator
 
     @abstractmethod
     def operate(self, uri: str, common: dict[str, Any], context: Any) -> Any:
-        """Do it.
+        """Run the operation.
 
         Args:
             uri: The dataset.
@@ -77,14 +76,14 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
             A result or a plan of `lance_ops`.
         """
 
-    # What all do
+    # Common to all
 
     def execute(self, context: Any) -> Any:
-        """The first attempt."""
+        """Run the first attempt."""
         return self._attempt(context, 0)
 
     def resume(self, context: Any, event: Mapping[str, Any]) -> Any:
-        """Another one, after a pause."""
+        """Run another attempt, after a pause."""
         return self._attempt(context, int(event["attempt"]))
 
     def _attempt(self, context: Any, attempt: int) -> Any:
@@ -99,11 +98,11 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
             self._failed(error, attempt)
         self.log.info("%s", done)
         value = done.to_dict() if hasattr(done, "to_dict") else str(done)
-        self._tell_assets(context, hook, uri, value)
+        self._add_to_asset_events(context, hook, uri, value)
         return value
 
     def job_key(self, ti: Any) -> str:
-        """Of a piece of work: all tries share it, and a task that was cleared has another.
+        """Return the job key: all tries share it, and a cleared task has another one.
 
         Args:
             ti: The task instance.
@@ -111,11 +110,11 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
         return f"{work_of(ti)}|{ti.max_tries}"
 
     def repeat(self, uri: str, done: Any, common: dict[str, Any], context: Any) -> Any:
-        """What becomes of a task that was cleared, or may have been, whose key's commit is an earlier one's.
+        """Handle a cleared task (or one that may have been) whose job key was committed before.
 
         Args:
             uri: The dataset.
-            done: What `operate` found.
+            done: Result of `operate`.
             common: Of `RunOptions`.
             context: Airflow's.
         """
@@ -123,7 +122,7 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
         return self.operate(uri, {**common, "job_key": key_after_clear(context, self.retries or 0)}, context)
 
     def found_before_clear(self, done: Any, common: Mapping[str, Any], context: Any) -> bool:
-        """Whether a result is a commit from before the task was cleared; see `cleared_since`."""
+        """Return whether a result is a commit from before the task was cleared; see `cleared_since`."""
         results = getattr(done, "results", {"": done}).values()
         return any(
             cleared_since(context, self.retries or 0, _properties(result, common))
@@ -169,8 +168,8 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
             raise AirflowException(str(error)) from error
         raise AirflowFailException(str(error)) from error
 
-    def _tell_assets(self, context: Any, hook: LanceHook, uri: str, value: Any) -> None:
-        """Give the events of the assets that the task writes the version and its numbers."""
+    def _add_to_asset_events(self, context: Any, hook: LanceHook, uri: str, value: Any) -> None:
+        """Add the version and its numbers to the asset events of the task."""
         events = context.get("outlet_events")
         if events is None or not self.outlets or not isinstance(value, dict):
             return
@@ -189,7 +188,7 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
             }
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """The dataset with its schema and version, for OpenLineage."""
+        """Return the dataset with its schema and version, for OpenLineage."""
         from airflow.providers.openlineage.extractors import OperatorLineage
         from openlineage.client.event_v2 import Dataset as LineageDataset
         from openlineage.client.facet_v2 import dataset_version_dataset, schema_dataset
@@ -218,7 +217,7 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
 
 
 def _properties(result: Any, common: Mapping[str, Any]) -> Mapping[str, str]:
-    """Of the commit that a result names; empty when its version is gone."""
+    """Return the properties of the commit of a result; empty if its version was removed."""
     try:
         made = lo.dataset(result.uri, version=result.version, storage_options=common["storage_options"])
         return made.read_transaction().properties

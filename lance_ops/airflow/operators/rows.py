@@ -15,11 +15,11 @@ _ON_CLEAR = ("skip", "append")
 
 
 class LanceRowsOperator(LanceOperator):
-    """Base of the operators that take rows, as files or from a function.
+    """Base of the operators that write rows, from files or from a function.
 
     Args:
         data: Paths, folders or globs of Parquet, CSV, TSV or Arrow files.
-        source: Or a function that is given Airflow's context and returns what `write_dataset` takes.
+        source: Or a function of Airflow's context that returns data for `write_dataset`.
         **kwargs: See `LanceOperator`.
     """
 
@@ -34,39 +34,41 @@ class LanceRowsOperator(LanceOperator):
     ) -> None:
         super().__init__(**kwargs)
         if (data is None) is (source is None):
-            raise InvalidArgumentError("rows come from `data` or from `source`", field="data")
+            raise InvalidArgumentError("rows require either `data` or `source`", field="data")
         self.data = data
         self.source = source
 
     def given(self, context: Any) -> Any:
-        """The rows."""
+        """Return the rows."""
         if self.source is not None:
             return self.source(context)
         return [self.data] if isinstance(self.data, str) else list(self.data or ())
 
 
 class LanceAppendOperator(LanceRowsOperator):
-    """Append files, or what a function returns.
+    """Append files, or the rows of a function.
 
-    Other operators do their work again when their task is cleared. Rows that were appended would be there
-    twice: a cleared task whose rows are in the dataset is skipped, and one whose rows were deleted since
-    fails. `LanceReplaceOperator` loads again, and so does the mode "overwrite".
+    Other operators repeat their work after their task is cleared. Appended rows would be duplicated: a
+    cleared task whose rows are in the dataset is skipped, and one whose rows were deleted since fails.
+    `LanceReplaceOperator` loads again, and so does the mode "overwrite".
 
     Args:
         mode: "append", "overwrite", "create".
-        on_clear: "skip", or "append" to append once more when the task is cleared, whatever is there.
+        on_clear: "skip", or "append" to append again after the task is cleared, in any case.
         **kwargs: See `LanceRowsOperator`.
     """
 
     def __init__(self, *, mode: Any = "append", on_clear: str = "skip", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if on_clear not in _ON_CLEAR:
-            raise InvalidArgumentError(f"{on_clear!r} is none of {', '.join(_ON_CLEAR)}", field="on_clear")
+            raise InvalidArgumentError(
+                f"on_clear must be one of {', '.join(_ON_CLEAR)}, got {on_clear!r}", field="on_clear"
+            )
         self.mode = mode
         self.on_clear = on_clear
 
     def job_key(self, ti: Any) -> str:
-        """See `LanceOperator.job_key`; the same after a clear where rows would be there twice."""
+        """Return the job key of `LanceOperator`; unchanged after a clear that would duplicate rows."""
         adds = self.mode != "overwrite" and self.on_clear == "skip"
         return work_of(ti) if adds else super().job_key(ti)
 
@@ -75,32 +77,32 @@ class LanceAppendOperator(LanceRowsOperator):
         return lo.write_dataset(self.given(context), uri, mode=self.mode, **common)
 
     def repeat(self, uri: str, done: Any, common: dict[str, Any], context: Any) -> Any:
-        """Refuse to add rows twice: see the class."""
+        """Fail or skip instead of duplicating rows: see the class."""
         if self.mode == "overwrite":
             return super().repeat(uri, done, common, context)
         if self.on_clear == "append":
             raise AirflowFailException(
-                f"the rows of this task are there since version {done.version}. Its `retries` was lowered or "
-                "its run cleared, while it was tried again, so that nobody can say whether they are to be "
-                "appended once more: if so, clear the task again"
+                f"the rows of this task were appended by version {done.version}. Its `retries` was lowered "
+                "or its run cleared during a retry, so it is unknown whether to append them again: if so, "
+                "clear the task again"
             )
         head = lo.dataset(done.uri, storage_options=common["storage_options"])
         losses = losses_since(head, done.version)
         if losses.commits:
             raise RowsLostError(
-                f"the rows of this task were appended by version {done.version}, and some were deleted "
-                f"since, or may have been, by {'; '.join(losses.commits)}",
+                f"the rows of this task were appended by version {done.version}, and some were or may have "
+                f"been deleted since, by {'; '.join(losses.commits)}",
                 path=done.uri,
-                hint="load them with LanceReplaceOperator, or with on_clear='append'",
+                hint="use LanceReplaceOperator, or on_clear='append'",
             )
         raise AirflowSkipException(
-            f"the rows of this task are there since version {done.version}, and nothing was written; "
-            "LanceReplaceOperator loads again, and on_clear='append' appends them once more"
+            f"the rows of this task were appended by version {done.version}, and nothing was written; "
+            "LanceReplaceOperator loads again, and on_clear='append' appends them again"
         )
 
 
 class LanceReplaceOperator(LanceRowsOperator):
-    """Replace the rows that a predicate selects, in one commit; e.g. those of a day.
+    """Replace the rows that match a predicate, in one commit; e.g. those of a day.
 
     Args:
         predicate: SQL.
@@ -123,8 +125,8 @@ class LanceMergeOperator(LanceRowsOperator):
 
     Args:
         on: Columns of the key; the primary key of the dataset when None.
-        clauses: More arguments of `lance_ops.merge_insert`; matched rows are updated and others inserted
-            unless told otherwise.
+        clauses: More arguments of `lance_ops.merge_insert`; by default, matched rows are updated and others
+            inserted.
         **kwargs: See `LanceRowsOperator`.
     """
 
@@ -141,11 +143,11 @@ class LanceMergeOperator(LanceRowsOperator):
 
 
 class LanceDeleteOperator(LanceOperator):
-    """Delete the rows that a predicate selects.
+    """Delete the rows that match a predicate.
 
     Args:
         predicate: SQL.
-        dry_run: Count them, and delete nothing.
+        dry_run: Count the rows without deleting them.
         **kwargs: See `LanceOperator`.
     """
 

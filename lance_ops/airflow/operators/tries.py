@@ -1,10 +1,10 @@
-"""Tries: whether a task that finds its commit made is tried again, or was cleared.
+"""Tries: distinguish a retry that finds its own commit from a cleared task.
 
-Airflow sets `max_tries` of a task instance that is cleared to the tries that were, and `retries` on top, so
-the key of a job has it. Where `retries` was lowered in between, that number may be the old one;
-whoever finds the commit of its key then asks here. A clear is told by the number of tries, and by the run's
-`clear_number`, which rises with the clear of any of its tasks: what is not certain counts as cleared, for
-work that is done again or refused is seen, and a green task that did nothing is not.
+Airflow sets `max_tries` of a cleared task instance to the previous tries plus `retries`, so the job key
+contains it. If `retries` was lowered in between, that number may be the old one; this module then decides for
+a commit with the same key. It compares the number of tries, and the run's `clear_number`, which rises with
+the clear of any of its tasks: unclear cases count as cleared, since repeated or refused work is noticed, and
+a successful task without work is not.
 """
 
 from collections.abc import Mapping
@@ -16,18 +16,18 @@ CLEAR_NUMBER = "airflow.clear_number"
 
 
 def work_of(ti: Any) -> str:
-    """What a task instance is there for, however often it is tried again or cleared."""
+    """Return the identity of the work of a task instance, the same after retries and clears."""
     return f"airflow|{ti.dag_id}|{ti.task_id}|{ti.run_id}|{ti.map_index}"
 
 
 def key_after_clear(context: Any, retries: int) -> str:
-    """The job key of work that was cleared though its `max_tries` stayed; all tries since share it."""
+    """Return the job key of cleared work whose `max_tries` did not change; all later tries share it."""
     ti = context["ti"]
     return f"{work_of(ti)}|{ti.max_tries}|{ti.max_tries - retries}|{_clears(context)}"
 
 
 def noted_of(context: Any) -> dict[str, str]:
-    """What a commit notes of the try that made it."""
+    """Return the commit properties that describe a try."""
     ti = context["ti"]
     return {
         "airflow.dag_id": ti.dag_id,
@@ -40,18 +40,18 @@ def noted_of(context: Any) -> dict[str, str]:
 
 
 def cleared_since(context: Any, retries: int, noted: Mapping[str, str]) -> bool:
-    """Whether the task was cleared, or may have been, since the try that made a commit.
+    """Return whether the task was or may have been cleared since the try that made a commit.
 
     Args:
         context: Airflow's, of this try.
-        retries: The task's.
-        noted: Properties of the commit; empty where it cannot be asked any more.
+        retries: Retries of the task.
+        noted: Properties of the commit; empty if its version was removed.
     """
     ti = context["ti"]
     if noted.get(MAX_TRIES, str(ti.max_tries)) != str(ti.max_tries):
         return True
     committed_by = int(noted.get(TRY_NUMBER, 1))
-    # The tries that were when it was cleared last, if it ever was.
+    # The number of tries at the last clear, if any.
     before = ti.max_tries - retries
     if committed_by <= before < ti.try_number:
         return True

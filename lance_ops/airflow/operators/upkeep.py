@@ -1,4 +1,4 @@
-"""Operators that keep datasets healthy: compact, index, cleanup, fsck, what is due, and a whole fleet."""
+"""Maintenance operators: compact, index, cleanup, fsck, due operations, and a fleet."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ class LanceCompactOperator(LanceOperator):
 
     Args:
         options: Of `lance_ops.compact`, e.g. {"target_rows_per_fragment": 1_000_000}.
-        dry_run: Plan, and compact nothing.
+        dry_run: Plan without compacting.
         **kwargs: See `LanceOperator`.
     """
 
@@ -39,10 +39,10 @@ class LanceCompactOperator(LanceOperator):
 
 
 class LanceIndexOperator(LanceOperator):
-    """Bring indices up to date, or build one on a column.
+    """Refresh indices, or build one on a column.
 
     Args:
-        column: Column of a new index; None to refresh those that are there.
+        column: Column of a new index; None to refresh the existing ones.
         kind: Kind of the new index.
         options: More arguments of `lance_ops.create_index` or `lance_ops.optimize_indices`.
         **kwargs: See `LanceOperator`.
@@ -72,9 +72,9 @@ class LanceCleanupOperator(LanceOperator):
     """Remove old versions and the files that only they use.
 
     Args:
-        older_than: Versions that go are at least this old.
-        retain_versions: Newest versions that stay.
-        dry_run: Plan, and remove nothing.
+        older_than: Minimum age of removed versions.
+        retain_versions: Number of newest versions to keep.
+        dry_run: Plan without removing.
         **kwargs: See `LanceOperator`.
     """
 
@@ -103,10 +103,10 @@ class LanceCleanupOperator(LanceOperator):
 
 
 class LanceFsckOperator(LanceOperator):
-    """See whether a dataset is sound; the task fails when it is not.
+    """Check a dataset; the task fails if it is damaged.
 
     Args:
-        deep: Read all data as well.
+        deep: Also read all data.
         **kwargs: See `LanceOperator`.
     """
 
@@ -123,7 +123,7 @@ class LanceFsckOperator(LanceOperator):
 
 
 class LanceMaintainOperator(LanceOperator):
-    """Compact, refresh indices and clean up, in this order, as far as it is due.
+    """Compact, refresh indices and clean up, in this order, if due.
 
     Args:
         policy: Thresholds.
@@ -139,7 +139,7 @@ class LanceMaintainOperator(LanceOperator):
         done = _Maintained()
         options = common["storage_options"]
         for operation in ("compact", "index", "cleanup"):
-            # Judged anew before each: a compaction may leave indices behind.
+            # Evaluated before each operation: a compaction may leave indices uncovered.
             dataset = lo.dataset(uri, storage_options=options)
             verdicts = {item.operation: item for item in judge_dataset(dataset, self.policy)}
             verdict = verdicts[operation]
@@ -163,13 +163,13 @@ class LanceMaintainOperator(LanceOperator):
 
 
 class _Maintained:
-    """What was due, and what came of it."""
+    """Operations that were due, and their results."""
 
     def __init__(self) -> None:
         self.results: dict[str, Any] = {}
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return JSON values."""
         return {name: result.to_dict() for name, result in self.results.items()}
 
     def __str__(self) -> str:
@@ -177,13 +177,13 @@ class _Maintained:
 
 
 class LanceFleetRunOperator(LanceOperator):
-    """Maintain what is due in a fleet, the best first, within the budget.
+    """Run due maintenance of a fleet in order of priority, within the budget.
 
     Args:
         policy: The policy file.
-        budget: What it reads and writes at most, e.g. "500 GB"; the policy's without.
-        minutes: It begins nothing after so many; the policy's windows without.
-        **kwargs: See `LanceOperator`; `dataset` and the connection are the policy's to say.
+        budget: Maximum bytes to read and write, e.g. "500 GB"; default that of the policy.
+        minutes: Starts nothing after this time; default the windows of the policy.
+        **kwargs: See `LanceOperator`; `dataset` and the connection come from the policy.
     """
 
     template_fields: Sequence[str] = ("policy", "budget")
@@ -210,9 +210,9 @@ class LanceFleetRunOperator(LanceOperator):
         if told.alerts or told.errors:
             self.log.info("alerts: %s", told)
         for error in told.errors:
-            self.log.warning("alerts have to wait: %s", error)
+            self.log.warning("alerts not sent, will be retried: %s", error)
         for remark in told.refused:
-            self.log.warning("not every recipient got it: %s", remark)
+            self.log.warning("some recipients refused a message: %s", remark)
         if done.row.failed:
             failed = [item for item in done.outcomes.values() if item.state == "failed"]
             raise AirflowFailException("; ".join(f"{item.dataset}: {item.why}" for item in failed[:10]))

@@ -12,9 +12,9 @@ class _InOrder(click.Group):
         return list(self.commands)
 
 
-@click.group("fleet", cls=_InOrder, short_help="Many datasets: adopt, look, plan, run, report.")
+@click.group("fleet", cls=_InOrder, short_help="Many datasets: adopt, survey, plan, run, report.")
 def fleet_command() -> None:
-    """Look after many datasets under one policy file; `adopt` writes the first one."""
+    """Maintain many datasets under one policy file; `adopt` writes the first one."""
 
 
 for _command in (

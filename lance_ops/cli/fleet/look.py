@@ -1,4 +1,4 @@
-"""Looking at a fleet: status, report, forecast."""
+"""Commands that read a fleet: status, report, forecast."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 WORST = 20
 
 
-@click.command("status", short_help="Look at the datasets, and list those that need it most.")
-@click.option("--cached", is_flag=True, help="Tell the last looks, and look at nothing.")
-@click.option("--time", "seconds", type=float, metavar="SECONDS", help="Time for looking.")
-@click.option("--shard", metavar="I/N", help="Look at one part of several only, such as 0/8.")
-@click.option("--check-files", is_flag=True, help="See that all files are there, too.")
-@click.option("--limit", default=WORST, show_default=True, help="Datasets to list.")
-@click.option("--all", "everything", is_flag=True, help="List the healthy ones as well.")
+@click.command("status", short_help="Survey the datasets and list those that need maintenance most.")
+@click.option("--cached", is_flag=True, help="Show the last survey from the ledger, without a new one.")
+@click.option("--time", "seconds", type=float, metavar="SECONDS", help="Time limit of the survey.")
+@click.option("--shard", metavar="I/N", help="Survey one shard only, such as 0/8.")
+@click.option("--check-files", is_flag=True, help="Also check that all files exist.")
+@click.option("--limit", default=WORST, show_default=True, help="Maximum datasets to list.")
+@click.option("--all", "everything", is_flag=True, help="Also list the healthy ones.")
 @alerts_option
 @policy_command
 def status_command(
@@ -38,7 +38,7 @@ def status_command(
     everything: bool,
     no_alerts: bool,
 ) -> None:
-    """Look at the datasets of the policy, oldest look first, and list those that need it most."""
+    """Survey the datasets of the policy, oldest survey first, and list those that need maintenance most."""
     from lance_ops.fleet.adopt.operation import worst
     from lance_ops.fleet.ledger.ledger import FleetLedger
     from lance_ops.fleet.ledger.rows import to_json
@@ -80,14 +80,14 @@ def status_command(
     click.echo(f"{len(looks):,} datasets: {verdicts_text(counts)}")
     print_looks(shown)
     for error in errors:
-        click.echo(f"not looked at: {error}", err=True)
+        click.echo(f"not surveyed: {error}", err=True)
     for rule in empty:
         click.echo(f"warning: {rule}; check root and pattern in the policy", err=True)
     if left:
-        click.echo(f"{len(left):,} datasets not looked at, for the time was up", err=True)
+        click.echo(f"{len(left):,} datasets not surveyed before the time limit", err=True)
 
 
-@click.command("report", short_help="Write one HTML file about all of it.")
+@click.command("report", short_help="Write one HTML file about the fleet.")
 @click.option(
     "-o",
     "--output",
@@ -97,16 +97,19 @@ def status_command(
     metavar="FILE",
     help="File to write.",
 )
-@click.option("--pages", default=1000, show_default=True, help="Datasets with a page of their own.")
+@click.option("--pages", default=1000, show_default=True, help="Maximum datasets with a page of their own.")
 @click.option(
-    "--details", default=50, show_default=True, help="Worst datasets of which versions and indices are read."
+    "--details",
+    default=50,
+    show_default=True,
+    help="Number of the worst datasets of which versions and indices are read.",
 )
 @policy_command
 def report_command(policy: "FleetPolicy", *, as_json: bool, output: Path, pages: int, details: int) -> None:
-    """Write what the ledger knows as one HTML file, which needs no network.
+    """Write the contents of the ledger as one HTML file, which needs no network.
 
-    Of the worst datasets, newest versions and indices are read besides, and what cannot be looked into is
-    named; with `--details 0` no store is asked.
+    For the worst datasets, the newest versions and indices are read as well, and folders that cannot be read
+    are listed; with `--details 0` no store is read.
     """
     from lance_ops.fleet.report.operation import write_report
     from lance_ops.maintenance.text import count_text
@@ -119,12 +122,12 @@ def report_command(policy: "FleetPolicy", *, as_json: bool, output: Path, pages:
     click.echo(f"wrote {output}: {count_text(len(made.pages), 'dataset')}, {verdicts_text(made.counts)}")
 
 
-@click.command("forecast", short_help="Say when what is due, and whether the budget suffices.")
-@click.option("--days", type=click.IntRange(min=1), default=14, show_default=True, help="How far to look.")
-@click.option("--limit", default=WORST, show_default=True, help="Datasets to list.")
+@click.command("forecast", short_help="Forecast due operations and the use of the budget.")
+@click.option("--days", type=click.IntRange(min=1), default=14, show_default=True, help="Days to forecast.")
+@click.option("--limit", default=WORST, show_default=True, help="Maximum datasets to list.")
 @policy_command
 def forecast_command(policy: "FleetPolicy", *, as_json: bool, days: int, limit: int) -> None:
-    """Foresee from the ledger when thresholds are passed, and whether the budget suffices."""
+    """Forecast from the ledger when thresholds are passed, and whether the budget suffices."""
     from lance_ops.fleet.forecast.operation import forecast_fleet
     from lance_ops.fleet.ledger.ledger import FleetLedger
     from lance_ops.maintenance.text import bytes_text, seconds_text
@@ -154,7 +157,7 @@ def forecast_command(policy: "FleetPolicy", *, as_json: bool, days: int, limit: 
 
 
 def print_looks(looks: "list[Look]") -> None:
-    """Print what was found of datasets, a line each."""
+    """Print observations of datasets, a line each."""
     from lance_ops.maintenance.text import bytes_text, seconds_text
 
     if not looks:
@@ -178,7 +181,7 @@ def print_looks(looks: "list[Look]") -> None:
 
 
 def verdicts_text(counts: Any) -> str:
-    """How many datasets have each verdict, for people to read."""
+    """Return the number of datasets by verdict, as text."""
     from lance_ops.fleet.ledger.rows import VERDICTS
 
     return ", ".join(f"{counts[name]:,} {name}" for name in VERDICTS if counts.get(name)) or "none"
@@ -189,5 +192,5 @@ def _shard(text: str | None) -> tuple[int, int] | None:
         return None
     part, slash, of = text.partition("/")
     if not (slash and part.isdecimal() and of.isdecimal()):
-        raise InvalidArgumentError(f"{text!r} is no part of several; write for example 0/8", field="shard")
+        raise InvalidArgumentError(f"{text!r} is not a shard; write for example 0/8", field="shard")
     return int(part), int(of)

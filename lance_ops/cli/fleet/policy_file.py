@@ -1,4 +1,4 @@
-"""Commands on a policy file: where it is, and how its mistakes are told."""
+"""Commands on a policy file: its option, and messages for its problems."""
 
 import functools
 from collections.abc import Callable
@@ -16,7 +16,7 @@ DEFAULT_POLICY = "lance_fleet.yaml"
 
 
 def policy_command(command: Callable[..., None]) -> Callable[..., None]:
-    """A command on a policy file: a typed error becomes a message and exit code 1."""
+    """Declare a command on a policy file; typed errors become a message and exit code 1."""
 
     @functools.wraps(command)
     def run(policy: str, as_json: bool, **values: Any) -> None:
@@ -34,7 +34,7 @@ def policy_command(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def tell(policy: "FleetPolicy", *, as_json: bool) -> None:
-    """Deliver the alerts of a policy, and say on the error stream what became of them."""
+    """Send the alerts of a policy, and report failures on standard error."""
     from lance_ops.fleet.alerts.operation import tell_alerts
 
     if not policy.alerts:
@@ -43,11 +43,9 @@ def tell(policy: "FleetPolicy", *, as_json: bool) -> None:
     if told.alerts and not as_json:
         click.echo(f"alerts: {told}", err=True)
     for error in told.errors:
-        click.echo(f"alerts have to wait: {error}", err=True)
+        click.echo(f"alerts not sent, will be retried: {error}", err=True)
     for remark in told.refused:
-        click.echo(f"not every recipient got it: {remark}", err=True)
+        click.echo(f"some recipients refused a message: {remark}", err=True)
 
 
-alerts_option = click.option(
-    "--no-alerts", is_flag=True, help="Tell nobody what the rules of the policy want told."
-)
+alerts_option = click.option("--no-alerts", is_flag=True, help="Send no alerts.")

@@ -1,4 +1,4 @@
-"""Setting a fleet up: adopt what lies in a folder, check the policy file."""
+"""Commands that set a fleet up: adopt the datasets of a folder, check the policy file."""
 
 import contextlib
 from pathlib import Path
@@ -16,19 +16,21 @@ if TYPE_CHECKING:
     from lance_ops.fleet.policy.model import FleetPolicy
 
 
-@click.command("adopt", short_help="Find and measure what lies below ROOT, and write a policy.")
+@click.command("adopt", short_help="Find and measure the datasets below ROOT, and write a policy.")
 @click.argument("root")
 @click.option("--policy", default=DEFAULT_POLICY, show_default=True, metavar="FILE", help="File to write.")
 @click.option("--replace", is_flag=True, help="Overwrite the file.")
-@click.option("--ledger", metavar="URI", help="Where to keep what is known; default: below ROOT.")
+@click.option("--ledger", metavar="URI", help="Folder or URI of the ledger; default: below ROOT.")
 @click.option(
     "--kind",
     type=click.Choice(["folder", "lancedb", "namespace", "glob"]),
-    help="How datasets are looked for; default: a namespace where there is one, else all folders. "
-    "`glob` goes with --glob.",
+    help="How to find datasets; default: a namespace where there is one, else all folders. `glob` requires "
+    "--glob.",
 )
-@click.option("--glob", metavar="PATTERN", help="Paths of datasets: `*` in a name, `**` any folders.")
-@click.option("--time", "seconds", type=float, metavar="SECONDS", help="Time for looking.")
+@click.option(
+    "--glob", metavar="PATTERN", help="Pattern of dataset paths: `*` within a name, `**` any folders."
+)
+@click.option("--time", "seconds", type=float, metavar="SECONDS", help="Time limit of the survey.")
 @common_options
 def adopt_command(
     root: str,
@@ -41,9 +43,9 @@ def adopt_command(
     storage_options: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> None:
-    """Find the datasets below ROOT, measure them, and write a policy file that changes nothing yet.
+    """Find and measure the datasets below ROOT, and write a policy in mode observe, which changes nothing.
 
-    Prints the worst of them, and what maintenance would gain.
+    Prints the datasets that need maintenance most, and the estimated benefit of maintenance.
     """
     from lance_ops.fleet.adopt.operation import adopt_fleet
     from lance_ops.fleet.ledger.rows import to_json
@@ -92,34 +94,32 @@ def adopt_command(
     freed = sum(look.reclaimable_bytes for look in looks)
     work = sum(look.cost_seconds for look in looks)
     click.echo(
-        f"\nMaintenance takes about {seconds_text(work)}, frees {bytes_text(freed)}, and makes one full scan "
-        f"of each {seconds_text(scans)} faster in all."
+        f"\nMaintenance takes about {seconds_text(work)}, frees {bytes_text(freed)}, and makes one full "
+        f"scan of each dataset {seconds_text(scans)} faster in total."
     )
     for said in survey.discovery.errors:
-        click.echo(f"not looked at: {said}", err=True)
+        click.echo(f"not surveyed: {said}", err=True)
     if survey.left:
-        click.echo(f"{count_text(len(survey.left), 'dataset')} not looked at, for the time was up", err=True)
+        click.echo(f"{count_text(len(survey.left), 'dataset')} not surveyed before the time limit", err=True)
     click.echo(f"\nWrote {policy}, in mode observe: nothing is changed.")
     for variable in found.variables:
-        click.echo(f"It takes a secret from the environment: export {variable}=...")
+        click.echo(f"The policy reads a secret from the environment: export {variable}=...")
     click.echo(f"Next: lance-ops fleet report --policy {policy} -o fleet.html")
 
 
-@click.command("lint", short_help="Check the policy file, or show what it comes to for a dataset.")
-@click.option(
-    "--dataset", metavar="NAME", help="Show the values for this dataset, and where each comes from."
-)
+@click.command("lint", short_help="Check the policy file, or show the resulting values for a dataset.")
+@click.option("--dataset", metavar="NAME", help="Show the values for this dataset, and the origin of each.")
 @click.option(
     "--notifier",
     "notifiers",
     multiple=True,
     metavar="NAME",
-    help="A target of alerts that a scheduler knows.",
+    help="Name of an alert target that the scheduler provides.",
 )
 @click.option("--policy", default=DEFAULT_POLICY, show_default=True, metavar="FILE", help="The policy file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")
 def lint_command(dataset: str | None, notifiers: tuple[str, ...], policy: str, as_json: bool) -> None:
-    """Check the policy file; every problem is told with its line. Exit code 1 when there is one."""
+    """Check the policy file; every problem is reported with its line. Exit code 1 when there is one."""
     from lance_ops.fleet.policy.load import load_policy
     from lance_ops.fleet.policy.secrets import HIDDEN
     from lance_ops.maintenance.text import count_text
@@ -145,7 +145,7 @@ def lint_command(dataset: str | None, notifiers: tuple[str, ...], policy: str, a
     except LanceOpsError as error:
         fail(error, as_json=as_json)
     warnings = [
-        f"store {store.name}: {name} is written out; keep secrets in the environment, as ${{VARIABLE}}"
+        f"store {store.name}: {name} is in plain text; keep secrets in the environment, as ${{VARIABLE}}"
         for store in found.stores
         for name, shown in store.options.shown().items()
         if shown == HIDDEN
@@ -175,14 +175,14 @@ def lint_command(dataset: str | None, notifiers: tuple[str, ...], policy: str, a
         print_rows(("setting", "value", "comes from"), rules.rows())
         return
     click.echo(
-        f"{policy} is fine: {count_text(len(found.stores), 'store')}, "
+        f"{policy} is valid: {count_text(len(found.stores), 'store')}, "
         f"{count_text(len(found.classes), 'class', 'classes')}, mode {found.mode}"
         + (f"; it needs {', '.join(needed)}" if needed else "")
     )
 
 
 def _check_alerts(policy: "FleetPolicy", notifiers: tuple[str, ...]) -> None:
-    """See that everybody whom the rules name can be told."""
+    """Check that every recipient of the rules can be reached."""
     from lance_ops.alerts.rule import unreachable
 
     wrong = [
@@ -194,7 +194,7 @@ def _check_alerts(policy: "FleetPolicy", notifiers: tuple[str, ...]) -> None:
 
 
 def _check_name(policy: "FleetPolicy", dataset: str) -> None:
-    """See that a dataset is in the fleet, where the ledger can say so."""
+    """Check that a dataset is in the fleet, if the ledger knows."""
     from lance_ops.fleet.ledger.ledger import FleetLedger
     from lance_ops.fleet.plan.names import check_names
 

@@ -1,4 +1,4 @@
-"""Working on a fleet: plan what is due, run it."""
+"""Commands that maintain a fleet: plan due operations, run them."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from lance_ops.fleet.policy.model import FleetPolicy
 
 
-@click.command("plan", short_help="Say what would be done next, keep it, or approve it.")
-@click.option("--budget", metavar="SIZE", help="Bytes to read and write at most, such as 500GB.")
+@click.command("plan", short_help="Show the next operations, save the plan, or approve it.")
+@click.option("--budget", metavar="SIZE", help="Maximum bytes to read and write, such as 500GB.")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this dataset. Repeatable.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Keep the plan, as JSON."
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Save the plan as JSON."
 )
 @click.option(
     "--approve",
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Approve the plan in this file instead.",
 )
-@click.option("--by", metavar="WHO", help="Who approves it; default: the user of this machine.")
+@click.option("--by", metavar="WHO", help="Name of the approver; default: the user of this machine.")
 @policy_command
 def plan_command(
     policy: "FleetPolicy",
@@ -43,9 +43,9 @@ def plan_command(
     approve: Path | None,
     by: str | None,
 ) -> None:
-    """Rank what is due by the newest looks, whatever the mode, and say what would be done. Changes nothing.
+    """Rank the operations that are due by the last survey, in any mode, and print the plan. Changes nothing.
 
-    With -o, the plan is kept; `--approve FILE` approves it, and `fleet run --plan FILE` runs it.
+    With -o, the plan is saved; `--approve FILE` approves it, and `fleet run --plan FILE` runs it.
     """
     import getpass
 
@@ -100,15 +100,19 @@ def plan_command(
         click.echo(f"\nNext: lance-ops fleet plan --approve {output}")
 
 
-@click.command("run", short_help="Maintain what is due, the best first.")
-@click.option("--budget", metavar="SIZE", help="Bytes to read and write at most, such as 500GB.")
-@click.option("--until", metavar="WHEN", help="Begin nothing after 06:00, or a moment, or in 2h.")
+@click.command("run", short_help="Run due maintenance in order of priority.")
+@click.option("--budget", metavar="SIZE", help="Maximum bytes to read and write, such as 500GB.")
+@click.option(
+    "--until",
+    metavar="WHEN",
+    help="Start nothing after this time, such as 06:00, a timestamp, or 2h (from now).",
+)
 @click.option(
     "--plan", "plan_file", type=click.Path(path_type=Path), metavar="FILE", help="An approved plan."
 )
 @click.option("--only", multiple=True, metavar="NAME", help="Only this dataset. Repeatable.")
-@click.option("--most", type=int, metavar="N", help="At most so many datasets.")
-@click.option("--cached", is_flag=True, help="Go by the last looks, and look at nothing first.")
+@click.option("--most", type=int, metavar="N", help="Maximum datasets to maintain.")
+@click.option("--cached", is_flag=True, help="Use the last survey, without a new one.")
 @alerts_option
 @spark_option
 @policy_command
@@ -125,9 +129,9 @@ def run_command(
     no_alerts: bool,
     spark: str | None,
 ) -> None:
-    """Look at the datasets of the policy, and maintain those in mode auto that are due, the best first.
+    """Survey the datasets of the policy, and run due maintenance of those in mode auto, in order of priority.
 
-    Those in mode propose are maintained by `--plan` with an approved plan. Exit code 1 when one failed.
+    Datasets in mode propose are maintained by `--plan` with an approved plan. Exit code 1 when one failed.
     """
     from lance_ops.fleet.run.operation import RunOptions, run_fleet
     from lance_ops.fleet.survey.operation import SurveyOptions
@@ -159,7 +163,7 @@ def _bytes(text: str | None) -> int | None:
 
 
 def _moment(text: str, now: datetime) -> datetime:
-    """`06:00` is the next time that the clock shows it; `2h` is from now on; else ISO 8601."""
+    """Parse a time: `06:00` is its next occurrence, `2h` is from now on; else ISO 8601."""
     try:
         return now + DurationType().convert(text, None, None)
     except click.BadParameter:
@@ -173,7 +177,7 @@ def _moment(text: str, now: datetime) -> datetime:
         return found if found.tzinfo is not None else found.astimezone()
     except ValueError as error:
         raise InvalidArgumentError(
-            f"{text!r} is no moment; write for example 06:00, 2h or 2026-12-01T06:00", field="until"
+            f"{text!r} is not a time; write for example 06:00, 2h or 2026-12-01T06:00", field="until"
         ) from error
 
 
@@ -185,7 +189,7 @@ def _read_plan(file: Path) -> "FleetPlan":
     except (OSError, ValueError) as error:
         if isinstance(error, LanceOpsError):
             raise
-        raise InvalidArgumentError(f"the plan cannot be read: {error}", path=str(file)) from error
+        raise InvalidArgumentError(f"cannot read the plan: {error}", path=str(file)) from error
 
 
 def _write_plan(file: Path, plan: "FleetPlan") -> None:

@@ -1,5 +1,5 @@
-"""Alerts: what they say, who is told, and the sensors that raise them.
+"""Alerts of Dagster: options, recipients, and the sensors that raise them.
 
-Dagster itself is silent about checks, which do not fail a run, and its failure sensors pass on a text at
-best. What a run knows about its failure travels in the metadata of the failed step.
+Dagster itself does not report failed checks, which do not fail a run, and its failure sensors pass on the
+error text only. The details of a failure are in the metadata of the failed step.
 """

@@ -1,4 +1,4 @@
-"""Evaluations of checks as alerts: what fails now, since when, and what is an incident of it."""
+"""Check evaluations as alerts: failures, their start, and their incidents."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,12 +28,12 @@ Latest = Callable[[dg.DagsterInstance, Sequence[LanceDatasetRef]], dict[str, dic
 
 @dataclass(slots=True)
 class CheckState:
-    """What a sensor knows of checks.
+    """State of a sensor about checks.
 
     Attributes:
-        failing: Since when checks fail, in seconds since 1970, by `dataset:check`.
-        position: How far the event log was read.
-        read: Events after that position that were read all the same.
+        failing: Start of the failure of each check, in seconds since 1970, by `dataset:check`.
+        position: Position in the event log.
+        read: Events after that position that were already read.
     """
 
     failing: dict[str, float] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class CheckState:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "CheckState":
-        """Read a state; what cannot be understood counts as not read."""
+        """Read a state; values that cannot be parsed count as unread."""
         failing = content.get("failing")
         read = content.get("read")
         return cls(
@@ -56,7 +56,7 @@ class CheckState:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return JSON values."""
         return {"failing": self.failing, "log": self.position.to_list(), "read": list(self.read)}
 
 
@@ -67,8 +67,8 @@ class CheckNews:
     Attributes:
         instance: With the event log.
         refs: The datasets by name.
-        ingests: With partitions, into some of them: whether all are loaded is a check on their assets.
-        options: When a warning is an alert, and where pages are.
+        ingests: Partitioned ingests into some of them; their assets have the check `partitions_loaded`.
+        options: Delay of warnings, and the URL of the webserver.
         latest: Reads the newest evaluations of datasets.
     """
 
@@ -79,7 +79,7 @@ class CheckNews:
     latest: Latest
 
     def read(self, state: CheckState, incidents: Incidents, now: float) -> None:
-        """Take up what was evaluated since the last look, in its order; then what has been due for too long.
+        """Process the evaluations since the last tick, in order; then warnings that are overdue.
 
         Args:
             state: Changed in place.
@@ -145,7 +145,7 @@ class CheckNews:
         return found
 
     def _latest(self, refs: Sequence[LanceDatasetRef]) -> dict[str, dict[str, CheckRecord]]:
-        """The newest evaluations by dataset and check, those on ingests into them included."""
+        """Return the newest evaluations by dataset and check, including those on ingests into them."""
         found = self.latest(self.instance, refs) if refs else {}
         wanted = {_loaded_check(ingest): ingest for ingest in self.ingests if ingest.ref.name in found}
         if wanted:
@@ -154,9 +154,9 @@ class CheckNews:
         return found
 
     def take_former(self, former: object, incidents: Incidents, now: float) -> None:
-        """Take over what the cursor of an earlier release says was sent, and what it had still to send.
+        """Convert the cursor of an earlier release, with sent and pending alerts.
 
-        Its cursors have names of checks only: one that was not sent and passes by now has no details.
+        Its cursors contain names of checks only: a pending one that passes by now has no details.
         """
         stored = former if isinstance(former, dict) else {"failing": former}
         sent = dict(entry.partition("#")[::2] for entry in _texts(stored.get("failing")))
@@ -209,7 +209,7 @@ class CheckNews:
         elif not _says_nothing(evaluation):
             since = state.failing.setdefault(entry, record.stored_at)
             alert = self._alert(ref, check, record, since)
-            # A dataset that cannot be read is one incident, whatever other checks say about it.
+            # An unreadable dataset is one incident, whatever its other checks report.
             unreadable = (
                 check != keys.MANIFEST_READABLE and _entry(ref, keys.MANIFEST_READABLE) in state.failing
             )
@@ -217,7 +217,7 @@ class CheckNews:
                 incidents.raise_alert(alert)
 
     def _overdue(self, state: CheckState, incidents: Incidents, now: float) -> None:
-        """Open incidents of warnings that nobody has repaired for long."""
+        """Open incidents of warnings that persist too long."""
         limit = now - self.options.due_after.total_seconds()
         raised = {(alert.dataset, alert.check) for alert in _checks(incidents)}
         due = [
@@ -233,7 +233,7 @@ class CheckNews:
             record = records.get(dataset, {}).get(check)
             if record is None or record.evaluation.passed:
                 continue
-            # What could not be evaluated says nothing, though it failed when it last was.
+            # An evaluation that could not run says nothing about the previous failure.
             if not _says_nothing(record.evaluation):
                 since = state.failing[f"{dataset}:{check}"]
                 incidents.raise_alert(self._alert(self.refs[dataset], check, record, since))
@@ -265,7 +265,7 @@ def _loaded_check(ingest: LanceIngest) -> dg.AssetCheckKey:
 
 
 def _loaded_name(ingest: LanceIngest) -> str:
-    """Name of the check in alerts: a dataset may have several ingests."""
+    """Return the name of the check in alerts: a dataset may have several ingests."""
     return f"{keys.PARTITIONS_LOADED} of {ingest.asset_name}"
 
 
@@ -294,9 +294,10 @@ def _is_about(dataset: str, check: str) -> Callable[[Alert], bool]:
 
 
 def _says_nothing(evaluation: Any) -> bool:
-    """Whether there is no dataset and never was one: what vanished is an error, and sent.
+    """Return whether an evaluation is no news: the dataset never existed, or the check could not run.
 
-    Or a check could not be evaluated: the failure of `manifest_readable` says why.
+    A dataset that vanished is an error, and sent. When a check could not run, the failure of
+    `manifest_readable` has the reason.
     """
     metadata = plain_metadata(evaluation.metadata)
     if metadata.get(keys.NOT_EVALUATED):

@@ -1,4 +1,4 @@
-"""A sensor for checks that begin to fail or pass again.
+"""Alert sensor for checks that start to fail or pass again.
 
 It reads the evaluations in the order of the event log: a check that fails and passes between two ticks, or
 while no alert can be delivered, is sent as well.
@@ -30,7 +30,7 @@ def build_check_alert_sensor(
     minimum_interval_seconds: int = 60,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.SensorDefinition:
-    """A sensor that sends an alert when a check begins to fail, once, and when it passes again.
+    """Build a sensor that sends an alert once when a check starts to fail, and when it passes again.
 
     Warnings, such as more small fragments than the policy allows, are the normal state between two
     compactions: they are alerts when they last for `AlertOptions.due_after`, or when maintenance cannot
@@ -38,15 +38,15 @@ def build_check_alert_sensor(
 
     Args:
         refs: The datasets.
-        notifier: Who gets alerts; the log by default.
-        alerts: Which alerts are sent, to whom and when.
-        ingests: How rows come into some of them: partitions that are gone are alerts as well.
+        notifier: Receives the alerts; the log by default.
+        alerts: Routing and timing of alerts.
+        ingests: Ingests into some of them: missing partitions are alerts as well.
         name: Name of the sensor.
-        minimum_interval_seconds: Pause between ticks.
-        default_status: Whether it runs from the start.
+        minimum_interval_seconds: Seconds between ticks.
+        default_status: Initial status.
 
     Raises:
-        InvalidArgumentError: Datasets that cannot be told apart, or a notifier that cannot take alerts.
+        InvalidArgumentError: Ambiguous datasets, or an invalid notifier.
     """
     by_name = index_refs(refs)
     options = alerts or AlertOptions()
@@ -55,7 +55,7 @@ def build_check_alert_sensor(
 
     @dg.sensor(
         name=name,
-        description="Sends an alert when a check on a dataset begins to fail, and when it passes again.",
+        description="Sends an alert when a check on a dataset starts to fail, and when it passes again.",
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=default_status,
     )

@@ -1,4 +1,4 @@
-"""Send what a sensor found within the time of a tick; a tick that could not send everything fails."""
+"""Delivery of alerts within the time of a tick; a tick with undelivered alerts fails."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -31,15 +31,15 @@ def finish_tick(
     said: Callable[[], str],
     now: float,
 ) -> dg.SensorResult:
-    """Send alerts, keep the state, and say what was done.
+    """Send alerts, save the state, and return the result of the tick.
 
     Args:
-        context: Of the tick.
-        memory: Where the state is kept.
+        context: Context of the tick.
+        memory: Stores the state.
         incidents: The alerts.
-        recipients: Who gets them.
-        rest: The rest of the state.
-        said: What else the tick found, for its page.
+        recipients: Receive them.
+        rest: The rest of the state to save.
+        said: Other findings of the tick, for its page.
         now: Seconds since 1970.
 
     Raises:
@@ -65,9 +65,9 @@ def finish_tick(
             end=end,
         )
     for alert in incidents.prune(at):
-        context.log.error("this alert is given up, since it was not accepted for days: %s", alert.title)
+        context.log.error("alert dropped, not accepted for days: %s", alert.title)
     for remark in sent.refused.values():
-        context.log.warning("not every recipient got an alert: %s", remark)
+        context.log.warning("some recipients refused an alert: %s", remark)
     waiting = incidents.waiting()
     text = f"sent {count_text(sent.alerts, 'alert')}; {said()}"
     text += f"; {count_text(len(waiting), 'alert')} waiting" if waiting else ""
@@ -75,7 +75,7 @@ def finish_tick(
         memory.keep(state())
         raise AlertNotDeliveredError(
             f"{text}: {'; '.join(sent.errors.values())}",
-            hint="the next tick tries again; all other recipients have their alerts",
+            hint="the next tick retries; all other recipients have their alerts",
         )
     for error in sent.errors.values():
         context.log.error("an alert was not delivered: %s", error)
@@ -96,7 +96,7 @@ def _hand_over(
             notifier.notify(only)
         except AlertNotDeliveredError:
             raise
-        except Exception as error:  # anybody may write a notifier
+        except Exception as error:  # custom notifiers may raise anything
             raise AlertNotDeliveredError(f"{type(notifier).__name__}: {type(error).__name__}") from error
         return ""
 

@@ -1,7 +1,7 @@
-"""A sensor for failed runs of maintenance and of ingests: of lost conflicts, and of the rest.
+"""Alert sensor for failed runs of maintenance and of ingests: commit conflicts and other failures.
 
-Dagster's own failure sensors offer a run once and have no memory. This one reads the ends of runs in the
-order of the event log, and keeps how far it came, what is open, and what it could not deliver.
+Dagster's own failure sensors report a run once and have no state. This one reads the ends of runs in the
+order of the event log, and saves its position, open incidents, and undelivered alerts.
 """
 
 import time
@@ -35,29 +35,28 @@ def build_failure_alert_sensor(
     minimum_interval_seconds: int = 30,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.SensorDefinition:
-    """A sensor that sends an alert for failed runs that worked on one of the datasets, and for their end.
+    """Build a sensor that sends an alert for failed runs on one of the datasets, and for their recovery.
 
-    A step that lost against another writer gives a `ConflictAlert`, every other failure a `FailureAlert`.
-    Runs of one job on one dataset that fail with the same kind of error are one incident, which is sent once
-    and ends with the next run of this job that succeeds, or of any job that computes the same asset. What a
-    recipient does not take is sent again in later ticks; until then, ticks fail.
+    A step that failed with a commit conflict gives a `ConflictAlert`, every other failure a `FailureAlert`.
+    Failures of one job on one dataset with the same kind of error are one incident, which is sent once and
+    ends with the next successful run of this job, or of any job that computes the same asset. An undelivered
+    alert is sent again in later ticks; until then, ticks fail.
 
     Args:
         refs: The datasets.
-        notifier: Who gets alerts; the log by default.
-        alerts: Which alerts are sent, to whom and when.
-        ingests: How rows come into some of them: runs from an asset's page tell no dataset, only the asset.
+        notifier: Receives the alerts; the log by default.
+        alerts: Routing and timing of alerts.
+        ingests: Ingests into some of them: runs from an asset's page name no dataset, only the asset.
         assets: Assets that write some of them through `LanceIOManager`, or read them.
         downstream: Jobs that read some of them.
-        fleets: Jobs of the sensor's repository that maintain many datasets in one run, with where their
-            policies are: whatever fails in such a run is sent.
+        fleets: Fleet jobs of the sensor's repository, with the location of their policies: any failure in
+            such a run is sent.
         name: Name of the sensor.
-        minimum_interval_seconds: Pause between ticks.
-        default_status: Whether it runs from the start.
+        minimum_interval_seconds: Seconds between ticks.
+        default_status: Initial status.
 
     Raises:
-        InvalidArgumentError: Datasets that cannot be told apart, nothing to watch, or a notifier that cannot
-            take alerts.
+        InvalidArgumentError: Ambiguous datasets, nothing to monitor, or an invalid notifier.
     """
     known = index_refs(refs) if refs or not fleets else {}
     options = alerts or AlertOptions()

@@ -1,8 +1,8 @@
-"""State of an alert sensor, in its cursor and, for ticks that fail, in Dagster's own storage.
+"""State of an alert sensor, in its cursor and, after failed ticks, in Dagster's key-value storage.
 
-Dagster keeps the cursor of a tick that succeeds. A tick with an alert that could not be delivered fails, so
-that people see it, and has delivered others all the same: its state is kept beside the cursor. The newer of
-the two counts. A cursor that is reset begins a new memory.
+Dagster saves the cursor of a successful tick only. A tick with an undelivered alert fails, so that people see
+it, but may have delivered others: its state is saved outside of the cursor. The newer of the two counts. A
+reset cursor starts a new state.
 """
 
 import json
@@ -23,10 +23,10 @@ class AlertMemory:
 
     Attributes:
         instance: With the storage.
-        owner: Name of the sensor: two of them never share a memory, though somebody copies a cursor.
-        name: Of this memory.
-        is_new: The name is in no stored cursor yet, so nothing is kept beside it.
-        serial: Counts states.
+        owner: Name of the sensor: two sensors never share a state, even with a copied cursor.
+        name: Name of this state.
+        is_new: The name is in no stored cursor yet, so nothing is saved outside of it.
+        serial: Counter of states.
         content: The state as JSON values; empty at first.
         former: Cursor of a release before this one, as JSON values.
     """
@@ -41,7 +41,7 @@ class AlertMemory:
 
     @classmethod
     def recall(cls, instance: dg.DagsterInstance, owner: str, cursor: str | None) -> "AlertMemory":
-        """Read the newest state; what cannot be understood counts as none."""
+        """Read the newest state; one that cannot be parsed counts as none."""
         stored = _parse(cursor)
         if not isinstance(stored, dict) or stored.get("schema") != SCHEMA or not stored.get("memory"):
             return cls(instance, owner, secrets.token_hex(8), is_new=True, former=stored)
@@ -54,19 +54,19 @@ class AlertMemory:
 
     @property
     def key(self) -> str:
-        """Under which the storage has the state."""
+        """The key of the state in the storage."""
         whose = blake2b(f"{self.owner}\n{self.name}".encode(), digest_size=12).hexdigest()
         return f"lance_ops/alert_sensor/{whose}"
 
     def keep(self, content: Mapping[str, Any]) -> None:
-        """Keep a state beside the cursor, for the case that this tick fails or dies."""
+        """Save a state outside of the cursor, in case this tick fails or its process ends."""
         self.content = content
         self.serial += 1
         if not self.is_new:
             self.instance.daemon_cursor_storage.set_cursor_values({self.key: self._text()})
 
     def cursor(self, content: Mapping[str, Any]) -> str:
-        """The cursor with a state."""
+        """Return the cursor with a state."""
         self.content = content
         self.serial += 1
         return self._text()

@@ -1,4 +1,4 @@
-"""Recipients of the alerts of Dagster's sensors, checked when the code location is loaded."""
+"""Options of the alerts of Dagster's sensors, checked when the code location is loaded."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,19 +20,18 @@ _ONE = "notifier"
 
 @dataclass(frozen=True, slots=True)
 class AlertOptions:
-    """Which alerts are sent, to whom and when.
+    """Routing and timing of alerts.
 
     Attributes:
-        rules: Who gets which alerts: kinds, owners, severity, `quiet`, `digest`, as in a fleet's policy.
-            Without any, every notifier gets all of them.
-        webserver_base_url: Of Dagster's webserver, e.g. `https://dagster.example.com`: alerts link to the
+        rules: Routing rules as in a fleet's policy: kinds, owners, severity, `quiet`, `digest`. Without any,
+            every notifier gets all alerts.
+        webserver_base_url: URL of Dagster's webserver, e.g. `https://dagster.example.com`: alerts link to the
             pages of the run and of the asset.
         due_after: A check of severity WARN, such as too many small fragments, is an alert when it has failed
-            for so long: until then, maintenance is expected to repair it. What maintenance cannot repair is
-            sent without this delay.
+            for this long: until then, maintenance is expected to repair it. Other failures are sent at once.
 
     Raises:
-        InvalidArgumentError: A rule, the URL or the time makes no sense.
+        InvalidArgumentError: A rule, the URL or the time is invalid.
     """
 
     rules: Sequence[AlertRule] = ()
@@ -53,11 +52,11 @@ class AlertOptions:
             raise InvalidArgumentError("due_after must be at least 0", field="due_after")
 
     def run_url(self, run_id: str) -> str:
-        """Page of a run; empty when the webserver is not known."""
+        """Return the URL of a run's page; empty without a webserver URL."""
         return self._page(run_path(run_id)) if run_id else ""
 
     def asset_url(self, key: dg.AssetKey | None) -> str:
-        """Page of an asset; empty when the webserver is not known."""
+        """Return the URL of an asset's page; empty without a webserver URL."""
         return "" if key is None else self._page(asset_path(key))
 
     def _page(self, path: str) -> str:
@@ -70,7 +69,7 @@ class Recipients:
 
     Attributes:
         rules: At least one.
-        notifiers: By name.
+        notifiers: Notifiers by name.
     """
 
     rules: tuple[AlertRule, ...]
@@ -78,14 +77,14 @@ class Recipients:
 
     @classmethod
     def of(cls, notifier: Notifiers | None, options: AlertOptions) -> "Recipients":
-        """Check who shall get alerts.
+        """Check notifiers and rules.
 
         Args:
-            notifier: One, or several by name; the log by default.
-            options: With the rules.
+            notifier: One notifier, or several by name; the log by default.
+            options: Contains the rules.
 
         Raises:
-            InvalidArgumentError: A notifier cannot take alerts, or a rule names none that there is.
+            InvalidArgumentError: An object is not a notifier, or a rule names an unknown one.
         """
         if notifier is None:
             notifier = {} if options.rules else LogNotifier()
@@ -100,7 +99,7 @@ class Recipients:
         for rule in rules:
             if rule.to not in named and rule.to not in BUILT_IN:
                 raise InvalidArgumentError(
-                    f"a rule sends alerts to {rule.to!r}, which is not known",
+                    f"a rule sends alerts to the unknown notifier {rule.to!r}",
                     field="rules",
                     hint=f"known are {', '.join([*named, *BUILT_IN])}",
                 )
@@ -109,6 +108,6 @@ class Recipients:
             raise InvalidArgumentError(
                 f"no rule sends alerts to {', '.join(map(repr, unused))}",
                 field="rules",
-                hint="add AlertRule(to=...) for each notifier, or give no rules",
+                hint="add AlertRule(to=...) for each notifier, or remove all rules",
             )
         return cls(rules, named)

@@ -1,4 +1,4 @@
-"""Ends of runs, read in the order of the event log: failures open incidents, successes close them."""
+"""Ends of runs in the order of the event log: failures open incidents, successes close them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -29,14 +29,14 @@ _RANGE_END = "dagster/asset_partition_range_end"
 
 @dataclass(frozen=True, slots=True)
 class FailureCursor:
-    """How far a sensor came.
+    """Position of a sensor in the event log.
 
     Attributes:
         after: Storage id of the last failure or cancellation that was read; None before the first.
-        run: Run of that event. When the instance does not know it any more, its log may have been wiped, and
-            storage ids begin anew.
-        since: Time of that event, or from which on to look for the first, in seconds since 1970.
-        success: Storage id from which on successes are read; None while nothing is open.
+        run: Run of that event. If the instance no longer knows it, its log may have been wiped, and storage
+            ids start over.
+        since: Time of that event, or the time from which to search the first, in seconds since 1970.
+        success: Storage id after which successes are read; None without open incidents.
     """
 
     after: int | None = None
@@ -46,7 +46,7 @@ class FailureCursor:
 
     @classmethod
     def of(cls, content: Mapping[str, Any], former: object) -> "FailureCursor":
-        """Read a state, or the cursor of a release that had none."""
+        """Read a state, or the cursor of an earlier release."""
         found = content or (former if isinstance(former, dict) else {})
         after, success, since = (_number(found.get(name)) for name in ("after", "success", "since"))
         run = found.get("run")
@@ -58,12 +58,12 @@ class FailureCursor:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return JSON values."""
         return asdict(self)
 
 
 def alerts_of_former(former: object) -> list[Alert]:
-    """Alerts that the cursor of an earlier release has still to send."""
+    """Return the pending alerts in the cursor of an earlier release."""
     entries = former.get("waiting") if isinstance(former, dict) else None
     found: list[Alert] = []
     for entry in entries if isinstance(entries, list) else ():
@@ -80,10 +80,10 @@ def _number(value: object) -> float | None:
 
 @dataclass(slots=True)
 class News:
-    """What a look found.
+    """Result of reading the event log.
 
     Attributes:
-        cursor: For the next look.
+        cursor: Position for the next tick.
         raised: New incidents.
     """
 
@@ -98,7 +98,7 @@ class Outcomes:
     Attributes:
         instance: With the event log.
         watched: The datasets.
-        options: Where pages are.
+        options: Contains the URL of the webserver.
     """
 
     instance: dg.DagsterInstance
@@ -106,14 +106,14 @@ class Outcomes:
     options: AlertOptions
 
     def read(self, incidents: Incidents, cursor: FailureCursor, now: float) -> News:
-        """Open and close incidents by what ended since the last look, in the order in which it did.
+        """Open and close incidents for the runs that ended since the last tick, in order.
 
         Args:
             incidents: Changed in place.
-            cursor: From the last look.
+            cursor: Of the last tick.
             now: Seconds since 1970.
         """
-        # Kept from the first look on: a daemon that is down before the first failure misses none.
+        # Saved from the first tick on: a daemon that is down before the first failure misses none.
         since = now - _FIRST_LOOK_BACK_SECONDS if cursor.since is None else cursor.since
         wiped = cursor.run is not None and self.instance.get_run_by_id(cursor.run) is None
         failures = self._ends(None if wiped else cursor.after, since)
@@ -126,10 +126,10 @@ class Outcomes:
             start = success if success is not None else None if wiped and not failures else start
             successes = self._records(dg.DagsterEventType.RUN_SUCCESS, start, since, _SUCCESSES_PER_TICK)
         if len(failures) == _RUNS_PER_TICK:
-            # What is beyond the last failure waits for the failures before it.
+            # Events after the last failure read wait until the failures before them are read.
             successes = [item for item in successes if item.storage_id < failures[-1].storage_id]
         if len(successes) == _SUCCESSES_PER_TICK:
-            # And the other way round: a success ends no failure that came after it.
+            # Vice versa: a success closes no failure that came after it.
             failures = [item for item in failures if item.storage_id < successes[-1].storage_id]
         raised: list[Alert] = []
         for record in sorted([*failures, *successes], key=lambda record: record.storage_id):
@@ -147,18 +147,18 @@ class Outcomes:
             for alert in failure_alerts(
                 self.instance, run, self.watched, message, self.options, record.timestamp
             ):
-                # One that is given up after failures is an incident already.
+                # A retried failure that was given up is an incident already.
                 known = cancelled and incidents.open_of(partial(_is_same, alert))
                 if not known and incidents.raise_alert(alert):
                     raised.append(alert)
         return News(self._following(cursor, failures, successes, since, incidents), raised)
 
     def _ends(self, after: int | None, since: float) -> list[Any]:
-        """Runs that failed or were cancelled, in the order of the event log."""
+        """Yield failed and cancelled runs, in the order of the event log."""
         types = (dg.DagsterEventType.RUN_FAILURE, dg.DagsterEventType.RUN_CANCELED)
         pages = [self._records(event_type, after, since, _RUNS_PER_TICK) for event_type in types]
         found = sorted((item for page in pages for item in page), key=lambda item: item.storage_id)
-        # A page that is full may be followed by older ends than the last one of the other page.
+        # A full page may be followed by older ends than the last one of the other page.
         return found[:_RUNS_PER_TICK]
 
     def _records(self, event_type: Any, after: int | None, since: float, limit: int) -> list[Any]:
@@ -190,7 +190,7 @@ class Outcomes:
         return following if following.success is not None else replace(following, success=first)
 
     def _close(self, incidents: Incidents, run: dg.DagsterRun, at: float) -> None:
-        """Close the incidents of what a run that succeeded did again."""
+        """Close the incidents whose work a successful run repeated."""
         recovery = Recovery(self.instance, self.watched, run)
 
         def belongs(alert: Alert) -> bool:
@@ -209,15 +209,15 @@ def failure_alerts(
     options: AlertOptions,
     at: float,
 ) -> Iterator[Alert]:
-    """One alert for each failed step of a run that worked on a dataset; one for the run if no step did.
+    """Return one alert for each failed step of a run on a dataset; one for the run if no step failed.
 
     Args:
         instance: With the event log.
         run: The failed run.
         watched: The datasets.
-        message: What Dagster says about the end of the run.
-        options: Where pages are.
-        at: When it failed, in seconds since 1970.
+        message: Dagster's message about the end of the run.
+        options: Contains the URL of the webserver.
+        at: Time of the failure, in seconds since 1970.
     """
     steps = instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE).records
     for record in steps:
@@ -254,7 +254,7 @@ def _common(
 
 
 def _is_same(alert: Alert, other: Alert) -> bool:
-    """Whether two alerts are about the same work."""
+    """Return whether two alerts are about the same work."""
     if isinstance(alert, CheckAlert) or isinstance(other, CheckAlert):
         return False
     work = ((item.dataset, item.job, item.step, item.partition) for item in (alert, other))
@@ -262,24 +262,24 @@ def _is_same(alert: Alert, other: Alert) -> bool:
 
 
 def _partition_of(run: dg.DagsterRun, dataset: str) -> str:
-    """What a run loads, where it loads a part: a success of another part does not end its failure."""
+    """Return the partition of a run: a success of another partition does not end its failure."""
     start, end = run.tags.get(_RANGE_START), run.tags.get(_RANGE_END)
     if start is not None and end is not None:
         return f"{start}...{end}"
     partition = run.tags.get(_PARTITION, "")
-    # Datasets are the partitions of maintenance jobs.
+    # Maintenance jobs are partitioned by dataset.
     return "" if partition == dataset else partition
 
 
 def _alert(ref: Subject, run: dg.DagsterRun, step: str, data: Any, metadata: Mapping[str, Any]) -> Alert:
-    """The alert of a failed step.
+    """Return the alert of a failed step.
 
     Args:
-        ref: What it worked on.
+        ref: Its dataset.
         run: The run.
         step: Name of the step.
         data: Dagster's data of the failure, which have no public type.
-        metadata: What we noted in it.
+        metadata: Metadata that lance_ops added to it.
     """
     described = None if data.user_failure_data is None else data.user_failure_data.description
     cause = _cause(data.error)
@@ -314,7 +314,7 @@ def _alert(ref: Subject, run: dg.DagsterRun, step: str, data: Any, metadata: Map
 
 
 def _cause(error: Any) -> Any:
-    """What Dagster's wrappers, of which the last of several retries is one, were made for."""
+    """Return the cause below Dagster's wrappers, such as the one after the last retry."""
     while (
         error is not None
         and error.cause is not None

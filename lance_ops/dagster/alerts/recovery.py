@@ -1,4 +1,4 @@
-"""Recovery: whether a run that succeeded did again what a failed one did, so that an incident ends."""
+"""Recovery: decide whether a successful run repeated the work of a failed one, which ends an incident."""
 
 from dataclasses import dataclass, field
 
@@ -11,12 +11,12 @@ from lance_ops.dagster.run_map import RunMap, asset_step
 
 @dataclass(slots=True)
 class Recovery:
-    """A run that succeeded.
+    """A successful run.
 
     Attributes:
-        instance: With its events, and the runs that failed.
+        instance: Has its events, and the failed runs.
         watched: The datasets.
-        run: The run.
+        run: The successful run.
     """
 
     instance: dg.DagsterInstance
@@ -29,10 +29,10 @@ class Recovery:
         self._names = frozenset(subject.name for subject in self.watched.of_run(self.run))
 
     def ends(self, alert: ConflictAlert | FailureAlert) -> bool:
-        """Return whether it did what the run of an alert could not do; both have the same partition.
+        """Return whether the run repeated the failed work of an alert; both have the same partition.
 
-        Any run that computes an asset does so for every other one that failed at it. Otherwise it has to be
-        a run of the same job on the same dataset.
+        Any run that computes an asset counts for failures of that asset. Otherwise it must be a run of the
+        same job on the same dataset.
         """
         if alert.step and self.watched.computes(alert.step, alert.dataset):
             return self._computed({asset_step(alert.step)}, alert.dataset)
@@ -48,23 +48,23 @@ class Recovery:
         return self._covers(alert.step, failed)
 
     def _computed(self, owed: set[str], dataset: str) -> bool:
-        # Saves a look into the events of most runs.
+        # Saves reading the events of most runs.
         if self.run.asset_selection and dataset not in self._names:
             return False
         return owed <= {asset_step(step) for step in self._succeeded()}
 
     def _is_beside(self, failed: dg.DagsterRun | None) -> bool:
-        """Whether both jobs of that name are the same, as far as that is known."""
+        """Return whether both jobs of that name are the same, as far as known."""
         places = {CodePlace.of_run(run) for run in (self.run, failed) if run is not None}
         return len(places - {None}) <= 1
 
     def _covers(self, step: str, failed: dg.DagsterRun | None) -> bool:
-        """Whether a run of the same job was to do all that the failed one was, or did its step."""
+        """Return whether a run of the same job includes all work of the failed one, or did its step."""
         run = self.run
         selected = {*(run.asset_selection or ()), *(run.asset_check_selection or ())}
         is_part = bool(selected) or run.op_selection is not None
         if step:
-            # A new attempt may be of chosen steps only.
+            # A new attempt may include chosen steps only.
             is_part = is_part or run.parent_run_id is not None
             return not is_part or step.partition("[")[0] in {
                 name.partition("[")[0] for name in self._succeeded()
@@ -75,7 +75,7 @@ class Recovery:
         return bool(wanted) and wanted <= selected
 
     def _succeeded(self) -> frozenset[str]:
-        """Its steps that succeeded."""
+        """Return the steps that succeeded."""
         if self._steps is None:
             wanted = dg.DagsterEventType.STEP_SUCCESS
             records = self.instance.get_records_for_run(self.run.run_id, of_type=wanted).records

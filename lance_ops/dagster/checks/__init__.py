@@ -1,1 +1,1 @@
-"""Asset checks: what each examines, and what Dagster has on record of them."""
+"""Asset checks: definitions, evaluation, and recorded results."""

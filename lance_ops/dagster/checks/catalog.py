@@ -1,4 +1,4 @@
-"""Catalog of checks: what each looks at in a version, and when it is passed."""
+"""Catalog of checks: what each examines in a version, and its condition."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,15 +24,15 @@ _NEEDS_INDEX = "Not evaluated without an index."
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What checks look at.
+    """Input of the checks.
 
     Attributes:
-        uri: Where it lies, as the code location says it.
+        uri: URI as declared in the code location.
         dataset: The version.
-        health: Its measures.
-        policy: When maintenance is due.
-        verdicts: What maintenance could do, by operation.
-        days_to: Days until the threshold of a measure is passed as commits go, by its name.
+        health: Measured numbers.
+        policy: Thresholds.
+        verdicts: Verdicts by operation.
+        days_to: Days until thresholds are passed at the present rate of commits, by measure.
     """
 
     uri: str
@@ -43,7 +43,7 @@ class Examination:
     days_to: Mapping[str, float]
 
     def mended_by(self, operation: str) -> tuple[str, Mapping[str, object]]:
-        """What to add to a failed check when the operation that would mend it is blocked."""
+        """Return a note for a failed check when the operation that would repair it is blocked."""
         verdict = self.verdicts.get(operation)
         if verdict is None or not verdict.blocked:
             return "", {}
@@ -63,12 +63,12 @@ class Check:
     """One check.
 
     Attributes:
-        description: For the UI.
-        blocking: A failure keeps downstream assets of the same run from being computed.
-        evaluate: (passed, why, metadata).
-        reads_files: It asks the store for more than the manifest.
-        is_costly: It reads so much that it is made with full checks and on request only, see `applies`.
-        applies: Whether there is anything to look at; else the check is not evaluated.
+        description: Text in the UI.
+        blocking: A failure blocks downstream assets of the same run.
+        evaluate: Returns (passed, reason, metadata).
+        reads_files: It reads more than the manifest.
+        is_costly: Expensive: evaluated with full checks and on request only, see `applies`.
+        applies: Returns False if there is nothing to examine; the check is then skipped.
     """
 
     description: str
@@ -80,14 +80,14 @@ class Check:
 
     @property
     def of_indices(self) -> bool:
-        """It looks at indices."""
+        """True if it examines indices."""
         return self.applies is not _always
 
 
 def _manifest(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     dataset = examination.dataset
     found = [*check_fragments(dataset), *check_indices(dataset)]
-    return _verdict(examination, found, f"version {dataset.version} can be read and fits together")
+    return _verdict(examination, found, f"version {dataset.version} is readable and consistent")
 
 
 def _files(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
@@ -98,7 +98,7 @@ def _files(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
 
 def _deletion_vectors(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     deleted = examination.health.deleted_rows
-    good = f"{deleted:,} deleted rows, as the manifest says"
+    good = f"{deleted:,} deleted rows, as recorded in the manifest"
     return _verdict(examination, check_deletions(examination.dataset), good)
 
 
@@ -129,7 +129,7 @@ def _with_verdict(
 
 
 def _foreseen(examination: Examination, measure: str) -> dict[str, object]:
-    """In how many days the threshold of a measure is passed as commits go; nothing when nobody can tell."""
+    """Return in how many days the threshold of a measure is passed at the present rate; empty if unknown."""
     days = examination.days_to.get(measure)
     return {} if days is None else {"lance/days_to_limit": days}
 
@@ -137,7 +137,7 @@ def _foreseen(examination: Examination, measure: str) -> dict[str, object]:
 def _fragmentation(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     value, limit = examination.health.small_fragments, examination.policy.max_small_fragments
     health = examination.health
-    why = f"{value:,} of {health.fragments:,} fragments are small, {limit:,} may be"
+    why = f"{value:,} of {health.fragments:,} fragments are small, the limit is {limit:,}"
     numbers = {
         "lance/small_fragments": value,
         "lance/limit": limit,
@@ -151,7 +151,7 @@ def _fragmentation(examination: Examination) -> tuple[bool, str, Mapping[str, ob
 
 def _deleted_ratio(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     value, limit = examination.health.deleted_ratio, examination.policy.max_deleted_ratio
-    why = f"{value:.1%} of the stored rows are deleted, {limit:.1%} may be"
+    why = f"{value:.1%} of the stored rows are deleted, the limit is {limit:.1%}"
     numbers = {
         "lance/deleted_ratio": value,
         "lance/limit": limit,
@@ -163,7 +163,7 @@ def _deleted_ratio(examination: Examination) -> tuple[bool, str, Mapping[str, ob
 def _index_coverage(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     health, limit = examination.health, examination.policy.min_index_coverage
     value = health.index_coverage
-    why = f"every index covers at least {value:.1%} of the rows, {limit:.1%} are asked for"
+    why = f"every index covers at least {value:.1%} of the rows, the limit is {limit:.1%}"
     numbers = {
         "lance/index_coverage": value,
         "lance/limit": limit,
@@ -177,8 +177,9 @@ def _index_upkeep(examination: Examination) -> tuple[bool, str, Mapping[str, obj
     health, policy = examination.health, examination.policy
     segments, deferred = health.index_segments, health.deferred_compactions
     why = (
-        f"no index has more than {count_text(segments, 'segment')}, {policy.max_index_segments:,} may be; "
-        f"{count_text(deferred, 'compaction')} to follow, {policy.max_deferred_compactions:,} may be"
+        f"no index has more than {count_text(segments, 'segment')}, the limit is "
+        f"{policy.max_index_segments:,}; {count_text(deferred, 'deferred compaction')}, the limit is "
+        f"{policy.max_deferred_compactions:,}"
     )
     numbers = {
         "lance/index_segments": segments,
@@ -201,25 +202,27 @@ def _index_wear(examination: Examination) -> tuple[bool, str, Mapping[str, objec
     if health.index_dead_ratio is not None:
         numbers["lance/index_dead_ratio"] = health.index_dead_ratio
         parts.append(
-            f"at most {health.index_dead_ratio:.1%} of the rows of a segment are gone, "
-            f"{policy.max_index_dead_ratio:.1%} may be"
+            f"at most {health.index_dead_ratio:.1%} of the rows of a segment are deleted, the limit is "
+            f"{policy.max_index_dead_ratio:.1%}"
         )
     if health.index_imbalance is not None:
         numbers["lance/index_imbalance"] = health.index_imbalance
-        parts.append(f"partitions are uneven at most {health.index_imbalance:.2f} times")
+        parts.append(f"the imbalance of partitions is at most {health.index_imbalance:.2f}")
     if health.index_drift is not None:
         numbers |= {"lance/index_drift": health.index_drift, "lance/drift_limit": policy.max_index_drift}
         parts.append(
-            f"newer vectors lie at most {health.index_drift:.2f} times as far from their centroids, "
-            f"{policy.max_index_drift:.2f} may be"
+            f"the distance of newer vectors from their centroids is at most {health.index_drift:.2f} times "
+            f"that of older ones, the limit is {policy.max_index_drift:.2f}"
         )
     worn = health.worn_indices or 0
     short = health.short_indices or 0
     if short:
         named = count_text(short, "index", "indices")
-        parts.insert(0, f"pylance returns fewer rows than asked for from {named}")
+        parts.insert(0, f"pylance returns too few rows from {named}")
     why = "; ".join([*([f"{count_text(worn, 'index', 'indices')} worn"] if worn else []), *parts])
-    return _with_verdict(examination, "index", not (worn or short), why or "no wear was measured", numbers)
+    return _with_verdict(
+        examination, "index", not (worn or short), why or "no index degradation was measured", numbers
+    )
 
 
 def _vector_recall(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
@@ -232,7 +235,7 @@ def _vector_recall(examination: Examination) -> tuple[bool, str, Mapping[str, ob
     of = "all rows" if worst.is_whole else f"a sample of {worst.rows:,} rows"
     why = (
         f"{worst.index} finds {value:.1%} of the {worst.k} nearest in {of} "
-        f"({count_text(worst.queries, 'query', 'queries')}), {limit:.1%} are asked for"
+        f"({count_text(worst.queries, 'query', 'queries')}), the limit is {limit:.1%}"
     )
     numbers: dict[str, object] = {
         "lance/vector_recall": value,
@@ -245,7 +248,7 @@ def _vector_recall(examination: Examination) -> tuple[bool, str, Mapping[str, ob
 
 def _version_backlog(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     value, limit = examination.health.live_versions, examination.policy.max_versions
-    why = f"{count_text(value, 'version')} kept, {limit:,} may be"
+    why = f"{count_text(value, 'version')} kept, the limit is {limit:,}"
     numbers = {
         "lance/live_versions": value,
         "lance/limit": limit,
@@ -256,54 +259,52 @@ def _version_backlog(examination: Examination) -> tuple[bool, str, Mapping[str, 
 
 CHECKS: Mapping[str, Check] = {
     keys.MANIFEST_READABLE: Check(
-        "The newest manifest can be read and does not contradict itself.", _manifest, blocking=True
+        "The newest manifest is readable and consistent.", _manifest, blocking=True
     ),
-    "fragmentation": Check("Fewer small fragments than the policy allows.", _fragmentation),
-    "deleted_ratio": Check("A smaller share of deleted rows than the policy allows.", _deleted_ratio),
+    "fragmentation": Check("Number of small fragments is within the policy.", _fragmentation),
+    "deleted_ratio": Check("Share of deleted rows is within the policy.", _deleted_ratio),
     "index_coverage": Check(
-        f"Every index covers the share of rows that the policy asks for. {_NEEDS_INDEX}",
+        f"Every index covers the share of rows required by the policy. {_NEEDS_INDEX}",
         _index_coverage,
         applies=_has_index,
     ),
     "index_upkeep": Check(
-        f"No index has more segments, or is further behind compactions, than the policy allows. "
-        f"{_NEEDS_INDEX}",
+        f"No index has more segments or deferred compactions than the policy allows. {_NEEDS_INDEX}",
         _index_upkeep,
         applies=_has_index,
     ),
     "index_wear": Check(
-        f"No index names more rows that are gone, or fits its rows worse, than the policy allows. "
-        f"{_NEEDS_INDEX}",
+        f"Index degradation (deleted rows, drift) is within the policy. {_NEEDS_INDEX}",
         _index_wear,
         reads_files=True,
         applies=_has_index,
     ),
     "vector_recall": Check(
-        "Vector indices find the share of true neighbours that the policy asks for, on a bounded sample. "
-        "Not evaluated without a vector index.",
+        "Recall of vector indices on a bounded sample is within the policy. Not evaluated without a vector "
+        "index.",
         _vector_recall,
         is_costly=True,
         applies=vector_indices,
     ),
-    "version_backlog": Check("Fewer versions than the policy allows.", _version_backlog),
+    "version_backlog": Check("Number of versions is within the policy.", _version_backlog),
     "files_present": Check(
-        "Every file of the newest version is there, in the size that was recorded.",
+        "Every file of the newest version exists with its recorded size.",
         _files,
         blocking=True,
         reads_files=True,
     ),
     "deletion_vectors_valid": Check(
-        "Every deletion file can be read and marks as many rows as the manifest says.",
+        "Every deletion file is readable and has the number of rows recorded in the manifest.",
         _deletion_vectors,
         blocking=True,
         reads_files=True,
     ),
 }
-"""The checks by name; those that read files come last, for callers in a hurry."""
+"""The checks by name; those that read files come last."""
 
 
 def page_name(name: str) -> str:
-    """Return the name of a check in Dagster, whose page sorts by name: damage first, then upkeep."""
+    """Return the name of a check in Dagster, whose page sorts by name: damage first, then maintenance."""
     check = CHECKS.get(name)
     return name if check is None else f"{'damage' if check.blocking else 'upkeep'}_{name}"
 
@@ -312,5 +313,5 @@ _BY_PAGE_NAME = {page_name(name): name for name in CHECKS}
 
 
 def own_name(name: str) -> str:
-    """Return the name of a check here and in alerts, for the one that Dagster has."""
+    """Return the name of a check in lance_ops and in alerts from its name in Dagster."""
     return _BY_PAGE_NAME.get(name, name)

@@ -1,8 +1,8 @@
-"""Check `downstream_computed`: whether the downstream jobs of a dataset have read its newest data.
+"""Check `downstream_computed`: the downstream jobs of a dataset have read its newest data.
 
-The manifest sensor, which knows what it asked for, reports it. It fails when a job was given up, so that one
-alert stays open until the job has succeeded, and it is not green while a job is still to read a change:
-Dagster drops the verdict with each new version.
+The manifest sensor, which knows its requests, reports it. It fails when a job was given up, so that one alert
+stays open until the job has succeeded, and it does not pass while a job still has to read a change: Dagster
+drops the result with each new version.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from lance_ops.maintenance.text import count_text
 
 
 def downstream_spec(ref: LanceDatasetRef) -> dg.AssetCheckSpec:
-    """Return the check as Dagster knows it."""
+    """Return the check spec for Dagster."""
     return dg.AssetCheckSpec(
         name=keys.DOWNSTREAM_COMPUTED,
         asset=ref.key,
@@ -30,7 +30,7 @@ def downstream_spec(ref: LanceDatasetRef) -> dg.AssetCheckSpec:
 def downstream_verdict(
     ref: LanceDatasetRef, since: int, given_up: Mapping[str, Outlook], place: CodePlace | None
 ) -> dg.AssetCheckEvaluation:
-    """Return the verdict for a version of the data.
+    """Return the result for a version of the data.
 
     Args:
         ref: The dataset.
@@ -48,7 +48,7 @@ def downstream_verdict(
         )
         commands = "; ".join(job_command(place, name) for name in given_up)
         text = f"{failed}. No more runs are started for it"
-        metadata[keys.ERROR_HINT] = f"mend the cause, then start it again: {commands}"
+        metadata[keys.ERROR_HINT] = f"fix the cause, then start it again: {commands}"
     return dg.AssetCheckEvaluation(
         asset_key=ref.key,
         check_name=keys.DOWNSTREAM_COMPUTED,
@@ -60,7 +60,7 @@ def downstream_verdict(
 
 
 def last_verdict(instance: dg.DagsterInstance, ref: LanceDatasetRef) -> dg.AssetCheckResult:
-    """Return the newest verdict of the sensor, for a step that was asked to evaluate the check."""
+    """Return the newest result of the sensor, for a step that has to evaluate the check."""
     record = latest_records(instance, [ref])[ref.name].get(keys.DOWNSTREAM_COMPUTED)
     if record is None:
         return dg.AssetCheckResult(
@@ -68,7 +68,7 @@ def last_verdict(instance: dg.DagsterInstance, ref: LanceDatasetRef) -> dg.Asset
             check_name=keys.DOWNSTREAM_COMPUTED,
             passed=False,
             severity=dg.AssetCheckSeverity.WARN,
-            description="not evaluated yet: the manifest sensor does so when the downstream jobs are done",
+            description="not evaluated yet: the manifest sensor reports it after the downstream jobs",
             metadata={keys.NOT_EVALUATED: True},
         )
     known = record.evaluation

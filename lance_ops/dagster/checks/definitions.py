@@ -1,7 +1,7 @@
-"""Asset checks of a dataset as Dagster has them: is it sound, and is maintenance keeping up?
+"""Dagster definitions of the asset checks of a dataset.
 
-Dagster forgets the verdict on a check with every newer materialization, so whoever publishes a version also
-reports the checks on it: runs, the manifest sensor, and the button in the UI all come through `evaluate`.
+Dagster drops check results with every newer materialization, so the publisher of a version also reports its
+checks: runs, the manifest sensor, and the button in the UI all call `evaluate`.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -23,12 +23,12 @@ from lance_ops.table.dataset import Dataset
 def build_asset_checks(
     refs: Sequence[LanceDatasetRef], *, downstream: Collection[str] = (), prefix: str = ""
 ) -> list[dg.AssetChecksDefinition]:
-    """One definition per dataset with all its checks, any of which can be executed alone.
+    """Build one definition per dataset with all its checks, any of which can be executed alone.
 
     Args:
         refs: The datasets.
-        downstream: Names of those that downstream jobs read: they have the check `downstream_computed`.
-        prefix: Of the resource that they want: `<prefix>_lance_store`.
+        downstream: Names of the datasets with downstream jobs: they have the check `downstream_computed`.
+        prefix: Prefix of the required resource: `<prefix>_lance_store`.
     """
     store_key = keys.prefixed(prefix, keys.STORE_RESOURCE)
     return [
@@ -37,10 +37,10 @@ def build_asset_checks(
 
 
 def build_check_specs(ref: LanceDatasetRef) -> list[dg.AssetCheckSpec]:
-    """Return the checks of a dataset that apply to it, as Dagster knows them.
+    """Return the specs of the checks that apply to a dataset.
 
-    Only a local dataset is opened for that: a code location loads in many processes, and often. Checks of
-    others apply unless `ref.indexed` says that there is no index.
+    Only local datasets are opened for this, since a code location loads in many processes, and often. Others
+    get all checks unless `ref.indexed` is False.
     """
     applying = _applying(ref)
     return [
@@ -70,7 +70,7 @@ def _build_checks(ref: LanceDatasetRef, store_key: str, *, is_read: bool) -> dg.
         specs=[*build_check_specs(ref), *([downstream_spec(ref)] if is_read else [])],
         can_subset=True,
         required_resource_keys={store_key},
-        description=f"Is {ref.name} sound, and is maintenance keeping up?",
+        description=f"Integrity and maintenance state of {ref.name}",
     )
     def dataset_checks(
         context: dg.AssetCheckExecutionContext,

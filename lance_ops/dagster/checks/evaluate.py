@@ -1,4 +1,4 @@
-"""Evaluation of checks on a version, for steps and for sensors: each has an outcome, whatever goes wrong."""
+"""Evaluation of checks on a version, for steps and for sensors; errors become results."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,14 +23,14 @@ _FORESEEN = frozenset({"fragmentation", "deleted_ratio", "index_coverage", "vers
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """What one check found.
+    """Result of one check.
 
     Attributes:
         name: Name of the check.
-        passed: Whether all is well.
-        description: Why, in one line.
-        severe: A failure means damage, not only neglect.
-        metadata: Numbers and lists that the verdict rests on.
+        passed: True if the check passed.
+        description: Reason, in one line.
+        severe: A failure means damage, not only due maintenance.
+        metadata: Measured numbers and lists.
     """
 
     name: str
@@ -40,7 +40,7 @@ class CheckOutcome:
     metadata: Mapping[str, object] = field(default_factory=dict)
 
     def to_result(self, key: dg.AssetKey) -> dg.AssetCheckResult:
-        """For a step that executes the check."""
+        """Return the result for a step that executes the check."""
         return dg.AssetCheckResult(
             asset_key=key,
             check_name=page_name(self.name),
@@ -51,7 +51,7 @@ class CheckOutcome:
         )
 
     def to_evaluation(self, key: dg.AssetKey) -> dg.AssetCheckEvaluation:
-        """For a sensor, or a step that does something else."""
+        """Return the evaluation for a sensor, or for a step with other work."""
         return dg.AssetCheckEvaluation(
             asset_key=key,
             check_name=page_name(self.name),
@@ -64,7 +64,7 @@ class CheckOutcome:
 
     @property
     def severity(self) -> dg.AssetCheckSeverity:
-        """How a failure counts."""
+        """The severity of a failure."""
         return dg.AssetCheckSeverity.ERROR if self.severe else dg.AssetCheckSeverity.WARN
 
 
@@ -75,16 +75,16 @@ def evaluate_checks(
     *,
     max_files: int | None = None,
 ) -> list[CheckOutcome]:
-    """Evaluate checks on one version. A check that cannot be evaluated has failed; nothing is raised.
+    """Evaluate checks on one version. A check that raises an error has failed; nothing is raised.
 
-    Checks that do not apply, such as those of indices where there is none, are left out: they are not green.
+    Checks that do not apply, such as those of indices where there is none, are left out: they do not pass.
 
     Args:
         ref: The dataset.
         dataset: The version.
-        names: Which; all by default.
-        max_files: Checks that look at files are left out when there are more than this, and those that read
-            many rows in any case; None leaves out nothing.
+        names: Names of checks; all by default.
+        max_files: Skip checks that read files if there are more files than this, and expensive checks in any
+            case; None evaluates all.
     """
     wanted = set(CHECKS if names is None else names)
     try:
@@ -107,7 +107,7 @@ def evaluate_checks(
 
 
 def applies(check: Check, dataset: Dataset) -> bool:
-    """Return whether a check has anything to look at; one that cannot tell has to be evaluated."""
+    """Return whether a check has anything to examine; True if unknown."""
     try:
         return bool(check.applies(dataset))
     except Exception:  # noqa: BLE001 - the evaluation says what is wrong
@@ -117,9 +117,9 @@ def applies(check: Check, dataset: Dataset) -> bool:
 def not_evaluated(
     ref: LanceDatasetRef, error: Exception, *, severe: bool = True, names: Iterable[str] = tuple(CHECKS)
 ) -> list[CheckOutcome]:
-    """Return what checks say without a snapshot: `manifest_readable` failed, the others are unknown.
+    """Return the results without a snapshot: `manifest_readable` failed, the others are unknown.
 
-    Of a dataset that nobody made yet, which is no damage, the others were never evaluated, and are left out.
+    A dataset that does not exist yet is not damage; its other checks were never evaluated, and are left out.
     """
     cause = unreadable(ref, error, severe=severe)
     wanted = set(names) if severe else set()
@@ -130,7 +130,7 @@ def not_evaluated(
 
 
 def _verdicts(ref: LanceDatasetRef, dataset: Dataset, health: DatasetHealth) -> dict[str, Verdict]:
-    """What maintenance could do; nothing when that cannot be told: the numbers stand without it."""
+    """Return the verdicts on maintenance; empty if they cannot be determined."""
     try:
         return {verdict.operation: verdict for verdict in judge_dataset(dataset, ref.policy, health)}
     except LanceOpsError:
@@ -138,7 +138,7 @@ def _verdicts(ref: LanceDatasetRef, dataset: Dataset, health: DatasetHealth) -> 
 
 
 def unreadable(ref: LanceDatasetRef, error: Exception, *, severe: bool = True) -> CheckOutcome:
-    """The failure of `manifest_readable`: there is no snapshot on which to evaluate anything."""
+    """Return the failure of `manifest_readable`: there is no snapshot to evaluate."""
     metadata: dict[str, object] = {keys.ERROR: f"{type(error).__name__}: {error}"}
     if isinstance(error, LanceOpsError):
         metadata |= {keys.ERROR_PATH: error.path, keys.ERROR_HINT: hint_for(error, ref.uri)}
@@ -156,9 +156,9 @@ def examine(
 
     Args:
         ref: The dataset.
-        store: For opening it.
-        names: Which; all by default.
-        seen: There was a dataset, so that it is damage when there is none.
+        store: Opens the dataset.
+        names: Names of checks; all by default.
+        seen: The dataset existed before, so its absence is damage.
     """
     try:
         dataset = store.open(ref)
@@ -181,7 +181,7 @@ def _evaluate(name: str, check: Check, examination: Examination) -> CheckOutcome
 
 
 def _days_to(ref: LanceDatasetRef, dataset: Dataset, health: DatasetHealth) -> dict[str, float]:
-    """Days until thresholds are passed, by measure; nothing when that cannot be told."""
+    """Return the days until thresholds are passed, by measure; empty if unknown."""
     try:
         found = forecast_health(dataset, ref.policy, health)
     except LanceOpsError:

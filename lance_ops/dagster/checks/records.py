@@ -1,4 +1,4 @@
-"""The verdicts on checks that Dagster shows: what the event log has, which forgets nothing."""
+"""Check results as Dagster shows them, read from the event log."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from lance_ops.dagster.checks.evaluate import CheckOutcome
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 
 REPORTED = (*CHECKS, keys.DOWNSTREAM_COMPUTED)
-"""Names of the checks on a dataset that are reported, and of which alerts tell."""
+"""Names of the reported checks of a dataset, which have alerts."""
 
 _DATASETS_PER_LOOKUP = 1000
 
@@ -22,9 +22,9 @@ class CheckRecord:
     """The newest evaluation of a check.
 
     Attributes:
-        evaluation: Dagster's `AssetCheckEvaluation`, as it is stored.
-        stored_at: When, in seconds since 1970.
-        is_hidden: A run that was to evaluate the check later ended without: Dagster shows that instead.
+        evaluation: Dagster's stored `AssetCheckEvaluation`.
+        stored_at: Time of storing, in seconds since 1970.
+        is_hidden: A later run ended without evaluating the check: Dagster shows that instead.
     """
 
     evaluation: Any
@@ -35,7 +35,7 @@ class CheckRecord:
 def latest_records(
     instance: dg.DagsterInstance, refs: Sequence[LanceDatasetRef]
 ) -> dict[str, dict[str, CheckRecord]]:
-    """The newest evaluations, by dataset and check, with one look-up for a thousand datasets."""
+    """Return the newest evaluations, by dataset and check, with one look-up for a thousand datasets."""
     found: dict[str, dict[str, CheckRecord]] = {}
     for start in range(0, len(refs), _DATASETS_PER_LOOKUP):
         some = refs[start : start + _DATASETS_PER_LOOKUP]
@@ -55,10 +55,10 @@ def check_key(ref: LanceDatasetRef, check: str) -> dg.AssetCheckKey:
 def newest_evaluations(
     instance: dg.DagsterInstance, wanted: Sequence[dg.AssetCheckKey]
 ) -> dict[dg.AssetCheckKey, CheckRecord]:
-    """The newest evaluation of each check that was ever evaluated.
+    """Return the newest evaluation of each check.
 
-    A run stores a record of a check as soon as it is created, which has no verdict until the step is done:
-    the newest one that has a verdict counts.
+    A run stores a check record when it is created, without a result until the step is done: the newest record
+    with a result counts.
     """
     storage = instance.event_log_storage
     found: dict[dg.AssetCheckKey, CheckRecord] = {}
@@ -80,12 +80,12 @@ def newest_evaluations(
 def says_otherwise(
     records: Mapping[str, CheckRecord], outcomes: Sequence[CheckOutcome], looked_at: float
 ) -> bool:
-    """Whether Dagster shows another verdict on some check than a look found.
+    """Return whether Dagster shows another result for some check than was just found.
 
     Args:
         records: The newest evaluations, by check.
-        outcomes: What the look found.
-        looked_at: When it began, in seconds since 1970: an evaluation that was stored later knows more.
+        outcomes: Results just found.
+        looked_at: Start of the evaluation, in seconds since 1970: records stored later are newer.
     """
     for outcome in outcomes:
         record = records.get(outcome.name)

@@ -1,4 +1,4 @@
-"""Datasets from YAML: a component that names some, how rows come into them, and who is told."""
+"""Component of datasets: datasets, ingests and alerts from YAML."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -39,19 +39,19 @@ class DatasetModel(dg.Resolvable):
 
     Attributes:
         name: Path of its asset key, parts joined by "/".
-        uri: Where it lies; a path from the folder of the YAML file on.
+        uri: URI, or a path relative to the YAML file.
         description: Markdown for the asset's page.
         group: Asset group.
         owners: E-mail addresses or `team:<name>`.
         tags: Asset tags.
-        deps: Keys of assets that the data come from.
+        deps: Keys of upstream assets.
         policy: Thresholds of `MaintenancePolicy` by name; times as `14d` or `12h`.
-        freshness: How old the newest version may grow: `12h`, `{fail_window: 24h, warn_window: 12h}`, or
+        freshness: Maximum age of the newest version: `12h`, `{fail_window: 24h, warn_window: 12h}`, or
             `{deadline_cron: "0 6 * * *", lower_bound_delta: 1h}`.
-        kinds: What Dagster shows beside the name.
-        run_limit: How long a maintenance or ingest run on it may take, as `2h`.
+        kinds: Kinds that Dagster shows beside the name.
+        run_limit: Maximum duration of a maintenance or ingest run, as `2h`.
         storage_options: Of the object store; secrets as `{{ env.NAME }}`.
-        columns_from: Which columns of other assets feed which of its own: {column: [[asset, column]]}.
+        columns_from: Declared column lineage: {column: [[asset, column]]}.
     """
 
     name: str
@@ -71,10 +71,10 @@ class DatasetModel(dg.Resolvable):
     columns_from: dict[str, list[list[str]]] = field(default_factory=dict)
 
     def ref(self) -> LanceDatasetRef:
-        """The dataset as the rest of the plugin knows it.
+        """Return the dataset reference.
 
         Raises:
-            InvalidArgumentError: A value makes no sense.
+            InvalidArgumentError: A value is invalid.
         """
         return LanceDatasetRef(
             self.name,
@@ -100,9 +100,9 @@ class OpModel(dg.Resolvable):
     Attributes:
         name: Name of the step, as run config has it.
         tags: Of the step, e.g. `dagster-k8s/config`.
-        pool: Limits steps at work at once.
+        pool: Pool that limits concurrent steps.
         backfill_policy: `{type: single_run}` loads a range of partitions in one run.
-        retry_policy: How often and when it is tried again: arguments of `dg.RetryPolicy`.
+        retry_policy: Arguments of `dg.RetryPolicy`.
     """
 
     name: str | None = None
@@ -114,26 +114,26 @@ class OpModel(dg.Resolvable):
 
 @dataclass
 class IngestModel(dg.Resolvable):
-    """How rows come into a dataset; see `LanceIngest`.
+    """Ingest of a dataset; see `LanceIngest`.
 
     Attributes:
-        dataset: Name of the dataset, as it stands in `datasets`.
-        source: The function that gives the rows, as `module:name`.
+        dataset: Name of the dataset in `datasets`.
+        source: The function that returns the rows, as `module:name`.
         asset: The ingest as an asset: its key, and `partitions_def`, `deps`, `automation_condition`,
             `code_version`, `owners`, `tags` and so on; `<dataset>_ingest` by default.
         op: Its step.
-        partition_column: The column by which the rows of a partition can be told, or one for each dimension.
-        replace_where: In place of that: a function that returns a predicate, as `module:name`.
+        partition_column: The column that identifies the rows of a partition, or one for each dimension.
+        replace_where: Instead of a column: a function that returns a predicate, as `module:name`.
         mode: "append", "overwrite", "replace_where" or "merge".
-        on: Columns of the key of a merge.
-        cron_schedule: When to load.
+        on: Key columns of a merge.
+        cron_schedule: Cron expression of the schedule.
         execution_timezone: Time zone of `cron_schedule`.
         hooks: Hooks of Dagster, as `module:name`.
-        allow_empty: A partition for which the source gives no rows loses those that it has.
-        fill_missing: Fill nullable columns that the source lacks with nulls.
-        max_rows_per_file: Rows after which a new fragment begins.
-        data_storage_version: Of the data files.
-        columns_from: Which columns of other assets feed which of its own: {column: [[asset, column]]}.
+        allow_empty: If the source returns no rows for a partition, its existing rows are deleted.
+        fill_missing: Fill missing nullable columns with nulls.
+        max_rows_per_file: Maximum rows per fragment.
+        data_storage_version: Storage version of the data files.
+        columns_from: Declared column lineage: {column: [[asset, column]]}.
     """
 
     dataset: str
@@ -154,14 +154,14 @@ class IngestModel(dg.Resolvable):
     columns_from: dict[str, list[list[str]]] = field(default_factory=dict)
 
     def ingest(self, ref: LanceDatasetRef, execute: Callable[..., Any] | None) -> LanceIngest:
-        """The ingest as the rest of the plugin knows it.
+        """Return the ingest.
 
         Args:
             ref: Its dataset.
-            execute: Runs around each materialization; None for nothing.
+            execute: Wraps each materialization; None for nothing.
 
         Raises:
-            InvalidArgumentError: A value makes no sense.
+            InvalidArgumentError: A value is invalid.
         """
         asset = self.asset or dg.AssetSpec(dg.AssetKey(f"{ref.name}_ingest".split("/")))
         return LanceIngest(
@@ -197,11 +197,11 @@ class IngestModel(dg.Resolvable):
 
 @dataclass
 class DownstreamModel(dg.Resolvable):
-    """A job to start when data change; see `LanceDownstream`.
+    """Job that starts when data change; see `LanceDownstream`.
 
     Attributes:
         job: A job of the project, as `module:name`.
-        datasets: Names of the datasets that it reads, as they stand in `datasets`.
+        datasets: Names in `datasets` that it reads.
     """
 
     job: Annotated[Any, IMPORTED]
@@ -230,10 +230,10 @@ _MORE = """\
 
 
 class LanceDatasetScaffolder(Scaffolder[Any]):
-    """What `dg scaffold defs` makes of some datasets: the YAML of the component with one to fill in."""
+    """Scaffolder of `dg scaffold defs` for datasets: YAML of the component with one dataset to fill in."""
 
     def scaffold(self, request: ScaffoldRequest[Any]) -> None:
-        """Write the file. Its prefix lets it stand beside other components of the project."""
+        """Write the file. Its prefix allows other components in the project."""
         name = slugify(request.target_path.name)
         dataset = {"name": f"{request.target_path.name}/orders", "uri": "orders.lance"}
         scaffold_component(request, {"prefix": name, "datasets": [dataset]})
@@ -247,18 +247,18 @@ class LanceDatasetScaffolder(Scaffolder[Any]):
 class LanceDatasetComponent(LanceComponent, dg.Component):
     """Some datasets, with ingests, checks, jobs, schedules, sensors and alerts.
 
-    To do more around each ingest, subclass it and override `execute`; to change how assets look in Python,
+    To do more around each ingest, subclass it and override `execute`; to change asset specs in Python,
     `get_asset_spec` and `get_ingest_spec`.
 
     Attributes:
         datasets: The datasets.
-        ingests: How rows come into some of them.
+        ingests: Ingests into some of them.
         assets: Assets that write some of them through `LanceIOManager`, as `module:name`.
         downstream: Jobs to start when data change.
         times: When schedules look for due maintenance: fields of `MaintenanceTimes` by name.
         sensor_interval_seconds: Pause between ticks of the sensors.
         hooks: Hooks of Dagster on the maintenance jobs, as `module:name`.
-        op_retry_policy: How often and when a step of these jobs is tried again.
+        op_retry_policy: Retry policy of the steps of these jobs.
     """
 
     datasets: list[DatasetModel]
@@ -275,23 +275,23 @@ class LanceDatasetComponent(LanceComponent, dg.Component):
         context: dg.AssetExecutionContext,  # noqa: ARG002 - for those who override it
         load: Callable[[], dg.MaterializeResult[Any]],
     ) -> dg.MaterializeResult[Any]:
-        """Materialize an ingest; override it to do something before and after.
+        """Materialize an ingest; override it to run code before and after.
 
         Args:
-            context: Of the step.
-            load: Reads the source and commits; returns what Dagster shows of it.
+            context: Context of the step.
+            load: Reads the source and commits; returns the result for Dagster.
         """
         return load()
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - Dagster's signature
-        """Definitions of the datasets."""
+        """Build the definitions of the datasets."""
         chosen = filter_refs(
             [item.ref() for item in self.datasets],
             self.get_asset_spec,
             select=self.select,
             exclude=self.exclude,
         )
-        # A translation may give a dataset another key: it is the name by which everything else knows it.
+        # A translation may change the key of a dataset, which is the name used everywhere else.
         specs = {ref.name: self.get_asset_spec(ref) for ref in chosen}
         refs = {ref.name: _as_shown(ref, specs[ref.name]) for ref in chosen}
         by_new_name = {refs[name].name: _renamed(spec, refs[name]) for name, spec in specs.items()}
@@ -337,30 +337,30 @@ class LanceDatasetComponent(LanceComponent, dg.Component):
 def _asset_of_ingest(
     base: Callable[[LanceIngest], dg.AssetSpec], own: dict[dg.AssetKey, dg.AssetSpec], ingest: LanceIngest
 ) -> dg.AssetSpec:
-    """The asset of an ingest, with what its YAML says; that goes first."""
+    """Return the asset of an ingest; values of its YAML take precedence."""
     spec = base(ingest)
     return described({ingest.key: spec}, own[ingest.key]) if ingest.key in own else spec
 
 
 def _as_shown(ref: LanceDatasetRef, spec: dg.AssetSpec) -> LanceDatasetRef:
-    """A dataset with the name, the group and the owners that its translation gives it."""
+    """Return a dataset with the name, the group and the owners of its translation."""
     return replace(ref, name="/".join(spec.key.path), group=spec.group_name, owners=spec.owners)
 
 
 def _renamed(spec: dg.AssetSpec, ref: LanceDatasetRef) -> dg.AssetSpec:
-    """A spec whose key was translated, with the name that Dagster's table panels show."""
+    """Return a spec with a translated key, and the matching name for Dagster's table panels."""
     return spec.merge_attributes(metadata={keys.TABLE_NAME: ref.table_name})
 
 
 def _known(name: str, known: set[str], field_name: str) -> str:
-    """The name of a dataset of the component.
+    """Return the name of a dataset of the component.
 
     Raises:
-        InvalidArgumentError: There is none.
+        InvalidArgumentError: It has no such dataset.
     """
     if name not in known:
         raise InvalidArgumentError(
-            f"there is no dataset {name!r} in `datasets`",
+            f"dataset {name!r} is not in `datasets`",
             field=field_name,
             hint=f"one of {', '.join(sorted(known))}",
         )

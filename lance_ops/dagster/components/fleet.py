@@ -1,4 +1,4 @@
-"""Fleet from YAML: a component that makes definitions of all datasets of a policy file."""
+"""Component of a fleet: definitions of all datasets of a policy file from YAML."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -39,7 +39,7 @@ classes:
 
 
 class LanceFleetScaffolder(Scaffolder[Any]):
-    """What `dg scaffold defs` makes of a fleet: the YAML of the component and a policy to fill in."""
+    """Scaffolder of `dg scaffold defs` for a fleet: the YAML of the component and a policy to fill in."""
 
     def scaffold(self, request: ScaffoldRequest[Any]) -> None:
         """Write both files."""
@@ -50,18 +50,18 @@ class LanceFleetScaffolder(Scaffolder[Any]):
 @dg.scaffold_with(LanceFleetScaffolder)
 @dataclass
 class LanceFleetComponent(LanceComponent, dg.StateBackedComponent):
-    """All datasets below some places, after a policy file.
+    """All datasets of the stores of a policy file.
 
-    The datasets are looked for when the state is refreshed (`dg utils refresh-defs-state`, or when the code
+    The datasets are discovered when the state is refreshed (`dg utils refresh-defs-state`, or when the code
     location is loaded in development), never while definitions are loaded.
 
     Attributes:
-        policy: The policy file, from the folder of the YAML file on.
-        cron: When the fleet is looked at and maintained.
-        report_cron: When the report is refreshed.
+        policy: The policy file, relative to the YAML file.
+        cron: Cron expression of the fleet run.
+        report_cron: Cron expression of the report.
         stale_after: Age from which the report and its verdicts are stale, such as `3h`.
-        notifiers: Who is told by the rules of the policy whose `to` has these names, as `module:name`.
-        defs_state: Where the names of the datasets are kept.
+        notifiers: Custom notifiers by the names in `to` of policy rules, as `module:name`.
+        defs_state: Storage of the dataset names.
     """
 
     policy: LocalPath
@@ -73,21 +73,21 @@ class LanceFleetComponent(LanceComponent, dg.StateBackedComponent):
 
     @property
     def defs_state_config(self) -> DefsStateConfig:
-        """Where the names of the datasets are kept."""
+        """Storage of the dataset names."""
         return DefsStateConfig.from_args(self.defs_state, default_key=f"LanceFleetComponent[{self.policy}]")
 
     def write_state_to_path(self, state_path: Path) -> None:
-        """Look for the datasets of the fleet.
+        """Discover the datasets of the fleet.
 
         Raises:
-            PolicyError: The file makes no sense.
-            StorageError: A store could not be looked at: a fleet without its datasets would forget them.
+            PolicyError: The file is invalid.
+            StorageError: A store could not be listed: its datasets would be lost from the fleet.
         """
         policy = load_policy(self.policy)
         found = discover(FleetStores(policy))
         if not found.complete:
             raise InvalidArgumentError(
-                f"the datasets of the fleet could not be listed: {'; '.join(found.errors)}", path=self.policy
+                f"cannot list the datasets of the fleet: {'; '.join(found.errors)}", path=self.policy
             )
         state_path.write_text(json.dumps([asdict(item) for item in found.datasets]), encoding="utf-8")
 
@@ -96,7 +96,7 @@ class LanceFleetComponent(LanceComponent, dg.StateBackedComponent):
         context: dg.ComponentLoadContext,  # noqa: ARG002 - Dagster's signature
         state_path: Path | None,
     ) -> dg.Definitions:
-        """Definitions of the datasets that are known; the fleet's job alone before the first look."""
+        """Build definitions of the known datasets; only the fleet's job before the first discovery."""
         known = [] if state_path is None else json.loads(state_path.read_text(encoding="utf-8"))
         return build_fleet_definitions(
             load_policy(self.policy),

@@ -1,4 +1,4 @@
-"""What components of datasets and fleets share: who does the work, who is told, how assets look."""
+"""Common attributes of the components: runner, alerts, asset translation."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,24 +22,25 @@ class LanceComponent(dg.Resolvable):
     """Attributes and hooks of every component.
 
     Attributes:
-        runner: "local", "spark" or "spark-submit": who runs tasks.
-        spark_master: Spark master: local[...] or spark://host:port, or what spark-submit takes.
+        runner: Runner of tasks: "local", "spark" or "spark-submit".
+        spark_master: Spark master: local[...] or spark://host:port, or any master of spark-submit.
         spark_config: Settings of Spark.
-        submit: How programs are submitted: fields of `SparkSubmit` by name.
-        store: More of `LanceStoreResource`, by name: `threads`, `storage_options`.
-        notifier: Who gets alerts: a notifier as `module:name` or template, or several by name. Channels that
+        submit: Options of spark-submit: fields of `SparkSubmit` by name.
+        store: Other fields of `LanceStoreResource`: `threads`, `storage_options`.
+        notifier: Receives alerts: a notifier as `module:name` or template, or several by name. Channels that
             rules of `alerts` name themselves (`slack`, `webhook`, `email`, ...) need none.
         alerts: Which alerts are sent, to whom and when: fields of `AlertOptions` by name.
         sensor_options: Limits of the manifest sensor's tick: fields of `SensorOptions` by name.
         running: Sensors run from the start.
         schedules_running: Schedules run from the start.
-        translation: How datasets look as assets: attributes of an asset, with `{{ dataset }}`, the
-            `LanceDatasetRef`, and `{{ spec }}`, the asset before.
-        select: Which datasets are assets, as they are translated, in Dagster's syntax: `tag:tier=gold`,
+        translation: Attributes of the datasets' assets, with `{{ dataset }}`, the
+            `LanceDatasetRef`, and `{{ spec }}`, the untranslated asset.
+        select: Selection of the datasets that become assets, after translation, in Dagster's syntax:
+            `tag:tier=gold`,
             `owner:"team:sales"`, `key:"sales/*"`.
-        exclude: Which of these are not.
-        prefix: Before the names of jobs, schedules, sensors and resource. Of several components in a project
-            each but one needs a prefix of its own.
+        exclude: Selection of datasets to exclude.
+        prefix: Prefix of the names of jobs, schedules, sensors and resource. Each component of a project but
+            one needs its own prefix.
     """
 
     runner: str = "local"
@@ -59,11 +60,11 @@ class LanceComponent(dg.Resolvable):
 
     @classmethod
     def get_additional_scope(cls) -> Mapping[str, Any]:
-        """What templates may name beside Dagster's own."""
+        """Return names for templates in addition to Dagster's own."""
         return {"lance_data_changed": lance_data_changed}
 
     def get_asset_spec(self, ref: LanceDatasetRef) -> dg.AssetSpec:
-        """The spec of a dataset's asset; override it, call the base, change what it returns.
+        """Return the spec of a dataset's asset; override it and change the base result.
 
         Args:
             ref: The dataset.
@@ -72,15 +73,15 @@ class LanceComponent(dg.Resolvable):
         return spec if self.translation is None else self.translation(spec, {"dataset": ref})
 
     def get_ingest_spec(self, ingest: LanceIngest) -> dg.AssetSpec:
-        """The spec of an ingest's asset; override it, call the base, change what it returns.
+        """Return the spec of an ingest's asset; override it and change the base result.
 
         Args:
-            ingest: How rows come into a dataset.
+            ingest: The ingest.
         """
         return LanceDatasetTranslator().get_ingest_spec(ingest)
 
     def build_store(self) -> LanceStoreResource:
-        """The resource by which datasets are reached."""
+        """Build the resource that opens the datasets."""
         return LanceStoreResource(
             **{
                 "runner": runner_of(self.runner),
@@ -93,11 +94,11 @@ class LanceComponent(dg.Resolvable):
 
 
 class ComponentTranslator(LanceDatasetTranslator):
-    """Asks a component how its datasets and ingests look.
+    """Translator with the specs of a component.
 
     Args:
-        datasets: Gives the spec of a dataset.
-        ingests: Gives the spec of an ingest.
+        datasets: Returns the spec of a dataset.
+        ingests: Returns the spec of an ingest.
     """
 
     def __init__(

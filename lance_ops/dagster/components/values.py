@@ -1,4 +1,4 @@
-"""Values of components' YAML: paths beside the file, fields of dataclasses, translations of assets."""
+"""Values in the YAML of components: relative paths, fields of dataclasses, translations of assets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -16,7 +16,7 @@ from lance_ops.spark.submitted.request import import_named
 from lance_ops.storage.paths import is_address
 
 Translation = Callable[[dg.AssetSpec, Mapping[str, Any]], dg.AssetSpec]
-"""Changes the spec of a dataset's asset; the mapping has what templates may name."""
+"""Changes the spec of a dataset's asset; the mapping has the names for templates."""
 
 _TRANSLATED = frozenset(
     {
@@ -37,29 +37,29 @@ _TRANSLATED = frozenset(
 _MERGED = frozenset({"metadata", "tags"})
 
 
-def _beside(context: ResolutionContext, value: str) -> str:
-    """A path as the YAML file says it, from the folder of that file on."""
+def _relative_to_file(context: ResolutionContext, value: str) -> str:
+    """Return a path of the YAML file relative to its folder."""
     text = str(context.resolve_value(value))
     return text if is_address(text) else str(context.resolve_source_relative_path(text))
 
 
-LocalPath = Annotated[str, dg.Resolver(_beside, model_field_type=str)]
+LocalPath = Annotated[str, dg.Resolver(_relative_to_file, model_field_type=str)]
 
 
 def runner_of(name: str) -> Any:
-    """The name of a runner.
+    """Return the name of a runner.
 
     Raises:
-        InvalidArgumentError: There is none of that name.
+        InvalidArgumentError: It is unknown.
     """
     if name not in ("local", "spark", "spark-submit"):
         raise InvalidArgumentError(
-            f"no such runner: {name!r}", field="runner", hint="local, spark or spark-submit"
+            f"unknown runner {name!r}", field="runner", hint="expected local, spark or spark-submit"
         )
     return name
 
 
-# Objects of one's own code
+# Objects of user code
 
 
 def _imported(context: ResolutionContext, value: Any) -> Any:
@@ -70,19 +70,20 @@ def _imported(context: ResolutionContext, value: Any) -> Any:
 
 
 def _named(value: Any) -> Any:
-    """An object: as a template gave it, or as `module:name`."""
+    """Return an object: the value of a template, or imported from `module:name`."""
     return import_named(value, field="module:name") if isinstance(value, str) else value
 
 
 IMPORTED = dg.Resolver(_imported, model_field_type=str | list[str] | dict[str, str])
-"""Of a field whose YAML names objects as `module:name`: one, some, or some by name; or templates of them."""
+"""Resolver of fields with objects as `module:name`: one, several, or several by name; or templates of them.
+"""
 
 
 # Dataclasses
 
 
 def settings_of(cls: type[Any]) -> dg.Resolver:
-    """A resolver of a field whose YAML has the fields of a dataclass by name; durations as `14d` or `12h`.
+    """Return a resolver of a field with the fields of a dataclass by name; durations as `14d` or `12h`.
 
     Args:
         cls: The dataclass; its fields may be dataclasses, and sequences of them, in turn.
@@ -97,7 +98,7 @@ def settings_of(cls: type[Any]) -> dg.Resolver:
 
 
 def _model_of(cls: type[Any]) -> type[BaseModel]:
-    """The schema of a dataclass in YAML, which `dg check yaml` goes by."""
+    """Return the schema of a dataclass in YAML, used by `dg check yaml`."""
     hints = get_type_hints(cls)
     own: dict[str, Any] = {
         item.name: (
@@ -129,10 +130,10 @@ def _yaml_type(hint: Any) -> Any:
 
 
 def _built(cls: type[Any], given: Mapping[str, Any]) -> Any:
-    """A dataclass of values as YAML has them.
+    """Build a dataclass from YAML values.
 
     Raises:
-        InvalidArgumentError: One makes no sense; names the field.
+        InvalidArgumentError: A value is invalid; names the field.
     """
     hints = get_type_hints(cls)
     values: dict[str, Any] = {}
@@ -165,7 +166,7 @@ def _python_value(hint: Any, value: Any) -> Any:
 
 
 def _freshness(context: ResolutionContext, value: Any) -> Any:
-    """`12h`; `{fail_window: 24h, warn_window: 12h}`; `{deadline_cron: ..., lower_bound_delta: 1h}`."""
+    """Parse `12h`; `{fail_window: 24h, warn_window: 12h}`; `{deadline_cron: ..., lower_bound_delta: 1h}`."""
     found = context.resolve_value(value)
     if found is None or isinstance(found, dg.FreshnessPolicy):
         return found
@@ -186,7 +187,7 @@ Freshness = Annotated[
 
 
 def _backfill_policy(context: ResolutionContext, value: Any) -> Any:
-    """`{type: single_run}` or `{type: multi_run, max_partitions_per_run: 7}`, as Dagster's own components."""
+    """Parse `{type: single_run}` or `{type: multi_run, max_partitions_per_run: 7}`, as in Dagster."""
     found = context.resolve_value(value)
     if found is None or isinstance(found, dg.BackfillPolicy):
         return found
@@ -195,7 +196,7 @@ def _backfill_policy(context: ResolutionContext, value: Any) -> Any:
     if found.get("type") == "multi_run" and set(found) <= {"type", "max_partitions_per_run"}:
         return dg.BackfillPolicy.multi_run(found.get("max_partitions_per_run", 1))
     raise InvalidArgumentError(
-        f"there is no backfill policy {found!r}",
+        f"unknown backfill policy {found!r}",
         field="backfill_policy",
         hint="{type: single_run} or {type: multi_run, max_partitions_per_run: 7}",
     )
@@ -207,7 +208,7 @@ BackfillPolicy = Annotated[
 
 
 def _retry_policy(context: ResolutionContext, value: Any) -> Any:
-    """`{max_retries: 3, delay: 10, backoff: EXPONENTIAL, jitter: FULL}`: arguments of `dg.RetryPolicy`."""
+    """Parse `{max_retries: 3, delay: 10, backoff: EXPONENTIAL, jitter: FULL}` for `dg.RetryPolicy`."""
     found = context.resolve_value(value)
     if found is None or isinstance(found, dg.RetryPolicy):
         return found
@@ -218,7 +219,7 @@ def _retry_policy(context: ResolutionContext, value: Any) -> Any:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise InvalidArgumentError(
-            f"there is no retry policy {found!r}: {error}",
+            f"invalid retry policy {found!r}: {error}",
             field="retry_policy",
             hint="{max_retries: 3, delay: 10, backoff: EXPONENTIAL, jitter: PLUS_MINUS}",
         ) from error
@@ -230,7 +231,7 @@ RetryPolicy = Annotated[
 
 
 def _translation(context: ResolutionContext, model: Any) -> Any:
-    """Attributes of an asset, with `{{ dataset }}` and `{{ spec }}`; or a template that is a function."""
+    """Parse attributes of an asset, with `{{ dataset }}` and `{{ spec }}`; or a function from a template."""
 
     def translate(spec: dg.AssetSpec, scope: Mapping[str, Any]) -> dg.AssetSpec:
         here = context.at_path("translation").with_scope(**scope, spec=spec)
@@ -240,7 +241,7 @@ def _translation(context: ResolutionContext, model: Any) -> Any:
         names = given.model_fields_set if isinstance(given, BaseModel) else set(given)
         if unknown := sorted(names - _TRANSLATED):
             raise InvalidArgumentError(
-                f"translation of {spec.key.to_user_string()} has {', '.join(unknown)}",
+                f"translation of {spec.key.to_user_string()} has unknown attributes: {', '.join(unknown)}",
                 field="translation",
                 hint=f"one of {', '.join(sorted(_TRANSLATED))}",
             )
@@ -256,7 +257,7 @@ def _translation(context: ResolutionContext, model: Any) -> Any:
 TRANSLATED = dg.Resolver(
     _translation, model_field_type=str | AssetAttributesModel, inject_before_resolve=False
 )
-"""Of a field of the type `Translation | None`."""
+"""Resolver of fields of the type `Translation | None`."""
 
 
 def _changed(spec: dg.AssetSpec, values: dict[str, Any]) -> dg.AssetSpec:

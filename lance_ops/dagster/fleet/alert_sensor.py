@@ -1,4 +1,4 @@
-"""Fleet alerts as a sensor: delivers what the rules of the policy want told, whoever looked or maintained."""
+"""Fleet alert sensor: sends the alerts of the policy's rules, independent of who surveyed."""
 
 from collections.abc import Mapping
 
@@ -20,39 +20,41 @@ def build_fleet_alert_sensor(
     minimum_interval_seconds: int = 60,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.SensorDefinition:
-    """The sensor `lance_fleet_alert_sensor`.
+    """Build the sensor `lance_fleet_alert_sensor`.
 
-    What was told is in the ledger, so a tick that dies, a cursor that is reset and another code location on
-    the same policy tell nothing twice and lose nothing.
+    Sent alerts are in the ledger, so a killed tick, a reset cursor and another code location on the same
+    policy neither repeat nor lose any.
 
     Args:
-        policy: With `alerts`.
-        notifiers: By the names that its rules give under `to`, before those that are built in.
-        prefix: Before its name.
-        minimum_interval_seconds: Pause between ticks.
-        default_status: Whether it runs from the start.
+        policy: Has `alerts`.
+        notifiers: Custom notifiers by the names in `to` of its rules; they take precedence over built-in
+            ones.
+        prefix: Prefix of its name.
+        minimum_interval_seconds: Seconds between ticks.
+        default_status: Initial status.
 
     Raises:
-        InvalidArgumentError: A notifier cannot take alerts.
+        InvalidArgumentError: A notifier is invalid.
     """
     for name, item in (notifiers or {}).items():
         check_notifier(item, f"notifiers[{name!r}]")
 
     @dg.sensor(
         name=keys.prefixed(prefix, "lance_fleet_alert_sensor"),
-        description="Tells owners what the policy's rules say: damage, failures, what is blocked or overdue.",
+        description="Sends the alerts of the policy's rules to owners: damage, failures, blocked and "
+        "overdue datasets.",
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=default_status,
     )
     def fleet_alert_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         told = tell_alerts(policy, notifiers=notifiers)
         for remark in told.refused:
-            context.log.warning("not every recipient got it: %s", remark)
+            context.log.warning("some recipients refused a message: %s", remark)
         if told.errors:
-            # The ledger has what was sent; a tick that fails is seen.
+            # The ledger has the sent alerts; a failed tick is visible.
             raise AlertNotDeliveredError(
                 f"{told}: {'; '.join(told.errors)}",
-                hint="the next tick tries again; all other recipients have their alerts",
+                hint="the next tick retries; all other recipients have their alerts",
             )
         return dg.SkipReason(str(told))
 

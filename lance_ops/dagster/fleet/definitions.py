@@ -1,4 +1,4 @@
-"""Everything for a fleet in one call: its datasets as assets, its run as a job with a schedule."""
+"""Builder of all definitions for a fleet: its datasets as assets, its run as a job with a schedule."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ from lance_ops.fleet.stores.opened import FleetDataset, FleetStores
 
 _WAITING = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED]
 _LONGEST_WAIT = timedelta(days=1)
-"""A run that waits for longer may never begin, as one whose launch was broken off."""
+"""A run that waits longer may never start, e.g. if its launch was interrupted."""
 _MOST_WAITING = 100
 
 
@@ -55,22 +55,24 @@ def build_fleet_definitions(
     schedules_running: bool = False,
     prefix: str = "",
 ) -> dg.Definitions:
-    """Assets, checks, sensors and jobs for the datasets of a fleet, one job for all of them, and a report.
+    """Build assets, checks, sensors and jobs for the datasets of a fleet, one job for all, and a report.
 
     Datasets that this code location declared before, as a `LanceDatasetRef` of another name, keep that one
-    asset; the fleet maintains them all the same.
+    asset; the fleet maintains them, too.
 
     Args:
         policy: The policy, or its file.
-        datasets: Of the fleet; without them, they are looked for now, which takes a listing or more of each
-            store every time that the code location is loaded. `LanceFleetComponent` keeps them in a state.
-        store: Who runs tasks. Options of the stores come from the policy.
-        notifier: Who gets alerts about failed runs and failed checks; the log by default. A mapping gives
+        datasets: Of the fleet; by default they are discovered now, which lists each store every time that the
+            code location is loaded. `LanceFleetComponent` stores them.
+        store: Runs tasks. Options of the stores come from the policy.
+        notifier: Receives alerts about failed runs and failed checks; the log by default. A mapping has
             several by name.
-        alerts: Which of these alerts are sent, to whom and when, and where Dagster's webserver is.
-        notifiers: Who is told by the rules of the policy whose `to` has these names, before those built in.
-        translator: Says how a dataset looks as an asset.
-        select: Which datasets are assets, in Dagster's syntax: `tag:lance/class=gold`, `owner:"team:sales"`.
+        alerts: Routing and timing of these alerts, and the URL of Dagster's webserver.
+        notifiers: Custom notifiers by the names in `to` of policy rules; they take precedence over built-in
+            ones.
+        translator: Translates datasets to asset specs.
+        select: Selection of the datasets that become assets, in Dagster's syntax: `tag:lance/class=gold`,
+            `owner:"team:sales"`.
             The fleet's run maintains all of them.
         exclude: Which of these are not.
         cron: When the fleet is looked at, and what is due is maintained within the policy's windows.
@@ -79,18 +81,18 @@ def build_fleet_definitions(
             at for so long is `stale` in it rather than `healthy`.
         sensor_options: Limits of the manifest sensor's tick.
         running: Sensors and the schedule of the report run from the start.
-        schedules_running: The fleet's schedule, which maintains what is due on its own account, runs from the
-            start. Those of single datasets stay stopped: they would do the same work once more.
-        prefix: Before the names of jobs, schedules, sensors and resource.
+        schedules_running: The fleet's schedule, which runs due maintenance, runs from the start. Those of
+            single datasets stay stopped: they would repeat the same work.
+        prefix: Prefix of the names of jobs, schedules, sensors and resource.
 
     Raises:
-        PolicyError: The file makes no sense; lists every problem with its line.
+        PolicyError: The file is invalid; lists every problem with its line.
         InvalidArgumentError: There is no dataset.
     """
     read = policy if isinstance(policy, FleetPolicy) else load_policy(policy)
     found = list(datasets) if datasets is not None else list(discover(FleetStores(read)).datasets)
     named = fleet_refs(read, found, _verdicts(read))
-    # A dataset that is an asset of this code location already is none under a second name.
+    # A dataset that is already an asset of this code location gets no second name.
     declared = REGISTRY.names_by_place()
     refs = [ref for ref in named.values() if declared.get(place_of(ref.uri), ref.name) == ref.name]
     spec_of = (translator or LanceDatasetTranslator()).get_asset_spec
@@ -112,7 +114,7 @@ def build_fleet_definitions(
     report_job = dg.define_asset_job(
         keys.prefixed(prefix, REPORT_JOB),
         dg.AssetSelection.assets(report.key),
-        description="Look at the datasets of the fleet and refresh its report.",
+        description="Survey the datasets of the fleet and refresh its report.",
     )
     own = dg.Definitions(
         assets=[report],
@@ -143,7 +145,7 @@ def build_fleet_definitions(
                 "no dataset was found in any store of the policy",
                 path=read.source or None,
                 field="discover",
-                hint="`lance-ops fleet status` says where it looked",
+                hint="`lance-ops fleet status` lists the searched locations",
             )
         resources = {keys.prefixed(prefix, keys.STORE_RESOURCE): resource}
         return dg.Definitions.merge(own, dg.Definitions(resources=resources))
@@ -171,7 +173,7 @@ def _sensors(
     prefix: str,
     status: dg.DefaultSensorStatus,
 ) -> Iterator[dg.SensorDefinition]:
-    """Who tells what: runs that failed as a whole are in no ledger."""
+    """Build the sensors: runs that failed as a whole are not in the ledger."""
     yield build_failure_alert_sensor(
         [],
         notifier,
@@ -189,7 +191,7 @@ def _place(policy: FleetPolicy) -> str:
 
 
 def _verdicts(policy: FleetPolicy) -> dict[str, str]:
-    """Of the newest looks when the code location was loaded; nothing while the ledger cannot be read."""
+    """Return the verdicts of the newest survey at load time; empty if the ledger cannot be read."""
     try:
         return FleetLedger.of(policy).verdicts()
     except LanceOpsError:
@@ -213,20 +215,20 @@ def _schedule(
         name=name,
         cron_schedule=cron,
         job=job,  # type: ignore[arg-type]  # a job by its public type
-        description="Starts a run of the fleet where its policy lets something be maintained.",
+        description="Starts a run of the fleet when its policy allows maintenance.",
         default_status=_schedule_status(running=running),
     )
     def when_due(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         if not maintains_anything(policy):
-            return dg.SkipReason("the policy maintains nothing by itself: no class has the mode 'auto'")
-        # One that runs may be a dead one that nobody has noticed; one that waits begins as soon as it can.
+            return dg.SkipReason("the policy runs no maintenance automatically: no class has the mode 'auto'")
+        # A running one may be dead and unnoticed; a waiting one starts as soon as possible.
         waiting = dg.RunsFilter(
             job_name=job.name, statuses=_WAITING, created_after=datetime.now(UTC) - _LONGEST_WAIT
         )
-        # Another code location may have a fleet of its own under the same name.
+        # Another code location may have its own fleet under the same name.
         runs = context.instance.get_runs(waiting, limit=_MOST_WAITING)
         if any(run.tags.get(keys.FLEET_TAG, fleet) == fleet for run in runs):
-            return dg.SkipReason("a run of the fleet waits for its turn already")
+            return dg.SkipReason("a run of the fleet is already queued")
         at = context.scheduled_execution_time
         tags = {keys.DUE_TAG: "fleet", keys.FLEET_TAG: fleet}
         return dg.RunRequest(run_key=f"{name}|{at.isoformat()}", tags=tags)
@@ -235,7 +237,7 @@ def _schedule(
 
 
 def maintains_anything(policy: FleetPolicy) -> bool:
-    """Whether some class of a policy is maintained without a person's approval."""
+    """Return whether some class of a policy is maintained without approval."""
     if policy.mode == "auto":
         return True
     return any(item.settings.get("mode") == "auto" for item in policy.classes)

@@ -1,4 +1,4 @@
-"""Datasets of a fleet as Dagster knows them: keys, groups, owners, tags and thresholds. Pure."""
+"""Dataset references of a fleet: keys, groups, owners, tags and thresholds. Pure."""
 
 import hashlib
 import re
@@ -24,12 +24,12 @@ _LEAST_WINDOW = timedelta(seconds=61)
 def fleet_refs(
     policy: FleetPolicy, datasets: Iterable[FleetDataset], verdicts: Mapping[str, str] | None = None
 ) -> dict[str, LanceDatasetRef]:
-    """The datasets of a fleet, by the names that the fleet has for them.
+    """Return the datasets of a fleet, by their names in the fleet.
 
     Args:
         policy: Of the fleet.
         datasets: From a discovery.
-        verdicts: Of the newest looks, by name: tags by which Dagster's pages filter.
+        verdicts: Of the newest survey, by name: tags for filters in Dagster's pages.
     """
     found: dict[str, LanceDatasetRef] = {}
     slugs: set[str] = set()
@@ -63,17 +63,17 @@ def fleet_refs(
 
 
 def asset_name(name: str) -> str:
-    """The name of a dataset as the path of an asset key: `sales/orders` for `sales/orders.lance`."""
+    """Return the name of a dataset as the path of an asset key: `sales/orders` for `sales/orders.lance`."""
     parts = [part for part in name.removesuffix(_SUFFIX).split("/") if part]
     fit = "/".join(_UNFIT.sub("_", part) for part in parts)
     return fit if fit and fit == "/".join(parts) else f"{fit or 'dataset'}_{_short_digest(name)}"
 
 
 def store_options(policy: FleetPolicy, store: str) -> dict[str, str | dg.EnvVar]:
-    """The options of a store, with its variables as Dagster's, which shows their names only.
+    """Return the options of a store with `dg.EnvVar`, of which Dagster shows the names only.
 
     Raises:
-        InvalidArgumentError: A text names variables of which one is not set.
+        InvalidArgumentError: A variable in a value is not set.
     """
     found: dict[str, str | dg.EnvVar] = {}
     for name, text in policy.store(store).options.items():
@@ -83,14 +83,14 @@ def store_options(policy: FleetPolicy, store: str) -> dict[str, str | dg.EnvVar]
 
 
 def _freshness(silent_after: timedelta | None) -> dg.FreshnessPolicy | None:
-    """How old the newest version may grow: as old as is worth an alert. Dagster takes a minute and more."""
+    """Return the freshness policy for `silent_after`. Dagster accepts a minute and more."""
     if silent_after is None:
         return None
     return dg.FreshnessPolicy.time_window(fail_window=max(silent_after, _LEAST_WINDOW))
 
 
 def _owner(owner: str) -> str:
-    """An owner as Dagster takes it: an address, or a team."""
+    """Return an owner in Dagster's form: an address, or a team."""
     return owner if _OWNER.fullmatch(owner) else f"team:{_UNFIT.sub('_', owner)}"
 
 

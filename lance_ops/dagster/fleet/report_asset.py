@@ -1,4 +1,4 @@
-"""Fleet report as an asset: a table of the datasets, worst first, totals that plot, and one HTML file."""
+"""Fleet report as an asset: a table of the datasets, worst first, totals as plots, and one HTML file."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -19,11 +19,11 @@ from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
 from lance_ops.maintenance.text import bytes_text, seconds_text
 
 REPORT_JOB = "lance_fleet_report"
-"""Name of the job that refreshes it, behind a prefix."""
+"""Name of the job that refreshes it, after a prefix."""
 
 _DETAILED = 50
 _ROWS, _NAME = 20, 34
-"""Of the table in a dialog, which shows them without scrolling."""
+"""Rows and name length of the table, which a dialog shows without scrolling."""
 _SHORT_ROWS, _SHORT_NAME = 8, 22
 _INLINE_CHARACTERS = 1000
 """Longer Markdown is behind a link on Dagster's pages."""
@@ -33,11 +33,11 @@ class FleetReportConfig(dg.Config):
     """Options of a report."""
 
     survey: bool = Field(
-        default=True, description="Look at the datasets first; else the newest looks of the ledger count."
+        default=True, description="Survey the datasets first; else use the newest survey of the ledger."
     )
     html: str = Field(
         default="",
-        description="Path of the HTML file; without it, a file in the storage folder of the instance.",
+        description="Path of the HTML file; default: a file in the storage folder of the instance.",
     )
 
 
@@ -53,9 +53,9 @@ def build_fleet_report(
     Args:
         policy: Of the fleet.
         assets: Keys of datasets that are assets, by their names in the fleet: the table links to them.
-        stale_after: Age from which the report fails its freshness policy, and a dataset that has not been
-            looked at for so long is not shown as healthy.
-        prefix: Before its first part: `eu_lance_fleet/report`.
+        stale_after: Age from which the report fails its freshness policy, and a dataset without a newer
+            survey is not shown as healthy.
+        prefix: Prefix of its first part: `eu_lance_fleet/report`.
     """
     folder = keys.prefixed(prefix, "lance_fleet")
 
@@ -64,7 +64,7 @@ def build_fleet_report(
         group_name=folder,
         kinds={"lance"},
         freshness_policy=dg.FreshnessPolicy.time_window(fail_window=stale_after),
-        description=f"State of the fleet of `{policy.source or policy.stores[0].root}`, the worst first.",
+        description=f"State of the fleet of `{policy.source or policy.stores[0].root}`, worst first.",
     )
     def fleet_report(context: dg.AssetExecutionContext, config: FleetReportConfig) -> dg.MaterializeResult:  # type: ignore[type-arg]  # Dagster knows the bare name only
         ledger, now = FleetLedger.of(policy), datetime.now(UTC)
@@ -73,7 +73,7 @@ def build_fleet_report(
             for error in survey.discovery.errors:
                 context.log.warning(error)
             context.log.info(
-                "looked at %d datasets with %d requests in %s",
+                "surveyed %d datasets with %d requests in %s",
                 len(survey.looks),
                 survey.requests,
                 seconds_text(survey.seconds),
@@ -91,9 +91,9 @@ def build_fleet_report(
 
 
 def _served_file(instance: dg.DagsterInstance, name: str) -> tuple[Path, str]:
-    """Return where the HTML file lies, and the path under which the webserver hands it out; empty for none.
+    """Return the location of the HTML file, and its path on the webserver; empty for none.
 
-    The webserver hands out files beside captured logs, where these are local.
+    The webserver serves local files beside captured logs.
     """
     local = getattr(instance.compute_log_manager, "get_captured_local_path", None)
     if callable(local):
@@ -104,17 +104,17 @@ def _served_file(instance: dg.DagsterInstance, name: str) -> tuple[Path, str]:
 def report_metadata(
     report: Report, file: Path, link: str = "", assets: Mapping[str, dg.AssetKey] | None = None
 ) -> Metadata:
-    """Return the worst datasets, the file, all that is not healthy as a table, and totals that plot.
+    """Return the worst datasets, the file, all unhealthy datasets as a table, and totals as plots.
 
     Args:
-        report: As it was written.
-        file: Where to.
-        link: Path under which the webserver hands out the file; empty for none.
+        report: The written report.
+        file: Its file.
+        link: Path of the file on the webserver; empty for none.
         assets: Keys of datasets that are assets: their names link to their pages.
     """
     looks, links = report.looks, assets or {}
     failed = sum(row.outcome == "failed" for page in report.pages for row in page.operations)
-    # Short keys leave the column of values its width.
+    # Short keys leave more width for the column of values.
     values: dict[str, object] = {
         "lance/worst": dg.MetadataValue.md(worst_datasets(report, links)),
         "lance/fleet": dg.MetadataValue.md(fleet_table(report, links)),
@@ -156,7 +156,7 @@ def worst_datasets(report: Report, assets: Mapping[str, dg.AssetKey]) -> str:
 
 
 def fleet_table(report: Report, assets: Mapping[str, dg.AssetKey]) -> str:
-    """Return what is not healthy as a table, the worst first.
+    """Return the unhealthy datasets as a table, worst first.
 
     Args:
         report: Of the fleet.
@@ -183,7 +183,7 @@ def fleet_table(report: Report, assets: Mapping[str, dg.AssetKey]) -> str:
     ]
     table = _markdown(("dataset", "verdict", "due", "cost", "since"), rows) if rows else ""
     text = "\n\n".join(part for part in (table, "; ".join(rest)) if part) or "no dataset"
-    # The place of values is too narrow for it: a dialog has the room.
+    # The column of values is too narrow: a dialog has more space.
     return text.ljust(_INLINE_CHARACTERS)
 
 

@@ -1,9 +1,8 @@
-"""Fleet run as a job: a look at all datasets, a plan, steps that maintain what is due, and a summary.
+"""Fleet run as a job: survey, plan, maintenance steps, and a summary.
 
-Small datasets share a step, and with it two Spark jobs; each large one has a step of its own, so that the
-Gantt chart shows where time goes. What goes wrong with a dataset stays with it; the summary fails when
-something did, after all others were maintained. A dataset is maintained by one run at a time, whoever started
-it, so steps may run side by side.
+Small datasets share a step, and with it two Spark jobs; each large one has its own step, so that the Gantt
+chart shows where time is spent. A failure of one dataset does not affect others; the summary fails after all
+others were maintained. A dataset is maintained by one run at a time, so steps may run concurrently.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +32,7 @@ from lance_ops.maintenance.progress import Progress, ProgressEvent
 from lance_ops.maintenance.text import bytes_text, count_text, seconds_text
 
 FLEET_JOB = "lance_fleet_run"
-"""Name of the job, behind a prefix."""
+"""Name of the job, after a prefix."""
 
 _MOST_STEPS = 50
 _FAILED = "failed"
@@ -47,40 +46,41 @@ _NUMBERS = (
     "seconds",
     _FAILED,
 )
-"""Of what a run answers, see `answer_of`."""
+"""Numbers in the answer of a run, see `answer_of`."""
 
 
 class FleetRunConfig(dg.Config):
-    """What a run of the fleet may do."""
+    """Options of a run of the fleet."""
 
-    dry_run: bool = Field(default=False, description="Look and plan, and maintain nothing.")
+    dry_run: bool = Field(default=False, description="Survey and plan without maintenance.")
     budget: str = Field(
         default="",
-        description="What it reads and writes at most, by the estimates, e.g. '20 GB'; the policy's without.",
+        description="Maximum bytes to read and write by the estimates, e.g. '20 GB'; default that of "
+        "the policy.",
     )
     minutes: float | None = Field(
-        default=None, description="It begins nothing after so many minutes; the policy's windows without."
+        default=None, description="Start nothing after this many minutes; default the windows of the policy."
     )
-    datasets: list[str] | None = Field(default=None, description="Names of datasets; all by default.")
+    datasets: list[str] | None = Field(default=None, description="Names of datasets; default all.")
     survey: bool = Field(
-        default=True, description="Look at the datasets first; else the ledger's newest looks count."
+        default=True, description="Survey the datasets first; else use the newest survey of the ledger."
     )
-    fail: bool = Field(default=True, description="The run fails when something went wrong with a dataset.")
+    fail: bool = Field(default=True, description="The run fails when maintenance of a dataset failed.")
 
 
 def build_fleet_job(policy: FleetPolicy, *, prefix: str = "") -> NamedJob:
-    """The job `lance_fleet_run`.
+    """Build the job `lance_fleet_run`.
 
     Args:
         policy: Of the fleet. Datasets of mode `auto` are maintained.
-        prefix: Before its name, and of the resource that it wants.
+        prefix: Prefix of its name and of the required resource.
     """
     store_key = keys.prefixed(prefix, keys.STORE_RESOURCE)
 
     @dg.op(
         name=keys.prefixed(prefix, "plan_fleet"),
         out=dg.DynamicOut(dict, description="Datasets that a step maintains."),
-        description="Look at the datasets, and take the best of what is due within the budget.",
+        description="Survey the datasets, and choose due maintenance by priority within the budget.",
     )
     def plan_op(context: dg.OpExecutionContext, config: FleetRunConfig) -> Iterator[dg.DynamicOutput[Any]]:
         plan = _plan(context, policy, config)
@@ -103,7 +103,7 @@ def build_fleet_job(policy: FleetPolicy, *, prefix: str = "") -> NamedJob:
 
     @dg.op(
         name=keys.prefixed(prefix, "maintain"),
-        description="Compact, index and clean up some datasets, as the policy says.",
+        description="Compact, index and clean up some datasets, by the policy.",
         required_resource_keys={store_key},
     )
     def maintain_op(context: dg.OpExecutionContext, share: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def build_fleet_job(policy: FleetPolicy, *, prefix: str = "") -> NamedJob:
         context.add_output_metadata(_run_metadata(told))
         return {name: told[name] for name in _NUMBERS} | {"fail": share["fail"]}
 
-    @dg.op(name=keys.prefixed(prefix, "summarise_fleet"), description="What the run brought.")
+    @dg.op(name=keys.prefixed(prefix, "summarise_fleet"), description="Result of the run.")
     def summarise_op(context: dg.OpExecutionContext, shares: list[dict[str, Any]]) -> None:
         summary = summarise(shares)
         context.log.info(str(summary[keys.SUMMARY]))
@@ -134,14 +134,14 @@ def build_fleet_job(policy: FleetPolicy, *, prefix: str = "") -> NamedJob:
         failed = [name for share in shares for name in share[_FAILED]]
         if failed and any(share["fail"] for share in shares):
             raise dg.Failure(
-                f"{count_text(len(failed), 'dataset')} could not be maintained: {', '.join(failed[:10])}",
+                f"maintenance failed for {count_text(len(failed), 'dataset')}: {', '.join(failed[:10])}",
                 metadata=as_metadata(summary),
                 allow_retries=False,
             )
 
     @dg.job(
         name=keys.prefixed(prefix, FLEET_JOB),
-        description=f"Maintain what is due in the fleet of {policy.source or policy.stores[0].root}.",
+        description=f"Run due maintenance in the fleet of {policy.source or policy.stores[0].root}.",
     )
     def fleet_job() -> None:
         summarise_op(plan_op().map(maintain_op).collect())
@@ -150,9 +150,9 @@ def build_fleet_job(policy: FleetPolicy, *, prefix: str = "") -> NamedJob:
 
 
 def shares_of(plan: FleetPlan) -> list[tuple[str, tuple[str, ...]]]:
-    """The steps of a plan, with the names of their datasets: overdue large ones, all small ones, the others.
+    """Return the steps of a plan as names of datasets: overdue large ones, all small ones, the others.
 
-    Beyond fifty large ones, the rest share a step.
+    Large ones beyond fifty share a step.
     """
     large = [item for item in plan.items if item.large]
     own = large[:_MOST_STEPS]
@@ -169,12 +169,12 @@ def shares_of(plan: FleetPlan) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _bytes_of(plan: FleetPlan, datasets: Sequence[str]) -> int:
-    """What a step may read and write, so that all together keep to the budget of the run."""
+    """Return the maximum bytes of a step, so that all steps together stay within the budget of the run."""
     return sum(item.bytes for item in plan.items if item.dataset in datasets)
 
 
 def summarise(shares: Sequence[dict[str, Any]]) -> dict[str, object]:
-    """The numbers of all steps together."""
+    """Return the totals of all steps."""
     numbers = ("datasets", "operations", "bytes_moved", "bytes_freed", "scan_seconds_saved", "conflicts")
     sums: dict[str, Any] = {
         f"{keys.NAMESPACE}{name}": sum(share[name] for share in shares) for name in numbers

@@ -1,4 +1,4 @@
-"""Fleet run of a step by a program that is submitted: tried again where its driver was lost."""
+"""Fleet run of a step by a submitted program, with a retry after the driver was lost."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from lance_ops.spark.submitted.request import Request
 from lance_ops.storage.lease import LEASE
 
 AFTER_A_LOSS = LEASE.total_seconds() + 5.0
-"""Seconds after which the leases of a driver that was lost are passed over."""
+"""Seconds after which the leases of a lost driver have expired."""
 
 
 def submitted_run(
@@ -26,22 +26,22 @@ def submitted_run(
     options: RunOptions,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Have some datasets of a fleet maintained by a program.
+    """Maintain some datasets of a fleet by a submitted program.
 
     Args:
-        context: Of the step.
-        store: Says how programs are submitted.
+        context: Context of the step.
+        store: Submits programs.
         policy: Of the fleet.
         options: Of the run.
-        progress: Is told how far it is.
+        progress: Receives progress events.
 
     Returns:
-        What the run says of itself, see `answer_of`. One that was tried again tells what it did itself; what
-        was done before is in the ledger.
+        The answer of the run, see `answer_of`. A retried run reports its own work only; earlier work is in
+        the ledger.
 
     Raises:
-        LanceOpsError: What the program met.
-        RetryRequested: It was lost, or did not begin.
+        LanceOpsError: Error of the program.
+        RetryRequested: It was lost, or did not start.
     """
     place = policy.source or policy.stores[0].root
     request = Request(OPERATION, place, run_arguments(policy, options), None)
@@ -51,7 +51,9 @@ def submitted_run(
         _try_again(context, error)
         raise
     if not isinstance(told, dict):
-        raise ProgramLostError(f"the program answered with a {type(told).__name__}", path=place)
+        raise ProgramLostError(
+            f"the program returned a {type(told).__name__} instead of a mapping", path=place
+        )
     return told
 
 

@@ -1,1 +1,1 @@
-"""Ingest as assets: what a source is asked for, how rows come in, and the proof that they are there."""
+"""Ingests as assets: specification, writing, and the proof that a partition was loaded."""

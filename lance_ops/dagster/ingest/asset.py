@@ -1,18 +1,18 @@
-"""Ingest as an asset of its own, upstream of the dataset, with the partitions that the dataset must not have.
+"""Ingest as a separate asset upstream of the dataset, with the partitions that the dataset must not have.
 
-Dagster looks at partitions alone when an asset has them, so a delete or a restore, which belongs to no
-partition, would leave everything downstream in peace.
+Dagster considers partitions alone when an asset has them, so a delete or a restore, which belongs to no
+partition, would not trigger anything downstream.
 
-Where the rows of a partition can be told by a column, a materialization replaces them: what is there goes,
-what the source gives comes, in one commit; whatever happened to the dataset, it then holds what the source
-gave last. Retries of a run, and re-executions of one that failed, are one piece of work, which is committed
-once; who executes a run again that succeeded wants the rows replaced again.
+If a column identifies the rows of a partition, a materialization replaces them in one commit: existing rows
+are deleted and those of the source added; whatever happened to the dataset, it then holds the latest rows of
+the source. Retries of a run, and re-executions of a failed one, are one piece of work, which is committed
+once; re-executing a successful run replaces the rows again.
 
-Where they cannot be told, a partition is appended exactly once. The job key is made of the asset and the
-partition, and the proof is a commit of that job in the lineage of the newest version: a folder that was
-removed and made anew does not have it, nor does a dataset that was restored to a version before it. When
-rows of it were deleted since, or when nobody can tell any more, the run fails and says so. A materialization
-that wrote nothing leaves a warning on the asset.
+Otherwise a partition is appended exactly once. The job key consists of the asset and the partition, and the
+proof is a commit of that job in the lineage of the newest version: a dataset that was removed and recreated
+does not have it, nor does one that was restored to an earlier version. If rows of it were deleted since, or
+if this is unknown, the run fails with the reason. A materialization that wrote nothing leaves a warning on
+the asset.
 """
 
 import hashlib
@@ -52,13 +52,13 @@ _MOST_NAMED = 10
 
 
 class IngestConfig(OperationConfig):
-    """How a materialization of an ingest behaves."""
+    """Config of the materialization of an ingest."""
 
     rerun_token: str = Field(
         default="",
         description=(
-            "Something new here appends a partition again that was appended already, beside the rows that "
-            "are there. An ingest with a partition column needs no token: each launch replaces the rows."
+            "A new value here appends a partition again, in addition to existing rows. An ingest with a "
+            "partition column needs no token: each launch replaces the rows."
         ),
     )
 
@@ -67,9 +67,9 @@ DESCRIPTIONS = {
     "append": "Appends to {}: each partition exactly once.",
     "overwrite": "Replaces all rows of {}.",
     "replace_where": "Replaces the rows of a partition of {}, in one commit.",
-    "merge": "Updates and adds rows of {} by a key, in one commit.",
+    "merge": "Updates and inserts rows of {} by a key, in one commit.",
 }
-"""Of ingests by their modes; {} is the dataset."""
+"""Descriptions of ingests by mode; {} is the dataset."""
 
 
 def ingest_spec(ingest: LanceIngest) -> dg.AssetSpec:
@@ -91,14 +91,14 @@ def ingest_spec(ingest: LanceIngest) -> dg.AssetSpec:
 def build_ingest_asset(
     ingest: LanceIngest, *, prefix: str = "", spec: dg.AssetSpec | None = None
 ) -> dg.AssetsDefinition:
-    """The asset whose materialization appends to a dataset.
+    """Build the asset whose materialization appends to a dataset.
 
     Its runs also publish the new version of the dataset and the checks on it.
 
     Args:
         ingest: What to load.
-        prefix: Of the resource that it wants: `<prefix>_lance_store`.
-        spec: How it looks as an asset, from `LanceDatasetTranslator.get_ingest_spec`.
+        prefix: Prefix of the required resource: `<prefix>_lance_store`.
+        spec: Its asset spec, from `LanceDatasetTranslator.get_ingest_spec`.
     """
     ref = ingest.ref
     store_key = keys.prefixed(prefix, keys.STORE_RESOURCE)
@@ -114,7 +114,7 @@ def build_ingest_asset(
             dg.AssetCheckSpec(
                 keys.ROWS_LOADED,
                 asset=ingest.key,
-                description="The last materialization wrote rows; a warning when it found its work done.",
+                description="The last materialization wrote rows; a warning if its work was already done.",
             )
         ],
         backfill_policy=ingest.backfill_policy,
@@ -138,9 +138,10 @@ def build_ingest_asset(
             done = ingest.execute(context, load)
             if not isinstance(done, dg.MaterializeResult):
                 raise InvalidArgumentError(
-                    f"execute of {ingest.asset_name} returned a {type(done).__name__}, no MaterializeResult",
+                    f"execute of {ingest.asset_name} must return a MaterializeResult, got "
+                    f"{type(done).__name__}",
                     field="execute",
-                    hint="return what the function that loads returned",
+                    hint="return the result of the function that loads",
                 )
             return done
 
@@ -185,7 +186,7 @@ def _ingest(
 
 
 def _chosen(context: dg.AssetExecutionContext, ingest: LanceIngest) -> Sequence[str | None]:
-    """The partitions that the run was launched for, in their order; [None] for an ingest without.
+    """Return the partitions of the launch, in order; [None] for an ingest without partitions.
 
     Raises:
         dagster.Failure: The ingest has partitions, and none was chosen.
@@ -197,7 +198,7 @@ def _chosen(context: dg.AssetExecutionContext, ingest: LanceIngest) -> Sequence[
     if context.has_partition_key_range:
         return list(context.partition_keys)
     raise dg.Failure(
-        f"no partition of {ingest.asset_name} was chosen: choose one, or a range, when you launch it",
+        f"no partition of {ingest.asset_name} was chosen: choose one, or a range, at launch",
         metadata={keys.ERROR_HINT: "choose a partition", keys.ERROR_FIELD: "partition"},
         allow_retries=False,
     )
@@ -205,7 +206,7 @@ def _chosen(context: dg.AssetExecutionContext, ingest: LanceIngest) -> Sequence[
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """One partition, or all of an ingest without partitions, that is in the dataset now."""
+    """A loaded partition, or the whole load of an ingest without partitions."""
 
     job_key: str
     result: AppendResult
@@ -234,13 +235,13 @@ def _load(
     if not result.already_committed:
         metadata |= as_metadata({keys.PARTITION_ROW_COUNT: result.rows_added})
     if not (result.already_committed or result.rows_added or result.rows_deleted):
-        # No version holds this partition, and rows that come later are other data.
+        # No version holds this partition, and later rows are other data.
         job_key = f"{job_key}|no rows"
     return _Loaded(job_key, result, outcome, metadata)
 
 
 def _summary(outcomes: Sequence[tuple[str, dg.AssetCheckResult]]) -> dg.AssetCheckResult:
-    """One verdict on a run of several partitions, which names those that wrote nothing."""
+    """Return one check result for a run of several partitions, with the names of those without new rows."""
     idle = [f"{partition}: {outcome.description}" for partition, outcome in outcomes if not outcome.passed]
     added = sum(int(str(plain_metadata(outcome.metadata)[_ROWS_ADDED])) for _, outcome in outcomes)
     text = f"{count_text(len(outcomes), 'partition')}, {count_text(added, 'row')} added"
@@ -257,7 +258,7 @@ def _summary(outcomes: Sequence[tuple[str, dg.AssetCheckResult]]) -> dg.AssetChe
 def _job_key(
     context: dg.AssetExecutionContext, ingest: LanceIngest, config: IngestConfig, notes: RunNotes
 ) -> str:
-    """What is committed once: an appended partition, or else what a chain of re-executed runs loads."""
+    """Return the job key: an appended partition, or else the load of a chain of re-executed runs."""
     parts = [ingest.asset_name]
     if ingest.partitions is not None:
         parts.append(str(notes.partition))
@@ -269,7 +270,7 @@ def _job_key(
 
 
 def _digest(job_key: str) -> str:
-    """Data version of what a job key loaded; the same whenever it is asked."""
+    """Return the data version of a load by job key; deterministic."""
     return hashlib.sha256(f"lance_ops ingest\0{job_key}".encode()).hexdigest()[:32]
 
 
@@ -280,11 +281,11 @@ def _find_done(
     notes: RunNotes,
     job_key: str,
 ) -> AppendResult | None:
-    """The commit of this job in the lineage of the newest version; None when there is none.
+    """Find the commit of this job in the lineage of the newest version; None if there is none.
 
     Raises:
         RowsLostError: Rows of it were deleted since.
-        JobUnprovenError: It cannot be told any more whether the partition was appended.
+        JobUnprovenError: It is unknown whether the partition was appended.
     """
     try:
         head = store.open(ingest.ref)
@@ -313,17 +314,20 @@ def _find_done(
 def _outcome(
     ingest: LanceIngest, store: LanceStoreResource, notes: RunNotes, result: AppendResult
 ) -> dg.AssetCheckResult:
-    """Whether the materialization wrote rows, as a check on the ingest."""
+    """Return the check result: whether the materialization wrote rows."""
     passed = result.changed and result.rows_added > 0
     text = str(result)
     if result.already_committed:
         head = store.open(ingest.ref)
         passed = is_of_run(head, result.version, notes.run_id)
-        by = "an earlier attempt of this run" if passed else "an earlier run under the same job key"
+        by = "an earlier attempt of this run" if passed else "an earlier run with the same job key"
         text = f"version {result.version} was committed by {by}{doubt_about(head, result.version)}"
     if not passed:
         gone = f" and {count_text(result.rows_deleted, 'row')} removed" if result.rows_deleted else ""
-        text = f"nothing was written{gone}: {text if result.already_committed else 'the source gave no rows'}"
+        text = (
+            f"nothing was written{gone}: "
+            f"{text if result.already_committed else 'the source returned no rows'}"
+        )
     return dg.AssetCheckResult(
         asset_key=ingest.key,
         check_name=keys.ROWS_LOADED,

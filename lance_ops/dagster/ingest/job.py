@@ -1,4 +1,4 @@
-"""Job and schedule of an ingest: how it is launched by hand, by a backfill and on time."""
+"""Job and schedule of an ingest."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -24,20 +24,20 @@ def build_ingest_job(
     config: Mapping[str, Any] | None = None,
     executor_def: dg.ExecutorDefinition | None = None,
 ) -> NamedJob:
-    """A job that materializes an ingest, e.g. `flights_ingest_job`.
+    """Build a job that materializes an ingest, e.g. `flights_ingest_job`.
 
-    `build_lance_definitions` makes one for each ingest; another one needs a name of its own. Unlike runs from
-    the asset's page, its runs carry the tag by which `dagster.yaml` keeps those of one dataset from running
-    at once, maintenance included.
+    `build_lance_definitions` makes one for each ingest; another one needs a different name. Unlike runs from
+    the asset's page, its runs have the tag by which `dagster.yaml` limits the runs of one dataset to one at a
+    time, maintenance included.
 
     Args:
         ingest: What to load.
-        name: Of the job; that of the ingest with `_job` behind it by default.
-        description: Of the job.
-        tags: Of its runs, beside ours.
-        hooks: Run after its step.
-        config: Run config, as `dg.define_asset_job` takes it.
-        executor_def: What executes its one step; this process by default.
+        name: Name of the job; default that of the ingest with the suffix `_job`.
+        description: Description of the job.
+        tags: Additional tags of its runs.
+        hooks: Hooks of its step.
+        config: Run config, as for `dg.define_asset_job`.
+        executor_def: Executor of its one step; in-process by default.
     """
     job = dg.define_asset_job(
         name or ingest.job_name,
@@ -62,18 +62,18 @@ def build_ingest_schedule(
     name: str | None = None,
     default_status: dg.DefaultScheduleStatus = dg.DefaultScheduleStatus.STOPPED,
 ) -> dg.ScheduleDefinition:
-    """A schedule of an ingest: its newest complete partition, all partitions, or what is new.
+    """Build a schedule of an ingest: its newest complete partition, all partitions, or new rows.
 
     `build_lance_definitions` makes one for each ingest that has a `cron_schedule`. A partition of time is
-    requested once, however often the schedule ticks; what came late is loaded by launching it again.
+    requested once, however often the schedule ticks; late rows are loaded by another launch.
 
     Args:
         ingest: What to load.
         job: From `build_ingest_job`; the one that `build_lance_definitions` makes by default.
-        cron_schedule: When; as the ingest says by default.
-        execution_timezone: Time zone of the cron expression; as the ingest says by default.
-        name: Of the schedule; that of the job with `_schedule` in place of `_job` by default.
-        default_status: Whether it runs from the start.
+        cron_schedule: Cron expression; default that of the ingest.
+        execution_timezone: Time zone of the cron expression; default that of the ingest.
+        name: Name of the schedule; default that of the job with `_schedule` instead of `_job`.
+        default_status: Initial status.
 
     Raises:
         InvalidArgumentError: No cron expression is given.
@@ -81,9 +81,9 @@ def build_ingest_schedule(
     cron = cron_schedule or ingest.cron_schedule
     if cron is None:
         raise InvalidArgumentError(
-            f"the schedule of {ingest.asset_name} has no times",
+            f"the schedule of {ingest.asset_name} has no cron_schedule",
             field="cron_schedule",
-            hint='cron_schedule="15 0 * * *" loads at a quarter past midnight',
+            hint='e.g. cron_schedule="15 0 * * *" loads at 00:15',
         )
     job_name = ingest.job_name if job is None else job.name
     times = _times_of(ingest.partitions)
@@ -104,7 +104,7 @@ def build_ingest_schedule(
             return [dg.RunRequest(tags=tags)]
         at = context.scheduled_execution_time
         wanted = _partitions_at(ingest.partitions, at, context.instance)
-        # A partition of time is asked for once; others at each tick.
+        # A time partition is requested once; others at each tick.
         return [
             dg.RunRequest(run_key=None if times is None else key, partition_key=key, tags=tags)
             for key in wanted
@@ -115,14 +115,14 @@ def build_ingest_schedule(
 
 def _subject(ingest: LanceIngest) -> str:
     if ingest.partitions is None:
-        return "the new rows"
-    return "all partitions" if _times_of(ingest.partitions) is None else "the newest complete partition"
+        return "new rows"
+    return "all partitions" if _times_of(ingest.partitions) is None else "newest complete partition"
 
 
 def _partitions_at(
     partitions: dg.PartitionsDefinition[Any], at: datetime, instance: dg.DagsterInstance
 ) -> Sequence[str]:
-    """The partitions to load: those of the last complete time, or all of them where none is a time."""
+    """Return the partitions to load: those of the last complete time, or all if none is a time."""
     times = _times_of(partitions)
     with dg.partition_loading_context(at, instance):
         if times is None:
@@ -137,7 +137,7 @@ def _partitions_at(
 
 
 def _times_of(partitions: dg.PartitionsDefinition[Any] | None) -> dg.TimeWindowPartitionsDefinition | None:
-    """The partitions of time, or the dimension of them; None when there is none."""
+    """Return the time partitions, or their dimension; None without any."""
     if isinstance(partitions, dg.MultiPartitionsDefinition):
         found = (_times_of(item.partitions_def) for item in partitions.partitions_defs)
         return next((times for times in found if times is not None), None)

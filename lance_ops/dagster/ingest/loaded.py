@@ -1,7 +1,7 @@
-"""Check `partitions_loaded`: whether the partitions that Dagster shows as loaded are in the dataset.
+"""Check `partitions_loaded`: the partitions that Dagster shows as loaded are in the dataset.
 
-Dagster keeps a partition green that a restore or a drop took out of the dataset again. The event of a
-partition names the transaction that loaded it, and that has to be in the lineage of the newest version.
+Dagster keeps a partition green even if a restore or a drop removed it from the dataset. The event of a
+partition names the transaction that loaded it, which must be in the lineage of the newest version.
 """
 
 import time
@@ -30,13 +30,13 @@ MISSING = "lance/partitions_to_load"
 
 @dataclass(frozen=True, slots=True)
 class LoadedPartitions:
-    """What is known of the partitions that Dagster shows as loaded.
+    """State of the partitions that Dagster shows as loaded.
 
     Attributes:
-        shown: How many there are.
+        shown: Their number.
         missing: Those whose rows are not in the dataset.
-        unknown: Those of which that cannot be told.
-        unseen: How many there was no time to look at.
+        unknown: Those with unknown state.
+        unseen: Number of partitions not examined within the time limit.
     """
 
     shown: int
@@ -62,8 +62,8 @@ class LoadedPartitions:
             parts = [
                 f"{count_text(len(names), 'partition')} {what}: {_named(names)}"
                 for names, what in (
-                    (self.missing, "not in the dataset any more"),
-                    (self.unknown, "of which it cannot be told whether they are in the dataset"),
+                    (self.missing, "no longer in the dataset"),
+                    (self.unknown, "possibly not in the dataset"),
                 )
                 if names
             ]
@@ -72,7 +72,7 @@ class LoadedPartitions:
             metadata[keys.ERROR_HINT] = job_command(place, ingest.job_name, self.to_load[:_MOST_LISTED])
         if self.unseen:
             metadata.setdefault(keys.ERROR_HINT, f"evaluate the check on the page of {ingest.asset_name}")
-            text = f"{count_text(self.unseen, 'partition')} not looked at, for lack of time; {text}"
+            text = f"{count_text(self.unseen, 'partition')} not examined within the time limit; {text}"
         return dg.AssetCheckResult(
             asset_key=ingest.key,
             check_name=keys.PARTITIONS_LOADED,
@@ -100,7 +100,7 @@ def build_loaded_check(ingest: LanceIngest, *, prefix: str = "") -> dg.AssetChec
 
     Args:
         ingest: The ingest.
-        prefix: Of the resource that it wants: `<prefix>_lance_store`.
+        prefix: Prefix of the required resource: `<prefix>_lance_store`.
     """
     store_key = keys.prefixed(prefix, keys.STORE_RESOURCE)
 
@@ -119,7 +119,7 @@ def build_loaded_check(ingest: LanceIngest, *, prefix: str = "") -> dg.AssetChec
         store: LanceStoreResource = getattr(context.resources, store_key)
         loads = ingest.key in (context.run.asset_selection or ())
         if loads and last_passed(context.instance, ingest):
-            # To compare all partitions in each run of a backfill would cost their square.
+            # Comparing all partitions in each run of a backfill would be quadratic.
             yield _carried_over(ingest)
             return
         loaded = look_at_partitions(context.instance, ingest, store)
@@ -134,10 +134,10 @@ def look_at_partitions(
     """Compare the partitions that Dagster shows as loaded with the dataset.
 
     Args:
-        instance: With the event log.
+        instance: Has the event log.
         ingest: The ingest, with partitions.
-        store: How the dataset is reached.
-        seconds: Time for it.
+        store: Opens the dataset.
+        seconds: Time limit.
     """
     deadline = time.monotonic() + seconds
     shown = sorted(instance.get_materialized_partitions(ingest.key))
@@ -152,7 +152,7 @@ def look_at_partitions(
             return LoadedPartitions(len(shown), tuple(missing), tuple(unknown), len(shown) - number)
         uuid = _transaction_of(instance, ingest.key, partition)
         if uuid is None:
-            continue  # The source gave no rows for it, so no version holds it.
+            continue  # The source returned no rows for it, so no version holds it.
         try:
             if head is None or find_transaction(head, uuid) is None:
                 missing.append(partition)
@@ -162,24 +162,24 @@ def look_at_partitions(
 
 
 def _carried_over(ingest: LanceIngest) -> dg.AssetCheckResult:
-    """Return the verdict in a run that loads: the manifest sensor looks again after a restore or a drop."""
+    """Return the result in a run that loads: the manifest sensor reevaluates after a restore or a drop."""
     return dg.AssetCheckResult(
         asset_key=ingest.key,
         check_name=keys.PARTITIONS_LOADED,
         passed=True,
-        description="loaded by this run; none of the others was missing when they were last looked at",
+        description="loaded by this run; none of the others was missing in the last evaluation",
     )
 
 
 def last_passed(instance: dg.DagsterInstance, ingest: LanceIngest) -> bool:
-    """Return whether the newest verdict passed, or there is none."""
+    """Return whether the newest result passed, or there is none."""
     key = dg.AssetCheckKey(ingest.key, keys.PARTITIONS_LOADED)
     record = newest_evaluations(instance, [key]).get(key)
     return record is None or bool(record.evaluation.passed)
 
 
 def _transaction_of(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str) -> str | None:
-    """Return the transaction that loaded a partition, by its newest event; None when there was none."""
+    """Return the transaction that loaded a partition, by its newest event; None without one."""
     found = instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition]), limit=1
     ).records

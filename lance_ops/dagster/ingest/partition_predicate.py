@@ -1,4 +1,4 @@
-"""Partitions of Dagster as rules by which their rows are told; see `partition_rows` for what these select."""
+"""Predicates for the rows of Dagster partitions; see `partition_rows` for the selected rows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,26 +10,26 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.ingest.partition_rows import Bound, PartitionRule, rows_of_partition
 
 Columns = str | Mapping[str, str]
-"""The column of the partitions, or that of each dimension by its name.
+"""The partition column, or that of each dimension by name.
 
-A path into a struct is joined by dots; a part that has a dot itself stands in backticks, unless the whole is
-the name of a column.
+A path into a struct is joined by dots; a part that contains a dot is quoted by backticks, unless the whole
+string is the name of a column.
 """
 
 
 def partition_predicate(
     partitions: dg.PartitionsDefinition[Any], key: str, columns: Columns, schema: pa.Schema
 ) -> str:
-    """The predicate that selects the rows of a partition.
+    """Return the predicate that selects the rows of a partition.
 
     Args:
         partitions: The definition.
         key: The partition.
-        columns: Where its rows can be told.
+        columns: Partition columns.
         schema: Of the dataset.
 
     Raises:
-        InvalidArgumentError: There is no such column, or its type does not go with the partitions.
+        InvalidArgumentError: A column does not exist, or its type does not match the partitions.
     """
     return rows_of_partition(partition_rules(partitions, key, columns), schema)
 
@@ -37,12 +37,12 @@ def partition_predicate(
 def partition_rules(
     partitions: dg.PartitionsDefinition[Any], key: str, columns: Columns
 ) -> list[PartitionRule]:
-    """How the rows of a partition are told, by one rule for each dimension.
+    """Return the rules that identify the rows of a partition, one for each dimension.
 
     Args:
         partitions: The definition.
         key: The partition.
-        columns: Where its rows can be told.
+        columns: Partition columns.
 
     Raises:
         InvalidArgumentError: A dimension has no column.
@@ -50,15 +50,15 @@ def partition_rules(
     if isinstance(partitions, dg.MultiPartitionsDefinition):
         if isinstance(columns, str):
             raise InvalidArgumentError(
-                "partitions of several dimensions need a column for each of them",
+                "partitions with several dimensions require a column for each of them",
                 field="partition_column",
-                hint="a mapping from the dimension to its column",
+                hint="use a mapping from dimensions to columns",
             )
         keys = partitions.get_partition_key_from_str(key).keys_by_dimension
         missing = sorted(set(keys).difference(columns))
         if missing:
             raise InvalidArgumentError(
-                f"no column is named for the dimensions {', '.join(missing)}", field="partition_column"
+                f"no column given for the dimensions {', '.join(missing)}", field="partition_column"
             )
         return [
             rule
@@ -75,7 +75,7 @@ def partition_rules(
 
 
 def time_window_of(partitions: dg.PartitionsDefinition[Any] | None, key: str) -> dg.TimeWindow | None:
-    """From when to when a partition is; None when partitions are no times, and no dimension of theirs is."""
+    """Return the time window of a partition; None if neither it nor a dimension of it is a time."""
     if isinstance(partitions, dg.TimeWindowPartitionsDefinition):
         return partitions.time_window_for_partition_key(key)
     if isinstance(partitions, dg.MultiPartitionsDefinition):

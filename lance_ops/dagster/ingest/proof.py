@@ -1,7 +1,8 @@
-"""Whether a partition that was appended is in the dataset: green must mean that its rows are there.
+"""Proof that an appended partition is in the dataset: a loaded partition must have its rows.
 
 A commit in the lineage of the newest version proves that the partition was appended to this dataset and that
-no restore undid it. It does not prove that nobody deleted the rows; and no record goes back for ever.
+no restore undid it. It does not prove that the rows were not deleted; and job keys are recorded for a limited
+time.
 """
 
 from datetime import UTC, datetime
@@ -23,14 +24,14 @@ _AGAIN = "declare a partition column, so that it is replaced, or append all of i
 
 
 def first_attempt(instance: dg.DagsterInstance, notes: RunNotes) -> str:
-    """Id of the run that began this piece of work: the first one after the last of its chain that succeeded.
+    """Return the id of the first run of this work: the first after the last success of its chain.
 
-    Who executes a run again that failed or died wants its work done; who executes one again that succeeded
-    wants what the source gives by now.
+    Re-execution of a failed run reuses its job key; re-execution of a successful run loads the present rows
+    of the source under a new key.
 
     Args:
-        instance: With the runs.
-        notes: Of this run.
+        instance: Has the runs.
+        notes: Notes of this run.
     """
     first, parent = notes.run_id, notes.parent_run_id
     while parent is not None:
@@ -44,7 +45,7 @@ def first_attempt(instance: dg.DagsterInstance, notes: RunNotes) -> str:
 
 
 def refuse_lost(head: Dataset, done: CommittedJob, partition: str) -> None:
-    """Refuse to call a partition loaded whose rows were deleted after they were appended.
+    """Fail if rows of a loaded partition were deleted after it was appended.
 
     Args:
         head: The newest version.
@@ -52,40 +53,39 @@ def refuse_lost(head: Dataset, done: CommittedJob, partition: str) -> None:
         partition: Its key.
 
     Raises:
-        RowsLostError: Names the commits that took rows.
+        RowsLostError: Names the commits that deleted rows.
     """
     losses = losses_since(head, done.version)
     if losses.commits:
         raise RowsLostError(
-            f"partition {partition} was appended by version {done.version}, and rows of it were deleted "
-            f"since, or may have been, by {'; '.join(losses.commits)}",
+            f"partition {partition} was appended by version {done.version}, and rows of it were or may have "
+            f"been deleted since, by {'; '.join(losses.commits)}",
             path=head.uri,
             hint=_AGAIN,
         )
 
 
 def doubt_about(head: Dataset, version: int) -> str:
-    """What to add about a commit that was found: nothing, unless its rows may be gone without a trace."""
+    """Return a note about a commit if its rows may have been deleted without a record; else empty."""
     if not losses_since(head, version).unknown:
         return ""
-    return "; cleaned-up versions came after it, so whether rows of it were deleted since cannot be told"
+    return "; later versions were cleaned up, so it is unknown whether rows of it were deleted since"
 
 
 def refuse_forgotten(
     instance: dg.DagsterInstance, key: dg.AssetKey, partition: str, head: Dataset, data_version: str
 ) -> None:
-    """Refuse to append a partition of which Dagster knows more than the dataset can tell.
+    """Fail if Dagster has a record of a partition that the dataset can no longer prove.
 
     Args:
-        instance: With the event log.
+        instance: Has the event log.
         key: Asset of the ingest.
         partition: The partition.
         head: The newest version, which has no commit of the job in its lineage as far as is recorded.
-        data_version: Of the partition's event, which names the job.
+        data_version: Data version of the partition's event, which identifies the job.
 
     Raises:
-        JobUnprovenError: The partition was appended by a version that is gone, longer ago than job keys are
-            kept for certain.
+        JobUnprovenError: The partition was appended by a removed version, before the oldest recorded job key.
     """
     found = instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition]), limit=1
@@ -94,7 +94,7 @@ def refuse_forgotten(
     tags = dict(event.tags or {}) if event is not None else {}
     noted = plain_metadata(event.metadata) if event is not None else {}
     if keys.JOB_DIGEST in noted:
-        # A run of several partitions, whose events share their tags.
+        # The events of a run of several partitions share their tags.
         tags = {
             keys.DATA_VERSION_TAG: str(noted[keys.JOB_DIGEST]),
             **{name: str(noted[name]) for name in (keys.VERSION, keys.TRANSACTION_UUID) if noted.get(name)},
@@ -104,21 +104,21 @@ def refuse_forgotten(
     version = int(tags[keys.VERSION])
     age = datetime.now(UTC) - datetime.fromtimestamp(found[0].timestamp, UTC)
     if version > head.version or (age < KEEP_JOB_KEYS and keys.TRANSACTION_UUID in tags):
-        # Another dataset at the same place, or one that would know.
+        # Another dataset at the same place, or one with a complete record.
         return
     try:
         read_summary(head.store, locate(head.store, version))
     except NotFoundError:
         raise JobUnprovenError(
-            f"partition {partition} was appended by version {version}, which is gone, and the record of job "
-            f"keys does not go back so far: nobody can tell whether its rows are there",
+            f"partition {partition} was appended by version {version}, which was removed, and the record of "
+            "job keys does not go back so far: it is unknown whether its rows exist",
             path=head.uri,
             hint=_AGAIN,
         ) from None
 
 
 def is_of_run(head: Dataset, version: int, run_id: str) -> bool:
-    """Whether a run made a version; False when the version is gone."""
+    """Return whether a run made a version; False if the version was removed."""
     try:
         return head.checkout_version(version).read_transaction().properties.get(keys.RUN_ID) == run_id
     except NotFoundError:

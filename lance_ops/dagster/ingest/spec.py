@@ -1,4 +1,4 @@
-"""What an ingest is: how rows come into a dataset, and what its source is asked for."""
+"""Specification of ingests: source, partitions, mode, and requests to the source."""
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -21,11 +21,11 @@ IngestMode = Literal["append", "overwrite", "replace_where", "merge"]
 
 @dataclass(frozen=True, slots=True)
 class IngestRequest:
-    """What a source is asked for.
+    """Request to a source.
 
     Attributes:
         partition_key: Partition to load; None when the ingest has none.
-        time_window: Its start and end, when partitions are times, or a dimension of theirs is.
+        time_window: Start and end of a time partition or time dimension.
         store: For a source that computes with Spark: `request.store.spark_session()`.
     """
 
@@ -35,11 +35,10 @@ class IngestRequest:
 
     @property
     def wall_clock_window(self) -> tuple[datetime, datetime] | None:
-        """The times without a time zone that belong to the partition: from the first on, before the second.
+        """Return the wall-clock times of the partition: from the first on, before the second.
 
-        Of wall-clock times each belongs to one partition, also of those that clocks show twice a year: these
-        belong to the partition in which they are shown first, so that the one in which they are shown again
-        has none.
+        Each wall-clock time belongs to one partition. Times that occur twice a year belong to the partition
+        of their first occurrence.
         """
         window = self.time_window
         return None if window is None else (wall_clock(window.start), wall_clock(window.end))
@@ -49,51 +48,54 @@ IngestSource = Callable[[IngestRequest], Any]
 """Returns the rows: a Spark DataFrame, or what `write_dataset` takes (Arrow, pandas, file paths)."""
 
 Execution = Callable[[dg.AssetExecutionContext, Callable[[], dg.MaterializeResult[Any]]], Any]
-"""Wraps a materialization: gets Dagster's context and the function that loads; returns what that returned."""
+"""Wraps a materialization: called with Dagster's context and the function that loads; returns its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class LanceIngest:
-    """How rows come into a dataset.
+    """Ingest of a dataset.
 
     Attributes:
         ref: The dataset.
-        source: Gives the rows: a function, or where there is one, as `module:name`, which a program that is
-            submitted to a cluster imports there.
-        partitions: Time partitions, as a rule; None when every materialization appends what is new.
-        partition_column: The column by which the rows of a partition can be told, or that of each dimension
-            by its name: of the type timestamp or date for partitions of time, of the keys for others.
-        replace_where: Returns the predicate that selects the rows of a partition, where one column does not.
-        name: Name of the ingest's asset; that of the dataset with `_ingest` behind it by default.
+        source: Function that returns the rows, or its name as `module:name`, which a program submitted to a
+            cluster imports there.
+        partitions: Time partitions, as a rule; None if every materialization appends new rows.
+        partition_column: The column that identifies the rows of a partition, or that of each dimension by
+            name: a timestamp or date for time partitions, the type of the keys for others.
+        replace_where: Returns the predicate that selects the rows of a partition, if a column does not
+            suffice.
+        name: Name of the ingest's asset; default that of the dataset with the suffix `_ingest`.
         description: Markdown for the asset's page.
         deps: Assets that the source reads.
-        mode: "replace_where" replaces the rows of the partition in one commit, and is the default when these
-            can be told; "append", the default otherwise, adds a partition exactly once; "overwrite" replaces
-            the whole dataset, for an ingest without partitions; "merge" updates the rows whose key is there,
-            and adds the others, in one commit (the first materialization creates the dataset).
-        on: Columns of the key that "merge" goes by, which is the default where there are some; the primary
-            key that the schema declares when none are named.
-        allow_empty: A partition for which the source gives no rows loses those that it has.
-        max_rows_per_file: Rows after which a new fragment begins.
-        data_storage_version: Of the data files, see `write_dataset`; that of the dataset by default.
-        fill_missing: Fill nullable columns that the source lacks with nulls.
+        mode: "replace_where" replaces the rows of the partition in one commit, and is the default if these
+            are identified; "append", the default otherwise, adds a partition exactly once; "overwrite"
+            replaces
+            the whole dataset, for an ingest without partitions; "merge" updates rows with a known key, and
+            inserts the others, in one commit (the first materialization creates the dataset).
+        on: Key columns of "merge", which is the default if they are given; default the primary key of the
+            schema.
+        allow_empty: If the source returns no rows for a partition, its existing rows are deleted.
+        max_rows_per_file: Maximum rows per fragment.
+        data_storage_version: Storage version of the data files, see `write_dataset`; default that of the
+            dataset.
+        fill_missing: Fill missing nullable columns with nulls.
         backfill_policy: `dg.BackfillPolicy.single_run()` loads a range of partitions in one run, one after
             the other, each in its own commit; a run for each partition by default.
-        kinds: What Dagster's pages show beside the name; those of the dataset by default.
-        columns_from: Which columns of `deps` feed which of the columns that the source gives:
-            {column: [(asset, column)]}. The dataset has them from the ingest.
-        cron_schedule: When to load, e.g. "15 0 * * *": the last complete partition of time, in one run for
+        kinds: Kinds that Dagster shows beside the name; default those of the dataset.
+        columns_from: Declared lineage from columns of `deps` to columns of the source: {column: [(asset,
+            column)]}. The dataset inherits it from the ingest.
+        cron_schedule: Cron expression, e.g. "15 0 * * *": the last complete partition of time, in one run for
             each of its other dimensions; all partitions that are no times; or, without partitions, what is
             new. `build_ingest_schedule` makes the schedule. Launch a backfill for partitions before it.
         execution_timezone: Time zone of `cron_schedule`; that of the partitions by default, or else UTC.
-        automation_condition: When Dagster is to materialize the ingest by itself, instead of a schedule.
-        code_version: Version of the source's code, as of any asset.
-        retry_policy: How often and when a step is tried again whose error may pass; by default twice.
-        hooks: Run after each materialization: `@dg.success_hook`, `@dg.failure_hook`.
-        op_name: Name of the step, as run config has it; made of the asset key by default.
-        op_tags: Of the step, e.g. `dagster-k8s/config`.
-        pool: Limits steps at work at once; a pool for each dataset by default.
-        execute: Runs around each materialization: gets Dagster's context and the function that loads.
+        automation_condition: Condition for automatic materialization, instead of a schedule.
+        code_version: Version of the source's code.
+        retry_policy: Retry policy for transient errors; default two retries.
+        hooks: Hooks of each materialization: `@dg.success_hook`, `@dg.failure_hook`.
+        op_name: Name of the step in run config; default from the asset key.
+        op_tags: Tags of the step, e.g. `dagster-k8s/config`.
+        pool: Pool that limits concurrent steps; default one for each dataset.
+        execute: Wraps each materialization: called with Dagster's context and the function that loads.
     """
 
     ref: LanceDatasetRef
@@ -129,36 +131,36 @@ class LanceIngest:
         told = self.partition_column is not None or self.replace_where is not None
         if self.partition_column is not None and (self.replace_where is not None or not self.partitions):
             raise InvalidArgumentError(
-                f"{self.asset_name}: a partition column goes with partitions, and without `replace_where`",
+                f"{self.asset_name}: a partition column requires partitions, and excludes `replace_where`",
                 field="partition_column",
             )
         if self.mode not in (None, *get_args(IngestMode)):
             raise InvalidArgumentError(
-                f"{self.asset_name}: no such mode: {self.mode!r}",
+                f"{self.asset_name}: unknown mode {self.mode!r}",
                 field="mode",
                 hint=f"one of {', '.join(get_args(IngestMode))}",
             )
         if self.mode == "overwrite" and self.partitions is not None:
             raise InvalidArgumentError(
-                f"{self.asset_name}: each partition would replace those before it",
+                f"{self.asset_name}: each partition would replace the previous ones",
                 field="mode",
-                hint="declare the partition column, which replaces one partition",
+                hint="declare the partition column: then one partition is replaced",
             )
         if self.on and (self.mode not in (None, "merge") or told):
             raise InvalidArgumentError(
-                f"{self.asset_name}: a key goes with mode 'merge', which replaces no partition as a whole",
+                f"{self.asset_name}: key columns require mode 'merge'; other modes replace whole partitions",
                 field="on",
             )
         if self.mode == "replace_where" and not told:
             raise InvalidArgumentError(
-                f"{self.asset_name}: nothing says which rows are those of a partition",
+                f"{self.asset_name}: the rows of a partition are not identified",
                 field="mode",
                 hint="declare the partition column, or `replace_where`",
             )
 
     @property
     def effective_mode(self) -> IngestMode:
-        """What a materialization does."""
+        """The mode of a materialization."""
         if self.mode is not None:
             return self.mode
         if self.on:

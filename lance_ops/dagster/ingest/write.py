@@ -1,4 +1,4 @@
-"""Writing what a source gives for a partition: in the step's process, or by a program that is submitted."""
+"""Writing of the rows of a source for a partition: in the step's process, or by a submitted program."""
 
 from functools import partial
 
@@ -24,17 +24,17 @@ def write_partition(
     notes: RunNotes,
     job_key: str,
 ) -> AppendResult:
-    """Load a partition, or all of an ingest without, in one commit.
+    """Load a partition, or everything without partitions, in one commit.
 
     Args:
-        context: Of the step.
+        context: Context of the step.
         ingest: What to load.
-        store: How the dataset is reached, and who does it.
-        notes: Of the run, with the partition.
-        job_key: What is committed once.
+        store: Opens the dataset and runs tasks.
+        notes: Notes of the run, with the partition.
+        job_key: Key of the commit.
 
     Raises:
-        InvalidArgumentError: A program is to be submitted, and the source has no name there.
+        InvalidArgumentError: The source is a function without a name for the submitted program.
     """
     window = time_window_of(ingest.partitions, str(notes.partition))
     request = IngestRequest(notes.partition, window, store)
@@ -49,9 +49,9 @@ def write_partition(
     if store.submits:
         if not isinstance(ingest.source, str):
             raise InvalidArgumentError(
-                f"{ingest.asset_name}: a program that is submitted cannot be given a function",
+                f"{ingest.asset_name}: a function cannot be passed to a submitted program",
                 field="source",
-                hint="name it: 'module:function', importable where the driver runs",
+                hint="pass its name: 'module:function', importable where the driver runs",
             )
         arguments = ingest_arguments(
             ingest.source,
@@ -71,7 +71,10 @@ def write_partition(
             progress,
         )
         if not isinstance(done, AppendResult):
-            raise ProgramLostError(f"the program answered with a {type(done).__name__}", path=ingest.ref.uri)
+            raise ProgramLostError(
+                f"the program returned a {type(done).__name__} instead of an ingest result",
+                path=ingest.ref.uri,
+            )
         return done
     source = import_named(ingest.source, field="source") if isinstance(ingest.source, str) else ingest.source
     write = RowWrite(
@@ -88,7 +91,7 @@ def write_partition(
 
 
 def _predicate(ingest: LanceIngest, request: IngestRequest) -> str | list[PartitionRule] | None:
-    """Which rows a materialization replaces, or by what they are told; None when it appends."""
+    """Return the rows to replace, as a predicate or partition rules; None for an append."""
     if ingest.effective_mode != "replace_where":
         return None
     if ingest.replace_where is not None:

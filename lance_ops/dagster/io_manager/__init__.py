@@ -1,1 +1,1 @@
-"""IO manager: assets that are datasets; what functions return is written, what others ask for is read."""
+"""IO manager: assets that are datasets; outputs are written to datasets, inputs are read from them."""

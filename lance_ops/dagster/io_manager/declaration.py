@@ -1,4 +1,4 @@
-"""Declaration: what the metadata of an asset say about the dataset that it is. Pure.
+"""Declaration of a dataset in the metadata of an asset. Pure.
 
 The keys are those of `OUTPUT_METADATA`; `partition_expr` is the name that Dagster's own IO managers use.
 """
@@ -34,14 +34,14 @@ Partitions = dg.PartitionsDefinition[Any]
 
 @dataclass(frozen=True, slots=True)
 class AssetDeclaration:
-    """How the rows of an asset are written, and how those of a partition are told.
+    """Write mode of an asset, and the rows of its partitions.
 
     Attributes:
         name: Path of the asset key, parts joined by "/".
-        mode: None for what the rest says: "merge" with a key, "replace_where" with partitions whose rows can
-            be told, "overwrite" without partitions.
-        on: Columns of the key that "merge" goes by.
-        partition_expr: The column by which the rows of a partition can be told, or that of each dimension.
+        mode: None for the default: "merge" with a key, "replace_where" with identified partitions,
+            "overwrite" without partitions.
+        on: Key columns of "merge".
+        partition_expr: The column that identifies the rows of a partition, or that of each dimension.
         options: More arguments of `write_dataset`.
     """
 
@@ -53,23 +53,30 @@ class AssetDeclaration:
 
     @classmethod
     def of(cls, name: str, metadata: Mapping[str, Any]) -> "AssetDeclaration":
-        """Read it from the metadata of an asset's definition.
+        """Read the metadata of an asset's definition.
 
         Raises:
-            InvalidArgumentError: A value is of another type than it should be; names asset and key.
+            InvalidArgumentError: A value has the wrong type; names asset and key.
         """
         given = {key: getattr(value, "value", value) for key, value in metadata.items()}
         mode = given.get(MODE)
         if mode not in (None, *get_args(OutputMode)):
-            raise _wrong(name, MODE, f"no such mode: {mode!r}", f"one of {', '.join(get_args(OutputMode))}")
+            raise _wrong(name, MODE, f"unknown mode {mode!r}", f"one of {', '.join(get_args(OutputMode))}")
         on = given.get(ON, ())
         columns = (on,) if isinstance(on, str) else on
         if not _are_texts(columns):
-            raise _wrong(name, ON, f"no columns of a key: {on!r}", "a name, or a list of names")
+            raise _wrong(
+                name,
+                ON,
+                f"key columns must be a name or a list of names, got {on!r}",
+                "a name, or a list of names",
+            )
         expr = given.get(PARTITION_EXPR)
         texts = list(expr.values()) if isinstance(expr, Mapping) else [expr]
         if expr is not None and not _are_texts(texts):
-            raise _wrong(name, PARTITION_EXPR, f"no column: {expr!r}", "a column, or one for each dimension")
+            raise _wrong(
+                name, PARTITION_EXPR, f"no column: {expr!r}", "use a column, or one for each dimension"
+            )
         options = {
             "max_rows_per_file": _typed(name, given, MAX_ROWS_PER_FILE, int),
             "data_storage_version": _typed(name, given, DATA_STORAGE_VERSION, str),
@@ -85,19 +92,19 @@ class AssetDeclaration:
         )
 
     def effective_mode(self, *, partitioned: bool) -> OutputMode:
-        """What a materialization does.
+        """Return the mode of a materialization.
 
         Raises:
-            InvalidArgumentError: Nothing says which rows are those of a partition, or the rest contradicts
-                the mode.
+            InvalidArgumentError: The rows of a partition are not identified, or the metadata contradict the
+                mode.
         """
         if self.mode == "overwrite" and partitioned:
-            raise _wrong(self.name, MODE, "each partition would replace those before it", _TELL)
+            raise _wrong(self.name, MODE, "each partition would replace the previous ones", _TELL)
         if self.mode == "replace_where" and (not partitioned or self.partition_expr is None):
-            raise _wrong(self.name, MODE, "nothing says which rows are replaced", _TELL)
+            raise _wrong(self.name, MODE, "the rows to replace are not identified", _TELL)
         if self.on and self.mode not in (None, "merge"):
             raise _wrong(
-                self.name, ON, f"a key goes with mode 'merge', not {self.mode!r}", "drop one of them"
+                self.name, ON, f"key columns require mode 'merge', got {self.mode!r}", "remove one of them"
             )
         if self.mode is not None:
             return self.mode
@@ -107,7 +114,10 @@ class AssetDeclaration:
             return "overwrite"
         if self.partition_expr is None:
             raise _wrong(
-                self.name, PARTITION_EXPR, "the asset has partitions, and nothing tells their rows", _TELL
+                self.name,
+                PARTITION_EXPR,
+                "the asset has partitions, and their rows are not identified",
+                _TELL,
             )
         return "replace_where"
 
@@ -116,13 +126,13 @@ _AT_RUN_TIME = (MODE, ON, MAX_ROWS_PER_FILE, DATA_STORAGE_VERSION, ALLOW_EMPTY, 
 
 
 def overridden(declared: Mapping[str, Any], output: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata of an asset with those that its function gave the output, which go first.
+    """Return the metadata of an asset, overridden by those of its output.
 
-    Where the asset lies, and what its partitions are, stays as it is declared.
+    URI and partitions cannot be overridden.
 
     Args:
-        declared: Of the asset's definition.
-        output: Of the output: `context.add_output_metadata({"lance/mode": "append"})`.
+        declared: Metadata of the asset's definition.
+        output: Metadata of the output: `context.add_output_metadata({"lance/mode": "append"})`.
     """
     chosen = {key: output[key] for key in _AT_RUN_TIME if key in output}
     kept = dict(declared)
@@ -132,15 +142,13 @@ def overridden(declared: Mapping[str, Any], output: Mapping[str, Any]) -> dict[s
     return {**kept, **chosen}
 
 
-_TELL = (
-    f"declare {PARTITION_EXPR!r}, the column by which the rows of a partition can be told, or another mode"
-)
+_TELL = f"declare {PARTITION_EXPR!r}, the column that identifies the rows of a partition, or another mode"
 
 
 def partitions_predicate(
     partitions: Partitions, chosen: Iterable[str], columns: Columns, schema: pa.Schema
 ) -> str:
-    """The predicate that selects the rows of some partitions; see `partition_predicate`."""
+    """Return the predicate that selects the rows of some partitions; see `partition_predicate`."""
     parts = [partition_predicate(partitions, key, columns, schema) for key in chosen]
     return parts[0] if len(parts) == 1 else " OR ".join(f"({part})" for part in parts) or "false"
 
@@ -157,7 +165,7 @@ def _typed(name: str, given: Mapping[str, Any], key: str, kind: type) -> Any:
     value = given.get(key)
     if value is None or type(value) is kind:
         return value
-    raise _wrong(name, key, f"{value!r} is no {kind.__name__}", f"give a value of type {kind.__name__}")
+    raise _wrong(name, key, f"{value!r} is no {kind.__name__}", f"use a value of type {kind.__name__}")
 
 
 def _wrong(name: str, key: str, what: str, hint: str) -> InvalidArgumentError:

@@ -1,4 +1,4 @@
-"""Load input: rows of a dataset as the type that a step asks for, of a version, a partition, some columns."""
+"""Inputs: rows of a version, a partition or some columns of a dataset as the type of the parameter."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ from lance_ops.table.dataset import Dataset
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is read.
+    """Rows to read.
 
     Attributes:
         version: A number or a tag; None for the newest version.
-        columns: All when None.
-        predicate: Makes the SQL condition of the rows from the schema; None for all rows.
+        columns: Names; None for all.
+        predicate: Returns the SQL condition of the rows for a schema; None for all rows.
     """
 
     version: int | str | None
@@ -36,14 +36,14 @@ class Selection:
 
 
 def selection_of(context: dg.InputContext, declaration: AssetDeclaration) -> Selection:
-    """What a step asks for: the metadata of the input, and the partitions that it depends on.
+    """Return the rows for an input: by its metadata, and by the partitions of the step.
 
     Args:
-        context: Of the input.
-        declaration: Of the asset that is read.
+        context: Context of the input.
+        declaration: Declaration of the asset to read.
 
     Raises:
-        InvalidArgumentError: A value of the metadata is of another type than it should be.
+        InvalidArgumentError: A value of the metadata has the wrong type.
     """
     given = {
         key: getattr(value, "value", value) for key, value in (context.definition_metadata or {}).items()
@@ -51,15 +51,15 @@ def selection_of(context: dg.InputContext, declaration: AssetDeclaration) -> Sel
     version, columns, condition = given.get(VERSION), given.get(COLUMNS), given.get(FILTER)
     name = context.name
     if isinstance(version, bool) or not isinstance(version, int | str | None):
-        raise _wrong(name, VERSION, version, "a number or the name of a tag")
+        raise _wrong(name, VERSION, version, "use a number or the name of a tag")
     if columns is not None and (
         isinstance(columns, str)
         or not isinstance(columns, Sequence)
         or not all(isinstance(column, str) for column in columns)
     ):
-        raise _wrong(name, COLUMNS, columns, "a list of names")
+        raise _wrong(name, COLUMNS, columns, "use a list of names")
     if not isinstance(condition, str | None):
-        raise _wrong(name, FILTER, condition, "an SQL condition")
+        raise _wrong(name, FILTER, condition, "use an SQL condition")
     partitions = _partitions(context, declaration)
 
     def predicate(schema: pa.Schema) -> str | None:
@@ -70,17 +70,17 @@ def selection_of(context: dg.InputContext, declaration: AssetDeclaration) -> Sel
 
 
 def _partitions(context: dg.InputContext, declaration: AssetDeclaration) -> Callable[[pa.Schema], str | None]:
-    """The condition of the rows of the partitions that are read; None for the whole dataset."""
+    """Return the condition for the rows of the partitions to read; None for the whole dataset."""
     if not context.has_asset_partitions:
         return lambda _: None
     expr = declaration.partition_expr
     if expr is None:
-        # An append or a merge with partitions: nobody can tell their rows, and they are asked for.
+        # An append or a merge with partitions: their rows are not identified, but requested.
         raise InvalidArgumentError(
-            f"a partition of {declaration.name!r} is asked for, and nothing tells its rows",
+            f"cannot read a partition of {declaration.name!r}: its rows are not identified",
             field="partition_expr",
-            hint="declare `partition_expr` in its metadata, or depend on all of it: "
-            "`AssetIn(partition_mapping=...)` does not go with it, `deps=[...]` does",
+            hint="declare `partition_expr` in its metadata, or depend on the whole asset with "
+            "`deps=[...]`: `AssetIn(partition_mapping=...)` does not support this",
         )
     definition, chosen = context.asset_partitions_def, list(context.asset_partition_keys)
     return lambda schema: partitions_predicate(definition, chosen, expr, schema)
@@ -90,13 +90,13 @@ def load_rows(dataset: Dataset, selection: Selection, kind: Any, store: LanceSto
     """Read rows as a type.
 
     Args:
-        dataset: At the version that is read.
-        selection: Which of its rows.
-        kind: What the parameter is annotated with.
-        store: For a Spark DataFrame, whose executors read.
+        dataset: At the version to read.
+        selection: Rows to read.
+        kind: Annotation of the parameter.
+        store: Spark session for a Spark DataFrame.
 
     Raises:
-        InvalidArgumentError: There is no reading into the type.
+        InvalidArgumentError: The type is not supported.
     """
     condition = selection.predicate(dataset.schema)
     columns = None if selection.columns is None else list(selection.columns)
@@ -109,7 +109,7 @@ def load_rows(dataset: Dataset, selection: Selection, kind: Any, store: LanceSto
     read = _READERS.get((library, getattr(wanted, "__name__", "")))
     if read is None:
         raise InvalidArgumentError(
-            f"a dataset cannot be read as {kind}",
+            f"cannot read a dataset as {kind}",
             field="input",
             hint="annotate the parameter as a pyarrow Table or RecordBatchReader, a pandas, Polars or Spark "
             "DataFrame, or a lance_ops.Dataset",

@@ -1,8 +1,7 @@
-"""IO manager: what functions of assets return becomes a version of a dataset, and what they ask for is read.
+"""IO manager: outputs of assets become versions of datasets, inputs are read from datasets.
 
 The asset is the dataset: the event that Dagster stores for a materialization is the event of the version,
-with its data version and numbers, and versions of other writers are published beside it by the manifest
-sensor.
+with its data version and numbers, and the manifest sensor publishes the versions of other writers.
 """
 
 from dataclasses import replace
@@ -27,35 +26,34 @@ _SUFFIX = ".lance"
 
 
 class LanceIOManager(dg.ConfigurableIOManager):
-    """Writes what assets return to Lance datasets, and reads datasets for those that depend on them.
+    """Writes outputs of assets to Lance datasets, and reads datasets as inputs.
 
-    What is returned may be anything that `write_dataset` takes (Arrow, pandas, Polars, paths of files) or a
-    Spark DataFrame. What is read has the type of the parameter: a pyarrow Table (the default) or
-    RecordBatchReader, a pandas, Polars or Spark DataFrame, a Polars LazyFrame, or a `lance_ops.Dataset`.
+    An output may be any data for `write_dataset` (Arrow, pandas, Polars, paths of files) or a Spark
+    DataFrame. An input has the type of the parameter: a pyarrow Table (the default) or RecordBatchReader, a
+    pandas, Polars or Spark DataFrame, a Polars LazyFrame, or a `lance_ops.Dataset`.
 
-    Metadata of the asset say how it is written: `lance/mode` ("overwrite", the default without partitions,
-    "append", "replace_where", the default with partitions, "merge"), `partition_expr` (the column by which
-    the rows of a partition can be told, or one for each dimension), `lance/on` (the columns of the key of a
-    merge, which is the default where there are some), `dagster/uri` (where it lies, if not under `root`),
+    Metadata of the asset control the write: `lance/mode` ("overwrite", the default without partitions,
+    "append", "replace_where", the default with partitions, "merge"), `partition_expr` (the column that
+    identifies the rows of a partition, or one for each dimension), `lance/on` (the key columns of a merge,
+    which is the default if they are given), `dagster/uri` (its URI, if not under `root`),
     `lance/max_rows_per_file`, `lance/data_storage_version`, `lance/allow_empty`, `lance/fill_missing`,
-    `lance/columns_from` (which columns of others feed which of its own: {column: [[asset, column]]}).
-    Metadata of an `AssetIn` say what is read: `lance/version` (a number or a tag; the newest by default),
-    `columns`, `lance/filter`.
+    `lance/columns_from` (column lineage: {column: [[asset, column]]}). Metadata of an `AssetIn` control the
+    read: `lance/version` (a number or a tag; the newest by default), `columns`, `lance/filter`.
 
-    A step that is tried again, and a run that is re-executed after a failure, commit once.
+    Retries of a step, and re-executions of a failed run, commit once.
     """
 
     root: str = Field(
         default="",
-        description="Folder or URI under which assets without a `dagster/uri` lie, as <root>/<key>.lance.",
+        description="Folder or URI of assets without a `dagster/uri`, as <root>/<key>.lance.",
     )
-    store: LanceStoreResource = Field(description="How datasets are reached, and who runs tasks.")
+    store: LanceStoreResource = Field(description="Opens datasets and runs tasks.")
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Write what a step returned, in one commit.
+        """Write the output of a step, in one commit.
 
         Raises:
-            InvalidArgumentError: The metadata contradict each other, or nothing was returned.
+            InvalidArgumentError: The metadata contradict each other, or the output is None.
         """
         ref = self._ref(context, context.definition_metadata or {})
         declaration = AssetDeclaration.of(
@@ -63,11 +61,11 @@ class LanceIOManager(dg.ConfigurableIOManager):
         )
         if obj is None:
             raise InvalidArgumentError(
-                f"asset {ref.name!r} returned None, so there is nothing to write",
+                f"asset {ref.name!r} returned None: there is nothing to write",
                 path=ref.uri,
                 field="return",
-                hint="return rows; a function that writes by itself is annotated `-> None`, or returns a "
-                "MaterializeResult",
+                hint="return rows; annotate a function that writes by itself with `-> None`, or return "
+                "a MaterializeResult",
             )
         notes = notes_of(context)
         with translated_errors(ref, retry_number=notes.retry_number, conflict_retries=2, pause=30.0):
@@ -78,12 +76,12 @@ class LanceIOManager(dg.ConfigurableIOManager):
         context.add_output_metadata(described.metadata)
 
     def load_input(self, context: dg.InputContext) -> Any:
-        """Read what a step asks for.
+        """Read the input of a step.
 
         Raises:
             DatasetNotFoundError: There is no such dataset.
             VersionNotFoundError: It has no such version.
-            InvalidArgumentError: The type of the parameter is none that can be read into.
+            InvalidArgumentError: The type of the parameter is not supported.
         """
         upstream = context.upstream_output
         noted = dict(upstream.definition_metadata or {}) if upstream is not None else {}
@@ -98,22 +96,22 @@ class LanceIOManager(dg.ConfigurableIOManager):
         return load_rows(dataset, selection, context.dagster_type.typing_type, self.store)
 
     def _ref(self, context: dg.OutputContext | dg.InputContext, metadata: Any) -> LanceDatasetRef:
-        """The dataset of an asset, as declared where it is, or of an output of an op."""
+        """Return the declared dataset of an asset, or that of an output of an op."""
         path = list(context.asset_key.path) if context.has_asset_key else list(context.get_identifier())
         name = "/".join(path)
         uri = getattr(metadata.get(keys.URI), "value", metadata.get(keys.URI))
         if uri is None:
             if not self.root:
                 raise InvalidArgumentError(
-                    f"nothing says where the dataset of {name!r} lies",
+                    f"the dataset of {name!r} has no URI",
                     field="root",
-                    hint=f"give the LanceIOManager a root, or the asset the metadata {keys.URI!r}",
+                    hint=f"set root of the LanceIOManager, or the metadata {keys.URI!r} of the asset",
                 )
             if any(part in ("", ".", "..") or "/" in part or "\\" in part for part in path):
                 raise InvalidArgumentError(
-                    f"the key {name!r} leads out of the root, or to no place of its own",
+                    f"the key {name!r} leads outside of the root, or to no separate folder",
                     field="key",
-                    hint=f"name the parts of the key otherwise, or give the asset the metadata {keys.URI!r}",
+                    hint=f"change the parts of the key, or set the metadata {keys.URI!r} of the asset",
                 )
             uri = "/".join([self.root.rstrip("/"), *path]) + _SUFFIX
         sources = getattr(metadata.get(keys.COLUMNS_FROM), "value", metadata.get(keys.COLUMNS_FROM))

@@ -1,8 +1,8 @@
-"""Output event: what Dagster's event for a materialization says about the version that was committed.
+"""Metadata of Dagster's event for a materialization: the committed version.
 
-It is the event of the version where all versions below have theirs. Where one of somebody else is missing,
-the version is left to the manifest sensor, so that events stay in order; then Dagster's event names it, and
-is passed over by whoever asks how far the log is.
+It is the event of the version if all earlier versions have events. If one of another writer is missing, the
+version is left to the manifest sensor, so that events stay in order; then Dagster's event names the version,
+and is ignored when the position in the log is determined.
 """
 
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ from lance_ops.maintenance.results import AppendResult
 
 @dataclass(frozen=True, slots=True)
 class DescribedOutput:
-    """What the event of an output says.
+    """Contents of the event of an output.
 
     Attributes:
         metadata: Its metadata.
-        data_version: That of the dataset at the version; None where that is not known.
+        data_version: Data version of the dataset; None if unknown.
     """
 
     metadata: Metadata
@@ -45,7 +45,7 @@ def describe_output(
     notes: RunNotes,
     result: AppendResult,
 ) -> DescribedOutput:
-    """What a commit is in Dagster's words. The commit stands whatever happens here, so nothing is raised."""
+    """Describe a commit for Dagster. The commit is done already, so nothing is raised."""
     metadata = result_metadata(result) | as_metadata(
         {keys.WRITTEN_VERSION: result.version, keys.URI: ref.uri}
     )
@@ -72,7 +72,7 @@ def _described(
 ) -> DescribedOutput:
     if not context.has_asset_key:
         return DescribedOutput(metadata, store.open(ref, result.version).data_version)
-    # In this order: a version that the event log knows is in the listing.
+    # In this order: a version in the event log is then in the listing, too.
     published = last_published(context.step_context.instance, ref.key)
     opened = store.open_store(ref)
     versions = existing_versions(opened)
@@ -81,7 +81,7 @@ def _described(
     if result.version not in own:
         if first_left is not None and first_left <= result.version and result.changed:
             context.log.info(
-                "version %d of %s is left to the manifest sensor, which comes to version %d first",
+                "version %d of %s is left to the manifest sensor, which publishes version %d first",
                 result.version,
                 ref.name,
                 first_left,

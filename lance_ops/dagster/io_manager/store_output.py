@@ -1,4 +1,4 @@
-"""Store output: the rows that a step returned become one commit, under a key of run and partition."""
+"""Outputs: the rows of a step become one commit, with a job key of run and partition."""
 
 import hashlib
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from lance_ops.spark.row_writer import RowWrite, write_rows
 
 
 def notes_of(context: dg.OutputContext) -> RunNotes:
-    """Where a run is noted in the commit that it makes for an output."""
+    """Return the notes of a run for the commit of an output."""
     step = context.step_context
     run = step.dagster_run
     partitions = partitions_of(context)
@@ -34,7 +34,7 @@ def notes_of(context: dg.OutputContext) -> RunNotes:
 
 
 def partitions_of(context: dg.OutputContext) -> Sequence[str]:
-    """The partitions of the asset that the run is for, in their order; none without partitions."""
+    """Return the partitions of the asset in the run, in order; empty without partitions."""
     return list(context.asset_partition_keys) if context.has_asset_partitions else []
 
 
@@ -46,15 +46,15 @@ def store_rows(
     notes: RunNotes,
     data: Any,
 ) -> AppendResult:
-    """Write rows as the asset declares.
+    """Write rows as declared by the asset.
 
     Args:
-        context: Of the output.
-        declaration: Of the asset.
+        context: Context of the output.
+        declaration: Declaration of the asset.
         ref: The dataset.
-        store: How it is reached.
-        notes: Of the run.
-        data: What the step returned.
+        store: Opens the dataset.
+        notes: Notes of the run.
+        data: Output of the step.
     """
     chosen = partitions_of(context)
     mode = declaration.effective_mode(partitioned=bool(chosen))
@@ -72,7 +72,7 @@ def store_rows(
         predicate=predicate,
         job_key=_job_key(context, declaration, notes, chosen),
         properties={**notes.properties, keys.IO_MANAGER: context.name},
-        # Nothing that replaces rows does so with none, unless the asset says that it may.
+        # An empty output replaces no rows, unless the asset allows it.
         options={**({"allow_empty": False} if mode == "overwrite" else {}), **(declaration.options or {})},
     )
     return write_rows(write, data, store.build_runner, progress=build_progress(context, ref))
@@ -81,8 +81,8 @@ def store_rows(
 def _job_key(
     context: dg.OutputContext, declaration: AssetDeclaration, notes: RunNotes, partitions: Sequence[str]
 ) -> str:
-    """What is committed once: an output of a step, for its partitions, over all attempts of the run."""
+    """Return the job key: an output of a step, for its partitions, over all attempts of the run."""
     digest = hashlib.sha256("\0".join(partitions).encode()).hexdigest()[:16] if partitions else ""
-    # Re-executions of a run that failed have the work of that run to do.
+    # Re-executions of a failed run do the work of that run.
     first = first_attempt(context.step_context.instance, notes)
     return f"output|{declaration.name}|{context.step_key}|{context.name}|{digest}|{first}"

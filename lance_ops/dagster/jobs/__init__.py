@@ -1,1 +1,1 @@
-"""Operations as jobs: their config, their runs, their failures, and when they start by themselves."""
+"""Operations as jobs: config, runs, failures, schedules."""

@@ -1,4 +1,4 @@
-"""Arguments: what the config of a job asks its operation for, here or in a submitted program."""
+"""Arguments of operations from the config of their jobs, here or in a submitted program."""
 
 from dataclasses import asdict
 from enum import Enum
@@ -23,7 +23,7 @@ from lance_ops.maintenance.compact.options import CompactionChoices
 
 
 def append_rows(call: Call, config: AppendConfig) -> object:
-    """Add the rows of files; see `AppendConfig`."""
+    """Return the arguments of an append; see `AppendConfig`."""
     arguments = {
         "paths": config.paths,
         "fill_missing": config.fill_missing,
@@ -33,7 +33,7 @@ def append_rows(call: Call, config: AppendConfig) -> object:
 
 
 def upsert_rows(call: Call, config: UpsertConfig) -> object:
-    """Update and add rows by a key; see `UpsertConfig`."""
+    """Return the arguments of an upsert; see `UpsertConfig`."""
     arguments = {
         "paths": config.paths,
         "on": config.on or None,
@@ -47,13 +47,13 @@ def upsert_rows(call: Call, config: UpsertConfig) -> object:
 
 
 def update_rows(call: Call, config: UpdateConfig) -> object:
-    """Change rows; see `UpdateConfig`."""
+    """Return the arguments of an update; see `UpdateConfig`."""
     arguments = {"values": config.values, "where": config.where, "dry_run": config.dry_run}
     return call.perform("update", arguments, job_key=_key_of_chain(call, config.rerun_token))
 
 
 def delete_rows(call: Call, config: DeleteConfig) -> object:
-    """Delete rows; see `DeleteConfig`."""
+    """Return the arguments of a delete; see `DeleteConfig`."""
     arguments = {
         "predicate": config.predicate,
         "dry_run": config.dry_run,
@@ -63,7 +63,7 @@ def delete_rows(call: Call, config: DeleteConfig) -> object:
 
 
 def add_columns(call: Call, config: AddColumnsConfig) -> object:
-    """Add columns; see `AddColumnsConfig`."""
+    """Return the arguments of an addition of columns; see `AddColumnsConfig`."""
     arguments = {"values": config.values, "function": config.function, "dry_run": config.dry_run}
     return call.perform(
         "add_columns",
@@ -74,21 +74,21 @@ def add_columns(call: Call, config: AddColumnsConfig) -> object:
 
 
 def alter_columns(call: Call, config: AlterColumnsConfig) -> object:
-    """Alter columns; see `AlterColumnsConfig`."""
+    """Return the arguments of an alteration of columns; see `AlterColumnsConfig`."""
     alterations = [item.model_dump(exclude_none=True) for item in config.alterations]
     return call.perform("alter_columns", {"alterations": alterations, "dry_run": config.dry_run})
 
 
 def _key_of_chain(call: Call, token: str) -> str:
-    """The first run's id, so that re-executing a run that died after its commit adds nothing.
+    """Return the first run's id, so that re-executing a run that ended after its commit adds nothing.
 
-    What a broken-off run did is gone on with.
+    Interrupted work is resumed.
     """
     return f"{call.notes.job}|{call.notes.root_run_id}|{token}"
 
 
 def compact(call: Call, config: CompactConfig) -> object:
-    """Compact; see `CompactConfig`."""
+    """Return the arguments of a compaction; see `CompactConfig`."""
     asked: dict[str, Any] = {}
     for name in (*CompactionChoices.__annotations__, "budget_money"):
         value = getattr(config, name, None)
@@ -137,7 +137,7 @@ def index(call: Call, config: IndexConfig) -> object:
 
 
 def clean_up(call: Call, config: CleanupConfig) -> object:
-    """Remove old versions; see `CleanupConfig`."""
+    """Return the arguments of a cleanup; see `CleanupConfig`."""
     return cleanup(
         call.ref.uri,
         older_than=config.age(call.ref),

@@ -1,4 +1,4 @@
-"""What a person does to a dataset by hand: restore a version, drop columns or an index, look for damage."""
+"""Manual jobs: restore a version, drop columns or an index, check for damage."""
 
 import dagster as dg
 from pydantic import Field
@@ -21,35 +21,35 @@ class RestoreConfig(OperationConfig):
     """Make an older version the newest one."""
 
     version: int | None = Field(default=None, ge=1, description="The version.")
-    tag: str = Field(default="", description="Or a tag of it.")
-    dry_run: bool = dry_run_field("Say what would be the newest version")
+    tag: str = Field(default="", description="Tag to restore instead of a version.")
+    dry_run: bool = dry_run_field("Show the version that would be restored")
 
 
 class DropColumnsConfig(OperationConfig):
     """Drop columns and the indices on them; data files stay until a compaction rewrites them."""
 
-    columns: list[str] = Field(description="Names, or paths of members such as a.b.")
-    dry_run: bool = dry_run_field("Name the columns and indices that would be dropped")
+    columns: list[str] = Field(description="Names of columns, or paths of members such as a.b.")
+    dry_run: bool = dry_run_field("Show the columns and indices that would be dropped")
 
 
 class DropIndexConfig(OperationConfig):
     """Remove an index."""
 
-    name: str = Field(description="Of the index.")
-    dry_run: bool = dry_run_field("Say what it covers")
+    name: str = Field(description="Name of the index.")
+    dry_run: bool = dry_run_field("Show its coverage")
 
 
 class FsckConfig(OperationConfig):
-    """See whether a dataset is sound; the run fails when it is not."""
+    """Check a dataset; the run fails if it is damaged."""
 
     deep: bool = Field(default=False, description="Also read all data and indices.")
-    version: int | None = Field(default=None, ge=1, description="The version; the newest by default.")
+    version: int | None = Field(default=None, ge=1, description="Version to check; default the newest.")
 
 
 def restored(call: Call, config: RestoreConfig) -> object:
     """Restore a version; see `RestoreConfig`."""
     if (config.version is None) is (not config.tag):
-        raise InvalidArgumentError("either a version or a tag says what is restored", field="version, tag")
+        raise InvalidArgumentError("give either a version or a tag", field="version, tag")
     chosen = config.version or config.tag
     if not config.dry_run:
         return restore(call.ref.uri, chosen, **call.options())
@@ -103,13 +103,13 @@ def dropped(call: Call, config: DropIndexConfig) -> object:
     size = "" if item.total_size_bytes is None else f" in {bytes_text(item.total_size_bytes)}"
     columns = ", ".join(name or "?" for name in item.field_names)
     return (
-        f"index {item.name!r} ({item.index_type} on {columns}) would go; it covers "
+        f"index {item.name!r} ({item.index_type} on {columns}) would be dropped; it covers "
         f"{share_text(item.coverage)} of the rows{size}"
     )
 
 
 def checked(call: Call, config: FsckConfig) -> Told:
-    """Look for damage; see `FsckConfig`."""
+    """Check a dataset; see `FsckConfig`."""
     found = fsck(
         call.ref.uri,
         config.version,

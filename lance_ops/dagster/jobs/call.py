@@ -1,4 +1,4 @@
-"""Call of an operation by a step: the dataset, how to reach it, and what its commits note."""
+"""Call of an operation by a step: dataset, options, and notes for its commits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Call:
 
     @property
     def job_key(self) -> str:
-        """Same for all retries of the step: a commit whose answer was lost is found again."""
+        """The same for all retries of the step, which find the commit of an earlier attempt."""
         return f"{self.notes.job}|{self.notes.run_id}|{self.notes.step}"
 
     def perform(
@@ -36,13 +36,13 @@ class Call:
         job_key: str | None = None,
         notes: Mapping[str, str] | None = None,
     ) -> object:
-        """Do an operation of `OPERATIONS`: in this process, or by a program that is submitted.
+        """Run an operation of `OPERATIONS`: in this process, or by a submitted program.
 
         Args:
             operation: Its name.
-            arguments: Its arguments, as values of JSON.
-            job_key: Another one than that of the step.
-            notes: More properties for the transaction.
+            arguments: Its arguments, as JSON values.
+            job_key: Replaces that of the step.
+            notes: Additional properties of the transaction.
         """
         request = Request(
             operation,
@@ -68,7 +68,7 @@ class Call:
         )
 
     def options(self) -> dict[str, Any]:
-        """What operations on metadata are given, which are done in this process."""
+        """Return the options of metadata operations, which run in this process."""
         return {
             "runner": self.store.build_runner(),
             "job_key": self.job_key,

@@ -1,11 +1,11 @@
-"""From the errors of the operations to what Dagster does about them: retry the step, or fail it and say why.
+"""Mapping of operation errors to Dagster: retry the step, or fail it with the reason.
 
 | error | step |
 |---|---|
 | retryable conflict | again after a pause, from the new head; at last a failure that names both sides |
 | any other conflict | failure that names both sides |
 | the store, Spark or a task failed, or the outcome of a commit is unknown | again; at last a failure |
-| a submitted program ended without a word | again under the same job key; at last a failure |
+| a submitted program ended without a message | again under the same job key; at last a failure |
 | a file or bucket is missing, a name is taken, a file is damaged, be it in a task | failure |
 | the disk is full, access is refused, be it in a task | failure |
 | any other error of ours: arguments, data, unsupported features | failure; trying again cannot help |
@@ -38,7 +38,7 @@ from lance_ops.storage.retry import Backoff
 TRANSIENT_RETRIES = dg.RetryPolicy(
     max_retries=2, delay=2, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
 )
-"""How often and when a step is tried again whose error may pass."""
+"""Default retry policy of steps after transient errors."""
 
 _LONGEST_PAUSE = 120.0
 
@@ -52,14 +52,14 @@ def translated_errors(
     pause: float,
     policy: dg.RetryPolicy | None = None,
 ) -> Iterator[None]:
-    """Turn errors of an operation into what the step shall do.
+    """Turn errors of an operation into a retry or failure of the step.
 
     Args:
         ref: The dataset.
-        retry_number: How often this step was retried already.
-        conflict_retries: How often a step is retried after retryable conflicts.
+        retry_number: Number of earlier retries of this step.
+        conflict_retries: Maximum retries after retryable conflicts.
         pause: Seconds before the first retry, at most; it doubles with each.
-        policy: For errors that may pass; `TRANSIENT_RETRIES` by default.
+        policy: For transient errors; `TRANSIENT_RETRIES` by default.
     """
     retries = policy or TRANSIENT_RETRIES
     try:
@@ -88,13 +88,13 @@ def translated_errors(
 
 
 def _retry(error: Exception, retries: dg.RetryPolicy, retry_number: int) -> None:
-    """Ask for another attempt, unless it was the last one."""
+    """Request another attempt, unless it was the last one."""
     if retry_number < retries.max_retries:
         raise dg.RetryRequested(retries.max_retries, retries.calculate_delay(retry_number + 1)) from error
 
 
 def conflict_failure(ref: LanceDatasetRef, error: CommitConflictError) -> dg.Failure:
-    """The end of a step that lost against another writer; the alert is made from its metadata."""
+    """Return the failure of a step with a commit conflict; the alert is made from its metadata."""
     metadata = {
         keys.CONFLICT_KIND: conflict_kind(error),
         keys.CONFLICT_OURS: error.ours,
@@ -102,21 +102,21 @@ def conflict_failure(ref: LanceDatasetRef, error: CommitConflictError) -> dg.Fai
         keys.CONFLICT_VERSION: error.version,
     }
     return dg.Failure(
-        description=f"another writer of {ref.name} stands in the way: {error}",
+        description=f"conflict with another writer of {ref.name}: {error}",
         metadata={**as_metadata(metadata), **_error_metadata(ref, error)},
         allow_retries=False,
     )
 
 
 def failure(ref: LanceDatasetRef, error: LanceOpsError) -> dg.Failure:
-    """The end of a step that no retry would help."""
+    """Return the failure of a step that no retry would help."""
     return dg.Failure(
         description=f"{ref.name}: {error}", metadata=_error_metadata(ref, error), allow_retries=False
     )
 
 
 def conflict_kind(error: CommitConflictError) -> str:
-    """`retryable`, `incompatible`, or `conflict` for one that only the caller can solve."""
+    """Return `retryable`, `incompatible`, or `conflict` for one that only the caller can resolve."""
     if isinstance(error, RetryableCommitConflictError):
         return "retryable"
     return "incompatible" if isinstance(error, IncompatibleCommitConflictError) else "conflict"

@@ -78,7 +78,7 @@ _MOST_NAMES = 20
 
 
 class NamedJob(Protocol):
-    """A job, from `@dg.job` or `dg.define_asset_job`; the type of the latter has no public name."""
+    """Job from `@dg.job` or `dg.define_asset_job`; the type of the latter is not public."""
 
     @property
     def name(self) -> str:
@@ -91,9 +91,9 @@ class _Operation:
     """A job of one step.
 
     Attributes:
-        config: What its launchpad shows; its docstring describes the job.
-        work: What the step does.
-        pool: Limits steps at work at once.
+        config: Its config class; the docstring describes the job.
+        work: Function of the step.
+        pool: Pool that limits concurrent steps.
     """
 
     config: type[OperationConfig]
@@ -102,13 +102,13 @@ class _Operation:
 
     @property
     def description(self) -> str:
-        """What it does, and whether it does so by default."""
+        """Description of the job, with its default of dry_run."""
         text = inspect.cleandoc(self.config.__doc__ or "")
         return f"{text} {DRY_RUN_BY_DEFAULT}" if self.is_dry_run_by_default else text
 
     @property
     def is_dry_run_by_default(self) -> bool:
-        """Whether it changes nothing unless its config says otherwise."""
+        """True if it changes nothing by default."""
         found = self.config.model_fields.get("dry_run")
         return found is not None and found.default is True
 
@@ -121,18 +121,18 @@ def build_jobs(
     op_retry_policy: dg.RetryPolicy | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> list[dg.JobDefinition]:
-    """The jobs `lance_append`, `lance_delete`, `lance_add_columns`, `lance_compact` and so on.
+    """Build the jobs `lance_append`, `lance_delete`, `lance_add_columns`, `lance_compact` and so on.
 
-    Each wants a resource `lance_store` (`LanceStoreResource`). Runs carry the tag `lance_ops/dataset`, by
-    which `dagster.yaml` keeps them to one at a time for each dataset.
+    Each requires a resource `lance_store` (`LanceStoreResource`). Runs have the tag `lance_ops/dataset`, by
+    which `dagster.yaml` limits them to one at a time for each dataset.
 
     Args:
         refs: The datasets.
-        prefix: Before the names of jobs and resource, for a second set in one code location:
-            `<prefix>_lance_compact` wants `<prefix>_lance_store`.
-        hooks: Run after each step: `@dg.success_hook`, `@dg.failure_hook`.
-        op_retry_policy: How often and when a step is tried again whose error may pass; by default twice.
-        tags: Of the jobs and their runs, beside ours.
+        prefix: Prefix of the names of jobs and resource, for a second set in one code location:
+            `<prefix>_lance_compact` requires `<prefix>_lance_store`.
+        hooks: Hooks of each step: `@dg.success_hook`, `@dg.failure_hook`.
+        op_retry_policy: Retry policy for transient errors; default two retries.
+        tags: Additional tags of the jobs and their runs.
     """
     by_name = index_refs(refs)
     partitions = dg.StaticPartitionsDefinition(list(by_name))
@@ -185,7 +185,7 @@ def _build_op(
     # Dagster reads the schema of the launchpad from here.
     step.__annotations__["config"] = operation.config
     decorate = dg.op(
-        # Names of ops are unique in a code location; in its job it goes by its own.
+        # Names of ops are unique in a code location; in its job it has its own name.
         name=keys.prefixed(prefix, name.removeprefix("lance_")),
         description=operation.description,
         out=dg.Out(dg.Nothing),
@@ -207,7 +207,7 @@ def _build_job(
     tags: Mapping[str, str] | None,
 ) -> dg.JobDefinition:
     step = name.removeprefix("lance_")
-    # The launchpad shows what a run is launched with, and no default of a field.
+    # The launchpad shows the launch config, not the defaults of fields.
     shown = {"ops": {step: {"config": {"dry_run": True}}}} if operation.is_dry_run_by_default else {}
 
     @dg.graph(name=keys.prefixed(prefix, name), description=op.description)
@@ -223,7 +223,7 @@ def _build_job(
         ),
         hooks=hooks,
         tags=tags,
-        # A step process of its own would cost a second or more and gain nothing: there is one step.
+        # A separate step process would cost a second or more for a single step.
         executor_def=dg.in_process_executor,
     )
 
@@ -236,7 +236,7 @@ def _run(
     operation: _Operation,
     retries: dg.RetryPolicy | None,
 ) -> None:
-    """Call an operation and tell Dagster what came of it: a plan, or a result with versions and checks."""
+    """Run an operation and report its plan, or its result with versions and checks, to Dagster."""
     ref = _chosen(context, refs)
     tag_machine(context.instance, context.run)
     store: LanceStoreResource = getattr(context.resources, store_key)
@@ -251,7 +251,7 @@ def _run(
         outcome = operation.work(Call(context, ref, store, notes), config)
         context.log.info(shortened(str(outcome)))
         if isinstance(outcome, Told):
-            _tell(context, ref, store, outcome)
+            _report_without_version(context, ref, store, outcome)
             return
         if not isinstance(outcome, OperationResult):
             context.add_output_metadata(plan_metadata(outcome))
@@ -262,8 +262,8 @@ def _run(
         if not outcome.changed and not isinstance(outcome, CleanupResult):
             warn_of_nothing_written(context, ref, store, outcome)
         if isinstance(outcome, CleanupResult):
-            # It makes no version: an observation leaves the asset's newest event in force. What it cured is
-            # told by the checks alone.
+            # It makes no version: an observation leaves the asset's newest event in force. Only the checks
+            # report the repair.
             context.log_event(dg.AssetObservation(ref.key, description=str(outcome), metadata=metadata))
             report_checks(context, ref, store)
             if not outcome.complete:
@@ -271,14 +271,14 @@ def _run(
         else:
             report_versions(context, ref, store, outcome)
         if isinstance(outcome, CompactResult | SubmittedResult) and not outcome.complete:
-            # What was committed is told above; a retry, under the same job key, does the groups that failed.
+            # The committed part is reported above; a retry, with the same job key, does the failed groups.
             raise dg.Failure(f"{ref.key.to_user_string()}: {outcome}", metadata=metadata)
 
 
-def _tell(
+def _report_without_version(
     context: dg.OpExecutionContext, ref: LanceDatasetRef, store: LanceStoreResource, told: Told
 ) -> None:
-    """What made no version: an observation leaves the asset's newest event in force."""
+    """Report a result without a version: an observation leaves the asset's newest event in force."""
     metadata = as_metadata(told.metadata)
     context.add_output_metadata(metadata)
     context.log_event(dg.AssetObservation(ref.key, description=shortened(told.text), metadata=metadata))
@@ -290,16 +290,16 @@ def _tell(
 
 
 def _chosen(context: dg.OpExecutionContext, refs: Mapping[str, LanceDatasetRef]) -> LanceDatasetRef:
-    """The dataset that the run was launched for.
+    """Return the dataset of the run's partition.
 
     Raises:
-        dagster.Failure: It was launched for none, or for one that the code location does not have.
+        dagster.Failure: The run has no partition, or one that the code location does not have.
     """
     name = context.partition_key if context.has_partition_key else None
     if name is not None and name in refs:
         return refs[name]
     known = ", ".join(list(refs)[:_MOST_NAMES]) + (", ..." if len(refs) > _MOST_NAMES else "")
-    what = "no dataset was chosen" if name is None else f"there is no dataset {name!r} here"
+    what = "no dataset was chosen" if name is None else f"unknown dataset {name!r}"
     raise dg.Failure(
         f"{what}: choose one as the partition of the launch, of {known}",
         metadata={keys.ERROR_HINT: "choose a dataset as the partition", keys.ERROR_FIELD: "partition"},

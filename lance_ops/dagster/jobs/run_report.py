@@ -1,4 +1,4 @@
-"""What a run tells Dagster about its operation: progress, notes in the commit, versions, checks, numbers."""
+"""Report of an operation to Dagster: progress, notes in the commit, versions, checks, numbers."""
 
 import time
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ Context = dg.OpExecutionContext | dg.AssetExecutionContext
 SECONDS_BETWEEN_MESSAGES = 5.0
 
 SECONDS_BETWEEN_OBSERVATIONS = 30.0
-"""How often a dataset is observed while an operation is at work on it."""
+"""Seconds between observations of a dataset during an operation."""
 
 _MOST_LINES = 200
 _OF_VERSION = frozenset(
@@ -44,27 +44,27 @@ _LEFT_OUT = frozenset({"operation", "uri", "version", "read_version", "conflicts
 
 
 def root_of(run: dg.DagsterRun) -> str:
-    """Return the id of the first run, when a run re-executes another or was asked for again."""
+    """Return the id of the first run, if a run is a re-execution or a retry."""
     return run.tags.get(keys.RETRY_ROOT_TAG) or run.root_run_id or run.run_id
 
 
 def parent_of(run: dg.DagsterRun) -> str | None:
-    """Return the id of the run that a run re-executes, or because of whose end it was asked for; or None."""
+    """Return the id of the run that a run re-executes or retries; or None."""
     return run.parent_run_id or run.tags.get(keys.RETRY_OF_TAG)
 
 
 @dataclass(frozen=True, slots=True)
 class RunNotes:
-    """Where a run is noted in the commits it makes.
+    """Notes of a run for its commits.
 
     Attributes:
         run_id: Id of the run.
-        root_run_id: Id of the first run, when this one re-executes another.
-        parent_run_id: Id of the run that this one re-executes, if any.
+        root_run_id: Id of the first run, if this one is a re-execution.
+        parent_run_id: Id of the re-executed run, if any.
         job: Name of the job.
         step: Name of the op within its job.
         partition: Partition of the run, if it has one.
-        retry_number: How often the step was retried already.
+        retry_number: Number of earlier retries of the step.
     """
 
     run_id: str
@@ -91,15 +91,15 @@ class RunNotes:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Properties for the transactions of work of the run that begins now."""
+        """Return transaction properties for work that starts now."""
         properties = {keys.RUN_ID: self.run_id, keys.JOB: self.job, keys.STEP: self.step, **began_now()}
         return properties if self.partition is None else {**properties, keys.PARTITION: self.partition}
 
 
 def build_progress(context: Context | dg.OutputContext, ref: LanceDatasetRef) -> Progress:
-    """Tell a run how far its operation is: lines in its log, and now and then an observation of the dataset.
+    """Build a progress listener: lines in the log of the run, and occasional observations of the dataset.
 
-    Observations have numbers that plot, and when the end is expected. Short work has none.
+    Observations have plotted numbers, and the expected end. Short operations have none.
     """
     last = ("", 0.0)
     observed = time.monotonic()
@@ -147,11 +147,11 @@ def _numbers(event: ProgressEvent) -> dict[str, object]:
 def report_versions(
     context: Context, ref: LanceDatasetRef, store: LanceStoreResource, result: OperationResult
 ) -> None:
-    """Publish the versions that this run committed, and the checks on them; nothing when it changed nothing.
+    """Publish the versions that this run committed, and their checks; nothing if it changed nothing.
 
-    Versions of other writers are the manifest sensor's, and so are those of this run that lie above such a
-    one: events stay in order. The commit stands whatever happens here, so nothing is raised; the sensor
-    publishes what could not be.
+    Versions of other writers are left to the manifest sensor, and so are those of this run after such a
+    version: events stay in order. The commit is done already, so nothing is raised; the sensor publishes the
+    rest.
     """
     try:
         _publish(context, ref, store, result)
@@ -164,7 +164,7 @@ def report_versions(
 def warn_of_nothing_written(
     context: Context, ref: LanceDatasetRef, store: LanceStoreResource, result: OperationResult
 ) -> None:
-    """Say that an operation changed nothing, and where a compaction that lost has reserved fragment ids."""
+    """Warn that an operation changed nothing, and name the version with reserved fragment ids."""
     reserved = []
     try:
         opened = store.open_store(ref)
@@ -179,7 +179,7 @@ def warn_of_nothing_written(
         context.log.warning("nothing was written by this run")
         return
     context.log.warning(
-        "no row was changed by this run; it reserved fragment ids that stay unused, in version %s",
+        "no row was changed by this run; it reserved unused fragment ids in version %s",
         ", ".join(map(str, reserved)),
     )
 
@@ -189,7 +189,7 @@ def _publish(
 ) -> None:
     if not result.changed and not result.already_committed:
         return
-    # In this order: a version that the event log knows is in the listing.
+    # In this order: a version in the event log is then in the listing, too.
     published = last_published(context.instance, ref.key)
     opened = store.open_store(ref)
     versions = existing_versions(opened)
@@ -198,7 +198,7 @@ def _publish(
     own, first_left = own_versions(opened, versions, after, RunNotes.of(context).run_id)
     if first_left is not None and first_left <= result.version and result.changed:
         context.log.info(
-            "version %d of %s is left to the manifest sensor, which comes to version %d first",
+            "version %d of %s is left to the manifest sensor, which publishes version %d first",
             result.version,
             ref.name,
             first_left,
@@ -220,7 +220,7 @@ def _publish(
 
 
 def report_checks(context: Context, ref: LanceDatasetRef, store: LanceStoreResource) -> None:
-    """Evaluate the checks on the newest version, after something that makes none; raises nothing."""
+    """Evaluate the checks on the newest version, after an operation without a version; raises nothing."""
     try:
         _log_checks(context, ref, store.open(ref))
     except Exception as error:  # noqa: BLE001 - what was done stands
@@ -230,13 +230,13 @@ def report_checks(context: Context, ref: LanceDatasetRef, store: LanceStoreResou
 def _log_checks(context: Context, ref: LanceDatasetRef, dataset: Dataset) -> None:
     """Report all checks on a version."""
     for outcome in evaluate_checks(ref, dataset):
-        # Its annotation lags behind what it accepts.
+        # Its annotation is narrower than what it accepts.
         context.log_event(outcome.to_evaluation(ref.key))  # type: ignore[arg-type]
 
 
 def result_metadata(result: OperationResult) -> Metadata:
-    """The numbers of a result, the conflicts that cost it something, and the commits it was carried over."""
-    # The page of a run cuts what is long: what was done comes first.
+    """Return the numbers of a result, the costly conflicts, and the commits over which it was rebased."""
+    # The page of a run truncates long values: the result comes first.
     values: dict[str, object] = {keys.SUMMARY: str(result)}
     values |= {
         f"{keys.NAMESPACE}{name}": value
@@ -251,12 +251,12 @@ def result_metadata(result: OperationResult) -> Metadata:
 
 
 def _of_version(result: OperationResult) -> Metadata:
-    """Return what the event of a version says of a result; the page of the run has the rest."""
+    """Return the part of a result for the event of a version; the page of the run has the rest."""
     return {name: value for name, value in result_metadata(result).items() if name in _OF_VERSION}
 
 
 def change_metadata(ref: LanceDatasetRef, store: LanceStoreResource, result: OperationResult) -> Metadata:
-    """What an operation changed, as a table; nothing where a version of the two cannot be read any more."""
+    """Return the changes of an operation as a table; empty if one of the two versions cannot be read."""
     if not result.changed or result.read_version is None:
         return {}
     try:
@@ -270,13 +270,13 @@ def change_metadata(ref: LanceDatasetRef, store: LanceStoreResource, result: Ope
 
 
 def plan_metadata(plan: object) -> Metadata:
-    """A plan that nobody executed: as a table where it is one, and in its words."""
+    """Return a dry-run plan: as a table if it has one, and as text."""
     words = dg.MetadataValue.md(code_block(shortened(str(plan))))
     return as_metadata({keys.DRY_RUN: True, keys.PLAN_TABLE: plan_table(plan), keys.PLAN: words})
 
 
 def shortened(text: str) -> str:
-    """The first lines of a long text: the plan of a cleanup names every file, and Dagster keeps events."""
+    """Return the first lines of a text: the plan of a cleanup names every file, and Dagster keeps events."""
     lines = text.splitlines()
     if len(lines) <= _MOST_LINES:
         return text

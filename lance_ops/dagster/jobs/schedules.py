@@ -1,4 +1,4 @@
-"""Schedules that look at every dataset and run an operation where the policy says that it is due."""
+"""Schedules that evaluate every dataset and run operations that are due by policy."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,23 +14,22 @@ from lance_ops.maintenance.health.policy import Verdict
 from lance_ops.maintenance.health.verdicts import judge_dataset
 
 _CONFIG_WHEN_DUE: Mapping[str, Mapping[str, object]] = {"cleanup": {"dry_run": False}}
-"""Config of a run that nobody looks at first."""
+"""Config of scheduled runs, which nobody reviews first."""
 _DUE_BY_TIME = frozenset({"cleanup"})
 _THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceTimes:
-    """When each operation looks for work, as cron expressions.
+    """Cron expressions of the maintenance schedules.
 
-    The defaults keep the order in which the operations help each other: what compaction rewrites is indexed,
-    and what both leave behind is cleaned up.
+    The defaults run in a useful order: compacted rows are indexed, then unused files of both are cleaned up.
 
     Attributes:
         compact: Of compaction.
         index: Of the index refresh.
         cleanup: Of the cleanup.
-        timezone: In which they are meant.
+        timezone: Time zone of the expressions.
     """
 
     compact: str = "0 * * * *"
@@ -52,19 +51,18 @@ def build_maintenance_schedules(
     prefix: str = "",
     default_status: dg.DefaultScheduleStatus = dg.DefaultScheduleStatus.STOPPED,
 ) -> list[dg.ScheduleDefinition]:
-    """Schedules for compaction, index refresh and cleanup; they want the resource `lance_store`.
+    """Build schedules for compaction, index refresh and cleanup; they require the resource `lance_store`.
 
-    Each asks for one run per dataset for which the operation is due, and never twice for the same version and
-    policy, unless that run failed: then once a day. Cleanup, which gets due by time alone, may come back the
-    next day as well. An operation that could not
-    help is blocked, and not started: the checks, and so the alerts, say why.
+    Each requests one run per dataset for which the operation is due, and never twice for the same version and
+    policy, unless that run failed: then once a day. Cleanup, which becomes due with time, may run again the
+    next day. An operation without effect is blocked, and not started: the checks and alerts have the reason.
 
     Args:
         refs: The datasets.
         jobs: From `build_jobs`, for the same datasets.
-        times: When to look.
-        prefix: Of the jobs and the resource, as for `build_jobs`.
-        default_status: Whether they run from the start.
+        times: Cron expressions.
+        prefix: Prefix of the jobs and the resource, as for `build_jobs`.
+        default_status: Initial status.
     """
     by_name = index_refs(refs)
     by_job = {job.name: job for job in jobs}
@@ -100,12 +98,12 @@ def _build_schedule(
         execution_timezone=timezone,
         default_status=default_status,
         required_resource_keys={store_key},
-        description=f"Runs {job.name} for every dataset whose policy says that it is due.",
+        description=f"Runs {job.name} for every dataset for which it is due by policy.",
     )
     def when_due(
         context: dg.ScheduleEvaluationContext, **_resources: object
     ) -> list[dg.RunRequest] | dg.SkipReason:
-        # Dagster hands the resource over twice when the schedule is called like a function, in a test.
+        # Dagster passes the resource twice when a test calls the schedule like a function.
         store: LanceStoreResource = getattr(context.resources, store_key)
         day = context.scheduled_execution_time.date().isoformat()
         with ThreadPoolExecutor(_THREADS) as pool:
@@ -124,8 +122,8 @@ class _Judged:
 
     Attributes:
         ref: The dataset.
-        version: Its version, and the transaction that made it: numbers recur in a dataset that is made anew.
-        verdict: On one operation.
+        version: Its version, and the transaction that made it: numbers recur in a recreated dataset.
+        verdict: Verdict on one operation.
     """
 
     ref: LanceDatasetRef
@@ -134,7 +132,7 @@ class _Judged:
 
 
 def _judge(operation: str, ref: LanceDatasetRef, store: LanceStoreResource) -> _Judged:
-    """The verdict on one dataset; one that cannot be read needs other help than maintenance."""
+    """Return the verdict on one dataset; none if it cannot be read."""
     try:
         dataset = store.open(ref)
         verdicts = {verdict.operation: verdict for verdict in judge_dataset(dataset, ref.policy)}
@@ -158,6 +156,6 @@ def _request(item: _Judged, day: str, instance: dg.DagsterInstance) -> dg.RunReq
 
 
 def _has_failed(run_key: str, instance: dg.DagsterInstance) -> bool:
-    """Whether the last run for a version failed, or died: nothing else would ever ask for it again."""
+    """Return whether the last run for a version failed or died: nothing else would ever request it again."""
     runs = instance.get_runs(dg.RunsFilter(tags={keys.DUE_FOR_TAG: run_key}), limit=1)
     return any(run.status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED) for run in runs)

@@ -1,8 +1,8 @@
-"""Job `lance_tag`: create, move or delete a tag, once however often the run is retried or re-executed.
+"""Job `lance_tag`: create, move or delete a tag, once over all retries and re-executions of the run.
 
-A tag makes no version, so that no commit tells a retry that the answer of an earlier try was lost. What the
-first try found is noted on its run before anything is changed, and a later one compares: as it was found, it
-is changed; as it was asked for, or gone, it was; and what others made of it since stays.
+A tag makes no version, so no commit shows a retry that an earlier attempt succeeded. The first attempt notes
+the present tag on its run before any change, and later ones compare: an unchanged tag is changed; a tag in
+the requested state was changed; and a tag changed by others is kept.
 """
 
 import json
@@ -20,12 +20,12 @@ from lance_ops.maintenance.metadata.actions import create_tag, delete_tag, move_
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.tags import Tag
 
-# Place in what `_identity` tells.
+# Index of the value in `_identity`.
 _CREATED = 2
 
 
 class _Noted(TypedDict):
-    """What the first try was asked for and found, and the version that it is about."""
+    """Request and finding of the first attempt, with the version."""
 
     asked: list[str]
     found: list[str] | None
@@ -33,7 +33,7 @@ class _Noted(TypedDict):
 
 
 class TagAction(Enum):
-    """What becomes of a tag. Dagster's config has the names of the members."""
+    """Action on a tag. Dagster's config uses the names of the members."""
 
     create = "create"
     move = "move"
@@ -41,22 +41,21 @@ class TagAction(Enum):
 
 
 class TagConfig(OperationConfig):
-    """Name a version, which cleanup then keeps."""
+    """Tag a version, which cleanup then keeps."""
 
     name: str = Field(description="The tag.")
     action: TagAction = Field(default=TagAction.create, description="Create it, move it, or delete it.")
     version: int | None = Field(
         default=None,
         ge=1,
-        description="The version that it shall name, the newest by default; of one to delete, the version "
-        "that it has to name now.",
+        description="Version to tag, default the newest; for a deletion, the expected version of the tag.",
     )
     moved_from: int | None = Field(
-        default=None, ge=1, description="The version that a tag to move has to name now; any by default."
+        default=None, ge=1, description="Expected version of a tag to move; default any."
     )
     rerun_token: str = Field(
         default="",
-        description="A re-executed run changes no tag again, unless it has something new here.",
+        description="A re-executed run changes no tag again, unless this has a new value.",
     )
 
 
@@ -73,23 +72,23 @@ def tagged(call: Call, config: TagConfig) -> Told:
     version = noted["version"]
     if _identity(now) == noted["found"]:
         return _apply(dataset, config, now, version)
-    # A tag that was moved is still the one that was found: nobody deleted that.
+    # A moved tag is still the one that was found: it was not deleted.
     if config.action is TagAction.delete and not _is_moved(noted["found"], _identity(now)):
-        since = "" if now is None else f"; one made since names version {now.version} and stays"
+        since = "" if now is None else f"; one created since names version {now.version} and is kept"
         return Told(f"tag {config.name!r} was deleted before{since}")
     if config.action is not TagAction.delete and now is not None and now.version == version:
         return _names(now)
-    is_now = "it is gone now" if now is None else f"it names version {now.version}"
+    is_now = "it is deleted now" if now is None else f"it names version {now.version}"
     raise InvalidArgumentError(
-        f"tag {config.name!r} was changed while this run was at work on it: {is_now}",
+        f"tag {config.name!r} was changed during this run: {is_now}",
         path=call.ref.uri,
         field="name",
-        hint="launch another run if the tag shall still be changed",
+        hint="launch another run to change the tag",
     )
 
 
 def _check(config: TagConfig, dataset: Dataset, now: Tag | None) -> None:
-    """See that the tag is what the config expects."""
+    """Check that the tag is as expected by the config."""
     action, name = config.action, config.name
     if config.moved_from is not None and action is not TagAction.move:
         raise InvalidArgumentError(f"not for action {action.value!r}", field="moved_from")
@@ -108,14 +107,14 @@ def _check(config: TagConfig, dataset: Dataset, now: Tag | None) -> None:
     expected = config.version if deletes else config.moved_from
     if deletes and expected is None:
         raise InvalidArgumentError(
-            f"the version that the tag {name!r} names has to be said",
+            f"version is required: the expected version of tag {name!r}",
             path=dataset.uri,
             field="version",
             hint=f"it names version {now.version}",
         )
     if expected not in (None, now.version):
         raise InvalidArgumentError(
-            f"the tag {name!r} names version {now.version}, and not {expected}",
+            f"tag {name!r} names version {now.version}, expected {expected}",
             path=dataset.uri,
             field="version" if deletes else "moved_from",
         )
@@ -124,14 +123,14 @@ def _check(config: TagConfig, dataset: Dataset, now: Tag | None) -> None:
 def _apply(dataset: Dataset, config: TagConfig, now: Tag | None, version: int) -> Told:
     if config.action is TagAction.delete:
         delete_tag(dataset, config.name)
-        return Told(f"tag {config.name!r} is gone; its version {version} stays until the next cleanup")
+        return Told(f"tag {config.name!r} is deleted; its version {version} is kept until the next cleanup")
     if config.action is TagAction.move:
         return _names(move_tag(dataset, config.name, version))
     return _names(_created(dataset, config.name, version) if now is None else now)
 
 
 def _created(dataset: Dataset, name: str, version: int) -> Tag:
-    """Make a tag; one that came up meanwhile and names the version may be ours, whose answer was lost."""
+    """Create a tag; a concurrent one on the same version may be our own from a lost response."""
     try:
         return create_tag(dataset, name, version)
     except AlreadyExistsError:
@@ -146,14 +145,14 @@ def _names(tag: Tag) -> Told:
 
 
 def _identity(tag: Tag | None) -> list[str] | None:
-    """What tells a tag from another one of its name, made later."""
+    """Return values that distinguish a tag from a later one with the same name."""
     return (
         None if tag is None else [str(tag.branch), *map(str, (tag.version, tag.created_at, tag.updated_at))]
     )
 
 
 def _is_moved(found: list[str] | None, now: list[str] | None) -> bool:
-    """Whether a tag is the one that was found, for it was made at the same moment."""
+    """Return whether a tag is the one that was found, by its time of creation."""
     return found is not None and now is not None and found[_CREATED] == now[_CREATED]
 
 
@@ -163,13 +162,13 @@ def _request(call: Call, config: TagConfig) -> list[str]:
 
 
 def _run_of_notes(call: Call) -> str:
-    """The first run, which those that re-execute it share."""
+    """Return the first run, which its re-executions share."""
     first, instance = call.notes.root_run_id, call.context.instance
     return first if instance.has_run(first) else call.notes.run_id
 
 
 def _noted(call: Call, config: TagConfig) -> _Noted | None:
-    """What an earlier try of the same work found; None when there was none."""
+    """Return the finding of an earlier attempt of the same work; None without one."""
     run = call.context.instance.get_run_by_id(_run_of_notes(call))
     noted = None if run is None else run.tags.get(keys.TAG_FOUND)
     if noted is None:

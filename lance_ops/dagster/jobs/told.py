@@ -1,4 +1,4 @@
-"""What comes of an operation that makes no version."""
+"""Result of an operation that makes no version."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What came of an operation that makes no version.
+    """Result of an operation that makes no version.
 
     Attributes:
-        text: In words.
+        text: The result as text.
         metadata: Numbers.
         failed: The step fails with the text.
     """

@@ -1,7 +1,7 @@
-"""Turns: one run at a time works on a dataset, also when it was launched from a page, without our tag.
+"""Turns: one run at a time works on a dataset, even if it was launched from a page, without our tag.
 
-`dagster.yaml` limits runs by the tag `lance_ops/dataset`. Dagster gives no tag to runs that a backfill of an
-asset launches, so the manifest sensor tags those that wait in the queue, and a step tags its own run.
+`dagster.yaml` limits runs by the tag `lance_ops/dataset`. Dagster gives no tag to the runs of an asset
+backfill, so the manifest sensor tags those in the queue, and a step tags its own run.
 """
 
 import time
@@ -14,7 +14,7 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.jobs.run_report import Context
 
 _LONGEST = timedelta(minutes=15)
-"""A run that is still there then may be dead; two at once are slower, and no harm."""
+"""A run that is still running then may be dead; two concurrent runs are slower, but harmless."""
 _PAUSE = 5.0
 
 
@@ -26,15 +26,15 @@ def take_turn(
     pause: float = _PAUSE,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Tag the run of a step with its dataset, and wait for runs that began before on the same dataset.
+    """Tag the run of a step with its dataset, and wait for earlier runs on the same dataset.
 
     A run that had the tag when it was launched has waited in the queue.
 
     Args:
-        context: Of the step.
+        context: Context of the step.
         dataset: Name of the dataset.
-        longest: Then the step goes on all the same.
-        pause: Seconds between looks.
+        longest: After this time the step continues anyway.
+        pause: Seconds between polls.
         sleep: Replaces `time.sleep` in tests.
     """
     if keys.DATASET_TAG in context.run.tags:
@@ -49,11 +49,11 @@ def take_turn(
             context.log.info("run %s works on %s: waiting for its end", ahead, dataset)
         told = ahead
         sleep(pause)
-    context.log.warning("run %s is still at work on %s: going on beside it", told, dataset)
+    context.log.warning("run %s still works on %s: continuing concurrently", told, dataset)
 
 
 def _run_ahead(instance: dg.DagsterInstance, run_id: str, dataset: str) -> str | None:
-    """Return the run that began first of those on a dataset; None when it is our own."""
+    """Return the run that began first of those on a dataset; None if it is our own."""
     working = dg.RunsFilter(tags={keys.DATASET_TAG: dataset}, statuses=[dg.DagsterRunStatus.STARTED])
     began = {
         record.dagster_run.run_id: (record.start_time or record.create_timestamp.timestamp())

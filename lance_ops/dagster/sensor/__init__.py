@@ -1,1 +1,1 @@
-"""The manifest sensor: a look at many datasets, what is new in them, and what that starts."""
+"""Manifest sensor: finds new versions of many datasets, publishes them, and starts downstream jobs."""

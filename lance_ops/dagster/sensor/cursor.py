@@ -1,7 +1,7 @@
-"""The manifest sensor's cursor, as JSON that a person can read and edit in the UI.
+"""Cursor of the manifest sensor, as JSON that a person can read and edit in the UI.
 
-It does not grow with the number of datasets: it names the memory that has an entry for each of them, and
-carries only those that the last tick changed and that wait for what it returned to be stored.
+It does not grow with the number of datasets: it names the stored state with an entry for each of them, and
+contains only entries changed by the last tick whose events and runs Dagster still has to store.
 """
 
 import json
@@ -12,25 +12,25 @@ from typing import Any
 
 _SCHEMA = 2
 _WHOLE = 1
-"""Of releases whose cursor had the entries of all datasets."""
+"""Form of releases whose cursor had the entries of all datasets."""
 _MOST_OF_A_NAME = 64
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetCursor:
-    """How far the sensor came with one dataset.
+    """State of the sensor for one dataset.
 
     Attributes:
-        version: Newest version that it has dealt with; None before the first.
+        version: Newest processed version; None before the first.
         data_version: Data version that downstream jobs have to read.
-        problem: What was wrong at the last look, so that it is reported once; None when nothing was.
-        checked: When all checks were last made, in seconds since 1970; None if never.
-        mark: Of the manifest of `version`: another one lies there when somebody made the dataset anew.
+        problem: Problem found by the last tick, so that it is reported once; None without one.
+        checked: Time of the last full checks, in seconds since 1970; None if never.
+        mark: Mark of the manifest of `version`, which differs if the dataset was recreated.
         since: First version with that data version; None in entries of earlier releases.
-        known_at: When the sensor had seen it, in seconds since 1970; None in entries of earlier releases.
-        anew: The dataset was made anew with it.
+        known_at: Time at which the sensor saw it, in seconds since 1970; None in entries of earlier releases.
+        anew: The dataset was recreated with it.
         done: Downstream jobs that have read it, by name.
-        given_up: Downstream jobs whose runs for it failed too often, by name.
+        given_up: Downstream jobs that failed too often for it, by name.
         policy: Hash of the policy of the last checks; None in entries of earlier releases.
         failed: When checks were last evaluated and some failed, in seconds since 1970; None when all passed.
     """
@@ -49,7 +49,7 @@ class DatasetCursor:
     failed: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values; what says nothing is left out."""
+        """Return JSON values without defaults."""
         pairs = (
             ("version", self.version),
             ("data", self.data_version),
@@ -69,13 +69,13 @@ class DatasetCursor:
 
 @dataclass(frozen=True, slots=True)
 class SensorCursor:
-    """How far the sensor came.
+    """State of the sensor.
 
     Attributes:
-        memory: Name of what is remembered of all datasets; "" as long as that has none.
+        memory: Name of the stored state of all datasets; "" before it has one.
         datasets: Entries that are newer than those in the memory, by name.
-        offset: Dataset with which the next tick begins, so that a tick that runs out of time starves nobody.
-        asked: Dataset from which on the next tick asks for the newest events of some that are at rest.
+        offset: Dataset with which the next tick starts, so that ticks with too little time starve no dataset.
+        asked: Dataset from which the next tick reads the newest events of some unchanged datasets.
     """
 
     memory: str = ""
@@ -84,29 +84,29 @@ class SensorCursor:
     asked: int = 0
 
     def serialize(self) -> str:
-        """As text."""
+        """Return the cursor as text."""
         entries = entries_to_json(self.datasets)
         about = {"schema": _SCHEMA, "memory": self.memory, "offset": self.offset}
-        # Small fleets have no turns.
+        # Small fleets need no offsets.
         return json.dumps(about | ({"asked": self.asked} if self.asked else {}) | {"datasets": entries})
 
 
 def entries_to_json(datasets: Mapping[str, DatasetCursor]) -> dict[str, dict[str, Any]]:
-    """Entries by name, as JSON values."""
+    """Return entries by name as JSON values."""
     return {name: item.to_dict() for name, item in sorted(datasets.items())}
 
 
 def entries_from_json(content: object) -> dict[str, DatasetCursor]:
-    """Entries by name; what cannot be understood is left out."""
+    """Read entries by name; skips invalid ones."""
     pairs = content.items() if isinstance(content, dict) else ()
     return {str(name): _parse_dataset(entry) for name, entry in pairs if isinstance(entry, dict)}
 
 
 def parse_cursor(text: str | None) -> SensorCursor:
-    """Read a cursor, of an earlier release, too. What cannot be understood counts as not remembered.
+    """Parse a cursor, also of earlier releases. Invalid parts are ignored.
 
-    Losing the cursor is harmless: the event log says which versions are published, and run keys keep a
-    downstream job from running twice for one state of the data.
+    Losing the cursor is harmless: the event log has the published versions, and run keys keep a downstream
+    job from running twice for one state of the data.
     """
     try:
         content = json.loads(text) if text else None

@@ -1,4 +1,4 @@
-"""What the manifest sensor tells of the ingests into a dataset: partitions that are not there any more."""
+"""Checks `partitions_loaded` of ingests, as the manifest sensor reports them."""
 
 from collections.abc import Collection, Sequence
 
@@ -25,12 +25,12 @@ def ingests_into(names: Collection[str]) -> list[LanceIngest]:
 
 
 def takes_partitions(survey: Survey, dealt: Sequence[VersionEvent], before: DatasetCursor) -> bool:
-    """Return whether partitions may be gone: the dataset was restored, made anew or removed.
+    """Return whether partitions may be missing: the dataset was restored, recreated or removed.
 
     Args:
-        survey: What was found.
+        survey: Result of the tick.
         dealt: The new versions.
-        before: What was known of the dataset.
+        before: Previous state of the dataset.
     """
     gone = isinstance(survey.error, DatasetNotFoundError) and before.version is not None
     return (

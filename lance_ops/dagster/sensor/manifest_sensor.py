@@ -1,8 +1,8 @@
-"""The manifest sensor: publishes what anyone commits, and starts downstream jobs when data changed.
+"""Manifest sensor: publishes the commits of all writers, and starts downstream jobs when data changed.
 
-A tick looks at all datasets in threads, publishes each new version once and in order, and leaves a version
-that a run is about to report to that run. Dagster stores the events of a tick before its cursor, so a tick
-may be repeated: the event log is asked before anything is published, and the run keys are the same again.
+A tick reads all datasets in threads, publishes each new version once and in order, and leaves a version that
+a run is about to report to that run. Dagster stores the events of a tick before its cursor, so a tick may be
+repeated: the event log is read before anything is published, and the run keys are the same again.
 """
 
 import os
@@ -46,7 +46,7 @@ _DEFAULT_TIMEOUT = 60.0
 _RESERVED = 20.0
 _SHORTEST_BUDGET = 5.0
 _SHARE_OF_REST = 0.3
-"""Of a tick's time, for telling which datasets are at rest."""
+"""Share of a tick's time to find unchanged datasets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class SensorOptions:
     """Limits of a tick.
 
     Attributes:
-        newest: Versions of a burst that get an event each; older ones share one. At the first look at a
-            dataset all do that are older than `grace`.
-        max_events: Events after which the rest is left to the next tick. Dagster stores them one by one, on
-            SQLite in 50 ms each.
-        budget_seconds: Time for a tick; by default Dagster's own limit less 20 s.
-        grace: How long a version is left to the run that committed it. Then it is published all the same;
+        newest: Versions of a burst with their own events; older ones share one. At the first tick of a
+            dataset all versions older than `grace` share one.
+        max_events: Maximum events of a tick; the rest is left to the next one. Dagster stores them one by
+            one, in 50 ms each on SQLite.
+        budget_seconds: Time limit of a tick; default Dagster's own limit less 20 s.
+        grace: Time for which a version is left to the run that committed it. Then the sensor publishes it;
             below `RUN_PUBLISHES_WITHIN` both may do so.
         full_check_every: How often each dataset is checked in full, files included, though no version is new:
             files get lost without a commit.
@@ -78,7 +78,7 @@ class SensorOptions:
 
     @property
     def budget(self) -> float:
-        """Seconds for a tick."""
+        """The time limit of a tick in seconds."""
         if self.budget_seconds is not None:
             return self.budget_seconds
         limit = float(os.environ.get(_TIMEOUT_VARIABLE) or _DEFAULT_TIMEOUT)
@@ -95,19 +95,19 @@ def build_manifest_sensor(
     minimum_interval_seconds: int = 30,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.SensorDefinition:
-    """One sensor for many datasets; it wants the resource `lance_store`.
+    """Build one sensor for many datasets; it requires the resource `lance_store`.
 
     Args:
         refs: The datasets.
         downstream: Jobs to start when the data of a dataset change. A compaction or a new index starts none.
         name: Name of the sensor.
-        prefix: Of the resource that it wants: `<prefix>_lance_store`.
+        prefix: Prefix of the required resource: `<prefix>_lance_store`.
         options: Limits of a tick.
-        minimum_interval_seconds: Pause between ticks.
-        default_status: Whether it runs from the start.
+        minimum_interval_seconds: Seconds between ticks.
+        default_status: Initial status.
 
     Raises:
-        InvalidArgumentError: Datasets that cannot be told apart.
+        InvalidArgumentError: Ambiguous datasets.
     """
     by_name = index_refs(refs)
     limits = options or SensorOptions()
@@ -122,7 +122,7 @@ def build_manifest_sensor(
         required_resource_keys={store_key},
     )
     def manifest_sensor(context: dg.SensorEvaluationContext, **_resources: object) -> dg.SensorResult:
-        # Dagster hands the resource over twice when the sensor is called like a function, in a test.
+        # Dagster passes the resource twice when a test calls the sensor like a function.
         store: LanceStoreResource = getattr(context.resources, store_key)
         location = context.code_location_origin
         owner = f"{name}\n{location.location_name if location else ''}"
@@ -158,7 +158,7 @@ def _evaluate(
         [ref for ref in turn if ref.name in unasked],
         memory.datasets,
         store,
-        # Stores that hang must not take the time of those that do not.
+        # Stores that hang must not use up the time of the others.
         deadline=time.monotonic() + options.budget * _SHARE_OF_REST,
     )
     others = [ref for ref in turn if ref.name not in resting]
@@ -194,14 +194,14 @@ def _evaluate(
     memory.put(tick.settled, names)
     next_cursor = SensorCursor(
         memory.name,
-        # The first one, or one of an earlier release: all of it, until the name of the memory is stored.
+        # The first tick, or one of an earlier release: all datasets, until the name of the state is stored.
         {**memory.datasets, **tick.carried} if memory.is_new else tick.carried,
         refs.index(postponed[0]) if postponed else 0,
         next_asked,
     )
     return dg.SensorResult(
         run_requests=tick.requests,
-        # Dagster takes a reason only from a tick that starts nothing.
+        # Dagster accepts a skip reason only from a tick that starts nothing.
         skip_reason=None if tick.requests else summary,
         asset_events=tick.events,
         cursor=next_cursor.serialize(),
@@ -211,10 +211,10 @@ def _evaluate(
 def _due_for_full_check(
     memory: SensorMemory, refs: Iterable[LanceDatasetRef], options: SensorOptions
 ) -> list[str]:
-    """Names of the datasets whose last full check is too long ago, the oldest first.
+    """Return the datasets whose last full check is too long ago, oldest first.
 
-    What is damaged or not there may never be checked to its end, and stays the oldest: where such datasets
-    would have more than half of the turns while others are due, they get half of them, by lot.
+    Damaged or missing datasets may never be fully checked, and stay the oldest: if they would take more than
+    half of the slots while others are due, they get half of the slots, at random.
     """
     limit = time.time() - options.full_check_every.total_seconds()
     checked = {ref.name: memory.of(ref.name).checked or 0 for ref in refs}
@@ -248,16 +248,16 @@ def _take_in(
     *,
     stale: bool,
 ) -> None:
-    """Add what one survey asks for: events, checks, runs, and the next cursor.
+    """Add the events, checks and runs for one survey result, and the next cursor entry.
 
     Args:
-        tick: What the tick will return.
+        tick: The tick under construction.
         ref: The dataset.
-        survey: What was found.
+        survey: Result for the dataset.
         downstream: Jobs that read datasets.
-        store: How datasets are reached.
+        store: Opens datasets.
         options: Limits.
-        stale: Dagster shows another verdict on some check.
+        stale: Dagster shows another result for some check.
     """
     instance = downstream.instance
     before = tick.memory.of(ref.name)
@@ -267,7 +267,7 @@ def _take_in(
     waiting: _Waiting | None = None
     published = 0
     if survey.events and survey.head is not None:
-        # In this order: a run that is finished has stored its events.
+        # In this order: a finished run has stored its events.
         unfinished = _left_to_runs(survey.events, instance, options.grace)
         told = last_published(instance, ref.key)
         after = resume_after(told, survey.head, seen=before.version)
@@ -285,12 +285,12 @@ def _take_in(
         version = dealt[-1].facts.version
         now = replace(now, version=version, mark=before.mark if version == before.version else None)
     if waiting is None and survey.error is None:
-        # Even when the versions above the cursor were cleaned away before anybody read them.
+        # Even if the versions above the cursor were cleaned up before they were read.
         now = replace(now, version=survey.head, mark=survey.mark or before.mark)
     now = replace(now, problem=survey.damage_since(before.problem), checked=survey.checked_at or now.checked)
-    # Dagster forgets checks with each event, and a run that writes through the IO manager reports none.
+    # Dagster drops check results with each event, and a run that writes through the IO manager reports none.
     unchecked = any(keys.IO_MANAGER in event.facts.properties for event in dealt)
-    # A verdict by another policy is no verdict; an entry of an earlier release does not say by which it was.
+    # A result under another policy does not count; entries of earlier releases do not record the policy.
     outdated = bool(survey.outcomes) and before.policy not in (None, ref.policy_hash)
     if waiting is None:
         due = published > 0 or stale or unchecked or outdated
@@ -329,10 +329,10 @@ def _report_checks(
     *,
     due: bool,
 ) -> None:
-    """Report checks after a new event, which makes Dagster forget them, and when damage comes or goes.
+    """Report checks after a new event, which makes Dagster drop them, and when damage appears or disappears.
 
-    So also when Dagster shows another verdict: the cursor may have been lost before a cure, the policy may be
-    another one, or versions were cleaned up elsewhere. When a run published the version, it reported them.
+    Also if Dagster shows another result: the cursor may have been lost before a repair, the policy may have
+    changed, or versions were cleaned up elsewhere. A run that published the version reported them itself.
     """
     damage = survey.damage_since(before.problem)
     if damage is not None:
@@ -341,7 +341,7 @@ def _report_checks(
         return
     outcomes = survey.outcomes
     if survey.error is not None:
-        # A dataset that nobody ever saw may be still to come; one that vanished is damage.
+        # A dataset that was never seen may not exist yet; one that vanished is damage.
         known = before.version is not None or survey.head is not None
         severe = known or last_published(instance, ref.key) is not None
         outcomes = tuple(not_evaluated(ref, survey.error, severe=severe))
@@ -357,7 +357,7 @@ class _Waiting:
 def _left_to_runs(
     events: Sequence[VersionEvent], instance: dg.DagsterInstance, grace: timedelta
 ) -> Mapping[int, str]:
-    """The versions that an unfinished run has committed and may still report itself, with its id."""
+    """Return the versions that an unfinished run has committed and may still report itself, with its id."""
     left: dict[int, str] = {}
     finished: dict[str, bool] = {}
     for event in events:
@@ -375,7 +375,7 @@ def _left_to_runs(
 def _until_unreported(
     events: Sequence[VersionEvent], after: int, left: Mapping[int, str]
 ) -> tuple[list[VersionEvent], _Waiting | None]:
-    """The events up to the first version that is not published yet and left to its run."""
+    """Return the events up to the first unpublished version that is left to its run."""
     dealt: list[VersionEvent] = []
     for event in events:
         version = event.facts.version

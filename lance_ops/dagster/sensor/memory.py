@@ -1,13 +1,13 @@
-"""What the manifest sensor remembers of each dataset, kept in Dagster's own storage beside the cursor.
+"""State of the manifest sensor for each dataset, stored in Dagster's key-value storage beside the cursor.
 
-The rule that keeps events from being lost: an entry gets here only when nothing is owed for it any more. What
-a tick changes *and* returns events or runs for, its cursor carries. Dagster stores a cursor after the events
-and along with the runs, so the tick that finds an entry in its cursor knows that these are safe, and puts it
-here. A tick that dies leaves the cursor before it, and is made again.
+An entry is stored here only when nothing is pending for it, so that no events are lost. An entry that is
+changed by a tick with events or runs stays in the cursor. Dagster stores a cursor after the events and along
+with the runs, so the tick that finds an entry in its cursor knows that these are stored, and moves it here. A
+killed tick leaves the cursor unchanged, and is repeated.
 
-An entry that is older than it could be costs a look and nothing else: the event log is asked before anything
-is published, and the keys of runs are the same again. So two ticks at once, a cursor that somebody set back,
-and a storage that lost what is here do no harm.
+An outdated entry only costs another read: the event log is read before anything is published, and the keys of
+runs are the same again. So two concurrent ticks, a cursor that was set back, and a storage that lost entries
+do no harm.
 """
 
 import json
@@ -23,7 +23,7 @@ import dagster as dg
 from lance_ops.dagster.sensor.cursor import DatasetCursor, SensorCursor, entries_from_json, entries_to_json
 
 SHELVES = 64
-"""Values that the entries are spread over: a tick that changes few writes few of them."""
+"""Number of values that hold the entries: a tick with few changes writes few of them."""
 
 
 @dataclass(slots=True)
@@ -32,9 +32,9 @@ class SensorMemory:
 
     Attributes:
         instance: With the storage.
-        owner: Who remembers: two sensors never share a memory, though somebody copies a cursor.
-        name: Of this memory; a cursor that is reset begins another one.
-        is_new: The name is in no cursor yet, so nothing is written: nobody might ever find it again.
+        owner: The sensor: two sensors never share a state, even with a copied cursor.
+        name: Name of the state; a reset cursor starts another one.
+        is_new: The name is in no cursor yet, so nothing is written: it might never be found again.
         datasets: The entries.
     """
 
@@ -48,13 +48,13 @@ class SensorMemory:
     def recall(
         cls, instance: dg.DagsterInstance, owner: str, cursor: SensorCursor, known: Collection[str]
     ) -> "SensorMemory":
-        """Read the memory that a cursor names, and put there what the cursor carries.
+        """Read the state named by a cursor, and add the entries of the cursor.
 
         Args:
-            instance: With the storage.
-            owner: Of the memory.
-            cursor: As Dagster has stored it.
-            known: Datasets that there are; others are forgotten in time.
+            instance: Has the storage.
+            owner: Owner of the state.
+            cursor: Stored by Dagster.
+            known: Present datasets; others are dropped over time.
         """
         if not cursor.memory:
             carried = {name: item for name, item in cursor.datasets.items() if name in known}
@@ -69,15 +69,15 @@ class SensorMemory:
         return memory
 
     def of(self, name: str) -> DatasetCursor:
-        """The entry of one dataset; an empty one at first."""
+        """Return the entry of one dataset; an empty one at first."""
         return self.datasets.get(name, DatasetCursor())
 
     def put(self, entries: Mapping[str, DatasetCursor], known: Collection[str]) -> None:
-        """Keep entries for which nothing is owed.
+        """Store entries without pending events or runs.
 
         Args:
             entries: By name.
-            known: Datasets that there are.
+            known: Present datasets.
         """
         changed = {name: item for name, item in entries.items() if self.datasets.get(name) != item}
         if self.is_new or not changed:
@@ -89,11 +89,11 @@ class SensorMemory:
                 shelves[_shelf(name)][name] = item
         for number in sorted({_shelf(name) for name in changed}):
             text = json.dumps(entries_to_json(shelves[number]))
-            # One at a time: Dagster stores several of which some are there already only in part.
+            # One at a time: Dagster stores several incompletely if some exist already.
             self.instance.daemon_cursor_storage.set_cursor_values({self.key(number): text})
 
     def key(self, shelf: int) -> str:
-        """Under which the storage has a part of the entries."""
+        """Return the storage key of a part of the entries."""
         whose = blake2b(f"{self.owner}\n{self.name}".encode(), digest_size=12).hexdigest()
         return f"lance_ops/manifest_sensor/{whose}/{shelf}"
 
@@ -103,7 +103,7 @@ def _shelf(name: str) -> int:
 
 
 def _parse(text: str) -> dict[str, DatasetCursor]:
-    """Entries of a shelf; one that cannot be read is as one that was lost."""
+    """Parse the entries of a value; an unreadable one counts as lost."""
     try:
         return entries_from_json(json.loads(text))
     except ValueError:

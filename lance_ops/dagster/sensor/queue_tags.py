@@ -1,4 +1,4 @@
-"""Tags for runs in the queue that do not name the dataset that they write, see `jobs.turn`."""
+"""Tags for queued runs that do not name the dataset that they write, see `jobs.turn`."""
 
 import dagster as dg
 
@@ -10,14 +10,14 @@ _WAITING = [dg.DagsterRunStatus.QUEUED]
 
 
 def tag_waiting_runs(instance: dg.DagsterInstance, run_map: RunMap) -> int:
-    """Tag the runs in the queue that are about one dataset and do not say so.
+    """Tag the queued runs of one dataset that do not name it.
 
     Args:
-        instance: With the runs.
-        run_map: Of what writes the datasets.
+        instance: Has the runs.
+        run_map: Maps runs to datasets.
 
     Returns:
-        How many were tagged.
+        Number of tagged runs.
     """
     tagged = 0
     for run in instance.get_runs(dg.RunsFilter(statuses=_WAITING), limit=_MOST_WAITING):

@@ -1,8 +1,7 @@
-"""What the manifest sensor starts: the jobs that read a dataset, until each has read the newest data.
+"""Downstream jobs that the manifest sensor starts, until each has read the newest data.
 
-The entry of a dataset says which jobs have read its data. Every tick compares the others with their runs, so
-that a run that was asked for and did nothing (it failed, was cancelled, died, or was never launched) is asked
-for again.
+The entry of a dataset records the jobs that have read its data. Every tick compares the others with their
+runs, so that a run without effect (it failed, was cancelled, died, or was never launched) is requested again.
 """
 
 import itertools
@@ -26,7 +25,7 @@ from lance_ops.maintenance.text import count_text
 
 @dataclass(frozen=True, slots=True)
 class DataState:
-    """A data version, and the first version that had it, as far as that is known."""
+    """A data version, and the first version that had it, if known."""
 
     data_version: str
     since: int
@@ -34,12 +33,12 @@ class DataState:
 
 @dataclass(frozen=True, slots=True)
 class Downstream:
-    """The jobs that a sensor starts, and where to look for their runs.
+    """The jobs that a sensor starts, and their runs.
 
     Attributes:
         jobs: The jobs, with the datasets that they read.
-        instance: With the runs.
-        place: Where sensor and jobs are defined; None when that is not known.
+        instance: Has the runs.
+        place: Location of sensor and jobs; None if unknown.
     """
 
     jobs: Sequence[LanceDownstream]
@@ -57,9 +56,9 @@ def state_of_data(
     before: DatasetCursor,
     instance: dg.DagsterInstance,
 ) -> DataState | None:
-    """What downstream jobs should have read by now; None when nothing can have changed."""
+    """Return the data that downstream jobs should have read by now; None if nothing can have changed."""
     if dealt:
-        # Only what lies above the cursor counts, whoever published it: a repeated tick finds the same.
+        # Only versions above the cursor count, by any publisher: a repeated tick finds the same.
         newest = dealt[-1].facts.data_version
         same = itertools.takewhile(lambda event: event.facts.data_version == newest, reversed(dealt))
         return DataState(newest, min(event.facts.version for event in same))
@@ -76,13 +75,13 @@ def with_state(
 
     Args:
         entry: The entry.
-        state: The state; None when it is not known to be another one.
+        state: The state; None if it is not known to have changed.
         jobs: The jobs that read the dataset.
-        anew: The dataset was made anew.
+        anew: The dataset was recreated.
     """
     if state is None or state.data_version == entry.data_version:
         return entry
-    # A sensor that lost its cursor asks the runs first, see `_recall`.
+    # A sensor that lost its cursor checks the runs first, see `_recall`.
     known_at = None if entry.data_version is None or not jobs else now_utc().timestamp()
     return replace(
         entry,
@@ -101,11 +100,11 @@ def start_downstream(
     """Request the jobs that have not read the newest data yet, unless a run is about to.
 
     Args:
-        tick: What the tick will return.
+        tick: The tick under construction.
         ref: The dataset.
-        entry: What is known of it.
+        entry: Its entry.
         downstream: The jobs.
-        renewed: There is a new event, after which Dagster shows no verdict any more.
+        renewed: There is a new event, which drops the check result in Dagster.
 
     Returns:
         The entry, with the jobs that have read the data by now.
@@ -151,10 +150,10 @@ def start_downstream(
 def _recall(
     ref: LanceDatasetRef, entry: DatasetCursor, jobs: Sequence[str], instance: dg.DagsterInstance
 ) -> DatasetCursor:
-    """Find out by the runs what an entry does not say, of an earlier release or after the cursor was lost.
+    """Complete an entry by the runs, after a release without it or after the cursor was lost.
 
-    What was asked for is done where the newest run that was started for the dataset succeeded for the same
-    data. Else the runs since then count, or those since the newest event of the dataset.
+    The data are read if the newest run that was started for the dataset succeeded for the same data. Else the
+    runs since then count, or those since the newest event of the dataset.
     """
     asked: list[dg.RunRecord] = []
     done = list(entry.done)
@@ -177,8 +176,8 @@ def _recall(
 
 
 def _request(name: str, ref: LanceDatasetRef, entry: DatasetCursor, outlook: Outlook) -> dg.RunRequest:
-    # The version tells apart two times of the same data, before and after a restore; the run that failed, two
-    # attempts. A tick that is repeated has the same key.
+    # The version distinguishes the same data before and after a restore; the failed run, two attempts. A
+    # repeated tick has the same key.
     key = f"{name}|{ref.name}|{entry.data_version}|{entry.since}"
     return dg.RunRequest(
         job_name=name,
@@ -198,7 +197,7 @@ def _tags(name: str, ref: LanceDatasetRef, entry: DatasetCursor) -> dict[str, st
 
 def _note(name: str, ref: LanceDatasetRef, outlook: Outlook) -> str:
     if outlook.stage is Stage.AT_WORK:
-        return f"{name} is queued or at work already"
+        return f"{name} is already queued or running"
     failed = f"{count_text(outlook.failed, 'run')} of {name} for {ref.name} failed"
     if outlook.not_before is None:
         return f"{failed}: given up"

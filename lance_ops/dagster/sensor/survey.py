@@ -1,4 +1,4 @@
-"""Looking at many datasets at once, in threads and with a deadline: what is new, and is it sound?
+"""Survey of many datasets in threads with a deadline: new versions and damage.
 
 A dataset is at rest while its newest manifest is the one that the sensor has dealt with. Dagster reads the
 whole newest event of a dataset with all of its metadata, so of many datasets at rest a tick asks only for
@@ -38,30 +38,30 @@ from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import latest, listed_once, locate, mark_of
 
 _ASKED = 200
-"""Datasets at rest whose newest events a tick asks for: so few are asked for in every tick."""
+"""Minimum number of unchanged datasets whose newest events a tick reads."""
 _TICKS = 20
-"""Ticks in which all of them are."""
+"""Ticks in which all of them are read."""
 _THREADS = 8
 _MOST_OF_A_DAMAGE = 300
 _ENTRY = 150
-"""Characters of an entry in the cursor, but for its name."""
+"""Characters of an entry in the cursor, without its name."""
 _MAX_FILES = 1000
-"""Asking the store for more than this after each version would take too long."""
+"""Maximum files to check after each version; more would take too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one look at a dataset found.
+    """Result of surveying a dataset.
 
     Attributes:
         head: Newest version by the listing; None when even that failed.
-        events: Events of the versions above the cursor, as far as they can be read, oldest first.
-        outcomes: Checks on the newest readable version; empty when there was no reason to look.
-        error: What kept us from reading the newest version.
-        of_another: The newest event, when it is of a dataset that lay here before: then all versions of this
-            one are to be told.
-        checked_at: When all checks were made, files included, in seconds since 1970; None if they were not.
-        mark: Of the manifest of the newest version, from before it was read; None when it is not known.
+        events: Events of the readable versions above the cursor, oldest first.
+        outcomes: Checks on the newest readable version; empty if they were not needed.
+        error: Error of reading the newest version.
+        of_another: The newest event, if it is of an earlier dataset at the same place: then all versions of
+            this one are published.
+        checked_at: Time of full checks, files included, in seconds since 1970; None without them.
+        mark: Mark of the manifest of the newest version, from before it was read; None if unknown.
     """
 
     head: int | None
@@ -73,16 +73,16 @@ class Survey:
     mark: str | None = None
 
     def damage_since(self, before: str | None) -> str | None:
-        """What is badly wrong, in one line; None when nothing is.
+        """Return the damage in one line; None without any.
 
         Args:
-            before: What was wrong at the last look: a look that left something out does not clear it.
+            before: Previous damage: an incomplete survey does not clear it.
         """
         return self.damage or (before if self.checked_at is None else None)
 
     @property
     def damage(self) -> str | None:
-        """What this look found badly wrong, in one line; None when nothing is."""
+        """Return the damage found by this survey in one line; None without any."""
         if self.error is not None:
             return _cut(f"{type(self.error).__name__}: {self.error}")
         failed = [outcome for outcome in self.outcomes if outcome.severe and not outcome.passed]
@@ -91,11 +91,11 @@ class Survey:
 
 @dataclass(slots=True)
 class Room:
-    """What a tick can take, so that no dataset is looked at in vain.
+    """Remaining capacity of a tick, so that no dataset is surveyed in vain.
 
     Attributes:
-        events: That it returns at most; None for no bound.
-        characters: That its cursor has at most, of the entries of datasets that are new or changed.
+        events: Maximum events; None for no limit.
+        characters: Maximum characters in its cursor for the entries of new or changed datasets.
     """
 
     events: int | None = None
@@ -104,11 +104,11 @@ class Room:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether nothing more is to be looked at."""
+        """True if no further dataset fits."""
         return any(left is not None and left <= 0 for left in (self.events, self.characters))
 
     def take(self, name: str, survey: Survey) -> None:
-        """Take the room for what a look has found."""
+        """Subtract the capacity for a survey result."""
         with self._lock:
             if self.events is not None:
                 self.events -= len(survey.events) + max(1, len(survey.outcomes))
@@ -117,7 +117,7 @@ class Room:
 
 
 def _cut(text: str) -> str:
-    """A text that is remembered, no longer than it has to be, and another one for each long text."""
+    """Truncate a text for the state; different long texts stay different."""
     if len(text) <= _MOST_OF_A_DAMAGE:
         return text
     return f"{text[:_MOST_OF_A_DAMAGE]}... [{blake2b(text.encode(), digest_size=4).hexdigest()}]"
@@ -136,13 +136,13 @@ def survey_datasets(
     again: Collection[str] = (),
     room: Room | None = None,
 ) -> dict[str, Survey]:
-    """Look at datasets until the deadline, or until a tick has no room for what comes of it.
+    """Survey datasets until the deadline, or until a tick has no more capacity.
 
     Args:
         refs: The datasets, the most urgent first.
-        cursors: What is known of them, by name.
-        store: For opening them.
-        newest: How many versions of a burst get an event each.
+        cursors: Their entries, by name.
+        store: Opens the datasets.
+        newest: Number of versions of a burst with their own events.
         deadline: `time.monotonic()` at which to stop.
         grace: How old versions are that share one event when nobody has told anything of a dataset yet. A run
             may still tell of younger ones.
@@ -152,7 +152,7 @@ def survey_datasets(
         room: Of the tick; unbounded when None.
 
     Returns:
-        Surveys by name; datasets that were not finished in time, or not begun with, are missing.
+        Surveys by name; datasets that were not finished in time, or not started, are missing.
     """
     room = room or Room()
 
@@ -187,11 +187,11 @@ def _look_at_all(
 
 
 def asked_in_turn(refs: Sequence[LanceDatasetRef], start: int) -> tuple[list[LanceDatasetRef], int]:
-    """The datasets whose newest events a tick asks for in any case, and where the next tick goes on.
+    """Return the datasets whose newest events a tick reads in any case, and the next offset.
 
     Args:
-        refs: All datasets, in an order that stays.
-        start: Where this tick begins.
+        refs: All datasets, in a fixed order.
+        start: Where this tick starts.
     """
     count = max(_ASKED, -(-len(refs) // _TICKS))
     if count >= len(refs):
@@ -208,13 +208,13 @@ def find_at_rest(
     *,
     deadline: float,
 ) -> dict[str, Survey]:
-    """Which datasets are at rest, with what a look at them has found.
+    """Return the unchanged datasets, with what was found.
 
     Args:
         refs: The datasets.
-        cursors: What is known of them, by name.
-        store: For opening them.
-        deadline: `time.monotonic()` at which to stop; who does not answer before is to be looked at again.
+        cursors: Their entries, by name.
+        store: Opens the datasets.
+        deadline: `time.monotonic()` at which to stop; datasets without an answer by then are read again.
     """
 
     def look(ref: LanceDatasetRef) -> Survey | None:
@@ -244,9 +244,9 @@ def survey_dataset(
     full: bool = False,
     again: bool = False,
 ) -> Survey:
-    """Look at one dataset; raises nothing. For the arguments see `survey_datasets`.
+    """Survey one dataset; raises nothing. For the arguments see `survey_datasets`.
 
-    However many versions there are, they are listed once.
+    The versions are listed once.
     """
     with listed_once():
         return _survey_dataset(
@@ -271,10 +271,10 @@ def _survey_dataset(
         head, mark = location.version, mark_of(opened, location)
     except Exception as error:  # noqa: BLE001 - one dataset must not fail the tick of all others
         return Survey(None, error=error)
-    # All up to the head was dealt with: an older event at the end stems from somebody who did not keep the
-    # order, or the events were wiped, and the page shows what is no longer so.
+    # All versions up to the head were processed: an older newest event comes from a publisher that ignored
+    # the order, or the events were wiped, and the page shows outdated values.
     heals = head == cursor.version and (published is None or published.version < head)
-    # Made anew by runs, which told all their versions: the numbers are the same, the data are not.
+    # Recreated by runs, which published all their versions: the numbers are the same, the data are not.
     replaced = (
         head == cursor.version
         and published is not None
@@ -286,7 +286,7 @@ def _survey_dataset(
     if judged and cursor.problem is None and not (heals or replaced or changed or full or again):
         return Survey(head, mark=mark)
     known = cursor.version or 0
-    # A head below what was seen is another dataset at the same place.
+    # A head below the processed one is another dataset at the same place.
     after = known if known <= head else 0
     if heals or replaced or changed or (head == cursor.version and not judged):
         after = head - 1
@@ -304,7 +304,7 @@ def _survey_dataset(
         dataset = events[-1].dataset if events else store.open(ref)
     except Exception as error:  # noqa: BLE001 - see above
         return Survey(head, tuple(events), error=error, of_another=of_another, mark=mark)
-    # Right after a commit there is more to do; what is left out then is made up for by the next full check.
+    # Right after a commit the tick has more to do; the next full check covers what is left out then.
     outcomes = tuple(evaluate_checks(ref, dataset, max_files=None if full else _MAX_FILES))
     made = {outcome.name for outcome in outcomes if keys.NOT_EVALUATED not in outcome.metadata}
     complete = all(
@@ -321,24 +321,24 @@ def _survey_dataset(
 
 
 def has_other_bytes(cursor: DatasetCursor, head: int, mark: str | None) -> bool:
-    """Whether other bytes lie under the name that was dealt with.
+    """Return whether the processed manifest was overwritten.
 
-    Then the dataset was made anew with as many versions, or is damaged. An entry of an earlier release knows
-    no mark, and takes over what is there.
+    Then the dataset was recreated with as many versions, or is damaged. An entry of an earlier release has no
+    mark, and adopts the present one.
     """
     return head == cursor.version and None not in (mark, cursor.mark) and mark != cursor.mark
 
 
 def is_judged(cursor: DatasetCursor, ref: LanceDatasetRef) -> bool:
-    """Whether the last checks were made by the policy of now, as far as the entry says by which."""
+    """Return whether the last checks used the present policy, as far as the entry records it."""
     return cursor.policy in (None, ref.policy_hash)
 
 
 def _to_tell_apart(store: Store, versions: Sequence[int], most: int, grace: timedelta) -> int:
-    """How many of the newest versions get an event each at the first look at a dataset.
+    """Return how many of the newest versions get their own events at the first survey of a dataset.
 
-    Dagster shows events at the moment at which they were stored, so that the past as events of its own is one
-    point in time, and stores them one by one: a fleet that is looked at for the first time has many.
+    Dagster shows events at their time of storing, so that separate events of the past would be one point in
+    time, and stores them one by one: the first survey of a fleet has many.
     """
     if len(versions) == 1:
         return 1
@@ -353,7 +353,7 @@ def _to_tell_apart(store: Store, versions: Sequence[int], most: int, grace: time
 
 
 def _has_other_data(store: Store, published: Published | None) -> bool:
-    """Whether the version of the newest event has other data now; for manifests that name no transaction."""
+    """Return whether the version of the newest event has other data; for manifests without a transaction."""
     if published is None or published.data_version is None:
         return False
     return Dataset.open(store, published.version).data_version != published.data_version

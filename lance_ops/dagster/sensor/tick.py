@@ -1,4 +1,4 @@
-"""What a tick of the manifest sensor will return, as it comes together."""
+"""Result of a tick of the manifest sensor, under construction."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,25 +12,26 @@ from lance_ops.maintenance.text import count_text
 AssetEvent = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 
 MOST_CARRIED = 18_000
-"""Characters of entries in a cursor, which is hardly longer then."""
+"""Maximum characters of entries in a cursor, which is hardly longer."""
 MOST_TEXT = 32 << 20
-"""Characters of events, about: a code server hands on no answer above 100 MB, and would try it for ever."""
+"""Maximum characters of events, approximately: a code server rejects responses above 100 MB, and the tick
+would be retried for ever."""
 _MOST_NOTES = 20
 
 
 @dataclass(slots=True)
 class Tick:
-    """What a tick will return.
+    """Result of a tick.
 
     Attributes:
-        memory: What is known of each dataset.
-        max_events: Events after which the rest is left to the next tick.
+        memory: State of each dataset.
+        max_events: Maximum events; the rest is left to the next tick.
         events: To store.
         requests: Runs to start.
-        carried: Entries for which events or runs are owed until the cursor is stored.
-        settled: Entries for which nothing is.
-        versions: That are published.
-        datasets: Whose versions are.
+        carried: Entries with pending events or runs until the cursor is stored.
+        settled: Entries without.
+        versions: Number of published versions.
+        datasets: Number of datasets with published versions.
         notes: For people.
     """
 
@@ -49,7 +50,7 @@ class Tick:
 
     @property
     def is_full(self) -> bool:
-        """Whether the other datasets have to wait for the next tick."""
+        """True if the other datasets must wait for the next tick."""
         return (
             len(self.events) >= self.max_events
             or self._size >= MOST_CARRIED
@@ -57,23 +58,23 @@ class Tick:
         )
 
     def _text_of_events(self) -> int:
-        """Characters of all events, each measured once: columns of wide tables are told with each version."""
+        """Return the characters of all events, measured once each: wide tables repeat their columns."""
         self._text += sum(len(str(event)) for event in self.events[self._measured :])
         self._measured = len(self.events)
         return self._text
 
     @property
     def owed(self) -> int:
-        """Events and runs so far."""
+        """Number of events and runs so far."""
         return len(self.events) + len(self.requests)
 
     def keep(self, name: str, entry: DatasetCursor, *, owes: bool) -> None:
-        """Remember how far the sensor came with a dataset.
+        """Store the new state of a dataset.
 
         Args:
             name: Of the dataset.
-            entry: What to remember.
-            owes: This tick has events or runs for it.
+            entry: The new state.
+            owes: True if this tick has events or runs for it.
         """
         if entry == self.memory.of(name):
             return
@@ -84,7 +85,7 @@ class Tick:
             self.settled[name] = entry
 
     def summary(self, looked_at: int) -> str:
-        """One line for the tick's page."""
+        """Return one line for the tick's page."""
         if self.versions:
             what = (
                 f"published {count_text(self.versions, 'version')} of {count_text(self.datasets, 'dataset')}"
@@ -93,4 +94,4 @@ class Tick:
             what = f"nothing new in {count_text(looked_at, 'dataset')}"
         notes = list(dict.fromkeys(self.notes))
         more = len(notes) - _MOST_NOTES
-        return "; ".join([what, *notes[:_MOST_NOTES], *([f"and {more:,} more such"] if more > 0 else [])])
+        return "; ".join([what, *notes[:_MOST_NOTES], *([f"and {more:,} more"] if more > 0 else [])])

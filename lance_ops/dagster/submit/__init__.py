@@ -1,1 +1,1 @@
-"""Submit: work of a step goes to a cluster by `spark-submit`, its answers come back by Dagster Pipes."""
+"""Submission of steps to a cluster by `spark-submit`, with results through Dagster Pipes."""

@@ -1,4 +1,4 @@
-"""A client of Dagster Pipes for `spark-submit`: starts a program and hands on what it says."""
+"""Dagster Pipes client for `spark-submit`: starts a program and passes on its messages."""
 
 import os
 import shutil
@@ -27,12 +27,12 @@ _LINES_KEPT = 40
 
 
 class SparkSubmitClient(dg.PipesClient):
-    """Runs programs by `spark-submit`, and hands on what they report by Dagster Pipes.
+    """Runs programs by `spark-submit`, and passes on their messages from Dagster Pipes.
 
     Args:
-        master: Where, e.g. `yarn`, `k8s://https://host:443`, `spark://host:7077`, `local[*]`.
-        config: Settings of Spark: --conf; those that are secret by their names go through a file.
-        submit: How.
+        master: Spark master, e.g. `yarn`, `k8s://https://host:443`, `spark://host:7077`, `local[*]`.
+        config: Settings of Spark: --conf; those with secret names go through a file.
+        submit: Options of spark-submit.
     """
 
     def __init__(
@@ -47,16 +47,16 @@ class SparkSubmitClient(dg.PipesClient):
         self._submit = submit or SparkSubmit()
         if self._submit.deploy_mode == "cluster" and not self._submit.exchange:
             raise InvalidArgumentError(
-                "a driver in the cluster and the step need a folder that both see",
+                "deploy mode 'cluster' requires a folder shared by the driver and the step",
                 field="exchange",
-                hint="name one, e.g. of a file system that both mount",
+                hint="set `exchange` to a path on a shared file system",
             )
         own_file = any(part.partition("=")[0] == PROPERTIES_FILE for part in self._submit.arguments)
         if own_file and secret_settings(self._config):
             raise InvalidArgumentError(
-                "secret settings go through a properties file of its own, and the arguments name another",
+                "secret settings require a properties file of their own, and the arguments name another",
                 field="spark_config",
-                hint="put these settings into the file that the arguments name",
+                hint="put these settings into the file named by the arguments",
             )
 
     def run(  # type: ignore[override]  # each client has arguments of its own
@@ -71,16 +71,16 @@ class SparkSubmitClient(dg.PipesClient):
         """Run a program to its end.
 
         Args:
-            context: Of the step.
+            context: Context of the step.
             application: The Python file or jar; it finds the parameters of Pipes among its arguments
                 (`PipesCliArgsParamsLoader`) and, on this machine, in its environment.
-            arguments: Of the program.
-            extras: For the program, as with every client of Pipes.
-            on_message: Is told each custom message while the program is at work.
+            arguments: Arguments of the program.
+            extras: Extras for the program, as with every Pipes client.
+            on_message: Called with each custom message while the program runs.
 
         Raises:
-            SparkStartError: It never came so far as to say a word.
-            ProgramLostError: It ended with another exit code than 0; what it reported before is in the log.
+            SparkStartError: It ended without any message.
+            ProgramLostError: It ended with another exit code than 0; its earlier messages are in the log.
         """
         seen = _Seen(on_message)
         tail: deque[str] = deque(maxlen=_LINES_KEPT)
@@ -115,17 +115,17 @@ class SparkSubmitClient(dg.PipesClient):
             )
         raise ProgramLostError(
             f"the program on {self._master} ended with {_ending(code)} and no answer: {said}",
-            hint="what it committed is found again by its job key",
+            hint="a retry with the same job key finds its commits",
         )
 
     def _is_overdue(self, seen: "_Seen") -> bool:
-        """Whether a program that has answered does not end: its work is done, and nothing more will come."""
+        """Return whether a program with a result does not end: its work is done."""
         answered = seen.answered_at
         return answered is not None and time.monotonic() - answered > self._submit.termination_seconds
 
     @contextmanager
     def _folder(self) -> Iterator[Path]:
-        """A folder of this submission, for its owner alone: the request may have secrets."""
+        """Create a folder for this submission, readable by its owner alone: the request may have secrets."""
         folder = Path(tempfile.mkdtemp(prefix="lance-ops-submit-", dir=self._submit.exchange or None))
         try:
             yield folder
@@ -133,7 +133,7 @@ class SparkSubmitClient(dg.PipesClient):
             shutil.rmtree(folder, ignore_errors=True)
 
     def _placed(self, folder: Path, application: str) -> str:
-        """The program where the driver finds it: a file goes through the folder that both see."""
+        """Place the program where the driver finds it: a file goes through the shared folder."""
         if self._submit.deploy_mode == "client" or not Path(application).is_file():
             return application
         return f"local://{shutil.copy(application, folder)}"
@@ -159,7 +159,7 @@ class SparkSubmitClient(dg.PipesClient):
             if name != "spark.master"
         }
         if submit.deploy_mode == "cluster":
-            # Ours names a file of this machine.
+            # Our own variable names a file of this machine.
             settings.pop(_DRIVER_OPTIONS)
             settings.update({name: self._config[name] for name in (_DRIVER_OPTIONS,) if name in self._config})
         secret = secret_settings(settings)
@@ -191,7 +191,7 @@ class SparkSubmitClient(dg.PipesClient):
 
 
 class _Seen:
-    """Hands each message on once."""
+    """Passes on each message once."""
 
     def __init__(self, listener: Callable[[Any], None] | None) -> None:
         self._listener = listener

@@ -1,4 +1,4 @@
-"""How a program is submitted: what goes onto the command line of `spark-submit`, and how both sides talk."""
+"""Options of `spark-submit` and of the exchange with the program."""
 
 from typing import Literal
 
@@ -7,15 +7,15 @@ from pydantic import Field
 
 
 class SparkSubmit(dg.Config):
-    """How programs are submitted, beside master and settings, which a Spark of the step has as well."""
+    """Options of submitted programs, beside master and settings, which a local Spark session has as well."""
 
     deploy_mode: Literal["client", "cluster"] = Field(
-        default="client", description="Where the driver runs: in the step's machine, or in the cluster."
+        default="client", description="Deploy mode: the driver runs on the step's machine, or in the cluster."
     )
     command: list[str] = Field(
         default_factory=list,
-        description="The program that submits, e.g. [/opt/spark/bin/spark-submit]; that of pyspark, or of "
-        "SPARK_HOME, without it.",
+        description="The submitting program, e.g. [/opt/spark/bin/spark-submit]; default that of "
+        "pyspark, or of SPARK_HOME.",
     )
     packages: list[str] = Field(default_factory=list, description="Maven coordinates: --packages.")
     jars: list[str] = Field(default_factory=list, description="Jars for driver and executors: --jars.")
@@ -24,19 +24,19 @@ class SparkSubmit(dg.Config):
     )
     files: list[str] = Field(default_factory=list, description="Files for each executor: --files.")
     archives: list[str] = Field(
-        default_factory=list, description="Archives that are unpacked, e.g. an environment: --archives."
+        default_factory=list, description="Archives to unpack, e.g. an environment: --archives."
     )
     arguments: list[str] = Field(
-        default_factory=list, description="More arguments of spark-submit, as they are."
+        default_factory=list, description="More arguments of spark-submit, unchanged."
     )
     environment: dict[str, str] = Field(
-        default_factory=dict, description="More variables of the process that submits; secrets as EnvVar."
+        default_factory=dict, description="More variables of the submitting process; secrets as EnvVar."
     )
     exchange: str = Field(
         default="",
-        description="A folder that the step and the driver both see under this path: requests and answers "
-        "pass through it. Needed for the deploy mode 'cluster'; a temporary folder without it.",
+        description="A folder shared by the step and the driver under the same path, for requests and "
+        "results. Required for the deploy mode 'cluster'; default a temporary folder.",
     )
     termination_seconds: float = Field(
-        default=30.0, gt=0, description="How long a program may take to end when the run is terminated."
+        default=30.0, gt=0, description="Time that a program has to end after the run is terminated."
     )

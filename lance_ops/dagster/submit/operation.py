@@ -1,4 +1,4 @@
-"""Operations of steps, done by a program that is submitted: its progress and its outcome as if done here."""
+"""Operations of steps in a submitted program, with progress and result as if run locally."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,22 +22,22 @@ from lance_ops.spark.submitted.request import (
 def submit_operation(
     client: SparkSubmitClient, context: Context, request: Request, options: Options, progress: Progress
 ) -> OperationResult | str | dict[str, Any]:
-    """Have an operation done by a program on a cluster.
+    """Run an operation in a program on a cluster.
 
     Args:
         client: Submits it.
-        context: Of the step.
-        request: What is asked for.
-        options: Of the dataset's store.
-        progress: Is told how far the program is.
+        context: Context of the step.
+        request: The operation with its arguments.
+        options: Options of the dataset's store.
+        progress: Receives progress events.
 
     Returns:
-        Its result, its values by name, or its plan in words.
+        Its result, its values by name, or its plan as text.
 
     Raises:
-        LanceOpsError: What the program met.
-        SparkStartError: It did not begin.
-        ProgramLostError: It ended without an answer.
+        LanceOpsError: Error of the program.
+        SparkStartError: It did not start.
+        ProgramLostError: It ended without a result.
     """
     outcomes: list[Mapping[str, Any]] = []
 
@@ -45,7 +45,7 @@ def submit_operation(
         if answer.is_outcome(message):
             outcomes.append(message)
         elif isinstance(message, dict) and message.get(answer.KIND) == answer.PROGRESS:
-            # That of another release may have other words: then it is not told.
+            # A message of another release may be unknown: then it is dropped.
             event = None
             with suppress(KeyError, TypeError):
                 event = answer.unpack_progress(message)
@@ -59,13 +59,13 @@ def submit_operation(
         on_message=hear,
     )
     if not outcomes:
-        raise ProgramLostError("the program ended without an answer")
+        raise ProgramLostError("the program ended without a result")
     try:
         return answer.unpack_outcome(outcomes[-1])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, LanceOpsError):
             raise
         raise ProgramLostError(
-            f"this release does not understand the program's answer: {type(error).__name__}: {error}",
+            f"this release cannot read the program's result: {type(error).__name__}: {error}",
             hint="install the same release of lance-ops with the scheduler and on the cluster",
         ) from error

@@ -1,8 +1,7 @@
-"""A group of processes that never outlives the step that started it.
+"""Process group that never outlives the step that started it.
 
-A run that is terminated asks the group to end, so that a driver removes what it has not committed, and ends
-what is left after a while. A step that dies itself takes its driver along: that waits at a lock that the step
-holds.
+A terminated run asks the group to end, so that a driver removes uncommitted files, and kills the rest after a
+while. A step that dies itself takes its driver along, which waits for a lock held by the step.
 """
 
 import fcntl
@@ -24,16 +23,16 @@ _POLL_SECONDS = 0.5
 
 
 class ProcessGroup:
-    """A program with all processes that it starts; none of them outlives this context.
+    """A program with all its child processes; none of them outlives this context.
 
     Args:
         command: Its command line.
-        environment: All of its variables.
-        tail: Takes the last lines of its standard error, which goes to that of this process as well.
-        patience: Seconds that it has to end when it is asked to.
+        environment: Its complete environment.
+        tail: Receives the last lines of its standard error, which goes to that of this process as well.
+        patience: Seconds that it has to end after it is asked to.
 
     Raises:
-        SparkStartError: There is no such program (on entry).
+        SparkStartError: The program does not exist (on entry).
     """
 
     def __init__(
@@ -53,13 +52,13 @@ class ProcessGroup:
                 start_new_session=True,
             )
         except OSError as error:
-            raise SparkStartError(f"{self._command[0]} does not run: {error}") from error
+            raise SparkStartError(f"cannot run {self._command[0]}: {error}") from error
         self._reader = threading.Thread(target=self._read, name="lance-ops-submit", daemon=True)
         self._reader.start()
         return self
 
     def wait(self, seconds: float) -> int | None:
-        """Its exit code; None when it has none yet."""
+        """Return its exit code; None if it still runs."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -77,7 +76,7 @@ class ProcessGroup:
     ) -> None:
         try:
             if kind is not None or self.wait(0) is None:
-                # Terminated: the driver hears it as well, and removes what it has not committed.
+                # Terminated: the driver gets the signal as well, and removes uncommitted files.
                 self._signal(signal.SIGTERM)
                 with suppress(subprocess.TimeoutExpired):
                     self._process.wait(self._patience)
@@ -88,7 +87,7 @@ class ProcessGroup:
             self._reader.join(self._patience)
 
     def _wait_for_driver(self, seconds: float) -> None:
-        """Wait until no process of the group is left: the driver may still clean up when Java is gone."""
+        """Wait until no process of the group is left: the driver may still clean up after Java has ended."""
         ended = threading.Event()
         for _ in range(int(seconds / _POLL_SECONDS)):
             if not self._is_there():
@@ -109,11 +108,11 @@ class ProcessGroup:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold the lock at which a driver on this machine waits for the end of this process."""
+    """Hold the lock on which a driver on this machine waits for the end of this process."""
     with path.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         try:
             yield
         finally:
-            # Whoever was forked meanwhile has the file open, too, and would hold the lock on.
+            # A process forked meanwhile has the file open, too, and would keep the lock.
             fcntl.flock(file, fcntl.LOCK_UN)

@@ -1,1 +1,1 @@
-"""Adoption: from the address of a bucket to a policy file and the worst datasets in it."""
+"""Adoption: write a policy file for the datasets of a bucket, and list the worst of them."""

@@ -1,4 +1,4 @@
-"""Adopting a store: find its datasets, measure them, and write a policy that changes nothing yet."""
+"""Adopt a store: find its datasets, measure them, and write a policy in mode observe."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,13 +59,13 @@ assign:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What was found.
+    """Result of an adoption.
 
     Attributes:
         policy: In observe mode.
-        text: Of its file.
-        survey: Of its datasets.
-        variables: Of the environment, that the file refers to for secrets.
+        text: Text of its file.
+        survey: Survey of its datasets.
+        variables: Environment variables that the file refers to for secrets.
     """
 
     policy: FleetPolicy
@@ -74,7 +74,7 @@ class Adoption:
     variables: tuple[str, ...]
 
     def worst(self, count: int = 20) -> list[Look]:
-        """The datasets that need it most."""
+        """The datasets that need maintenance most."""
         return worst(list(self.survey.known.values()), count)
 
 
@@ -95,28 +95,28 @@ def adopt_fleet(
     Args:
         root: Folder or URI.
         file: Where to write the policy.
-        options: For the store. The file names variables of the environment for those that are secrets.
+        options: Options of the store. The file refers to environment variables for secret ones.
         ledger: Folder or URI of the ledger; `_lance_ops_fleet` below the root when None.
-        kind: How datasets are looked for, see `DiscoverRule`; a namespace when there is one, else folders.
-        glob: Pattern of the paths of datasets below the root, instead of a kind.
+        kind: Kind of discovery, see `DiscoverRule`; default a namespace if there is one, else folders.
+        glob: Pattern of dataset paths below the root, instead of a kind.
         replace: Overwrite the file.
-        seconds: Time for looking.
-        progress: Receives events.
+        seconds: Time limit of the survey.
+        progress: Receives progress events.
 
     Raises:
-        DatasetExistsError: The file is there.
-        InvalidArgumentError: There is no dataset below the root, or kind and pattern do not fit together.
+        DatasetExistsError: The file exists.
+        InvalidArgumentError: No dataset was found below the root, or kind and pattern exclude each other.
         StorageError: The store fails.
     """
     if file.exists() and not replace:
         raise DatasetExistsError(
-            f"{file} is there already", path=str(file), hint="give another --policy, or --replace"
+            f"{file} already exists", path=str(file), hint="choose another --policy, or use --replace"
         )
     if glob is not None and kind not in (None, "glob"):
-        raise InvalidArgumentError(f"a pattern goes with no kind {kind!r}", field="glob")
+        raise InvalidArgumentError(f"glob cannot be used with kind {kind!r}", field="glob")
     if kind == "glob" and glob is None:
         raise InvalidArgumentError(
-            "the kind 'glob' needs a pattern", field="glob", hint="give --glob too, such as '**/*.lance'"
+            "kind 'glob' requires a pattern", field="glob", hint="add --glob, such as '**/*.lance'"
         )
     location = parse_location(root)
     opened = open_store(location.uri, options)
@@ -148,7 +148,7 @@ def adopt_fleet(
         raise InvalidArgumentError(
             f"no dataset was found below {location.uri}{said}",
             path=location.uri,
-            hint="give the folder that datasets lie in, --kind or --glob",
+            hint="use the folder of the datasets, --kind or --glob",
         )
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
@@ -156,7 +156,7 @@ def adopt_fleet(
 
 
 def worst(looks: Sequence[Look], count: int) -> list[Look]:
-    """The datasets that need it most: by verdict, then by what maintenance gains."""
+    """Return the datasets that need maintenance most: by verdict, then by estimated benefit."""
     order = {"damaged": 0, "overdue": 1, "due": 2, "blocked": 3, "healthy": 4}
     return sorted(looks, key=lambda look: (order[look.verdict], -look.rank, look.dataset))[:count]
 
@@ -181,5 +181,5 @@ def _options(store: str, options: Mapping[str, str]) -> tuple[str, tuple[str, ..
 
 
 def _quoted(text: str) -> str:
-    """A text as YAML writes it within a line."""
+    """Quote a string for YAML in one line."""
     return yaml.safe_dump(text, default_flow_style=True, width=10**6).strip().removesuffix("...").strip()

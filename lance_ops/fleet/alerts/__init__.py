@@ -1,1 +1,1 @@
-"""Alerts: what of a fleet people are told, whom, and that each of it arrives."""
+"""Alerts of a fleet: evaluation of the ledger, and delivery."""

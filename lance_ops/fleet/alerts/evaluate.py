@@ -1,7 +1,7 @@
-"""Evaluation: what came up, and what is well again, since people were last told; pure.
+"""Evaluation: new and resolved alerts since the last delivery; pure.
 
-It may be run again on the same looks and operations, by whoever comes after one that died: what it finds a
-second time is what it found at first.
+It may be repeated on the same surveys and operations, by a process after one that died: the result is the
+same.
 """
 
 import re
@@ -18,7 +18,7 @@ from lance_ops.fleet.policy.model import FleetPolicy
 from lance_ops.maintenance.text import seconds_text
 
 WINDOW = timedelta(days=14)
-"""Of operations that are looked at: one that takes longer is not told of."""
+"""Period of operations to consider: longer ones raise no alert."""
 
 _BEFORE_THE_RULE = timedelta(hours=1)
 _STANDING = ("damaged", "blocked", "overdue", "silent", GONE)
@@ -35,18 +35,18 @@ def evaluate(
     operations: Iterable[OperationRow],
     now: datetime,
 ) -> list[AlertRow]:
-    """What a rule has to tell by now.
+    """Return the alerts of a rule.
 
     Args:
         policy: Of the fleet.
         rule: The rule.
-        rows: What it has told and has to tell; those that are over of the last two weeks at least.
-        looks: The newest at each dataset.
-        operations: Of the last two weeks, oldest first.
-        now: Aware.
+        rows: Its sent and pending alerts; finished ones of the last two weeks at least.
+        looks: Newest observation of each dataset.
+        operations: Operations of the last two weeks, oldest first.
+        now: The time, aware.
 
     Returns:
-        Rows that are new or changed.
+        New and changed rows.
     """
     work = _Evaluation(policy, rule, now)
     for row in rows:
@@ -74,17 +74,17 @@ class _Evaluation:
         self.rows[row.dataset][row.key] = row
 
     def rule_since(self) -> datetime:
-        """Since when there is the rule: what failed long before that is no news."""
+        """The creation time of the rule: earlier failures raise no alert."""
         known = [row.at for row in self.rows[""].values() if row.kind == RULE and row.state != "over"]
         if known:
             return min(known)
         self._add(RULE, "", self.now, state="seen", key=f"{self.rule.digest_key}/{RULE}")
         return self.now
 
-    # What lasts
+    # Lasting states
 
     def standing(self, look: Look) -> None:
-        """What the newest look says for as long as it is so."""
+        """Return alerts of states in the newest observation, open as long as they last."""
         said = self._standing_of(look)
         for kind in _STANDING:
             cause, text = said.get(kind, ("", ""))
@@ -94,8 +94,8 @@ class _Evaluation:
                 same = holds and row.cause == cause
                 known = known or same
                 if not same:
-                    # What is gone is not well again.
-                    self._mended(row, look.at, told=not holds and look.verdict != GONE)
+                    # A dataset that vanished is not resolved.
+                    self._resolved(row, look.at, told=not holds and look.verdict != GONE)
             if holds and not known:
                 self._add(kind, look.dataset, look.at, cause, text, look.uri)
 
@@ -117,7 +117,7 @@ class _Evaluation:
         return found
 
     def columns(self, look: Look) -> None:
-        """Whether the columns are those that were seen last."""
+        """Return an alert if the columns changed since the last observation."""
         if not look.schema or not self.rule.wants("schema", look.owner):
             return
         known = [row for row in self.rows[look.dataset].values() if row.kind == "schema"]
@@ -125,22 +125,22 @@ class _Evaluation:
         if last is None:
             self._add("schema", look.dataset, look.at, look.schema, uri=look.uri, state="seen")
         elif last.cause != look.schema and last.at < look.at:
-            text = f"the columns of version {look.version} are not those of the version that was seen before"
+            text = f"the columns of version {look.version} differ from those of the version seen before"
             self._add("schema", look.dataset, look.at, look.schema, text, look.uri, state="passed")
             for row in known:
                 if row.state == "seen":
                     self._change(replace(row, state="over"))
 
-    # What happened
+    # Events
 
     def operation(self, row: OperationRow, since: datetime) -> None:
-        """An operation that failed, or that ended what failed before."""
+        """Return the alert of a failed operation, or the end of one after a success."""
         name = row.operation
         if row.outcome in _GOOD:
             for kind in set(_FAILURES.values()):
                 for alert in self._raised(row.dataset, kind):
                     if alert.cause.partition(" ")[0] in (name, "maintain") and alert.at < row.at:
-                        self._mended(alert, row.at, told=True)
+                        self._resolved(alert, row.at, told=True)
             return
         failed = _FAILURES.get(row.outcome)
         if failed is None or row.at + timedelta(seconds=row.seconds) < since - _BEFORE_THE_RULE:
@@ -150,7 +150,7 @@ class _Evaluation:
         cause = f"{name} {row.error.partition(':')[0] or row.outcome}"
         if any(_covers(alert, failed, cause, row.at) for alert in self.rows[row.dataset].values()):
             return
-        died = f"whoever did this died in run {row.run}; nobody told what became of it"
+        died = f"the process of run {row.run} ended during this operation; its result is unknown"
         self._add(failed, row.dataset, row.at, cause, f"{name}: {row.error or died}", row.uri)
 
     # Rows
@@ -185,8 +185,8 @@ class _Evaluation:
             )
         )
 
-    def _mended(self, row: AlertRow, at: datetime, *, told: bool) -> None:
-        """It is well again, or, where that is not `told`, otherwise ill."""
+    def _resolved(self, row: AlertRow, at: datetime, *, told: bool) -> None:
+        """Return the resolved alert, or a replaced one if it is not sent yet."""
         if row.state == "waiting":
             state = "passed"
         else:
@@ -200,16 +200,16 @@ class _Evaluation:
 
 
 def _covers(alert: AlertRow, kind: str, cause: str, at: datetime) -> bool:
-    """Whether a failure is one of those that an alert is about."""
+    """Return whether an alert is about a failure."""
     if (alert.kind, alert.cause) != (kind, cause):
         return False
     if alert.closed_at is None:
-        # Over and not closed: the rule was gone for a while, before it told of this.
+        # Over and not closed: the rule was removed for a while, before it sent this.
         return alert.state != "over"
     return alert.at <= at <= alert.closed_at
 
 
 def _mark(text: str) -> str:
-    """Digest of a reason, without its numbers, which move with every version."""
+    """Return a digest of a reason without its numbers, which change with every version."""
     words = " ".join(re.findall(r"[^\W\d]+", text))
     return blake2b(words.encode(), digest_size=6).hexdigest()

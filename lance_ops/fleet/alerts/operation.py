@@ -1,9 +1,8 @@
-"""Telling: what the ledger knows, as messages, each delivered, however often whoever delivers dies.
+"""Delivery of the alerts of a fleet: at least once, even if the sending process dies.
 
-What has to be told is in the ledger before anybody is told, with the id of its message; that it was told is
-there afterwards. A process that dies in between leaves a message of which nobody knows whether it arrived: it
-is sent again, with the same id, by which PagerDuty, a webhook (`Idempotency-Key`) and mail readers know it.
-One process at a time delivers.
+An alert is recorded in the ledger before it is sent, with the id of its message, and again after. A process
+that dies in between leaves a message with an unknown result: it is sent again, with the same id, by which
+PagerDuty, a webhook (`Idempotency-Key`) and mail readers recognize it. One process at a time delivers.
 """
 
 import time
@@ -31,16 +30,16 @@ _BUDGET_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What became of the alerts of a fleet.
+    """Result of a delivery of the alerts of a fleet.
 
     Attributes:
-        messages: That were delivered.
-        alerts: In them.
-        waiting: Alerts that wait: to be delivered at last, for a digest, or since the same was told lately.
-        errors: Why messages were not delivered, one line for each rule.
-        refused: Which recipients refused messages that others have, one line for each rule; these messages
-            do not wait.
-        busy: Somebody else delivers at the moment, so nothing was done.
+        messages: Number of messages delivered.
+        alerts: Number of alerts in them.
+        waiting: Number of pending alerts: not delivered yet, waiting for a digest, or within the quiet time.
+        errors: Errors of undelivered messages, one line for each rule.
+        refused: Recipients that refused messages accepted by others, one line for each rule; these messages
+            are not pending.
+        busy: Another process is delivering, so nothing was done.
     """
 
     messages: int = 0
@@ -52,7 +51,7 @@ class Told:
 
     def __str__(self) -> str:
         if self.busy:
-            return "somebody else delivers alerts at the moment"
+            return "another process is delivering alerts"
         said = f"told {count_text(self.alerts, 'alert')} in {count_text(self.messages, 'message')}"
         return f"{said}; {self.waiting:,} wait" if self.waiting else said
 
@@ -66,18 +65,18 @@ def tell_alerts(
     now: datetime | None = None,
     seconds: float = _BUDGET_SECONDS,
 ) -> Told:
-    """Tell people what the rules of a policy say, each thing once.
+    """Send the alerts of the rules of a policy, once each.
 
     Args:
-        policy: With `alerts`.
-        ledger: That of the policy when None.
-        looks: The newest at each dataset; those of the ledger when None.
-        notifiers: By the names that rules give under `to`, before those that are built in.
-        now: The time, aware; that of this machine when None.
-        seconds: No message is begun with after so long; the rest is left to the next call.
+        policy: Has `alerts`.
+        ledger: Ledger; that of the policy if None.
+        looks: Newest observation of each dataset; those of the ledger if None.
+        notifiers: Custom notifiers by the names in `to` of rules; they take precedence over built-in ones.
+        now: The time, aware; that of this machine if None.
+        seconds: No message is started after this time; the rest is left to the next call.
 
     Raises:
-        LanceOpsError: The ledger cannot be read or written. What could not be delivered is in the result.
+        LanceOpsError: The ledger cannot be read or written. Delivery errors are in the result.
     """
     if not policy.alerts:
         return Told()
@@ -87,14 +86,14 @@ def tell_alerts(
         with Lease(ledger.store.child(_FOLDER), f"alerts-{now:%Y%m%dT%H%M%S}") as lease:
             operations = ledger.operations(since=now - WINDOW)
             chosen = list(ledger.latest(with_gone=True).values() if looks is None else looks)
-            work = _Telling(policy, ledger, lease, dict(notifiers or {}), now, time.monotonic() + seconds)
+            work = _Delivery(policy, ledger, lease, dict(notifiers or {}), now, time.monotonic() + seconds)
             return work.go(chosen, operations)
     except LeaseHeldError:
         return Told(busy=True)
 
 
 @dataclass(slots=True)
-class _Telling:
+class _Delivery:
     policy: FleetPolicy
     ledger: FleetLedger
     lease: Lease
@@ -117,7 +116,7 @@ class _Telling:
         known = {rule.digest_key for rule in self.policy.alerts}
         for name, mine in rows.items():
             if name not in known:
-                changed += [_of_no_rule(row, self.now) for row in mine.values() if row.state != "over"]
+                changed += [_of_removed_rule(row, self.now) for row in mine.values() if row.state != "over"]
         self.ledger.put_alerts(changed)
         sent = Sent()
         for rule in self.policy.alerts:
@@ -143,7 +142,7 @@ class _Telling:
         deliver(rule, rows, hand_over, self.ledger.put_alerts, sent, now=self.now, end=self.end)
 
 
-def _of_no_rule(row: AlertRow, now: datetime) -> AlertRow:
-    """Nobody is told by a rule that is there no more; should it come back, what it did not tell is news."""
+def _of_removed_rule(row: AlertRow, now: datetime) -> AlertRow:
+    """Return the alerts of removed rules, which are not sent; if the rule returns, unsent ones are new."""
     closed = row.closed_at or (None if row.told_at is None else now)
     return replace(row, state="over", closed_at=closed, message="", tries=0, error="")

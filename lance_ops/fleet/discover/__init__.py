@@ -1,1 +1,1 @@
-"""Discovery: which datasets lie below the stores of a policy."""
+"""Discovery of the datasets below the stores of a policy."""

@@ -1,4 +1,4 @@
-"""Folders: datasets below a folder, by listing folder after folder, many at once."""
+"""Discovery by listing folders, many at once."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -25,19 +25,19 @@ def walk(
     enters: Callable[[str], bool] = lambda _: True,
     skips: Callable[[str, str], None] = lambda _, __: None,
 ) -> Iterator[str]:
-    """Paths of datasets below a folder, in any order.
+    """Yield the paths of datasets below a folder, in any order.
 
-    What ends in `.lance` is taken for a dataset by its name, what has manifests is one, and nothing is looked
-    for inside of one. Names that begin with a dot or an underscore are passed over.
+    A folder that ends in `.lance` or has manifests is a dataset, and is not searched. Names that begin with a
+    dot or an underscore are skipped.
 
     Args:
         store: The store.
         start: The folder.
-        depth: Folders are listed so many levels deep.
-        threads: Listings at once.
+        depth: Maximum depth of folders.
+        threads: Concurrent listings.
         deadline: `time.monotonic()` at which to stop.
-        enters: Whether a folder is worth a look.
-        skips: Told of each folder that cannot be looked into, and why; the others are.
+        enters: Returns whether to list a folder.
+        skips: Called with each folder that cannot be listed, and the error.
     """
     with ThreadPoolExecutor(threads, thread_name_prefix="lance-discover") as pool:
         waiting: dict[Future[list[str]], tuple[str, int]] = {
@@ -74,7 +74,7 @@ def walk(
 
 
 def unusable(path: str) -> str | None:
-    """Why no store takes a path that one of them named; None when it does."""
+    """Return why a path cannot be used with any store; None if it can."""
     try:
         if path:
             validate_relative_path(path)
@@ -87,7 +87,7 @@ def unusable(path: str) -> str | None:
 
 
 def list_folders(store: Store, path: str) -> list[str]:
-    """Names of the folders in a folder; none where there is none."""
+    """Return the names of the folders in a folder; empty if it does not exist."""
     try:
         return store.list_dirs(path)
     except NotFoundError:

@@ -20,16 +20,16 @@ _MARKERS = (".lance-reserved", ".lance-deregistered")
 
 
 def list_tables(store: Store, root: str) -> Iterator[str]:
-    """Paths of the tables of a namespace.
+    """Return the paths of the tables of a namespace.
 
     Args:
         store: The store.
         root: Folder of the namespace.
 
     Raises:
-        LanceOpsError: Its table of tables cannot be read.
+        LanceOpsError: Its table `__manifest` cannot be read.
     """
-    told = set(_told(store, root))
+    told = set(_tables_of_manifest(store, root))
     yield from sorted(told)
     for name in list_folders(store, root):
         path = join(root, name) if root else name
@@ -39,8 +39,8 @@ def list_tables(store: Store, root: str) -> Iterator[str]:
             yield path
 
 
-def _told(store: Store, root: str) -> Iterator[str]:
-    """What the table of tables says, as far as it has data."""
+def _tables_of_manifest(store: Store, root: str) -> Iterator[str]:
+    """Return the tables with data in the table `__manifest`."""
     path = join(root, MANIFEST) if root else MANIFEST
     try:
         table = Dataset.open(store.child(path)).to_table(
@@ -53,6 +53,6 @@ def _told(store: Store, root: str) -> Iterator[str]:
         if not location or is_address(location) or location.startswith("/"):
             continue
         found = normpath(join(root, location) if root else location)
-        # A table that was declared and has no data yet has no manifest either.
+        # A declared table without data has no manifest either.
         if not found.startswith("..") and VERSIONS_DIRECTORY in list_folders(store, found):
             yield found

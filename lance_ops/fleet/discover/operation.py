@@ -1,4 +1,4 @@
-"""Discovery: the datasets of a fleet, by the rules of its policy."""
+"""Discovery of the datasets of a fleet, by the rules of its policy."""
 
 import fnmatch
 import re
@@ -15,16 +15,15 @@ from lance_ops.fleet.stores.opened import FleetDataset, FleetStores
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What was found.
+    """Result of a discovery.
 
     Attributes:
         datasets: Sorted by name.
-        errors: Rules that failed and folders that could not be looked into, one line each: what they would
-            have found is not known.
-        requests: To the stores.
-        complete: The deadline did not cut it short, and no rule failed.
-        unseen: Where the folders are that could not be looked into.
-        empty: Rules that found no dataset, one line each: often a root or pattern with a typing error.
+        errors: Failed rules and unreadable folders, one line each: their datasets are unknown.
+        requests: Number of requests to the stores.
+        complete: True if it ended before the deadline, and no rule failed.
+        unseen: Locations of unreadable folders.
+        empty: Rules that found no dataset, one line each: often a typing error in root or pattern.
     """
 
     datasets: tuple[FleetDataset, ...]
@@ -35,15 +34,15 @@ class Discovery:
     empty: tuple[str, ...] = ()
 
     def hides(self, uri: str) -> bool:
-        """Whether a dataset may be there although it was not found."""
+        """Return whether a dataset may exist although it was not found."""
         return not self.complete or any(f"{uri}/".startswith(f"{folder}/") for folder in self.unseen)
 
 
 def discover_datasets(stores: FleetStores, *, deadline: float | None = None) -> Discovery:
-    """Look for datasets by all rules; one that fails does not keep the others from finding theirs.
+    """Find datasets by all rules; a failed rule does not affect the others.
 
     Args:
-        stores: Of the policy.
+        stores: Stores of the policy.
         deadline: `time.monotonic()` at which to stop.
     """
     import time
@@ -61,7 +60,7 @@ def discover_datasets(stores: FleetStores, *, deadline: float | None = None) -> 
 
             def skip(path: str, why: str, rule: DiscoverRule = rule, root: str = root.uri) -> None:
                 if not _is_excluded(rule, path):
-                    skipped[join(root, path)] = f"store {rule.store}: folder {path!r} is left out: {why}"
+                    skipped[join(root, path)] = f"store {rule.store}: folder {path!r} is skipped: {why}"
 
             any_found = False
             for path in _by_rule(stores, rule, deadline, skip, ledger):
@@ -90,7 +89,7 @@ def discover_datasets(stores: FleetStores, *, deadline: float | None = None) -> 
 
 
 discover = discover_datasets
-"""Its short name within the package, where no folder of that name is in the way."""
+"""Short name within the package."""
 
 
 def _is_below(path: str, folder: str | None) -> bool:
@@ -130,7 +129,7 @@ def _by_rule(
 
 
 def _pattern(rule: DiscoverRule) -> re.Pattern[str]:
-    """A glob of paths: `*` is part of one name, `**` any folders."""
+    """Compile a glob of paths: `*` matches part of one name, `**` any folders."""
     whole = join(rule.path, rule.glob) if rule.path else rule.glob
     parts = ["(?:.+/)?" if part == "**" else f"{_of_name(part)}/" for part in whole.split("/")]
     return re.compile("".join(parts).removesuffix("/"))

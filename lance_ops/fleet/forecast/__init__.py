@@ -1,1 +1,1 @@
-"""Forecast: when what is due, whether the budget suffices, and how far estimates were off."""
+"""Forecast of due maintenance, use of the budget, and errors of estimates."""

@@ -1,4 +1,4 @@
-"""Fleet forecast, from the ledger alone; pure but for reading it."""
+"""Fleet forecast from the ledger alone; pure except for reading it."""
 
 import statistics
 from collections import defaultdict
@@ -23,15 +23,15 @@ _LEAST_SPAN = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetForecast:
-    """When the thresholds of one dataset are passed.
+    """Forecast for one dataset.
 
     Attributes:
         dataset: Its name.
-        days: Until the first of them is; 0 when it is, None when none is at the present rate.
-        first: The operation that is due then.
+        days: Days until the first threshold is passed; 0 if passed, None if never at the present rate.
+        first: The operation due then.
         thresholds: Each measure with its threshold.
         bytes_per_day: Growth of its data files.
-        reclaimable_bytes: What a cleanup would free now, or as soon as it is due.
+        reclaimable_bytes: Bytes that a cleanup would free.
     """
 
     dataset: str
@@ -44,13 +44,13 @@ class DatasetForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateError:
-    """How far estimates of an operation were off.
+    """Error of the estimates of an operation.
 
     Attributes:
         operation: Its name.
-        count: Operations that were estimated.
-        seconds: Median of |done - planned| / planned, of their time; None without any.
-        bytes: So, of bytes read and written, or freed.
+        count: Number of estimated operations.
+        seconds: Median of |done - planned| / planned for their time; None without any.
+        bytes: The same for bytes read and written, or freed.
         seconds_bias: Median of (done - planned) / planned: above 0 when they took longer.
     """
 
@@ -63,20 +63,20 @@ class EstimateError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetForecast:
-    """What is to come, at the present rate.
+    """Forecast for a fleet, at the present rate.
 
     Attributes:
-        at: When.
-        days: How far it looks.
-        datasets: Those with something due within, the first first.
-        backlog_seconds: Estimate of the work that is due now.
-        backlog_bytes: So, bytes that it reads and writes.
-        bytes_per_day: What is to be read and written each day to keep up: every new byte once.
-        budget_per_day: What the policy allows, windows counted; None for no bound.
-        suffices: Whether backlog and growth fit into the budget of those days; None without a bound.
-        short_by: Share of the need that it lacks; 0 when it suffices.
-        frees_bytes: What cleanups free when they are done.
-        errors: Of past estimates, by operation.
+        at: Time of the forecast.
+        days: Number of days ahead.
+        datasets: Datasets with due operations within, earliest first.
+        backlog_seconds: Estimated time of the work due now.
+        backlog_bytes: Estimated bytes read and written by it.
+        bytes_per_day: Bytes to read and write each day to keep up: every new byte once.
+        budget_per_day: Bytes that the policy allows in its windows; None for no limit.
+        suffices: Whether backlog and growth fit into the budget of those days; None without a limit.
+        short_by: Missing share of the required bytes; 0 if it suffices.
+        frees_bytes: Bytes freed by due cleanups.
+        errors: Errors of past estimates, by operation.
     """
 
     at: datetime
@@ -92,11 +92,11 @@ class FleetForecast:
     errors: tuple[EstimateError, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return JSON values."""
         return {"operation": "fleet forecast", **asdict(self), "at": self.at.isoformat()}
 
     def lines(self) -> list[str]:
-        """What it comes to, a line each."""
+        """Return the forecast as lines of text."""
         within = [item for item in self.datasets if item.days is not None and item.days <= self.days]
         now = sum(1 for item in within if item.days == 0)
         later = f"{len(within) - now:,} more within {count_text(self.days, 'day')}"
@@ -133,16 +133,16 @@ def forecast_fleet(
     now: datetime,
     days: int = 14,
 ) -> FleetForecast:
-    """Foresee what is due, and whether the budget suffices.
+    """Forecast due operations, and whether the budget suffices.
 
     Args:
-        policy: Of the fleet.
-        looks: The newest at each dataset.
-        history: All looks that tell growth, oldest first; what the newest versions of a dataset told is taken
-            where there are too few.
-        operations: Past ones, for the errors of their estimates.
-        now: Aware.
-        days: How far to look.
+        policy: Policy of the fleet.
+        looks: Newest observation of each dataset.
+        history: Observations for growth rates, oldest first; with too few, the rates of the newest versions
+            are used.
+        operations: Past operations, for the errors of their estimates.
+        now: The time, aware.
+        days: Number of days ahead.
     """
     by_dataset: dict[str, list[Look]] = defaultdict(list)
     for look in history:
@@ -180,7 +180,7 @@ def forecast_fleet(
 
 
 def budget_per_day(policy: FleetPolicy, now: datetime) -> float | None:
-    """Bytes that the policy lets move in a day, on average over a week of its windows; None for no bound."""
+    """Return the bytes per day that the policy allows, averaged over a week; None for no limit."""
     bounds = [policy.budget.bytes_per_hour]
     stores = [policy.budget_of(store.name).bytes_per_hour for store in policy.stores]
     if all(bound is not None for bound in stores):
@@ -197,7 +197,7 @@ def budget_per_day(policy: FleetPolicy, now: datetime) -> float | None:
 
 
 def estimate_errors(operations: Iterable[OperationRow]) -> tuple[EstimateError, ...]:
-    """How far past estimates were off, by operation."""
+    """Return the errors of past estimates, by operation."""
     by_name: dict[str, list[OperationRow]] = defaultdict(list)
     for row in operations:
         if row.outcome == "done" and row.seconds_planned:
@@ -243,7 +243,7 @@ def _of_dataset(look: Look, policy: DatasetPolicy, history: Sequence[Look]) -> D
 
 
 def _rate(look: Look, history: Sequence[Look]) -> GrowthRate | None:
-    """What looks saw grow, what maintenance took away left out; else what the newest versions told."""
+    """Return growth per day between observations, without maintenance; else that of the newest versions."""
     span = _span(history)
     if span is not None:
         return GrowthRate(
@@ -270,7 +270,7 @@ def _bytes_per_day(look: Look, history: Sequence[Look]) -> float:
 
 
 def _span(history: Sequence[Look]) -> float | None:
-    """Days between the first and the last look; None when they tell nothing."""
+    """Return the days between the first and the last observation; None if too short."""
     if len(history) < 2 or history[-1].at - history[0].at < _LEAST_SPAN:
         return None
     return (history[-1].at - history[0].at).total_seconds() / _DAY
@@ -286,7 +286,7 @@ def _stored(look: Look) -> int:
 
 
 def _health(look: Look) -> DatasetHealth:
-    """The measures that thresholds are about, as a look has them."""
+    """Return the measures with thresholds of an observation."""
     stored = _stored(look)
     return DatasetHealth(
         version=look.version or 0,

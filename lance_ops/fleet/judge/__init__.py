@@ -1,1 +1,1 @@
-"""Judgement: the verdict on a dataset, what its due operations take, and what they are worth."""
+"""Assessment: the verdict on a dataset, and cost and benefit of its due operations."""

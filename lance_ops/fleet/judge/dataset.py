@@ -1,4 +1,4 @@
-"""Judgement of one dataset: measures, verdict, and estimates of what is due."""
+"""Assessment of one dataset: measures, verdict, and estimates of due operations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from lance_ops.maintenance.health.verdicts import judge_dataset, options_of_poli
 from lance_ops.table.dataset import Dataset
 
 _OVERDUE_TIMES = 5.0
-"""What is so many times over its limit is overdue at first sight."""
+"""A measure this many times over its limit is overdue at the first survey."""
 
-# Of operations without a cost model of their own; `Corrections` learns the rest.
+# For operations without a cost model; `Corrections` learns the rest.
 _INDEX_SECONDS, _INDEX_ROW_SECONDS = 0.05, 2e-6
 _CLEANUP_SECONDS, _CLEANUP_FILE_SECONDS = 0.03, 4e-4
 _TTL_SECONDS, _TTL_ROW_SECONDS = 0.05, 2e-8
@@ -28,15 +28,15 @@ _TTL_SECONDS, _TTL_ROW_SECONDS = 0.05, 2e-8
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a look at the newest version of a dataset comes to.
+    """Assessment of the newest version of a dataset.
 
     Attributes:
-        health: Its measures.
-        verdicts: On what the policy allows, in the order of operations.
-        due: Operations to run, in their order.
-        blocked: Why operations that are due would not help; empty for none.
-        overdue: A measure is far over its limit.
-        estimates: Of those that are due.
+        health: Measured numbers.
+        verdicts: Verdicts on the allowed operations, in order.
+        due: Operations to run, in order.
+        blocked: Why due operations would have no effect; empty for none.
+        overdue: True if a measure is far over its limit.
+        estimates: Estimates of due operations.
     """
 
     health: DatasetHealth
@@ -48,7 +48,7 @@ class Judgement:
 
     @property
     def why(self) -> str:
-        """The numbers behind it, or what blocks it."""
+        """The numbers behind the verdict, or the reason of a block."""
         chosen = [item for item in self.verdicts if item.state != "healthy"]
         return "; ".join(f"{item.operation}: {item.reason}" for item in chosen)
 
@@ -62,24 +62,24 @@ def judge(
     ttl_refused: str = "",
     with_estimates: bool = True,
 ) -> Judgement:
-    """Judge the newest version of a dataset by its policy; reads metadata only.
+    """Assess the newest version of a dataset by its policy; reads metadata only.
 
     Args:
         dataset: The version.
-        policy: Of the dataset.
-        now: Aware.
-        last_ttl: When rows that are too old were last looked for.
-        ttl_refused: Why they were not removed lately; empty when they are looked for.
-        with_estimates: Work out what the operations take, too.
+        policy: Policy of the dataset.
+        now: The time, aware.
+        last_ttl: Time of the last `ttl` operation.
+        ttl_refused: Why the last `ttl` was refused; empty if it was not.
+        with_estimates: Also estimate the operations.
 
     Raises:
         LanceOpsError: It cannot be measured.
     """
     rules = policy.maintenance
-    # Wear is sampled from the files of indices: not worth it where there is none.
+    # Degradation is sampled from index files: useless without indices.
     limits = rules.wear_limits if dataset.indices else None
     health = measure_health(dataset, target_rows=rules.target_rows, limits=limits)
-    # Whether it helps and what it takes are told by the same plan.
+    # One plan gives both effect and estimate.
     plan = cache(partial(_planned, dataset, policy))
     verdicts = [
         verdict
@@ -100,7 +100,7 @@ def judge(
 
 
 def schema_mark(dataset: Dataset) -> str:
-    """Fingerprint of the columns of a dataset: names, types and order."""
+    """Return a fingerprint of the columns of a dataset: names, types and order."""
     text = "\n".join(f"{field.name}:{field.type}" for field in dataset.schema)
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -113,15 +113,15 @@ def estimate(
     health: DatasetHealth | None = None,
     plan: Callable[[], CompactionPlan] | None = None,
 ) -> OperationEstimate:
-    """What an operation on a dataset takes and brings, without corrections.
+    """Estimate cost and benefit of an operation on a dataset, without corrections.
 
     Args:
         operation: Its name.
         dataset: The newest version.
-        policy: Of the dataset.
-        now: Aware.
-        health: Its measures; measured when None and needed.
-        plan: Plans its compaction, for who has the plan already.
+        policy: Policy of the dataset.
+        now: The time, aware.
+        health: Its measured numbers; measured here if None and needed.
+        plan: Returns its compaction plan, if the caller has it already.
     """
     rules = policy.maintenance
     if operation == "compact":
@@ -182,10 +182,8 @@ def _ttl(
     if refused:
         return Verdict("ttl", due=False, reason=refused, blocked=refused)
     if last is None:
-        return Verdict("ttl", due=True, reason=f"{policy.ttl}, never looked for")
-    return Verdict(
-        "ttl", due=now - last >= every, reason=f"{policy.ttl}, last looked for on {last:%Y-%m-%d %H:%M}"
-    )
+        return Verdict("ttl", due=True, reason=f"{policy.ttl}, never run")
+    return Verdict("ttl", due=now - last >= every, reason=f"{policy.ttl}, last run on {last:%Y-%m-%d %H:%M}")
 
 
 def _is_far_over(health: DatasetHealth, policy: DatasetPolicy) -> bool:

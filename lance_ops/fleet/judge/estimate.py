@@ -1,4 +1,4 @@
-"""Estimates: what each operation that is due takes and brings, corrected by what earlier ones took."""
+"""Estimates of due operations, corrected by the cost of earlier ones."""
 
 import math
 from collections import defaultdict
@@ -17,7 +17,7 @@ _LEAST_FOR_A_LINE = 8
 _LEAST_GAP = 0.05
 _WIDEST = 50.0
 
-# Benefit over cost: freed space counts as work at this rate, and a tiny operation as this long.
+# Benefit over cost: freed space counts as work at this rate, and this is the minimum time of an operation.
 _BYTES_A_SECOND = 64 << 20
 _LEAST_SECONDS = 0.01
 _DAY = 86400.0
@@ -25,15 +25,15 @@ _DAY = 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationEstimate:
-    """One operation.
+    """Estimate of one operation.
 
     Attributes:
         operation: `ttl`, `compact`, `index` or `cleanup`.
-        seconds: That it takes.
-        bytes: That it reads and writes; of a cleanup, that it frees.
-        requests: That it makes.
-        scan_seconds_saved: What each full scan is faster by afterwards.
-        bytes_saved: Stored bytes that go, at once or with the next cleanup.
+        seconds: Duration.
+        bytes: Bytes read and written; for a cleanup, bytes freed.
+        requests: Number of requests.
+        scan_seconds_saved: Seconds saved by each later full scan.
+        bytes_saved: Stored bytes that are freed, at once or with the next cleanup.
     """
 
     operation: str
@@ -45,37 +45,37 @@ class OperationEstimate:
 
     @property
     def moved(self) -> int:
-        """Bytes read and written, which budgets count; those that a cleanup frees are neither."""
+        """Bytes read and written, which count against budgets; bytes freed by a cleanup do not."""
         return 0 if self.operation == "cleanup" else self.bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a number comes to by what a model says of it.
+    """Linear correction of a model's estimate.
 
     Attributes:
-        base: What there is of it in any case.
-        slope: What each one of the model adds.
+        base: Constant part.
+        slope: Factor of the estimate.
     """
 
     base: float = 0.0
     slope: float = 1.0
 
     def of(self, raw: float) -> float:
-        """What it comes to."""
+        """Return the corrected value."""
         return self.base + self.slope * raw
 
 
 @dataclass(frozen=True, slots=True)
 class Corrections:
-    """By how much operations of a store miss their raw estimates, as a rule.
+    """Learned corrections of raw estimates, by store and operation.
 
-    What recent ones took by what the model said: a factor, or a line where that errs less; it learns what the
-    model cannot know, such as a busy machine. Known for an operation of a store after three of them.
+    Ratio of actual to estimated values: a factor, or a line if its error is smaller; this includes effects
+    outside of the model, such as a busy machine. Available after three operations of a store.
 
     Attributes:
-        seconds: By store and operation.
-        bytes: So, of bytes.
+        seconds: Corrections of durations, by store and operation.
+        bytes: The same for bytes.
     """
 
     seconds: Mapping[tuple[str, str], Line] = field(default_factory=dict)
@@ -83,10 +83,10 @@ class Corrections:
 
     @classmethod
     def learn(cls, rows: Iterable[OperationRow]) -> "Corrections":
-        """Learn from operations, of which the newest count.
+        """Learn from the newest operations.
 
         Args:
-            rows: Oldest first.
+            rows: Operations, oldest first.
         """
         times: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
         sizes: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
@@ -101,12 +101,12 @@ class Corrections:
         return cls(_lines(times), _lines(sizes))
 
     def apply(self, store: str, estimate: OperationEstimate) -> OperationEstimate:
-        """An estimate as operations of its store and kind have taught."""
+        """Correct an estimate by earlier operations of the same store and kind."""
         key = (store, estimate.operation)
         return OperationEstimate(
             operation=estimate.operation,
             seconds=self.seconds.get(key, _AS_IT_IS).of(estimate.seconds),
-            # Where the model says nothing there is nothing.
+            # A zero estimate stays zero.
             bytes=round(self.bytes.get(key, _AS_IT_IS).of(estimate.bytes)) if estimate.bytes else 0,
             requests=estimate.requests,
             scan_seconds_saved=estimate.scan_seconds_saved,
@@ -122,16 +122,16 @@ def _lines(found: Mapping[tuple[str, str], Sequence[tuple[float, float]]]) -> di
 
 
 def fit(pairs: Sequence[tuple[float, float]]) -> Line:
-    """The line that tells best what became of some estimates: by the median of relative errors.
+    """Fit a line from estimates to actual values by the median of relative errors.
 
-    Candidates are one factor, and, where there are enough estimates that differ, the line by the median of
-    all slopes (Theil and Sen), which a third of wild ones does not move.
+    Candidates are one factor, and, with enough different estimates, the line by the median of all slopes
+    (Theil-Sen), which tolerates a third of outliers.
 
     Args:
-        pairs: What a model said, above 0, and what it was, above 0.
+        pairs: Estimate and actual value, both above 0.
     """
     raw, done = np.array(pairs, np.float64).T
-    # The median of ratios is that of their logarithms: twice and half as long weigh the same.
+    # The median of ratios is that of their logarithms: half and double weigh the same.
     factor = math.exp(float(np.median(np.log(done / raw))))
     best = Line(0.0, min(max(factor, 1 / _WIDEST), _WIDEST))
     if len(pairs) < _LEAST_FOR_A_LINE:
@@ -155,26 +155,26 @@ def _error(line: Line, raw: npt.NDArray[np.float64], done: npt.NDArray[np.float6
 def benefit_over_cost(
     estimates: Sequence[OperationEstimate], *, reads_per_day: float, priority: float
 ) -> float:
-    """What operations are worth for each second of work.
+    """Return the benefit of operations per second of work.
 
     Args:
-        estimates: Of all that are due on one dataset.
-        reads_per_day: Full scans that profit.
+        estimates: Estimates of all due operations of one dataset.
+        reads_per_day: Full scans per day.
         priority: Weight of the dataset.
     """
     saved = sum(item.scan_seconds_saved for item in estimates) * reads_per_day
     freed = sum(item.bytes_saved for item in estimates) / _BYTES_A_SECOND
-    # An index that covers little, or too many versions, cost readers what no scan tells.
+    # Low index coverage, or too many versions, cost readers more than scan times show.
     other = 0.01 * sum(1 for item in estimates if item.operation in ("index", "cleanup", "ttl"))
     return priority * (saved + freed + other) / max(_LEAST_SECONDS, sum(item.seconds for item in estimates))
 
 
 def order(looks: Sequence[Look], now: datetime) -> list[Look]:
-    """Datasets in the order in which to maintain them.
+    """Return datasets in the order of maintenance.
 
     Args:
-        looks: Of those that are due.
-        now: Aware.
+        looks: Observations of due datasets.
+        now: The time, aware.
     """
 
     def key(look: Look) -> tuple[bool, float, str]:

@@ -1,8 +1,8 @@
-"""Reclaimable bytes: what a cleanup would free, from listings and one old manifest.
+"""Estimate of reclaimable bytes of a cleanup, from listings and one old manifest.
 
-A file goes when neither the newest version nor the oldest one that stays uses it, and it was there before the
-latter. In between, versions only bring files that are younger; what a restore brought back is used by the
-newest. So six requests tell what reading every manifest would, but for tags, which keep more.
+A file is removed when neither the newest version nor the oldest retained one uses it, and it is older than
+the latter. Versions in between only add younger files; files of a restored version are used by the newest. So
+six requests replace reading every manifest; tags, which retain more, are ignored.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,13 +21,13 @@ _FOLDERS = ("data", "_deletions", "_indices", "_transactions")
 
 @dataclass(frozen=True, slots=True)
 class Reclaimable:
-    """What a cleanup would do, an estimate.
+    """Estimated effect of a cleanup.
 
     Attributes:
-        bytes: That it frees.
-        files: That it removes, manifests included.
-        versions: That it removes.
-        all_versions: That there are.
+        bytes: Bytes freed.
+        files: Files removed, manifests included.
+        versions: Versions removed.
+        all_versions: Versions before.
     """
 
     bytes: int = 0
@@ -39,13 +39,13 @@ class Reclaimable:
 def reclaimable(
     dataset: Dataset, *, older_than: timedelta, retain_versions: int, now: datetime
 ) -> Reclaimable:
-    """Estimate what a cleanup of a dataset frees.
+    """Estimate the effect of a cleanup of a dataset.
 
     Args:
         dataset: Its newest version.
-        older_than: Versions that go are at least this old.
-        retain_versions: Newest versions that stay.
-        now: Aware.
+        older_than: Minimum age of removed versions.
+        retain_versions: Number of newest versions to keep.
+        now: The time, aware.
     """
     infos = {info.path: info for info in dataset.store.list(VERSIONS_DIRECTORY)}
     locations = sorted(
@@ -60,7 +60,7 @@ def reclaimable(
     named = _files_of(dataset.manifest) | _files_of(oldest)
     since = infos[kept.path].modified
     folders = [list(dataset.store.list(folder)) for folder in _FOLDERS]
-    victims = [info for found in folders for info in found if _goes(info, named, since)]
+    victims = [info for found in folders for info in found if _is_removable(info, named, since)]
     victims += [infos[item.path] for item in going]
     return Reclaimable(sum(info.size for info in victims), len(victims), len(going), len(locations))
 
@@ -70,10 +70,10 @@ def _first_kept(locations: Sequence[ManifestLocation], going: Iterable[ManifestL
     return next(item for item in locations if item.version not in gone)
 
 
-def _goes(info: ObjectInfo, named: set[str], since: datetime) -> bool:
+def _is_removable(info: ObjectInfo, named: set[str], since: datetime) -> bool:
     if info.modified > since or info.path in named:
         return False
-    # Segments of indices are folders, which a manifest names as such.
+    # Index segments are folders, listed in a manifest by UUID.
     folder = "/".join(info.path.split("/")[:2])
     return folder not in named if info.path.startswith("_indices/") else True
 

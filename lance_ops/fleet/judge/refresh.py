@@ -1,7 +1,7 @@
-"""Index refresh: what it writes and how many rows go into it, foreseen from the manifest alone. Pure.
+"""Estimate of an index refresh: bytes written and rows merged, from the manifest alone. Pure.
 
-Which segments are merged with new rows is decided as the refresh itself does. How large the new one gets is
-told by those that are there: each file of a segment has a part that does not grow with its rows.
+The segments to merge are chosen as by the refresh itself. The size of the new one is estimated from existing
+ones: each file of a segment has a constant part.
 """
 
 from collections.abc import Sequence
@@ -14,23 +14,23 @@ from lance_ops.maintenance.index.merging import segments_to_merge
 from lance_ops.table.dataset import Dataset
 
 _FILE_BYTES = 700
-"""Of a file that holds next to nothing: descriptions of its columns, and its end."""
+"""Size of an almost empty file: column metadata and footer."""
 _FILES, _ROW_BYTES = 2, 12
-"""Of a segment of which nothing is recorded, nor of others of its index."""
+"""Defaults for a segment without recorded sizes in its index."""
 _ADDRESS_BYTES = 2
-"""That a row takes more in a segment over several fragments than in one over a single one, whose addresses
-have more in common."""
+"""Additional bytes of a row in a segment over several fragments, whose addresses compress less than within a
+single one."""
 _SPREAD = 2
-"""Segments whose rows differ so many times tell by themselves what grows."""
+"""Segments whose row counts differ by this factor show which part grows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """What refreshing all indices of a dataset takes.
+    """Estimate of refreshing all indices of a dataset.
 
     Attributes:
-        segments: That are written.
-        rows: That go into them.
+        segments: Number of segments written.
+        rows: Rows in them.
         bytes: Their size.
     """
 
@@ -40,17 +40,17 @@ class Refresh:
 
 
 def foresee_refresh(dataset: Dataset, most_segments: int) -> Refresh:
-    """Foresee a refresh.
+    """Estimate a refresh.
 
     Args:
         dataset: The newest version.
-        most_segments: That an index may have afterwards.
+        most_segments: Maximum segments of an index afterwards.
     """
     found = coverage(dataset)
     live = {fragment.id: fragment.num_rows for fragment in dataset.fragments}
     behind = [item for item in found if item.uncovered or len(item.segments) > most_segments]
     written: list[tuple[int, int]] = []
-    # Where none is behind, what is due is due to wear, and all of it is read again.
+    # If no index is behind, due ones are degraded, and are rebuilt.
     for item in behind or found:
         rows = [
             sum(live[number] for number in effective_fragments(dataset.manifest, segment))
@@ -69,11 +69,11 @@ def foresee_refresh(dataset: Dataset, most_segments: int) -> Refresh:
 
 
 def segment_bytes(item: IndexCoverage, rows: Sequence[int], into: int) -> int:
-    """Size of a new segment of an index.
+    """Return the size of a new segment of an index.
 
     Args:
         item: The index.
-        rows: Live rows that each of its segments covers.
+        rows: Live rows covered by each of its segments.
         into: Rows of the new one.
     """
     known = [
@@ -90,7 +90,7 @@ def segment_bytes(item: IndexCoverage, rows: Sequence[int], into: int) -> int:
         head = sizes[counts.argmin()] - slope * counts.min()
         if slope >= 0 and head >= 0:
             return round(float(head + slope * into))
-    # What is large is nearly all rows: the head of its files is lost in it.
+    # A large segment is nearly all rows: its constant part is negligible.
     count, size, files = known[int(counts.argmax())]
     head = min(files * _FILE_BYTES, size)
     return round(head + (size - head) / count * into)

@@ -1,1 +1,1 @@
-"""Ledger: what looks at datasets found, and what operations on them did, in Lance datasets of our own."""
+"""Ledger: observations of datasets and operations on them, in Lance datasets."""

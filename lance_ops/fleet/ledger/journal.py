@@ -1,8 +1,7 @@
-"""Journal: a file for each dataset under way, so that no operation is forgotten when somebody dies.
+"""Journal: a file for each dataset in progress, so that operations of killed processes are recorded.
 
-Whoever maintains a dataset writes the intent before and the outcome after, wherever that is; the ledger takes
-outcomes over and removes the files. An intent that has no outcome, and whose dataset nobody has a lease on,
-was broken off.
+A maintenance process writes the intent before and the outcome after, on any machine; the ledger imports
+outcomes and removes the files. An intent without an outcome, whose dataset has no lease, was interrupted.
 """
 
 import json
@@ -21,12 +20,12 @@ INTENT, OUTCOME = "begun", "ended"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a file of the journal says.
+    """Contents of a journal file.
 
     Attributes:
         path: The file.
-        ended: It is an outcome.
-        rows: Operations of one dataset in one run; of an intent, those that were going to be done.
+        ended: True for an outcome.
+        rows: Operations of one dataset in one run; for an intent, the planned ones.
     """
 
     path: str
@@ -36,7 +35,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """Files of a folder; travels to executors.
+    """Files of a folder; serializable for executors.
 
     Attributes:
         store: Root of the ledger.
@@ -45,19 +44,19 @@ class Journal:
     store: Store
 
     def begin(self, run: str, dataset: str, rows: Sequence[OperationRow]) -> None:
-        """Say what is going to be done."""
+        """Write the intent of operations."""
         self._put(self._path(run, dataset, INTENT), rows)
 
     def end(self, run: str, dataset: str, rows: Sequence[OperationRow]) -> None:
-        """Say what was done."""
+        """Write the outcome of operations."""
         self._put(self._path(run, dataset, OUTCOME), rows)
 
     def forget(self, run: str, dataset: str) -> None:
-        """Remove the intent of what was not done after all."""
+        """Remove the intent of operations that were not run."""
         self.store.delete(self._path(run, dataset, INTENT))
 
     def entries(self) -> Iterator[Entry]:
-        """All files, outcomes and intents; those that are being written or removed are left out."""
+        """Return all files, outcomes and intents, except files in progress."""
         for info in self.store.list(FOLDER):
             kind = info.path.rpartition(".")[2]
             if kind not in (INTENT, OUTCOME):
@@ -69,13 +68,13 @@ class Journal:
             yield Entry(info.path, kind == OUTCOME, tuple(_rows(values)))
 
     def remove(self, entries: Iterable[Entry]) -> None:
-        """Remove files that the ledger has taken over: outcomes after their intents."""
+        """Remove imported files: outcomes after their intents."""
         paths = [path for entry in entries for path in _with_intent(entry)]
         if paths:
             self.store.delete_many(paths)
 
     def remove_of(self, run: str, datasets: Iterable[str]) -> None:
-        """Remove what a run told of datasets, once the ledger has it: outcomes after their intents."""
+        """Remove the files of a run for some datasets after the import: outcomes after their intents."""
         paths = [self._path(run, dataset, kind) for dataset in datasets for kind in (INTENT, OUTCOME)]
         if paths:
             self.store.delete_many(paths)
@@ -85,7 +84,8 @@ class Journal:
         return f"{FOLDER}/{run}/{mark}.{kind}"
 
     def _put(self, path: str, rows: Sequence[OperationRow]) -> None:
-        # It has to outlive a process, not a power cut: after one, the history of the dataset tells.
+        # It must survive a killed process, not a power failure: after that, the history of the dataset is
+        # used.
         data = json.dumps([to_short_json(row) for row in rows]).encode()
         self.store.put(path, data, durable="never")
 

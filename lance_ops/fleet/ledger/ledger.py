@@ -1,4 +1,4 @@
-"""Ledger: reading and writing its tables, what died writers left, and keeping all of it small."""
+"""Ledger: reads and writes its tables, imports journals of killed processes, and removes old rows."""
 
 import contextlib
 import shlex
@@ -49,13 +49,14 @@ _TABLES: dict[type, str] = {
     AlertRow: "alerts.lance",
 }
 _ALSO: dict[type, str] = {AlertRow: " AND state = 'over'"}
-"""What has to hold, too, for a row to go."""
+"""Additional condition for the removal of old rows."""
 
 _LOST: dict[type, str] = {
-    Look: "the course of all measures",
-    OperationRow: "the history of operations, what estimates learned, and when rows were last looked for",
+    Look: "the history of all measures",
+    OperationRow: "the history of operations, the corrections of estimates, and the time of the last "
+    "ttl operations",
     RunRow: "the history of runs",
-    AlertRow: "what people were told, so that they are told again of what is still so,",
+    AlertRow: "the record of sent alerts, so that open ones are sent again,",
 }
 
 _MOST_FRAGMENTS = 24
@@ -65,13 +66,13 @@ _KEEP_VERSIONS = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class FleetLedger:
-    """The ledger of a fleet: four Lance datasets, and a journal of what is under way.
+    """The ledger of a fleet: four Lance datasets, and a journal of operations in progress.
 
-    Many may write at once. Rows have a key each: a look or an operation that is written twice is there once.
+    Many processes may write concurrently. Each row has a key: rewriting it replaces the row.
 
     Attributes:
         store: Its root.
-        keep: How long rows are kept.
+        keep: Retention of rows.
     """
 
     store: Store
@@ -79,39 +80,39 @@ class FleetLedger:
 
     @classmethod
     def of(cls, policy: FleetPolicy) -> "FleetLedger":
-        """The ledger of a policy.
+        """Open the ledger of a policy.
 
         Raises:
-            InvalidArgumentError: Its place makes no sense, or the environment lacks what its options need.
+            InvalidArgumentError: Its location is invalid, or the environment lacks a variable of its options.
         """
         return cls(open_store(policy.ledger_uri, policy.ledger_storage_options()), policy.keep)
 
     @property
     def journal(self) -> Journal:
-        """Operations under way."""
+        """The journal of operations in progress."""
         return Journal(self.store)
 
     # Reading
 
     def looks(self, *, since: datetime | None = None, dataset: str | None = None) -> list[Look]:
-        """Looks, oldest first.
+        """Return observations, oldest first.
 
         Args:
-            since: Not older than this.
-            dataset: Of this one only.
+            since: Minimum time.
+            dataset: Name of one dataset; None for all.
         """
         return self._read(Look, since, dataset)
 
     def latest(self, *, with_gone: bool = False) -> dict[str, Look]:
-        """The newest look at each dataset, by name.
+        """Return the newest observation of each dataset, by name.
 
         Args:
-            with_gone: Those too that the newest discovery did not find any more.
+            with_gone: Include datasets that the newest discovery no longer found.
         """
         dataset = self._open(Look)
         if dataset is None:
             return {}
-        # Two narrow columns of all looks first: the rest is read of the newest ones only.
+        # First two narrow columns of all rows, then the rest of the newest ones only.
         narrow = dataset.to_table(columns=["dataset", "at"], with_row_address=True)
         newest: dict[str, tuple[datetime, int]] = {}
         columns = [narrow[name].to_pylist() for name in ("dataset", "at", "_rowaddr")]
@@ -129,7 +130,7 @@ class FleetLedger:
         return found
 
     def verdicts(self) -> dict[str, str]:
-        """The verdict of the newest look at each dataset, by name."""
+        """Return the newest verdict of each dataset, by name."""
         dataset = self._open(Look)
         if dataset is None:
             return {}
@@ -138,51 +139,51 @@ class FleetLedger:
         return {name: verdict for name, verdict in newest.items() if verdict != GONE}
 
     def operations(self, *, since: datetime | None = None, dataset: str | None = None) -> list[OperationRow]:
-        """Operations, oldest first; see `looks`."""
+        """Return operations, oldest first; see `looks`."""
         return self._read(OperationRow, since, dataset)
 
     def runs(self, *, since: datetime | None = None) -> list[RunRow]:
-        """Runs, oldest first."""
+        """Return runs, oldest first."""
         return self._read(RunRow, since, None)
 
     def alerts(self, *, since: datetime) -> list[AlertRow]:
-        """Alerts that came up since then, and all that are not over, oldest first."""
+        """Return alerts since a time, and all open ones, oldest first."""
         return self._read(AlertRow, since, None, or_else="state <> 'over'")
 
     # Writing
 
     def add_looks(self, looks: Sequence[Look], *, key: str) -> None:
-        """Add looks, once under a key however often it is called.
+        """Add observations; repeated calls with a key add them once.
 
         Args:
             looks: The rows.
-            key: Names this piece of work.
+            key: Job key.
         """
         if looks:
             self._create(Look)
             append(self._child(Look), to_table(Look, looks), job_key=f"fleet-looks-{key}")
 
     def add_operations(self, rows: Sequence[OperationRow]) -> None:
-        """Add operations that are not there yet."""
+        """Add new operations."""
         self._merge(OperationRow, rows)
 
     def add_run(self, row: RunRow) -> None:
-        """Add a run, or say more of it."""
+        """Add or update a run."""
         self._put(RunRow, [row])
 
     def put_alerts(self, rows: Sequence[AlertRow]) -> None:
-        """Add alerts, or say what became of them."""
+        """Add or update alerts."""
         if rows:
             self._put(AlertRow, rows)
 
     def settle(self, is_held: Callable[[OperationRow], bool]) -> int:
-        """Take over what is in the journal; what was broken off, too.
+        """Import the journal, interrupted operations included.
 
         Args:
-            is_held: Whether somebody is at work on the dataset of a row.
+            is_held: Returns whether the dataset of a row has a lease.
 
         Returns:
-            Operations that were broken off.
+            Interrupted operations.
         """
         entries = list(self.journal.entries())
         ended = [entry for entry in entries if entry.ended]
@@ -195,7 +196,7 @@ class FleetLedger:
             and not any(row.key in told for row in entry.rows)
             and not is_held(entry.rows[0])
         ]
-        # An outcome may have come since the listing: those intents are looked at again.
+        # An outcome may have arrived since the listing: those intents are read again.
         lost = [entry for entry in lost if self._is_still_open(entry)]
         rows = [row for entry in (*ended, *lost) for row in entry.rows]
         self.add_operations(rows)
@@ -207,12 +208,12 @@ class FleetLedger:
             f"{entry.path.rpartition('.')[0]}.ended"
         )
 
-    # Upkeep
+    # Maintenance
 
     def maintain(self, now: datetime | None = None) -> None:
-        """Remove rows that are too old, merge small fragments, and remove old versions of the tables.
+        """Remove old rows, merge small fragments, and remove old versions of the tables.
 
-        What fails is left to the next time.
+        Errors are left to the next run.
         """
         now = now or datetime.now(UTC)
         for kind in _TABLES:
@@ -242,13 +243,13 @@ class FleetLedger:
             raise self._damaged(kind, error) from error
 
     def _damaged(self, kind: type, error: LanceOpsError) -> FormatError:
-        """That it is the ledger and none of the datasets, and what to do about it."""
+        """Return an error about damage of the ledger, with a repair hint."""
         uri = self._child(kind).uri
         return FormatError(
             f"the ledger of the fleet is damaged: {error.message}",
             path=uri,
-            hint=f"no dataset is: {removal_of(uri)}, and `lance-ops fleet status` begins it anew; "
-            f"{_LOST[kind]} is lost with it",
+            hint=f"the datasets are not affected: {removal_of(uri)}, and `lance-ops fleet status` "
+            f"creates it again; this loses {_LOST[kind]}",
         )
 
     def _create(self, kind: type) -> Dataset:
@@ -257,10 +258,10 @@ class FleetLedger:
             with contextlib.suppress(DatasetExistsError):
                 write_dataset(to_table(kind, []), self._child(kind), mode="create")
             found = Dataset.open(self._child(kind))
-        # A ledger of an earlier release lacks columns of this one; they are null in its rows.
+        # A ledger of an earlier release lacks new columns, which are null in its rows.
         missing = [column for column in arrow_schema(kind) if column.name not in found.schema.names]
         if missing:
-            # Somebody else may be at it: whose commit is second finds the columns there.
+            # Another process may do the same: the second commit finds the columns.
             with contextlib.suppress(InvalidArgumentError, CommitConflictError):
                 add_columns(self._child(kind), missing)
             found = Dataset.open(self._child(kind))
@@ -306,10 +307,10 @@ class FleetLedger:
 
 
 def removal_of(uri: str) -> str:
-    """How a person removes a folder with all that is in it, by the tools of its store.
+    """Return how to remove a folder with all its contents, with the tools of its store.
 
     Args:
-        uri: As a store says it.
+        uri: URI of the store.
     """
     scheme, told, rest = uri.partition("://")
     if not told:
@@ -323,4 +324,4 @@ def removal_of(uri: str) -> str:
         pattern = shlex.quote(f"{prefix}/*")
         source = shlex.quote(container.partition("@")[0])
         return f"`az storage blob delete-batch --source {source} --pattern {pattern}`"
-    return f"remove {uri} and all that is in it"
+    return f"remove {uri} with all its contents"

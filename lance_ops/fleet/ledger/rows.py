@@ -1,4 +1,4 @@
-"""Rows of the ledger: a look at a dataset, an operation on one, a run over many, and what people are told."""
+"""Rows of the ledger: observations, operations, runs, and alerts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -12,13 +12,13 @@ from lance_ops.errors import encodable
 T = TypeVar("T")
 
 GONE = "gone"
-"""Verdict of the last row of a dataset that is found no more: it is none of those that there are."""
+"""Verdict in the last row of a dataset that is no longer found."""
 
 REFUSED = "refused"
-"""Outcome of a rule for rows that would take more of them than it may."""
+"""Outcome of a `ttl` operation that would delete more rows than allowed."""
 
 VERDICTS = ("damaged", "overdue", "due", "blocked", "healthy")
-"""The worst first."""
+"""Verdicts, worst first."""
 
 _TYPES: Mapping[Any, pa.DataType] = {
     str: pa.string(),
@@ -32,41 +32,41 @@ _TYPES: Mapping[Any, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What one look at a dataset found. Sizes are in bytes, times in seconds, shares 0 to 1.
+    """Observation of a dataset in a survey. Sizes are in bytes, times in seconds, shares 0 to 1.
 
     Attributes:
-        key: Survey and dataset: there is one row for each.
-        survey: Id of the survey, or of the run that looked after its work.
-        at: When, by this machine's clock.
+        key: Survey and dataset.
+        survey: Id of the survey, or of the run that observed it after maintenance.
+        at: Time, by this machine's clock.
         dataset: Its name in the fleet.
         store: Name of its store.
-        uri: Where it is.
+        uri: URI of the dataset.
         class_name: Its class.
-        owner: Who is told; None for nobody.
-        mode: Of its class.
-        verdict: Of `VERDICTS`, or `GONE`.
-        why: The numbers behind it, or what blocks it, or what is damaged.
-        due: Operations that are due, in their order: `ttl`, `compact`, `index`, `cleanup`.
-        due_since: Since when something has been due, as far as looks tell.
-        version: Newest version; None when it did not open.
-        version_at: When that was made.
+        owner: Recipient of alerts; None without one.
+        mode: Mode of its class.
+        verdict: One of `VERDICTS`, or `GONE`.
+        why: The numbers behind it, or the reason of a block, or the damage.
+        due: Due operations, in order: `ttl`, `compact`, `index`, `cleanup`.
+        due_since: Time since which an operation is due, as far as observed.
+        version: Newest version; None if it did not open.
+        version_at: Time of its commit.
         schema: Fingerprint of its columns.
         rows: Live rows.
         deleted_ratio: Share of deleted rows.
         fragments: Fragments.
-        small_fragments: Of them, smaller than the policy wants.
+        small_fragments: Fragments below the target size.
         data_bytes: Recorded size of the data files.
         indices: Indices.
-        index_coverage: Of the worst one.
-        index_segments: Of the index that has most.
+        index_coverage: Lowest coverage of an index.
+        index_segments: Highest number of segments of an index.
         versions: Versions kept.
-        debt_seconds: What each full scan takes longer than it need.
-        debt_requests: Requests that each full scan makes more.
-        debt_bytes: Stored for deleted rows.
-        reclaimable_bytes: What a cleanup would free, an estimate.
-        cost_seconds: What the operations that are due take, an estimate.
-        cost_bytes: What they read and write, an estimate.
-        cost_requests: Requests that they make, an estimate.
+        debt_seconds: Extra seconds of each full scan, compared with a compacted table.
+        debt_requests: Extra requests of each full scan.
+        debt_bytes: Bytes of deleted rows.
+        reclaimable_bytes: Estimated bytes that a cleanup would free.
+        cost_seconds: Estimated duration of due operations.
+        cost_bytes: Estimated bytes that they read and write.
+        cost_requests: Estimated requests that they make.
         rank: Benefit over cost, see `benefit_over_cost`.
         versions_per_day: Growth, as the newest versions tell.
         fragments_per_day: So, new fragments.
@@ -130,48 +130,48 @@ class Look:
 
     @property
     def is_due(self) -> bool:
-        """Whether maintenance would help."""
+        """True if maintenance would help."""
         return self.verdict in ("due", "overdue")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationRow:
-    """What one operation on a dataset did.
+    """Result of one operation on a dataset.
 
     Attributes:
-        key: Run, dataset and operation: there is one row for each.
+        key: Run, dataset and operation.
         run: Id of the run.
-        at: When it began, by the clock of who ran it.
+        at: Start, by the clock of its machine.
         dataset: Name of the dataset in the fleet.
         store: Name of its store.
-        uri: Where it is.
+        uri: URI of the dataset.
         operation: `ttl`, `compact`, `index` or `cleanup`.
         outcome: `done`, `nothing` (it found nothing to do), `refused` (it would delete more rows than
-            `ttl_max_fraction` lets it), `failed`, `conflict` (other writers were faster,
-            again and again), or `broken off` (whoever ran it died; nobody told what became of it).
+            `ttl_max_fraction` allows), `failed`, `conflict` (repeated commit conflicts), or `broken off` (its
+            process died; the result is unknown).
         error: Type and message of the error; empty for none.
-        read_version: Version that it began at.
-        version: Version that it made; that it looked at, where it made none.
-        fragments_before: Fragments, as the other `_before` and `_after`.
-        fragments_after: So, afterwards.
-        bytes_before: Of data files of the newest version.
-        bytes_after: So, afterwards.
-        versions_before: Versions kept.
-        versions_after: So, afterwards.
-        rows_deleted: Of `ttl`.
-        bytes_read: By the plan.
-        bytes_written: Data files and index segments.
-        bytes_freed: By a cleanup.
-        seconds: That it took.
-        conflicts: Commits of others that cost another planning.
-        seconds_planned: The estimate of `seconds`; None without any.
-        bytes_planned: The estimate of the bytes read and written, or, of a cleanup, of those freed.
-        seconds_raw: The estimate of `seconds` without what earlier operations taught.
-        bytes_raw: So, of `bytes_planned`.
-        scan_seconds_saved: What each full scan is faster by, an estimate.
-        level: How much smaller than usual its groups were, after conflicts: 0 for as usual.
+        read_version: Version at the start.
+        version: Version that it made; if none, the version it read.
+        fragments_before: Fragments before.
+        fragments_after: Fragments afterwards.
+        bytes_before: Bytes of the data files of the newest version before.
+        bytes_after: The same afterwards.
+        versions_before: Versions before.
+        versions_after: Versions afterwards.
+        rows_deleted: Rows deleted by `ttl`.
+        bytes_read: Bytes read, by the plan.
+        bytes_written: Bytes of data files and index segments written.
+        bytes_freed: Bytes freed by a cleanup.
+        seconds: Duration.
+        conflicts: Commits of other writers that required a new plan.
+        seconds_planned: Estimate of `seconds`; None without one.
+        bytes_planned: Estimate of the bytes read and written, or freed by a cleanup.
+        seconds_raw: Uncorrected estimate of `seconds`.
+        bytes_raw: Uncorrected `bytes_planned`.
+        scan_seconds_saved: Estimated seconds saved by each full scan.
+        level: Reduction of group sizes after conflicts; 0 for none.
         summary: The result in one line.
-        rules: What a rule for rows that was refused said, see `DatasetPolicy.terms`; None of all others.
+        rules: Terms of a refused `ttl`, see `DatasetPolicy.terms`; else None.
     """
 
     key: str
@@ -208,40 +208,40 @@ class OperationRow:
 
     @property
     def seconds_error(self) -> float | None:
-        """How far `seconds` lies from its estimate, as a share of that."""
+        """Relative error of the estimated seconds."""
         return _error(self.seconds, self.seconds_planned)
 
     @property
     def bytes_error(self) -> float | None:
-        """How far the bytes lie from their estimate, as a share of that."""
+        """Relative error of the estimated bytes."""
         return _error(self.bytes_done, self.bytes_planned)
 
     @property
     def bytes_done(self) -> int:
-        """What `bytes_planned` estimates."""
+        """Actual value of `bytes_planned`."""
         return self.bytes_freed if self.operation == "cleanup" else self.bytes_read + self.bytes_written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """What one run over many datasets did.
+    """Result of one run over many datasets.
 
     Attributes:
         key: Its id.
-        at: When it began.
-        seconds: That it took.
+        at: Start.
+        seconds: Duration.
         plan: Id of the approved plan that it followed; empty for none.
-        stopped: Why it ended before all was done; empty when all was.
-        datasets: Datasets that were due.
-        done: Of them, brought to an end.
-        failed: Of them, with an error.
-        busy: Of them, left to somebody else who was at work there.
-        left: Of them, not begun.
+        stopped: Why it ended early; empty if it did not.
+        datasets: Number of due datasets.
+        done: Of them, finished.
+        failed: Of them, failed.
+        busy: Of them, skipped because another process had the lease.
+        left: Of them, not started.
         operations: Operations that changed something.
         bytes_read: By all operations.
         bytes_written: By all operations.
         bytes_freed: By cleanups.
-        scan_seconds_saved: What a full scan of each is faster by, in all.
+        scan_seconds_saved: Total seconds saved by a full scan of each.
     """
 
     key: str
@@ -262,12 +262,12 @@ class RunRow:
 
 
 def arrow_schema(kind: type) -> pa.Schema:
-    """Columns of a kind of row."""
+    """Return the columns of a kind of row."""
     return pa.schema([_field(name, hint) for name, hint in get_type_hints(kind).items()])
 
 
 def to_table(kind: type[T], rows: Iterable[T]) -> pa.Table:
-    """Rows as a table."""
+    """Convert rows to a table."""
     listed = list(rows)
     schema = arrow_schema(kind)
     columns = {name: [_plain(getattr(row, name)) for row in listed] for name in schema.names}
@@ -275,7 +275,7 @@ def to_table(kind: type[T], rows: Iterable[T]) -> pa.Table:
 
 
 def from_table(kind: type[T], table: pa.Table) -> list[T]:
-    """Rows of a table; columns that it lacks have their defaults, unknown ones are left out."""
+    """Convert a table to rows; missing columns have defaults, unknown ones are ignored."""
     names = [item.name for item in fields(kind) if item.name in table.schema.names]  # type: ignore[arg-type]
     columns = [table[name].to_pylist() for name in names]
     return [
@@ -285,7 +285,7 @@ def from_table(kind: type[T], table: pa.Table) -> list[T]:
 
 
 def to_json(row: Any) -> dict[str, Any]:
-    """A row as JSON values."""
+    """Return a row as JSON values."""
     found = {item.name: getattr(row, item.name) for item in fields(row)}
     return {
         name: value.isoformat() if isinstance(value, datetime) else _plain(value)
@@ -294,7 +294,7 @@ def to_json(row: Any) -> dict[str, Any]:
 
 
 def to_short_json(row: Any) -> dict[str, Any]:
-    """A row as JSON values without those that are the default, which `from_json` puts back."""
+    """Return a row as JSON values without defaults, which `from_json` restores."""
     found = ((item, getattr(row, item.name)) for item in fields(row))
     return {
         item.name: value.isoformat() if isinstance(value, datetime) else _plain(value)
@@ -304,7 +304,7 @@ def to_short_json(row: Any) -> dict[str, Any]:
 
 
 def from_json(kind: type[T], values: Mapping[str, Any]) -> T:
-    """A row from JSON values; unknown ones are left out."""
+    """Read a row from JSON values; unknown ones are ignored."""
     hints = get_type_hints(kind)
     known = {name: value for name, value in values.items() if name in hints}
     return kind(
@@ -325,7 +325,7 @@ def _field(name: str, hint: Any) -> pa.Field:
 
 
 def _plain(value: Any) -> Any:
-    """A value as a column of a table or JSON holds it; texts may quote paths that are not UTF-8."""
+    """Return a value for a table or JSON; strings may contain paths that are not UTF-8."""
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return encodable(value) if isinstance(value, str) else value

@@ -1,1 +1,1 @@
-"""Plan: what is done next in a fleet, in which order, within which budget, and what is left and why."""
+"""Plan of a fleet: next operations by priority within the budget, and reasons for the rest."""

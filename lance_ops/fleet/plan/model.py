@@ -1,4 +1,4 @@
-"""Fleet plan: a value that prints, is kept as JSON, is approved by a person, and is run."""
+"""Fleet plan: a value that is printed, saved as JSON, approved, and run."""
 
 import json
 from collections.abc import Mapping
@@ -15,21 +15,21 @@ _FORM = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedDataset:
-    """What is going to be done to one dataset.
+    """Planned operations on one dataset.
 
     Attributes:
         dataset: Its name.
         store: Name of its store.
-        path: Below the root of the store.
-        uri: Where it is.
+        path: Path below the root of the store.
+        uri: URI of the dataset.
         verdict: `due` or `overdue`.
         why: The numbers behind it.
-        operations: In their order; those that are due when their turn comes are done.
-        mode: Of its class: `propose` waits for approval, `auto` does not.
-        owner: Who is told.
-        version: Newest version when it was planned.
-        data_bytes: Of its data files.
-        large: It is maintained on its own, and resumed where it was broken off.
+        operations: In order; those still due at their turn are run.
+        mode: Mode of its class: `propose` waits for approval, `auto` does not.
+        owner: Recipient of alerts.
+        version: Newest version at planning.
+        data_bytes: Size of its data files.
+        large: Maintained in its own task, and resumed after an interruption.
         rank: Benefit over cost.
         seconds: Estimate of the work.
         bytes: Estimate of what is read and written.
@@ -66,12 +66,12 @@ class PlannedDataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A dataset that is due, or should be looked after, and is not planned.
+    """A due dataset that is not planned.
 
     Attributes:
         dataset: Its name.
-        verdict: Of the last look.
-        reason: Why it is left, and until when.
+        verdict: Last verdict.
+        reason: Why it is not planned, and until when.
     """
 
     dataset: str
@@ -81,16 +81,16 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPlan:
-    """What is done next, the best first.
+    """Next operations, by priority.
 
     Attributes:
-        id: Its id.
-        at: When it was made.
-        items: Datasets with what is due on them.
-        left: Those that are not, and why.
-        approved_by: Who approved it; None while nobody has.
-        approved_at: When.
-        digest: Of the items when they were approved.
+        id: Id of the plan.
+        at: Time of planning.
+        items: Datasets with due operations.
+        left: Datasets that are not planned, with reasons.
+        approved_by: Approver; None before approval.
+        approved_at: Time of approval.
+        digest: Digest of the approved items.
     """
 
     id: str
@@ -103,52 +103,53 @@ class FleetPlan:
 
     @property
     def seconds(self) -> float:
-        """Estimate of all work, one after the other."""
+        """Estimated duration of all work in sequence."""
         return sum(item.seconds for item in self.items)
 
     @property
     def bytes(self) -> int:
-        """Estimate of what is read and written."""
+        """Estimated bytes read and written."""
         return sum(item.bytes for item in self.items)
 
     @property
     def bytes_saved(self) -> int:
-        """Estimate of what is freed."""
+        """Estimated bytes freed."""
         return sum(item.bytes_saved for item in self.items)
 
     def fingerprint(self) -> str:
-        """Of the items: an approved plan is run as it was seen."""
+        """Digest of the items: an approved plan must run unchanged."""
         text = json.dumps([asdict(item) for item in self.items], sort_keys=True)
         return blake2b(f"{self.id}{text}".encode(), digest_size=16).hexdigest()
 
     def approve(self, by: str, at: datetime) -> "FleetPlan":
-        """The plan, approved by a person.
+        """Return the plan with an approval.
 
         Raises:
-            InvalidArgumentError: By nobody.
+            InvalidArgumentError: The name of the approver is empty.
         """
         if not by:
-            raise InvalidArgumentError("who approves the plan?", field="by")
+            raise InvalidArgumentError("name of the approver is missing", field="by")
         return replace(self, approved_by=by, approved_at=at, digest=self.fingerprint())
 
     def check_approved(self) -> None:
-        """See that the plan was approved, and is still what was.
+        """Check that the plan was approved and not changed since.
 
         Raises:
-            FleetModeError: It is not.
+            FleetModeError: It was not approved, or was changed.
         """
         if self.approved_by is None:
             raise FleetModeError(
-                f"plan {self.id} waits for approval", hint="lance-ops fleet plan --approve FILE"
+                f"plan {self.id} waits for approval",
+                hint="approve it with lance-ops fleet plan --approve FILE",
             )
         if self.digest != self.fingerprint():
             raise FleetModeError(
-                f"plan {self.id} was changed after {self.approved_by} had approved it",
-                hint="look at it and approve it again",
+                f"plan {self.id} was changed after its approval by {self.approved_by}",
+                hint="review it and approve it again",
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return JSON values."""
         return {
             "form": _FORM,
             "id": self.id,
@@ -165,14 +166,14 @@ class FleetPlan:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "FleetPlan":
-        """The plan of `to_dict`.
+        """Read a plan from `to_dict`.
 
         Raises:
-            InvalidArgumentError: It is none.
+            InvalidArgumentError: The values are not a plan.
         """
         try:
             if values["form"] != _FORM:
-                raise InvalidArgumentError(f"a plan of form {values['form']} is of another release")
+                raise InvalidArgumentError(f"plan has form {values['form']} of another release")
             approved_at = values.get("approved_at")
             return cls(
                 id=str(values["id"]),
@@ -186,10 +187,10 @@ class FleetPlan:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, InvalidArgumentError):
                 raise
-            raise InvalidArgumentError(f"this is no plan of a fleet: {error!r}") from error
+            raise InvalidArgumentError(f"not a plan of a fleet: {error!r}") from error
 
     def to_text(self, limit: int | None = 20) -> str:
-        """A summary and a table of the first items."""
+        """Return a summary and a table of the first items."""
         lines = [self.summary()]
         if self.items:
             lines.append(table_text(PLAN_HEADER, [plan_row(item) for item in self.items], limit))
@@ -199,7 +200,7 @@ class FleetPlan:
         return "\n".join(lines)
 
     def summary(self) -> str:
-        """In one line."""
+        """Return the plan in one line."""
         parts = (
             count_text(len(self.items), "dataset"),
             f"{seconds_text(self.seconds)} of work",
@@ -217,7 +218,7 @@ PLAN_HEADER = ("dataset", "verdict", "do", "work", "moves", "frees", "scan gains
 
 
 def plan_row(item: PlannedDataset) -> tuple[str, ...]:
-    """An item as a row of a table, see `PLAN_HEADER`."""
+    """Return an item as a row of a table, see `PLAN_HEADER`."""
     return (
         item.dataset,
         item.verdict,

@@ -1,4 +1,4 @@
-"""Names of datasets that a person asks for: each has to be in the fleet."""
+"""Checks that requested names of datasets are in the fleet."""
 
 import difflib
 from collections.abc import Collection, Iterable
@@ -10,12 +10,12 @@ from lance_ops.fleet.stores.opened import FleetStores
 
 
 def check_names_first(names: Collection[str], ledger: FleetLedger, stores: FleetStores) -> None:
-    """See that datasets are there before all are looked at; lists them where the ledger does not know.
+    """Check names of datasets before a survey; lists the stores if the ledger lacks a name.
 
-    Where the listing is not whole, nothing is said: a look at all of them tells.
+    With an incomplete listing there is no error: the survey decides.
 
     Raises:
-        InvalidArgumentError: One is not; it says what is.
+        InvalidArgumentError: A name is unknown; the message has the known ones.
     """
     known = set(ledger.latest()) if names else set()
     if known.issuperset(names):
@@ -26,10 +26,10 @@ def check_names_first(names: Collection[str], ledger: FleetLedger, stores: Fleet
 
 
 def check_names(names: Iterable[str], there: Iterable[str]) -> None:
-    """See that datasets are there.
+    """Check names of datasets.
 
     Raises:
-        InvalidArgumentError: One is not; it says what is.
+        InvalidArgumentError: A name is unknown; the message has the known ones.
     """
     known = sorted(there)
     for name in names:
@@ -37,7 +37,7 @@ def check_names(names: Iterable[str], there: Iterable[str]) -> None:
             close = difflib.get_close_matches(name, known, 3) or known[:5]
             more = ", ..." if len(close) < len(known) else ""
             raise InvalidArgumentError(
-                f"there is no dataset {name!r} in the fleet",
+                f"dataset {name!r} is not in the fleet",
                 field="dataset",
-                hint=f"there is {', '.join(close)}{more}" if known else "no dataset was found so far",
+                hint=f"there is {', '.join(close)}{more}" if known else "no dataset is known so far",
             )

@@ -1,4 +1,4 @@
-"""Planning: from the newest looks to what is done next; pure."""
+"""Planning: from the newest observations to the next operations; pure."""
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,14 +20,14 @@ _WORTH_BEGINNING = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """What a plan may take on.
+    """Limits of a plan.
 
     Attributes:
-        bytes: Read and written in all, by the estimates; None for no bound but those of the policy.
-        datasets: At most so many.
-        modes: Of classes that are taken on: `propose` for plans that a person approves.
-        only: Names of datasets; all when None.
-        any_time: Windows do not count: for plans that are run later.
+        bytes: Maximum estimated bytes read and written; None for the limits of the policy only.
+        datasets: Maximum number of datasets.
+        modes: Modes of planned classes: `propose` for plans that need approval.
+        only: Names of datasets; None for all.
+        any_time: Ignore windows: for plans that run later.
     """
 
     bytes: int | None = None
@@ -45,14 +45,14 @@ def plan_fleet(
     now: datetime,
     options: PlanOptions | None = None,
 ) -> FleetPlan:
-    """Rank what is due, and take the best within the budget.
+    """Rank due datasets, and choose by priority within the budget.
 
     Args:
-        policy: Of the fleet.
-        looks: The newest at each dataset.
-        operations: Recent ones: what the last hour spent, and who lost to other writers.
-        now: Aware.
-        options: What the plan may take on.
+        policy: Policy of the fleet.
+        looks: Newest observation of each dataset.
+        operations: Recent operations: bytes of the last hour, and conflicts.
+        now: The time, aware.
+        options: Limits of the plan.
     """
     options = options or PlanOptions()
     chosen = [look for look in looks if options.only is None or look.dataset in options.only]
@@ -61,7 +61,7 @@ def plan_fleet(
         for look in chosen
         if look.verdict in ("blocked", "damaged")
     ]
-    purse = _Purse.of(policy, operations, options.bytes, now)
+    purse = _RemainingBudget.of(policy, operations, options.bytes, now)
     pauses = _pauses(operations, {look.dataset: look.since for look in chosen if look.since is not None})
     items: list[PlannedDataset] = []
     for look in order([look for look in chosen if look.is_due], now):
@@ -69,7 +69,7 @@ def plan_fleet(
         losses, since = pauses.get(look.dataset, (0, now))
         why = _why_not(rules, options, now, losses, since)
         if not why and options.datasets is not None and len(items) >= options.datasets:
-            why = f"the run takes at most {options.datasets} datasets"
+            why = f"the run is limited to {options.datasets} datasets"
         item = _item(policy, look, rules, losses)
         if not why:
             left_bytes = purse.left(look.store)
@@ -90,15 +90,15 @@ def plan_fleet(
 def within(
     items: Iterable[PlannedDataset], *, most_bytes: int | None, most: int | None
 ) -> tuple[tuple[PlannedDataset, ...], tuple[LeftOut, ...]]:
-    """The first of some items that keep to the bounds of a run.
+    """Return the first items within the limits of a run.
 
     Args:
-        items: The best first.
-        most_bytes: Read and written in all, by the estimates; None for no bound.
-        most: At most so many; None for no bound.
+        items: Items by priority.
+        most_bytes: Maximum estimated bytes read and written; None for no limit.
+        most: Maximum number; None for no limit.
 
     Returns:
-        Those, of which one may be a part of what was planned, and the others with the reason.
+        These items, one of which may be reduced, and the others with the reason.
     """
     chosen: list[PlannedDataset] = []
     left: list[LeftOut] = []
@@ -106,9 +106,9 @@ def within(
         taken: PlannedDataset | None = item
         why = ""
         if most is not None and len(chosen) >= most:
-            taken, why = None, f"the run takes at most {most} datasets"
+            taken, why = None, f"the run is limited to {most} datasets"
         elif most_bytes is not None and item.bytes > most_bytes:
-            taken, why = _part(item, most_bytes), "the budget of the run is spent"
+            taken, why = _part(item, most_bytes), "the budget of the run is used up"
         if taken is None:
             left.append(LeftOut(dataset=item.dataset, verdict=item.verdict, reason=why))
             continue
@@ -118,9 +118,9 @@ def within(
 
 
 def _part(item: PlannedDataset, most: int) -> PlannedDataset | None:
-    """What so many bytes do of an item that takes more; None where that is nothing worth beginning.
+    """Return the part of a large item that fits into a number of bytes; None if that is too little to start.
 
-    What is larger than any budget would wait for ever: it is done bit by bit.
+    An item larger than any budget would wait for ever: it is done in parts.
     """
     if most < _WORTH_BEGINNING or "compact" not in item.operations:
         return None
@@ -154,7 +154,7 @@ def _item(policy: FleetPolicy, look: Look, rules: DatasetPolicy, losses: int) ->
 
 
 def path_of(policy: FleetPolicy, look: Look) -> str:
-    """Path of a dataset below the root of its store; "" for the root itself."""
+    """Return the path of a dataset below the root of its store; "" for the root itself."""
     root = parse_location(policy.store(look.store).root).uri
     return look.uri.removeprefix(root).strip("/")
 
@@ -162,11 +162,11 @@ def path_of(policy: FleetPolicy, look: Look) -> str:
 def _why_not(
     rules: DatasetPolicy, options: PlanOptions, now: datetime, losses: int, lost_at: datetime
 ) -> str:
-    """Why a dataset that is due is not taken on now; empty when it is."""
+    """Return why a due dataset cannot be maintained now; empty if it can."""
     if rules.mode not in options.modes:
         return {
             "observe": "its mode is observe",
-            "propose": "its mode is propose: a plan has to be approved",
+            "propose": "its mode is propose: a plan must be approved",
             "auto": "its mode is auto",
         }[rules.mode]
     if not options.any_time and open_until(now, rules.windows, rules.blackouts) is None:
@@ -175,18 +175,18 @@ def _why_not(
     if losses:
         again = lost_at + min(_LONGEST_PAUSE, _PAUSE * 2 ** min(losses - 1, 10))
         if now < again:
-            return f"it lost to other writers {losses} times in a row, and waits until {again:%Y-%m-%d %H:%M}"
+            return f"{losses} runs in a row had commit conflicts; paused until {again:%Y-%m-%d %H:%M}"
     return ""
 
 
 def _pauses(
     operations: Sequence[OperationRow], since: Mapping[str, datetime]
 ) -> dict[str, tuple[int, datetime]]:
-    """Runs in a row that lost to other writers, and when the last of them did.
+    """Return the number of consecutive runs with conflicts, and the time of the last one.
 
     Args:
-        operations: Oldest first.
-        since: When a path got another dataset: what was done before was done to the one that is gone.
+        operations: Operations, oldest first.
+        since: Time at which the path got another dataset: earlier operations do not count.
     """
     found: dict[str, tuple[int, datetime]] = {}
     for row in operations:
@@ -200,8 +200,8 @@ def _pauses(
 
 
 @dataclass(slots=True)
-class _Purse:
-    """Bytes that may still be read and written: of the run, of the hour, of each store."""
+class _RemainingBudget:
+    """Remaining bytes to read and write: of the run, of the hour, of each store."""
 
     run: int | None
     hour: int | None
@@ -210,7 +210,7 @@ class _Purse:
     @classmethod
     def of(
         cls, policy: FleetPolicy, operations: Sequence[OperationRow], run: int | None, now: datetime
-    ) -> "_Purse":
+    ) -> "_RemainingBudget":
         moved: dict[str, int] = {}
         for row in operations:
             if now - row.at < _HOUR:
@@ -232,9 +232,9 @@ class _Purse:
     def why(self, store: str) -> str:
         least = self.left(store)
         if least == self.run:
-            return "the budget of the run is spent"
+            return "the budget of the run is used up"
         what = "the fleet" if least == self.hour else f"store {store}"
-        return f"the bytes that {what} may move in an hour are spent"
+        return f"the bytes per hour of {what} are used up"
 
     def take(self, store: str, amount: int) -> None:
         self.run = _less(self.run, amount)

@@ -1,1 +1,1 @@
-"""Fleet policy: which datasets there are, what each may become, and when and how much may be spent on it."""
+"""Fleet policy: stores, classes of datasets, thresholds, windows and budgets."""

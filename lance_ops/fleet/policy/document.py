@@ -1,4 +1,4 @@
-"""YAML document: plain values, the line that each of them stands in, and what is wrong, all at once."""
+"""YAML document: plain values, the line of each, and all problems at once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ class Document:
 
     Attributes:
         value: Mappings, lists and scalars.
-        lines: Line, from 1, of each value by its path, such as `assign[0].match`.
-        problems: Keys that occur twice, and keys that are no texts.
+        lines: Line of each value, from 1, by its path, such as `assign[0].match`.
+        problems: Duplicate keys, and keys that are not strings.
     """
 
     value: Any
@@ -25,15 +25,15 @@ class Document:
 
 
 _MOST_VALUES = 100_000
-"""Aliases repeat what they name: a file of 500 bytes can stand for 10^9 values."""
+"""Aliases repeat values: a file of 500 bytes can expand to 10^9 values."""
 
 
 _DEEPEST = 50
-"""Levels of lists and mappings; the parser takes time that grows with the square of them."""
+"""Maximum nesting of lists and mappings; the time of the parser is quadratic in it."""
 
 
 class _TooDeepError(Exception):
-    """Lists and mappings are nested in each other too often."""
+    """Lists and mappings are nested too deeply."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -50,7 +50,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _TooManyValuesError(Exception):
-    """The aliases of a file multiply."""
+    """The aliases of a file expand to too many values."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class _Reader:
         if self.values > self.most:
             raise _TooManyValuesError
         if id(node) in self.within:
-            return self._wrong(node, path, "it is a part of itself")
+            return self._wrong(node, path, "it contains itself")
         self.within.add(id(node))
         try:
             if isinstance(node, yaml.MappingNode):
@@ -76,11 +76,11 @@ class _Reader:
                 return [self.read(loader, item, f"{path}[{i}]") for i, item in enumerate(node.value)]
             return _scalar(loader, node)
         except (AttributeError, KeyError):
-            # What PyYAML raises where a date or truth value is not of the form of its tag.
-            return self._wrong(node, path, f"{node.value!r} makes no sense for its tag {node.tag!r}")
+            # PyYAML raises these for a date or truth value that does not match its tag.
+            return self._wrong(node, path, f"{node.value!r} is not valid for its tag {node.tag!r}")
         except ValueError as error:
-            # A date that looks like one.
-            return self._wrong(node, path, f"{node.value!r} makes no sense: {error}")
+            # An invalid date.
+            return self._wrong(node, path, f"{node.value!r} is not valid: {error}")
         finally:
             self.within.discard(id(node))
 
@@ -94,24 +94,24 @@ class _Reader:
             name = str(key_node.value)
             place = f"{path}.{name}" if path else name
             if not isinstance(key_node, yaml.ScalarNode):
-                self.problems.append(PolicyProblem(line, path, "a key has to be a text"))
+                self.problems.append(PolicyProblem(line, path, "keys must be strings"))
                 continue
             if name in found:
                 self.problems.append(
-                    PolicyProblem(line, place, f"{name} is given twice, first in line {self.lines[place]}")
+                    PolicyProblem(line, place, f"duplicate key {name}, first in line {self.lines[place]}")
                 )
                 continue
             found[name] = self.read(loader, value_node, place)
-            # A value may begin below its key: the line of the key is what a person looks for.
+            # A value may begin below its key: report the line of the key.
             self.lines[place] = line
         return found
 
 
 def _scalar(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
-    """The value of a scalar.
+    """Return the value of a scalar.
 
     Raises:
-        ValueError: It makes no sense, or is a number of more digits than Python writes, in messages, too.
+        ValueError: It is invalid, or a number with more digits than Python prints, also in messages.
     """
     found = loader.construct_object(node, deep=True)
     if isinstance(found, int):
@@ -127,7 +127,7 @@ def read_document(text: str, source: str) -> Document:
         source: Its name, for messages.
 
     Raises:
-        PolicyError: It is no YAML, its aliases stand for too many values, or it is nested too deeply.
+        PolicyError: It is not valid YAML, its aliases expand to too many values, or it is nested too deeply.
     """
     loader = None
     try:
@@ -140,19 +140,21 @@ def read_document(text: str, source: str) -> Document:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
         said = error.problem or error.context or "it cannot be parsed"
-        raise PolicyError([PolicyProblem(line, "", f"this is no YAML: {said}")], path=source) from error
+        raise PolicyError([PolicyProblem(line, "", f"not valid YAML: {said}")], path=source) from error
     except _TooManyValuesError as error:
-        message = f"the aliases of this file stand for more than {_MOST_VALUES:,} values: write them out"
+        message = (
+            f"the aliases of this file expand to more than {_MOST_VALUES:,} values: write the values instead"
+        )
         raise PolicyError([PolicyProblem(1, "", message)], path=source) from error
     except (_TooDeepError, RecursionError) as error:
-        message = "this is nested too deeply for a policy"
+        message = "nested too deeply for a policy"
         raise PolicyError([PolicyProblem(1, "", message)], path=source) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, int(error.position)) + 1
-        message = f"this is no YAML: {error.reason}: {chr(error.character)!r}"
+        message = f"not valid YAML: {error.reason}: {chr(error.character)!r}"
         raise PolicyError([PolicyProblem(line, "", message)], path=source) from error
     except (yaml.YAMLError, ValueError) as error:
-        raise PolicyError([PolicyProblem(1, "", f"this is no YAML: {error}")], path=source) from error
+        raise PolicyError([PolicyProblem(1, "", f"not valid YAML: {error}")], path=source) from error
     finally:
         if loader is not None:
             loader.dispose()

@@ -1,7 +1,7 @@
 """Policy file: from YAML to `FleetPolicy`; every problem is listed with its line.
 
-pydantic validates the tables of the file, which have the fields of the dataclasses that they become. What
-concerns several of them, such as names of stores, `FleetPolicy` checks.
+pydantic validates the tables of the file, which have the fields of the dataclasses that they become.
+`FleetPolicy` checks relations between them, such as names of stores.
 """
 
 import difflib
@@ -40,7 +40,7 @@ from lance_ops.storage.paths import is_address, parse_location, refuse_secrets
 from lance_ops.storage.variables import expand
 
 _SECRET = frozenset({"alerts", "ledger", "options", "root", "stores"})
-"""Keys whose values no message repeats."""
+"""Keys whose values are never quoted in messages."""
 
 
 def load_policy(path: str | Path) -> FleetPolicy:
@@ -51,14 +51,14 @@ def load_policy(path: str | Path) -> FleetPolicy:
 
     Raises:
         PolicyError: It is invalid; lists every problem with its line.
-        NotFoundError: There is no such file.
+        NotFoundError: The file does not exist.
     """
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise NotFoundError(
-            f"the policy cannot be read: {error}",
+            f"cannot read the policy: {error}",
             path=str(path),
             hint="lance-ops fleet adopt ROOT writes one",
         ) from error
@@ -71,7 +71,7 @@ def parse_policy(text: str, *, source: str = "", base: Path | None = None) -> Fl
     Args:
         text: YAML.
         source: Its name, for messages.
-        base: Folder at which relative paths start; that of the process when None.
+        base: Folder at which relative paths start; the working directory if None.
 
     Raises:
         PolicyError: It is invalid; lists every problem with its line.
@@ -80,7 +80,7 @@ def parse_policy(text: str, *, source: str = "", base: Path | None = None) -> Fl
     value, problems = document.value, list(document.problems)
     if isinstance(value, dict) and "version" not in value:
         problems.append(PolicyProblem(1, "version", "must be 1, got nothing"))
-    # Values that the rest is validated without, so that all problems are listed at once.
+    # Default values for invalid ones, so that all problems are listed at once.
     removed = [problem.where for problem in problems]
     policy = None
     while policy is None:
@@ -117,7 +117,7 @@ def _listed(value: object) -> object:
 
 
 def _under(key: str) -> BeforeValidator:
-    """Take a string for the table that has it under a key."""
+    """Accept a string for a table that has it under a key."""
     return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else _unless_null(value))
 
 
@@ -126,10 +126,10 @@ def _option_text(value: object) -> str:
 
 
 def _root(text: str, info: ValidationInfo) -> str:
-    """Expand variables, and refuse what is no location or holds secrets.
+    """Expand variables, and check that the value is a location without secrets.
 
     Raises:
-        ValueError: It does.
+        ValueError: It is not.
     """
     text, base = expand(text), info.context
     if base is not None and not is_address(text) and not text.startswith("~"):
@@ -153,7 +153,7 @@ _TYPES: Mapping[Any, Any] = {
     timedelta: Duration,
     timedelta | None: Duration,
 }
-"""What the file has for a field of a dataclass; a value that is given is never `null`."""
+"""Types in the file for the fields of dataclasses; a given value is never `null`."""
 
 
 class _Part(BaseModel):
@@ -162,14 +162,14 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     def given(self, *but: str) -> dict[str, Any]:
-        """Values of the keys that the file has, in the order of the fields, lists as tuples."""
+        """Return the values of the given keys, in the order of the fields, lists as tuples."""
         names = [name for name in type(self).model_fields if name in self.model_fields_set.difference(but)]
         found = {name: getattr(self, name) for name in names}
         return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
 
 
 def _model(kind: Any, **types: Any) -> Any:
-    """The table that has the fields of a dataclass as keys, of `types` where the file has others."""
+    """Return a model with the fields of a dataclass as keys; `types` replaces types."""
     known = {
         item.name: (types.get(item.name, _TYPES.get(item.type, item.type)), None) for item in fields(kind)
     }
@@ -177,7 +177,7 @@ def _model(kind: Any, **types: Any) -> Any:
 
 
 def _table(kind: Any, least: Mapping[str, object] | None = None, **types: Any) -> Any:
-    """The same as the dataclass, with `least` for what it needs and the file lacks."""
+    """Convert a table to its dataclass; `least` has required values that the file lacks."""
     build = AfterValidator(lambda part: kind(**{**(least or {}), **part.given()}))
     return Annotated[_model(kind, **types), build]
 
@@ -202,7 +202,7 @@ class _Blackout(_Part):
     last: date = Field(default=date.min, alias="to")
 
     def span(self) -> Window | Blackout:
-        """Raises ValueError for days and hours beside a first and last day."""
+        """Check: ValueError for days and hours beside a first and last day."""
         given = self.model_fields_set
         if not given & {"first", "last"}:
             return Window(self.days, self.hours, self.timezone)
@@ -303,7 +303,7 @@ _MEANINGS = {
 
 
 def _message(item: Any) -> str:
-    """What is wrong with a value, the value, and what to write."""
+    """Format a problem: what is wrong with a value, the value, and what to write."""
     loc, kind, value = item["loc"], item["type"], item["input"]
     if kind == "extra_forbidden":
         known = _keys_at(loc[:-1])
@@ -315,26 +315,26 @@ def _message(item: Any) -> str:
         error = item["ctx"]["error"]
         return error.message if isinstance(error, LanceOpsError) else str(error)
     message = _MEANINGS.get(kind) or item["msg"].replace("Input should", "must")
-    # A list or a table may hold secrets that would stand elsewhere if it were of the right form.
+    # A list or a table may contain secrets that belong elsewhere.
     is_hidden = isinstance(value, dict | list) or _SECRET.intersection(loc)
     return message if is_hidden else f"{message}, got {value!r}"
 
 
 def _keys_at(loc: tuple[int | str, ...]) -> list[str]:
-    """Keys that the table at a place of the file may have."""
+    """Return the allowed keys of a table of the file."""
     part: Any = _FILE
     for step in loc:
         if isinstance(part, type) and issubclass(part, BaseModel):
             part = part.model_fields[str(step)].annotation
         else:
-            # Of a list its items, of a table its values.
+            # For a list its items, for a table its values.
             part = get_args(part)[-1]
             part = getattr(part, "__origin__", part)
     return [item.alias or name for name, item in part.model_fields.items()]
 
 
 def _problem(document: Document, loc: tuple[int | str, ...], message: str) -> PolicyProblem:
-    """A problem with the line of its value, or of what it would stand in."""
+    """Return a problem with the line of its value, or of the enclosing one."""
     paths = [_path(loc[:count]) for count in range(len(loc), -1, -1)]
     line = next((document.lines[path] for path in paths if path in document.lines), None)
     return PolicyProblem(line, paths[0], message)
@@ -345,7 +345,7 @@ def _path(loc: tuple[int | str, ...]) -> str:
 
 
 def _independent(found: Sequence[PolicyProblem], removed: Sequence[str]) -> list[PolicyProblem]:
-    """The problems that do not follow from the removal of values at the same place or in it."""
+    """Return the problems that do not follow from the removal of values at the same place or in it."""
     return [
         item
         for item in found
@@ -354,7 +354,7 @@ def _independent(found: Sequence[PolicyProblem], removed: Sequence[str]) -> list
 
 
 def _remove(value: Any, loc: tuple[int | str, ...]) -> bool:
-    """Remove the innermost key on the way to a value; False when there is none."""
+    """Remove the innermost key of the path of a value; False if there is none."""
     tables: list[tuple[dict[Any, Any], int | str]] = []
     for step in loc:
         if isinstance(value, dict) and step in value:
@@ -366,7 +366,7 @@ def _remove(value: Any, loc: tuple[int | str, ...]) -> bool:
         return False
     table, step = tables[-1]
     if len(tables) == 2 and loc[0] in ("stores", "classes") and table[step]:
-        # Others may name it.
+        # Others may refer to it.
         table[step] = {}
     else:
         del table[step]

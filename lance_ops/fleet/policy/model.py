@@ -1,4 +1,4 @@
-"""Fleet policy as frozen dataclasses: what the YAML file says, and what it comes to for one dataset."""
+"""Fleet policy as frozen dataclasses: contents of the YAML file, and the policy of one dataset."""
 
 import fnmatch
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,12 +23,12 @@ DiscoverKind = Literal["folder", "lancedb", "namespace", "glob"]
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
-    """A place below which datasets lie.
+    """A store with datasets below its root.
 
     Attributes:
         name: Short name; datasets of a fleet with several stores are called `store/path`.
         root: Folder or URI.
-        options: For the store, with `${VARIABLE}` for what the environment knows.
+        options: Options of the store, with `${VARIABLE}` for environment variables.
     """
 
     name: str
@@ -36,27 +36,27 @@ class StoreSpec:
     options: Options = field(default_factory=Options)
 
     def storage_options(self) -> dict[str, str] | None:
-        """Options that open the store.
+        """Return the options that open the store.
 
         Raises:
-            InvalidArgumentError: The environment lacks a variable.
+            InvalidArgumentError: A variable is not set.
         """
         return self.options.expanded()
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoverRule:
-    """Where datasets of a store are looked for.
+    """Rule for finding the datasets of a store.
 
     Attributes:
         store: Name of the store.
         kind: `folder`: every dataset below, at any depth up to `depth`; `lancedb`: the tables `*.lance` of a
-            LanceDB database; `namespace`: a directory namespace of lance-namespace; `glob`: what a pattern
-            names.
+            LanceDB database; `namespace`: a directory namespace of lance-namespace; `glob`: matches of a
+            pattern.
         path: Folder below the root of the store.
-        glob: For `glob`: pattern of paths, where `*` stands for a part of one name, and `**` for any folders.
+        glob: For `glob`: pattern of paths, where `*` matches a part of one name, and `**` any folders.
         exclude: Patterns of paths to leave out.
-        depth: For `folder`: how many folders deep.
+        depth: For `folder`: maximum depth.
     """
 
     store: str
@@ -72,11 +72,11 @@ class PolicyClass:
     """A class of datasets.
 
     Attributes:
-        name: Its name; every class but `default` extends `default` unless it says otherwise.
-        settings: What it sets, by the names of `SETTINGS`, as values.
-        extends: The class that it takes all else from.
-        windows: When its datasets may be maintained; those of the fleet when None.
-        blackouts: When not, besides those of the fleet.
+        name: Its name; every class but `default` extends `default` by default.
+        settings: Its settings, by the names of `SETTINGS`.
+        extends: The class of its other settings.
+        windows: When its datasets may be maintained; those of the fleet if None.
+        blackouts: When they may not, in addition to those of the fleet.
     """
 
     name: str
@@ -88,13 +88,13 @@ class PolicyClass:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Which datasets are of a class; the first that matches decides.
+    """Assigns datasets to a class; the first match decides.
 
     Attributes:
         match: Pattern of names: `*`, `?`, `[seq]`.
         class_name: The class.
-        owner: Who is told about them; that of the class when None.
-        tags: Passed on to what shows the datasets.
+        owner: Recipient of alerts; that of the class if None.
+        tags: Tags of the datasets, e.g. for Dagster.
     """
 
     match: str
@@ -105,12 +105,12 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What maintenance may use; None for no bound.
+    """Limits of maintenance; None for no limit.
 
     Attributes:
         bytes_per_hour: Read and written within any hour.
-        runs: Datasets that are maintained at once.
-        requests_per_second: To a store.
+        runs: Concurrently maintained datasets.
+        requests_per_second: Requests to a store.
     """
 
     bytes_per_hour: int | None = None
@@ -120,20 +120,20 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class DatasetPolicy:
-    """What the policy comes to for one dataset.
+    """Effective policy of one dataset.
 
     Attributes:
-        name: Of the dataset.
+        name: Name of the dataset.
         class_name: Its class.
         maintenance: Thresholds.
-        operations: What the fleet may do, of `ttl`, `compact`, `index`, `cleanup`, in this order.
+        operations: Allowed operations of `ttl`, `compact`, `index`, `cleanup`, in this order.
         mode: `observe`, `propose` or `auto`.
-        windows: When; always without any.
-        blackouts: When not.
-        owner: Who is told.
-        tags: Of its assignment.
+        windows: When maintenance may run; always if empty.
+        blackouts: When it may not.
+        owner: Recipient of alerts.
+        tags: Tags of its assignment.
         settings: All values by the names of `SETTINGS`.
-        origins: Where each came from, for people: `class hot, line 12`, `default`.
+        origins: Origin of each, for display: `class hot, line 12`, `default`.
     """
 
     name: str
@@ -150,13 +150,13 @@ class DatasetPolicy:
 
     @property
     def ttl(self) -> RowTTL | None:
-        """Which rows stay; None when all do."""
+        """Row time-to-live; None to keep all rows."""
         found = self.settings["ttl"]
         assert found is None or isinstance(found, RowTTL)
         return found
 
     def terms(self, operation: str) -> str:
-        """What an operation takes away for good, as a person approves it; empty where it takes nothing."""
+        """Return what an operation removes permanently, as a person approves it; empty if nothing."""
         rules = self.maintenance
         if operation == "ttl":
             return f"{self.ttl}, {setting_text(self.settings['ttl_max_fraction'])} of the rows at most"
@@ -165,34 +165,34 @@ class DatasetPolicy:
         return ""
 
     def fingerprint(self) -> str:
-        """Of all values: by another one, the same dataset may be judged otherwise."""
+        """Digest of all values: a change may change the verdict."""
         text = "\n".join(f"{name}={self.settings[name]!r}" for name in SETTINGS)
         return blake2b(text.encode(), digest_size=8).hexdigest()
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Setting, value and origin of each, for a table."""
+        """Return setting, value and origin of each, for a table."""
         return [(name, setting_text(self.settings[name]), self.origins[name]) for name in SETTINGS]
 
 
 @dataclass(frozen=True, slots=True)
 class FleetPolicy:
-    """All of a policy file.
+    """A whole policy file.
 
     Attributes:
-        stores: Places, at least one.
-        discover: Where to look; every store as a folder without any.
-        classes: Classes of datasets; `default` is there anyway.
-        assign: Which datasets are of which class.
-        mode: `observe` changes nothing, `propose` waits for a plan to be approved, `auto` runs.
-        windows: When maintenance may run; always without any.
-        blackouts: When not.
-        budget: What it may use in all.
-        budgets: What it may use of a store, by name.
-        ledger: Folder or URI of the ledger; `_lance_ops_fleet` below the first store when None.
-        ledger_options: For its store; those of the first store when `ledger` is None.
-        keep: How long looks and operations are kept.
-        alerts: Whom to tell.
-        source: File that it was read from, for messages.
+        stores: Stores, at least one.
+        discover: Discovery rules; by default every store as a folder.
+        classes: Classes of datasets; `default` always exists.
+        assign: Assignments of datasets to classes.
+        mode: `observe` changes nothing, `propose` waits for the approval of a plan, `auto` runs.
+        windows: When maintenance may run; always if empty.
+        blackouts: When it may not.
+        budget: Limits in total.
+        budgets: Limits by store name.
+        ledger: Folder or URI of the ledger; `_lance_ops_fleet` below the first store if None.
+        ledger_options: Options of its store; those of the first store if `ledger` is None.
+        keep: Retention of observations and operations.
+        alerts: Alert routing rules.
+        source: Path of the file, for messages.
         lines: Line of each value by its path.
     """
 
@@ -221,18 +221,18 @@ class FleetPolicy:
             raise PolicyError(problems, path=self.source or None)
 
     def line(self, path: str) -> int | None:
-        """The line of a value, or of what it would stand in; None for a policy that no file says."""
+        """Return the line of a value, or of the enclosing one; None for a policy without a file."""
         while path and path not in self.lines:
             path = path.rpartition(".")[0]
         return self.lines.get(path)
 
     def store(self, name: str) -> StoreSpec:
-        """A store by its name."""
+        """Return a store by its name."""
         return next(store for store in self.stores if store.name == name)
 
     @property
     def rules(self) -> tuple[DiscoverRule, ...]:
-        """Where to look, all stores as folders unless told."""
+        """Discovery rules; by default all stores as folders."""
         return self.discover or tuple(DiscoverRule(store.name) for store in self.stores)
 
     @property
@@ -246,11 +246,11 @@ class FleetPolicy:
         return chosen.expanded()
 
     def budget_of(self, store: str) -> Budget:
-        """What may be used of a store."""
+        """Return the limits of a store."""
         return self.budgets.get(store, Budget())
 
     def lineage(self, name: str) -> Iterator[PolicyClass]:
-        """A class, and those that it extends."""
+        """Return a class, and those that it extends."""
         known = {item.name: item for item in self.classes}
         seen: set[str] = set()
         while name not in seen:
@@ -260,10 +260,10 @@ class FleetPolicy:
             name = found.extends or DEFAULT_CLASS
 
     def of_dataset(self, name: str) -> DatasetPolicy:
-        """What the policy comes to for one dataset.
+        """Return the effective policy of one dataset.
 
         Args:
-            name: Of the dataset, as discovery names it.
+            name: Name of the dataset, as in discovery.
         """
         position, assigned = next(
             ((i, item) for i, item in enumerate(self.assign) if fnmatch.fnmatchcase(name, item.match)),
@@ -317,28 +317,28 @@ class FleetPolicy:
 
 
 def _problems(policy: FleetPolicy) -> Iterator[tuple[str, str]]:
-    """What makes no sense in a policy, with the path of each."""
+    """Yield the problems of a policy, with the path of each."""
     names = [store.name for store in policy.stores]
     if not names:
-        yield "stores", "a fleet needs at least one store"
-    yield from _twice(names, "stores.{}")
+        yield "stores", "a fleet requires at least one store"
+    yield from _duplicates(names, "stores.{}")
     for store in policy.stores:
         if not store.root:
-            yield f"stores.{store.name}", "a store needs a root"
+            yield f"stores.{store.name}", "a store requires a root"
     places = [(store.name, store.root, store.options) for store in policy.stores]
     yield from overlaps(places)
     yield from ledger_in_the_way(policy.ledger, [(name, root) for name, root, _ in places])
     for i, rule in enumerate(policy.discover):
         if rule.store not in names:
-            yield f"discover[{i}].store", f"there is no store {rule.store!r}; there is {', '.join(names)}"
+            yield f"discover[{i}].store", f"unknown store {rule.store!r}; expected one of {', '.join(names)}"
     for name in policy.budgets:
         if name not in names:
-            yield f"budget.per_store.{name}", f"there is no store {name!r}; there is {', '.join(names)}"
+            yield f"budget.per_store.{name}", f"unknown store {name!r}; expected one of {', '.join(names)}"
     yield from _class_problems(policy)
     known = _class_names(policy)
     for i, assigned in enumerate(policy.assign):
         if assigned.class_name not in known:
-            yield f"assign[{i}].class", f"there is no class {assigned.class_name!r}"
+            yield f"assign[{i}].class", f"unknown class {assigned.class_name!r}"
     yield from problems_of(policy.alerts)
 
 
@@ -348,16 +348,16 @@ def _class_names(policy: FleetPolicy) -> set[str]:
 
 def _class_problems(policy: FleetPolicy) -> Iterator[tuple[str, str]]:
     known = _class_names(policy)
-    yield from _twice([item.name for item in policy.classes], "classes.{}")
+    yield from _duplicates([item.name for item in policy.classes], "classes.{}")
     for item in policy.classes:
         place = f"classes.{item.name}"
         if item.extends is not None and item.extends not in known:
-            yield f"{place}.extends", f"there is no class {item.extends!r} to extend"
+            yield f"{place}.extends", f"unknown class {item.extends!r} in extends"
         elif _extends_itself(policy, item):
             yield f"{place}.extends", f"class {item.name!r} extends itself"
         for key in item.settings:
             if key not in SETTINGS:
-                yield f"{place}.{key}", f"a class has no {key!r}"
+                yield f"{place}.{key}", f"unknown setting {key!r} of a class"
         try:
             chosen = {key: value for key, value in item.settings.items() if key in THRESHOLDS}
             MaintenancePolicy(**chosen)  # type: ignore[arg-type]
@@ -365,11 +365,11 @@ def _class_problems(policy: FleetPolicy) -> Iterator[tuple[str, str]]:
             yield f"{place}.{error.field}", error.message
 
 
-def _twice(names: Iterable[str], place: str) -> Iterator[tuple[str, str]]:
+def _duplicates(names: Iterable[str], place: str) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            yield place.format(name), f"{name!r} is there twice"
+            yield place.format(name), f"duplicate name {name!r}"
         seen.add(name)
 
 

@@ -8,7 +8,7 @@ from lance_ops.storage.paths import parse_location
 
 
 def overlaps(stores: Sequence[tuple[str, str, Mapping[str, str]]]) -> Iterator[tuple[str, str]]:
-    """What is wrong with stores that lie in one another, with the path of each in the policy.
+    """Yield the problems of overlapping stores, with the path of each in the policy.
 
     Args:
         stores: Name, root and options of each.
@@ -18,9 +18,9 @@ def overlaps(stores: Sequence[tuple[str, str, Mapping[str, str]]]) -> Iterator[t
         try:
             location = parse_location(root)
         except LanceOpsError:
-            continue  # Told where it is opened.
+            continue  # The error is raised where the store is opened.
         uri = resolved(root)
-        # The same bucket at another endpoint or of another account is another one.
+        # The same bucket at another endpoint or of another account is a different one.
         where = {
             key.lower(): value
             for key, value in options.items()
@@ -32,37 +32,37 @@ def overlaps(stores: Sequence[tuple[str, str, Mapping[str, str]]]) -> Iterator[t
             ):
                 yield (
                     f"stores.{name}.root",
-                    f"store {name!r} overlaps with store {other!r}: datasets are there twice",
+                    f"store {name!r} overlaps with store {other!r}: their datasets would occur twice",
                 )
         places.append((name, uri, where))
 
 
 def resolved(uri: str) -> str:
-    """A place by which the same one is known, links of this machine followed.
+    """Return a normalized location, with local links resolved.
 
     Raises:
-        LanceOpsError: It is none.
+        LanceOpsError: It is not a location.
     """
     location = parse_location(uri)
     return os.path.realpath(location.uri) if location.is_local else location.uri
 
 
 def ledger_in_the_way(ledger: str | None, stores: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """What is wrong with a ledger that is the root of a store, or holds one: it would maintain itself.
+    """Return the problem of a ledger that is or contains the root of a store: it would maintain itself.
 
     Args:
-        ledger: Its place; None for that which is passed over anyway.
+        ledger: Its location; None for the default, which discovery skips.
         stores: Name and root of each.
     """
     for name, root in stores:
         try:
             place, uri = resolved(ledger or ""), resolved(root)
         except LanceOpsError:
-            continue  # Told where it is opened.
+            continue  # The error is raised where the store is opened.
         if f"{uri}/".startswith(_folder(place)):
             yield (
                 "ledger.path",
-                f"the ledger needs a folder of its own, and this one is or holds the root of store {name!r}",
+                f"the ledger requires its own folder, but this one is or contains the root of store {name!r}",
             )
 
 

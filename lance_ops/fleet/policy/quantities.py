@@ -23,33 +23,33 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
 
 def parse_duration(value: object) -> timedelta:
-    """`30s`, `15m`, `12h`, `14d`, `2w`.
+    """Parse a duration: `30s`, `15m`, `12h`, `14d`, `2w`.
 
     Raises:
-        ValueError: It is none, longer than a calendar, or `1M`, which may mean a minute or a month.
+        ValueError: It is not a duration, is too long, or is `1M`, which may mean a minute or a month.
     """
     if isinstance(value, timedelta):
         return value
     text = str(value).strip()
     match = _DURATION.fullmatch(text.lower())
     if match is not None and text.endswith("M"):
-        # Months to some, minutes to others: a rule that deletes rows must not guess.
+        # Some read months, others minutes: a rule that deletes rows must not guess.
         raise ValueError(
             f"{value!r} may mean minutes or months; write for example {match[1]}min, or a month as 30d"
         )
     if match is None:
-        raise ValueError(f"{value!r} is no duration; write for example 30m, 12h, 14d or 2w")
+        raise ValueError(f"{value!r} is not a duration; write for example 30m, 12h, 14d or 2w")
     try:
         found = timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
-        # So long ago there has to be a day.
+        # The date that long ago must exist.
         _ = _EPOCH - found
     except OverflowError as error:
-        raise ValueError(f"{value!r} is longer than any calendar") from error
+        raise ValueError(f"{value!r} is too long: before the first date of the calendar") from error
     return found
 
 
 def duration_text(value: timedelta) -> str:
-    """A duration as `parse_duration` reads it."""
+    """Format a duration for `parse_duration`."""
     seconds = value.total_seconds()
     for unit in ("w", "d", "h", "m"):
         if seconds and not seconds % _SECONDS[unit]:
@@ -58,33 +58,33 @@ def duration_text(value: timedelta) -> str:
 
 
 def parse_bytes(value: object) -> int:
-    """`500GB`, `64MiB`, or a number of bytes.
+    """Parse a size: `500GB`, `64MiB`, or a number of bytes.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a size.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
-            raise ValueError(f"{value} is no size")
+            raise ValueError(f"{value} is not a size")
         return value
     match = _SIZE.fullmatch(str(value).strip())
     if match is None or match[2].upper() not in _BYTES:
-        raise ValueError(f"{value!r} is no size; write for example 500GB, 64MiB or a number of bytes")
+        raise ValueError(f"{value!r} is not a size; write for example 500GB, 64MiB or a number of bytes")
     try:
         return int(float(match[1]) * _BYTES[match[2].upper()])
     except OverflowError as error:
-        raise ValueError(f"{value!r} is larger than any disk") from error
+        raise ValueError(f"{value!r} is too large") from error
 
 
 def parse_ratio(value: object) -> object:
-    """`10%` as 0.1; everything else as it is.
+    """Parse `10%` as 0.1; other values are returned unchanged.
 
     Raises:
-        ValueError: No number stands before the percent sign.
+        ValueError: There is no number before the percent sign.
     """
     if not (isinstance(value, str) and value.strip().endswith("%")):
         return value
     try:
         return float(value.strip().removesuffix("%")) / 100
     except ValueError as error:
-        raise ValueError(f"{value!r} is no share; write for example 10% or 0.1") from error
+        raise ValueError(f"{value!r} is not a share; write for example 10% or 0.1") from error

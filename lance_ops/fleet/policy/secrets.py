@@ -1,4 +1,4 @@
-"""Secrets: options of stores with `${VARIABLE}` in them, filled in when a store is opened and never shown."""
+"""Secrets: store options with `${VARIABLE}`, expanded when a store is opened and never shown."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,7 +9,7 @@ HIDDEN = "***"
 
 
 def _masked(text: str) -> str:
-    """What of a secret may be shown: the variable that it comes from."""
+    """Return the printable part of a secret: the name of its variable."""
     whole = VARIABLE.fullmatch(text)
     if whole is None:
         return HIDDEN
@@ -17,10 +17,10 @@ def _masked(text: str) -> str:
 
 
 class Options(Mapping[str, str]):
-    """Options of a store as the file has them; `repr` shows no secret, `expanded` is what opens the store.
+    """Options of a store as in the file; `repr` shows no secret, `expanded` opens the store.
 
     Args:
-        templates: By name, with `${VARIABLE}` in them.
+        templates: Options by name, with `${VARIABLE}`.
     """
 
     __slots__ = ("_templates",)
@@ -44,13 +44,13 @@ class Options(Mapping[str, str]):
         return f"Options({self.shown()})"
 
     def shown(self) -> dict[str, str]:
-        """What may be shown: names of variables, and values that are known to be no secrets."""
+        """Return a printable form: names of variables, and values that are known not to be secret."""
         return {
             name: _masked(text) if is_secret(name, text) else text for name, text in self._templates.items()
         }
 
     def expanded(self, environment: Mapping[str, str] | None = None) -> dict[str, str] | None:
-        """Options that open the store; None without any.
+        """Return the options that open the store; None without any.
 
         Raises:
             InvalidArgumentError: A variable is not set.

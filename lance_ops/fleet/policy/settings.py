@@ -1,4 +1,4 @@
-"""Settings of a class: every key that a class of datasets may set, its type, default and meaning."""
+"""Settings of a class of datasets: key, type, default and meaning."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -13,9 +13,10 @@ from lance_ops.maintenance.health.policy import MaintenancePolicy
 
 Mode = Literal["observe", "propose", "auto"]
 OPERATIONS = ("ttl", "compact", "index", "cleanup")
-"""In the order in which they are done."""
+"""Operations in their order."""
 
-# The types of values in the file. Units are parsed before, so that `null` is none of a value that has one.
+# The types of values in the file. Units are parsed before, so that `null` is not a value of a setting with a
+# unit.
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
 Count = Annotated[int, Field(ge=0)]
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
@@ -26,11 +27,11 @@ Text = Annotated[str, Field(min_length=1)]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One key that a class may set.
+    """One setting of a class.
 
     Attributes:
-        type: Of its value in the file, as pydantic validates it.
-        default: When no class sets it.
+        type: Type of its value in the file, for pydantic.
+        default: Value if no class sets it.
         means: Its meaning, for the reference.
     """
 
@@ -47,7 +48,7 @@ _BY_TYPE: Mapping[Any, Any] = {int: Count, float: Ratio, timedelta: Duration, in
 
 
 def _thresholds() -> dict[str, Setting]:
-    """The fields of `MaintenancePolicy`, whose docstring explains them."""
+    """Return settings for the fields of `MaintenancePolicy`, whose docstring explains them."""
     means = _attributes(MaintenancePolicy)
     types = {item.name: _BY_TYPE[item.type] for item in fields(MaintenancePolicy)}
     types["target_bytes"] = Bytes | None
@@ -58,7 +59,7 @@ def _thresholds() -> dict[str, Setting]:
 
 
 def _attributes(kind: type) -> dict[str, str]:
-    """The `Attributes` of a docstring, by name."""
+    """Return the `Attributes` of a docstring, by name."""
     found: dict[str, str] = {}
     name = ""
     for line in (kind.__doc__ or "").partition("Attributes:")[2].splitlines():
@@ -74,37 +75,41 @@ def _attributes(kind: type) -> dict[str, str]:
 THRESHOLDS = _thresholds()
 
 SETTINGS: Mapping[str, Setting] = THRESHOLDS | {
-    "compact": Setting(bool, True, "Whether the fleet compacts; `off` leaves it to others."),
-    "index": Setting(bool, True, "Whether the fleet refreshes indices."),
-    "cleanup": Setting(bool, True, "Whether the fleet removes old versions."),
+    "compact": Setting(bool, True, "`on` if the fleet compacts; `off` leaves it to others."),
+    "index": Setting(bool, True, "`on` if the fleet refreshes indices."),
+    "cleanup": Setting(bool, True, "`on` if the fleet removes old versions."),
     "ttl": Setting(
         Annotated[RowTTL | None, BeforeValidator(_ttl)],
         None,
-        "Rows that stay, `keep where ts > now - 90d`; others go.",
+        "Rows to keep, `keep where ts > now - 90d`; others are deleted.",
     ),
-    "ttl_every": Setting(Duration, timedelta(days=1), "How often rows are looked for that are too old."),
+    "ttl_every": Setting(Duration, timedelta(days=1), "Interval of the `ttl` operation."),
     "ttl_max_fraction": Setting(
-        Ratio, 0.5, "Share of rows above which the rule for rows is taken for a mistake, 0 to 1."
+        Ratio, 0.5, "Maximum share of rows that `ttl` may delete at once, 0 to 1; above, it is refused."
     ),
-    "mode": Setting(Mode, None, "`observe`, `propose` or `auto`; that of the fleet unless set."),
-    "owner": Setting(Text | None, None, "Who is told; an assignment may say it, too."),
-    "priority": Setting(Number, 1.0, "How many times as much a second saved here counts."),
-    "reads_per_day": Setting(Number, 24.0, "Full scans a day that a better layout speeds up, a guess."),
-    "overdue_after": Setting(Duration, timedelta(days=7), "What is due for longer is overdue."),
+    "mode": Setting(Mode, None, "`observe`, `propose` or `auto`; default that of the fleet."),
+    "owner": Setting(Text | None, None, "Recipient of alerts; an assignment may override it."),
+    "priority": Setting(Number, 1.0, "Weight of a second saved in this class."),
+    "reads_per_day": Setting(Number, 24.0, "Estimated full scans per day that profit from a better layout."),
+    "overdue_after": Setting(Duration, timedelta(days=7), "Datasets due for longer are overdue."),
     "large_bytes": Setting(
-        Bytes, 10**9, "A dataset of more bytes is maintained on its own, not in a shared task."
+        Bytes, 10**9, "Larger datasets are maintained in their own task, not in a shared one."
     ),
     "max_source_bytes": Setting(
-        Bytes | None, None, "A compaction rewrites at most so many bytes at once; the rest waits."
+        Bytes | None, None, "Maximum bytes that one compaction rewrites; the rest waits."
     ),
-    "commit_every": Setting(Count | None, None, "Compactions commit after so many groups."),
-    "max_conflicts": Setting(Count, 5, "So many runs lost to others in a row, then it is blocked."),
-    "silent_after": Setting(Duration | None, None, "No new version for so long is worth an alert."),
+    "commit_every": Setting(Count | None, None, "Number of groups after which compactions commit."),
+    "max_conflicts": Setting(
+        Count, 5, "Number of consecutive runs with commit conflicts after which the dataset is blocked."
+    ),
+    "silent_after": Setting(
+        Duration | None, None, "Time without a new version after which an alert is raised."
+    ),
 }
 
 
 def setting_text(value: object) -> str:
-    """A value as the file has it."""
+    """Format a value for the file."""
     if isinstance(value, timedelta):
         return duration_text(value)
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Row time-to-live: `keep where ts > now - 90d`, and the predicate that deletes all other rows."""
+"""Row time-to-live: `keep where ts > now - 90d`, and the predicate that deletes the other rows."""
 
 import re
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 @dataclass(frozen=True, slots=True)
 class RowTTL:
-    """Which rows stay. Rows without a time stay.
+    """Rows to keep. Rows without a time are kept.
 
     Attributes:
         column: Path of a column of dates or timestamps.
-        age: Rows that are older go.
-        keeps_equal: Rows of exactly that age stay (`>=`).
+        age: Older rows are deleted.
+        keeps_equal: Rows of exactly that age are kept (`>=`).
     """
 
     column: str
@@ -33,28 +33,28 @@ class RowTTL:
 
     @classmethod
     def parse(cls, text: str) -> "RowTTL":
-        """Read `keep where ts > now - 90d`, or `ts > now - 90d`.
+        """Parse `keep where ts > now - 90d`, or `ts > now - 90d`.
 
         Raises:
-            ValueError: It is of another form.
+            ValueError: It has another form.
         """
         match = _RULE.fullmatch(text.strip())
         if match is None:
-            raise ValueError(f"{text!r} is no rule for rows; write for example keep where ts > now - 90d")
+            raise ValueError(f"{text!r} is not a ttl rule; write for example keep where ts > now - 90d")
         age = parse_duration(match["age"])
         if age <= timedelta(0):
             raise ValueError(f"{text!r} keeps no row")
         return cls(match["column"].strip("`"), age, match["relation"] == ">=")
 
     def predicate(self, schema: pa.Schema, now: datetime) -> str:
-        """SQL that is true for the rows that go.
+        """Return the SQL condition of the rows to delete.
 
         Args:
-            schema: Of the dataset.
-            now: Aware.
+            schema: Schema of the dataset.
+            now: The time, aware.
 
         Raises:
-            InvalidArgumentError: There is no such column, or one that tells no time.
+            InvalidArgumentError: The column does not exist, or is not a date or timestamp.
         """
         data_type = self._type(schema)
         cutoff = (now - self.age).astimezone(UTC)
@@ -64,9 +64,9 @@ class RowTTL:
             return f"{column} {relation} DATE '{cutoff.date().isoformat()}'"
         digits = {"s": "seconds", "ms": "milliseconds"}.get(data_type.unit, "microseconds")
         if data_type.tz is not None:
-            # With its offset, as a time without one would be read in the zone of the column.
+            # With its offset: a time without one would be read in the zone of the column.
             return f"{column} {relation} '{cutoff.isoformat(timespec=digits)}'"
-        # A timestamp without a zone is taken for one of UTC.
+        # A timestamp without a zone is read as UTC.
         text = cutoff.replace(tzinfo=None).isoformat(sep=" ", timespec=digits)
         return f"{column} {relation} TIMESTAMP '{text}'"
 
@@ -81,7 +81,7 @@ class RowTTL:
             index = fields.get_field_index(name) if isinstance(fields, pa.Schema | pa.StructType) else -1
             if index < 0:
                 raise InvalidArgumentError(
-                    f"there is no column {self.column!r}",
+                    f"column {self.column!r} not found",
                     field="ttl",
                     hint=f"columns: {', '.join(schema.names)}",
                 )
@@ -90,9 +90,9 @@ class RowTTL:
                 if pa.types.is_timestamp(found) or pa.types.is_date(found):
                     return found
                 raise InvalidArgumentError(
-                    f"column {self.column!r} is of type {found}, which tells no time",
+                    f"column {self.column!r} has type {found}",
                     field="ttl",
-                    hint="a rule for rows needs a column of dates or timestamps",
+                    hint="a ttl rule requires a column of dates or timestamps",
                 )
             fields = found
-        raise AssertionError("a path has at least one name")
+        raise AssertionError("a path requires at least one name")

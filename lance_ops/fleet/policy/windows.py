@@ -1,4 +1,4 @@
-"""Windows and blackouts: when maintenance may run, by the wall clock of a time zone."""
+"""Windows and blackouts of maintenance, by the wall clock of a time zone."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,10 @@ _AHEAD = 9
 
 
 def parse_days(text: str) -> frozenset[int]:
-    """`mon-fri`, `sat,sun`, `all`; 0 is Monday.
+    """Parse `mon-fri`, `sat,sun`, `all`; 0 is Monday.
 
     Raises:
-        ValueError: It names no day.
+        ValueError: It is not a list of days.
     """
     if text.strip().lower() == "all":
         return frozenset(range(7))
@@ -26,17 +26,17 @@ def parse_days(text: str) -> frozenset[int]:
     for part in text.lower().split(","):
         first, dash, last = (name.strip() for name in part.partition("-"))
         if first not in DAYS or (dash and last not in DAYS):
-            raise ValueError(f"{part.strip()!r} is no day; write for example mon-fri or sat,sun")
+            raise ValueError(f"{part.strip()!r} is not a day; write for example mon-fri or sat,sun")
         begin, end = DAYS.index(first), DAYS.index(last or first)
         found |= {day % 7 for day in range(begin, end + 1 if end >= begin else end + 8)}
     return frozenset(found)
 
 
 def parse_hours(text: str) -> tuple[int, int]:
-    """Minutes of the day of `22-06`, `22:30-06:00` or `0-24`.
+    """Parse `22-06`, `22:30-06:00` or `0-24` into minutes of the day.
 
     Raises:
-        ValueError: It is no span of hours.
+        ValueError: It is not a span of hours.
     """
     match = _HOURS.fullmatch(text.strip())
     if match is not None:
@@ -44,7 +44,7 @@ def parse_hours(text: str) -> tuple[int, int]:
         minutes = (int(match[i] or 0) for i in (2, 4))
         if begin < 1440 and end <= 1440 and begin != end and all(minute < 60 for minute in minutes):
             return begin, end
-    raise ValueError(f"{text!r} is no span of hours; write for example 22-06, 22:30-06:00 or 0-24")
+    raise ValueError(f"{text!r} is not a span of hours; write for example 22-06, 22:30-06:00 or 0-24")
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Window:
     """Hours of some days of each week.
 
     Attributes:
-        days: Days on which it begins: `mon-fri`, `sat,sun`, `all`.
-        hours: `22-06`, `22:30-06:00`, `0-24`; one that ends before it begins ends on the next day.
+        days: Days on which it starts: `mon-fri`, `sat,sun`, `all`.
+        hours: `22-06`, `22:30-06:00`, `0-24`; if the end is before the start, it is on the next day.
         timezone: Name of the zone, such as `Europe/Berlin`.
     """
 
@@ -74,7 +74,7 @@ class Window:
         return check_zone(self.timezone)
 
     def spans(self, begin: datetime, days: int = _AHEAD) -> Iterator[tuple[datetime, datetime]]:
-        """When it opens and closes, from the day before a moment on."""
+        """Return start and end of the windows from the day before a time on."""
         first, last = parse_hours(self.hours)
         chosen = parse_days(self.days)
         today = begin.astimezone(self._zone).date()
@@ -90,12 +90,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Blackout:
-    """Days of the calendar on which nothing runs.
+    """Calendar days without maintenance.
 
     Attributes:
         first: First day.
-        last: Last day, all of it.
-        timezone: Name of the zone in which the days begin and end.
+        last: Last day, inclusive.
+        timezone: Name of the time zone of the days.
     """
 
     first: date
@@ -105,10 +105,12 @@ class Blackout:
     def __post_init__(self) -> None:
         _ = check_zone(self.timezone)
         if self.last < self.first:
-            raise InvalidArgumentError(f"a blackout ends on {self.last}, before it begins", field="blackouts")
+            raise InvalidArgumentError(
+                f"the blackout ends on {self.last}, before it starts", field="blackouts"
+            )
 
     def span(self) -> tuple[datetime, datetime]:
-        """When it begins and ends."""
+        """Return start and end."""
         zone = check_zone(self.timezone)
         return _both_folds(_moment(self.first, 0, zone), _moment(self.last + timedelta(days=1), 0, zone))
 
@@ -117,33 +119,33 @@ class Blackout:
 
 
 def check_zone(name: str) -> ZoneInfo:
-    """The time zone of a name.
+    """Return the time zone with a name.
 
     Raises:
-        InvalidArgumentError: There is none.
+        InvalidArgumentError: It does not exist.
     """
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise InvalidArgumentError(
-            f"there is no time zone {name!r}", field="timezone", hint="write for example Europe/Berlin"
+            f"unknown time zone {name!r}", field="timezone", hint="write for example Europe/Berlin"
         ) from error
 
 
 def open_until(
     at: datetime, windows: Sequence[Window], blackouts: Sequence[Blackout | Window] = ()
 ) -> datetime | None:
-    """Until when maintenance may run without a break.
+    """Return the time until which maintenance may run without a break.
 
     Args:
-        at: The moment, aware.
-        windows: When it may; always without any.
-        blackouts: When it may not, whatever the windows say.
+        at: A time, aware.
+        windows: When it may run; always if empty.
+        blackouts: When it may not, in spite of windows.
 
     Returns:
-        None when it may not run at that moment; `datetime.max` in UTC when no end is in sight.
+        None if it may not run at that time; `datetime.max` in UTC without a known end.
     """
-    # Moments of one zone are compared by their clock, which shows an hour twice.
+    # Times of one zone are compared by their wall clock, which repeats an hour.
     at = at.astimezone(UTC)
     until = at
     if windows:
@@ -153,7 +155,7 @@ def open_until(
                 until = end
         if until == at:
             return None
-        # What stays open for more than a week has no end.
+        # Windows that stay open for more than a week have no end.
         if (until - at).days >= _AHEAD - 2:
             until = datetime.max.replace(tzinfo=at.tzinfo)
     else:
@@ -169,7 +171,7 @@ def open_until(
 def next_opening(
     at: datetime, windows: Sequence[Window], blackouts: Sequence[Blackout | Window] = ()
 ) -> datetime | None:
-    """When maintenance may run again: `at` itself when it may, None when not within a week or so."""
+    """Return when maintenance may run again: `at` itself if it may, None if not within a week or so."""
     at = at.astimezone(UTC)
     moments = {at}
     moments |= {begin for window in windows for begin, _ in window.spans(at)}
@@ -189,7 +191,7 @@ def _spans(item: Blackout | Window, at: datetime) -> Iterator[tuple[datetime, da
 
 
 def _both_folds(begin: datetime, end: datetime) -> tuple[datetime, datetime]:
-    """A span in which nothing may run, as wide as the clock may mean it where it shows an hour twice."""
+    """Return the span of a blackout, extended where its wall-clock times are ambiguous."""
 
     def moment(item: datetime) -> datetime:
         return item.astimezone(UTC)
@@ -201,7 +203,7 @@ def _both_folds(begin: datetime, end: datetime) -> tuple[datetime, datetime]:
 
 
 def _moment(day: date, minutes: int, zone: ZoneInfo) -> datetime:
-    """A moment of a day by the wall clock: on days of 23 or 25 hours, too."""
+    """Return a time of a day by the wall clock, also on days of 23 or 25 hours."""
     if minutes == 1440:
         day, minutes = day + timedelta(days=1), 0
     return datetime.combine(day, time(minutes // 60, minutes % 60), tzinfo=zone)

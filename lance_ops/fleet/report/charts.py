@@ -24,7 +24,7 @@ def sparkline(
         limit: Of the same unit; None for none.
         width: In pixels of the drawing, which is scaled to its place.
         height: In pixels.
-        from_zero: The bottom is zero, else the smallest value.
+        from_zero: Start the axis at zero instead of the smallest value.
     """
     if not values:
         return Markup("")
@@ -40,13 +40,13 @@ def sparkline(
 
     points = [(position * step, y_of(value)) for position, value in enumerate(series)]
     x, y = points[-1]
-    # A point on a level line between its neighbours draws nothing.
+    # A point on a level line between equal neighbours changes nothing.
     points = [
         point
         for before, point, after in zip([None, *points], points, [*points[1:], None], strict=False)
         if before is None or after is None or not before[1] == point[1] == after[1]
     ]
-    # The outline of the area runs outside of the drawing, so one element is line and area.
+    # The outline of the area is outside of the drawing, so one element is line and area.
     outside = [(-_EDGE, height + _EDGE), (-_EDGE, points[0][1]), *points]
     outside += [(width + _EDGE, y), (width + _EDGE, height + _EDGE)]
     line = " ".join(f"{x:.0f},{y:.0f}" for x, y in outside)
@@ -65,8 +65,8 @@ def bars(
     Args:
         first: Oldest first, nothing below zero.
         second: As `first`.
-        label: What it shows, for screen readers and on hover.
-        width: In pixels of the drawing, which is scaled to its place.
+        label: Title for screen readers and on hover.
+        width: In pixels of the drawing, which is scaled.
         height: In pixels.
     """
     high = max([*first, *second], default=0) or 1

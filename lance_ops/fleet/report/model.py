@@ -1,4 +1,4 @@
-"""Content of a report, from the ledger: totals, their trend by day, and a page for each dataset."""
+"""Contents of a report, from the ledger: totals, their trend by day, and a page for each dataset."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +17,9 @@ from lance_ops.maintenance.text import seconds_text
 N = TypeVar("N", int, float)
 
 STALE = "stale"
-"""Shown instead of `healthy` where the last look is too old, or was by another policy: nothing to rely on."""
+"""Verdict shown instead of `healthy` if the last observation is too old, or used another policy."""
 SHOWN = (*VERDICTS[:-1], STALE, VERDICTS[-1])
-"""Verdicts of a report, the worst first."""
+"""Verdicts in a report, worst first."""
 STALE_AFTER = timedelta(days=1)
 
 _LIMITS = {
@@ -48,7 +48,7 @@ class Page:
         limits: Thresholds of the policy by the measures of a look, for the operations that it has.
         versions: The newest commits; empty where the report did not open the dataset.
         indices: Its indices; empty as well then.
-        unread: Why the dataset could not be opened; empty when it was, or was not tried.
+        unread: Error of opening the dataset; empty without one.
     """
 
     number: int
@@ -65,33 +65,32 @@ class Page:
 
     @property
     def verdict(self) -> str:
-        """Verdict of the look; `STALE` where it says that all is well and that cannot be relied on."""
+        """The verdict; `STALE` if it is healthy but outdated."""
         return _shown(self.look, self.stale)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything that a report shows.
+    """Contents of a report.
 
     Attributes:
-        at: When it was made.
-        policy: Of the fleet.
-        stale_after: Age from which a look is stale.
-        counts: Datasets by verdict, see `SHOWN`.
-        pages: Datasets, the worst first; those beyond the bound are in the table only.
-        bound: Datasets with a page of their own.
-        runs: The last ones, newest first.
-        days: Of the trends, oldest first.
-        due_by_day: Datasets that were due at the end of each day.
-        debt_by_day: Seconds that one full scan of each dataset lost, at the end of each day.
-        spent_by_day: Seconds that operations took.
+        at: Time of the report.
+        policy: Policy of the fleet.
+        stale_after: Age from which an observation is stale.
+        counts: Number of datasets by verdict, see `SHOWN`.
+        pages: Datasets, worst first; those beyond the limit are in the table only.
+        bound: Maximum datasets with a page of their own.
+        runs: The last runs, newest first.
+        days: Days of the trends, oldest first.
+        due_by_day: Number of due datasets at the end of each day.
+        debt_by_day: Extra seconds of a full scan of each dataset, in total, at the end of each day.
+        spent_by_day: Seconds of operations.
         moved_by_day: Bytes read and written.
         freed_by_day: Bytes freed.
-        saved_by_day: Seconds by which one full scan of each dataset became faster, an estimate.
-        forecast: When thresholds are passed.
+        saved_by_day: Estimated seconds saved by one full scan of each dataset.
+        forecast: Forecast of the fleet.
         classes: Settings of each class that has a dataset.
-        unseen: Rules that failed and folders that could not be read, a line each; empty where the
-            report opened no store.
+        unseen: Failed rules and unreadable folders, a line each; empty if no store was opened.
     """
 
     at: datetime
@@ -114,7 +113,7 @@ class Report:
 
     @property
     def looks(self) -> list[Look]:
-        """The newest look at each dataset."""
+        """The newest observation of each dataset."""
         return [page.look for page in self.pages]
 
 
@@ -129,11 +128,11 @@ def make_report(
     """Make a report from a ledger.
 
     Args:
-        policy: Of the fleet.
-        ledger: Of the fleet.
-        now: Aware.
-        bound: Datasets with a page of their own.
-        stale_after: Age from which a look is stale.
+        policy: Policy of the fleet.
+        ledger: Ledger of the fleet.
+        now: The time, aware.
+        bound: Maximum datasets with a page of their own.
+        stale_after: Age from which an observation is stale.
 
     Raises:
         LanceOpsError: The ledger cannot be read.
@@ -212,7 +211,7 @@ def _by_day(
 def _state_by_day(
     history: Sequence[Look], days: Sequence[date], measure: Callable[[Look], N]
 ) -> tuple[N | int, ...]:
-    """Sum a measure over the newest look at each dataset until the end of each day."""
+    """Sum a measure over the newest observation of each dataset until the end of each day."""
     state: dict[str, N] = {}
     waiting = iter(history)
     following = next(waiting, None)
@@ -230,15 +229,15 @@ def _shown(look: Look, stale: str) -> str:
 
 
 def _staleness(look: Look, policy: FleetPolicy, now: datetime, stale_after: timedelta) -> str:
-    """Return why a look may not be the present state; empty when it is recent and by this policy."""
+    """Return why an observation may be outdated; empty if it is recent and used this policy."""
     if now - look.at > stale_after:
-        return f"last looked at {seconds_text((now - look.at).total_seconds())} ago"
+        return f"last surveyed {seconds_text((now - look.at).total_seconds())} ago"
     if look.rules is not None and look.rules != policy.of_dataset(look.dataset).fingerprint():
-        return "judged by an earlier policy"
+        return "assessed by an earlier policy"
     return ""
 
 
 def _thinned(looks: Sequence[Look]) -> tuple[Look, ...]:
-    """At most so many, the newest among them."""
+    """Thin out values to a maximum number, including the newest."""
     step = max(1, len(looks) // _POINTS)
     return tuple(looks[(len(looks) - 1) % step :: step])

@@ -40,14 +40,14 @@ def write_report(
     """Write the report on a fleet: one HTML file, from the ledger alone but for `details`.
 
     Args:
-        policy: Of the fleet.
+        policy: Policy of the fleet.
         file: Where to write it.
-        ledger: That of the policy when None.
-        now: The time, aware; that of this machine when None.
-        bound: Datasets with a page of their own; the others are in the table.
+        ledger: Ledger; that of the policy if None.
+        now: The time, aware; that of this machine if None.
+        bound: Maximum datasets with a page of their own; the others are in the table.
         details: Number of the worst datasets whose newest versions and indices are read for their pages, for
-            at most half a minute in all; all stores are listed then, to name folders that cannot be read.
-        stale_after: Age from which a look is stale: its dataset is not shown as healthy.
+            at most half a minute in total; this also lists all stores, to report unreadable folders.
+        stale_after: Age from which an observation is stale: its dataset is not shown as healthy.
 
     Raises:
         LanceOpsError: The ledger cannot be read.
@@ -68,13 +68,13 @@ def write_report(
 def with_details(
     report: Report, stores: FleetStores, count: int, *, seconds: float = _DETAIL_SECONDS
 ) -> Report:
-    """Add newest versions and indices to the first pages of a report, and the folders that cannot be read.
+    """Add newest versions and indices to the first pages of a report, and unreadable folders.
 
     Args:
-        report: From the ledger.
-        stores: Of its policy.
-        count: Pages.
-        seconds: Time for all of it; what is left then says so.
+        report: Report from the ledger.
+        stores: Stores of its policy.
+        count: Number of pages.
+        seconds: Time limit; the remaining pages have a note.
     """
     if count <= 0:
         return report
@@ -93,7 +93,7 @@ def with_details(
                 indices=index_lines(dataset),
             )
         except StopIteration:
-            return replace(page, unread=f"the policy has no store {look.store!r} any more")
+            return replace(page, unread=f"the policy no longer has the store {look.store!r}")
         except LanceOpsError as error:
             return replace(page, unread=error.message)
 
@@ -117,7 +117,7 @@ def render(report: Report) -> str:
         "seconds": lambda value: seconds_text(value or 0.0),
         "share": share_text,
         "count": lambda value: f"{value or 0:,}",
-        "ago": lambda moment: _ago(report.at, moment),
+        "ago": lambda moment: _age_text(report.at, moment),
         "age": lambda moment: "" if moment is None else seconds_text((report.at - moment).total_seconds()),
         "moment": lambda moment: "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}",
         "error": lambda value: "" if value is None else f"{value:+.0%}",
@@ -130,14 +130,14 @@ def render(report: Report) -> str:
 
 
 def shortened_middle(text: str, most: int) -> str:
-    """Shorten a name to so many characters; its end tells more than its middle."""
+    """Shorten a name in the middle; its end is more specific."""
     if len(text) <= most:
         return text
     head = (most - 1) // 3
     return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
 
 
-def _ago(now: datetime, moment: datetime | None) -> str:
+def _age_text(now: datetime, moment: datetime | None) -> str:
     if moment is None:
         return "never"
     age = now - moment
@@ -145,7 +145,7 @@ def _ago(now: datetime, moment: datetime | None) -> str:
 
 
 def _delta(row: OperationRow) -> str:
-    """Return what an operation changed, in its own measure."""
+    """Return the change of an operation, in its own measure."""
     if row.operation == "cleanup":
         return f"{bytes_text(row.bytes_freed)} freed"
     if row.operation == "ttl":
@@ -156,7 +156,7 @@ def _delta(row: OperationRow) -> str:
 
 
 def _next(item: DatasetForecast | None) -> str:
-    """Return the first operation that will be due, and when."""
+    """Return the next due operation, and its time."""
     if item is None or item.days is None:
         return "nothing at the present rate"
     return f"{item.first} now" if not item.days else f"{item.first} in {seconds_text(item.days * 86400)}"

@@ -1,4 +1,4 @@
-"""Tables of one dataset for people: what the newest commits did and who made them, and its indices."""
+"""Tables of one dataset: newest commits with their writers, and indices."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,18 +28,17 @@ class HistoryLine:
 
     Attributes:
         version: Its number.
-        at: When; UTC.
-        operation: What made it; "unknown" when that is lost.
-        what: That in one line.
-        writer: Who made it: job, DAG, fleet, stream, or the library.
-        rows: Live rows; None when it does not say.
+        at: Time of the commit; UTC.
+        operation: Its operation; "unknown" if its transaction is lost.
+        what: The operation in one line.
+        writer: Its writer: job, DAG, fleet, stream, or library.
+        rows: Live rows; None if not recorded.
         fragments: Fragments.
-        bytes: Of its data files.
-        seconds: That it took, by the ledger, or from when its writer noted to have begun; None where nobody
-            did.
+        bytes: Size of its data files.
+        seconds: Duration by the ledger, or from the start noted by its writer; None if unknown.
         run: Id of the run; empty for none.
-        dagster_run: Id of the run of Dagster, which has a page there; empty for none.
-        damage: Why it does not open; empty when it does.
+        dagster_run: Id of the Dagster run; empty for none.
+        damage: Why it does not open; empty if it does.
         upkeep: See `HistoryEntry`.
     """
 
@@ -60,7 +59,7 @@ class HistoryLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexLine:
-    """An index, all its segments together.
+    """An index with all its segments.
 
     Attributes:
         name: Its name.
@@ -68,8 +67,8 @@ class IndexLine:
         columns: Paths of its columns.
         coverage: Share of the live rows, 0 to 1.
         segments: Segments.
-        bytes: Of its files; None when nobody recorded it.
-        at: When its newest segment was built; None when nobody recorded it.
+        bytes: Size of its files; None if not recorded.
+        at: Time of building its newest segment; None if not recorded.
     """
 
     name: str
@@ -84,12 +83,12 @@ class IndexLine:
 def history_lines(
     dataset: Dataset, limit: int, operations: Iterable[OperationRow] = ()
 ) -> tuple[HistoryLine, ...]:
-    """The newest versions, newest first.
+    """Return the newest versions, newest first.
 
     Args:
         dataset: Any version.
-        limit: How many.
-        operations: What the ledger knows: how long some of them took.
+        limit: Maximum number.
+        operations: Operations in the ledger, with durations.
     """
     return lines_of(dataset.history(limit), operations)
 
@@ -97,7 +96,7 @@ def history_lines(
 def lines_of(
     entries: Iterable[HistoryEntry], operations: Iterable[OperationRow] = ()
 ) -> tuple[HistoryLine, ...]:
-    """Return the lines of a history that was read already; see `history_lines`."""
+    """Return the lines of a history that was already read; see `history_lines`."""
     took = {row.version: row for row in operations if row.outcome == "done" and row.version is not None}
     return tuple(_line(entry, took.get(entry.version)) for entry in entries)
 
@@ -105,7 +104,7 @@ def lines_of(
 def _line(entry: HistoryEntry, done: OperationRow | None) -> HistoryLine:
     noted = entry.properties
     run = next((noted[name] for name in _RUNS if name in noted), "")
-    # A run that did nothing notes the version that it found: of another run, that is not its work.
+    # A run without changes notes the version that it found: if that is of another run, it is not its work.
     ours = done is not None and run == done.run
     return HistoryLine(
         version=entry.version,
@@ -125,12 +124,12 @@ def _line(entry: HistoryEntry, done: OperationRow | None) -> HistoryLine:
 
 
 def writer_of(properties: Mapping[str, str]) -> str:
-    """Who noted to have made a version; empty when nobody did."""
+    """Return the writer noted in a version; empty if there is none."""
     return next((text.format(properties[name]) for name, text in _WRITERS if name in properties), "")
 
 
 def index_lines(dataset: Dataset) -> tuple[IndexLine, ...]:
-    """The indices of a version, by name."""
+    """Return the indices of a version, by name."""
     built: dict[str, int] = {}
     for segment in dataset.indices:
         built[segment.name] = max(built.get(segment.name, 0), segment.created_at or 0)

@@ -1,1 +1,1 @@
-"""Run: maintains many datasets at once, each by one at a time, within a deadline and a budget."""
+"""Fleet run: maintain many datasets concurrently, each under a lease, within a deadline and a budget."""

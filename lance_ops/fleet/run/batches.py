@@ -1,4 +1,4 @@
-"""Batches: tasks of a fleet dealt out so that each batch has about the same work. Pure."""
+"""Batches of fleet tasks with about the same work each. Pure."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from lance_ops.fleet.run.task import MaintainTask
 
 
 def dealt(tasks: Sequence[MaintainTask], count: int) -> list[list[MaintainTask]]:
-    """Tasks in so many batches, each the next to the one with least work; the order within is kept."""
+    """Assign each task to the batch with least work; the order within a batch is kept."""
     if count >= len(tasks):
         return [[task] for task in tasks]
     batches: list[list[MaintainTask]] = [[] for _ in range(count)]

@@ -1,7 +1,7 @@
-"""Maintenance of one dataset: what is due when its turn comes, in order, under a lease, told to the journal.
+"""Maintenance of one dataset: due operations in order, under a lease, recorded in the journal.
 
-It runs wherever the runner of the fleet has it run, raises nothing, and returns a few numbers, so that what
-goes wrong with a dataset stays with it.
+It runs wherever the runner of the fleet executes it, raises nothing, and returns a few numbers, so that an
+error of one dataset does not affect others.
 """
 
 import time
@@ -34,7 +34,7 @@ from lance_ops.table.manifest.listing import manifests_among
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
 
 _LEVELS_A_RUN = 2
-_TOO_MANY = "raise `ttl_max_fraction` for as long as that is what is wanted, as on the first run of a rule"
+_TOO_MANY = "raise `ttl_max_fraction` for as long as this is intended, as on the first run of a rule"
 
 
 def maintain_many(tasks: Sequence[MaintainTask]) -> list[Outcome]:
@@ -43,11 +43,11 @@ def maintain_many(tasks: Sequence[MaintainTask]) -> list[Outcome]:
 
 
 def maintain(task: MaintainTask, runner: Runner | None = None) -> Outcome:
-    """Maintain one dataset; raises nothing but interrupts.
+    """Maintain one dataset; raises nothing except interrupts.
 
     Args:
         task: The dataset.
-        runner: Executes the tasks of its operations; this thread alone when None.
+        runner: Executes the tasks of its operations; this thread if None.
     """
     name = task.item.dataset
     if _is_late(task):
@@ -90,9 +90,9 @@ class _Maintenance:
                     if row.outcome in ("failed", "conflict"):
                         state, why = "failed", row.error
                         break
-                # After an error somebody else may have committed meanwhile.
+                # After an error another writer may have committed meanwhile.
                 sight = self._look(rows, dataset if state == "done" else None)
-                # What was done counts: a compaction may leave indices behind, and old versions.
+                # Evaluated after each operation: a compaction may leave indices uncovered, and old versions.
                 done = {row.operation for row in rows}
                 due = self._allowed(sight.look.due if sight is not None else ())
                 due = tuple(item for item in due if item not in done)
@@ -100,30 +100,30 @@ class _Maintenance:
             state, why = "busy", error.message
         except Exception as error:  # noqa: BLE001 - what was done before is told all the same
             state, why = "failed", _said(error)
-        self._tell(rows)
+        self._write_journal(rows)
         why = why or next((row.error for row in rows if row.outcome == REFUSED), "")
         return Outcome(dataset=name, state=state, why=why, rows=tuple(rows), look=_row_of(sight))
 
     def _opened(self) -> tuple[Dataset, list[ObjectInfo]]:
-        """The newest version, and what lies beside its manifest, by one listing."""
+        """Return the newest version, and the listing of its manifests."""
         store = self.task.store
         seen = meter(store).once()
         found = Dataset.open(seen)
         return Dataset(store, found.location, found.manifest), list(seen.list(VERSIONS_DIRECTORY))
 
     def _due(self, dataset: Dataset, manifests: Sequence[ObjectInfo]) -> tuple[str, ...]:
-        """What is due now: whoever held the lease before may have done it all.
+        """Return what is due now: the previous holder of the lease may have done everything.
 
         Raises:
-            FleetModeError: What was approved is another dataset.
+            FleetModeError: Another dataset was approved.
         """
         before = self.task.before
         replaced = is_another(self.task.item.head, manifests, dataset.version)
         if replaced and self.task.approved:
             raise FleetModeError(
-                "another dataset is at this path than the one that was approved",
+                "another dataset is at this path than the approved one",
                 path=self.task.item.uri,
-                hint="a plan made now has to be approved",
+                hint="make a new plan and approve it",
             )
         if (
             before is not None
@@ -144,17 +144,17 @@ class _Maintenance:
         ).due
 
     def _allowed(self, due: tuple[str, ...]) -> tuple[str, ...]:
-        """Of what is due, what may be done: all, or what a person has approved."""
+        """Return the allowed ones of due operations: all, or the approved ones."""
         if not self.task.approved:
             return due
         return tuple(operation for operation in due if operation in self.task.item.operations)
 
     def _know(self, dataset: Dataset, estimates: Sequence[OperationEstimate]) -> None:
-        """Keep what was worked out for a version."""
+        """Keep the assessment of a version."""
         self.estimated = dataset.version, {item.operation: item for item in estimates}
 
     def _do(self, operation: str, dataset: Dataset) -> tuple[OperationRow, Dataset]:
-        """One operation, again with smaller groups when it lost to other writers.
+        """Run one operation, again with smaller groups after a conflict.
 
         Args:
             operation: Its name.
@@ -182,7 +182,7 @@ class _Maintenance:
             except InvalidArgumentError as error:
                 outcome, why = "failed", _said(error)
                 if operation == "ttl" and error.field == "max_fraction":
-                    # It stands in the way of nothing else.
+                    # It blocks no other operation.
                     outcome, why = REFUSED, f"{why}; {_TOO_MANY}"
                     row = replace(row, rules=self.task.policy.terms("ttl"))
             except Exception as error:  # noqa: BLE001 - a row of the ledger tells it
@@ -211,7 +211,7 @@ class _Maintenance:
         return done_row, after
 
     def _estimates(self, operation: str, dataset: Dataset) -> tuple[OperationEstimate, OperationEstimate]:
-        """What it takes as the model has it, and as earlier ones taught."""
+        """Return the raw and the corrected estimate."""
         version, known = self.estimated
         raw = known.get(operation) if version == dataset.version else None
         if raw is None:
@@ -246,7 +246,7 @@ class _Maintenance:
             level=item.level,
         )
 
-    def _tell(self, rows: Sequence[OperationRow]) -> None:
+    def _write_journal(self, rows: Sequence[OperationRow]) -> None:
         journal, run, name = self.task.journal, self.task.run, self.task.item.dataset
         if rows:
             journal.end(run, name, rows)
@@ -254,9 +254,9 @@ class _Maintenance:
             journal.forget(run, name)
 
     def _look(self, rows: Sequence[OperationRow], dataset: Dataset | None) -> Sight | None:
-        """Look at what there is now: at the newest version, which was opened just now, or is when None."""
+        """Observe the newest version, which is opened if None."""
         task, item = self.task, self.task.item
-        # A rule for rows that failed is still due.
+        # A failed ttl rule is still due.
         refused = next((row.error.partition(": ")[2] for row in rows if row.outcome == REFUSED), "")
         looked = any(row.operation == "ttl" and row.outcome in ("done", "nothing") for row in rows)
         found = FleetDataset(item.dataset, item.store, item.path, item.uri)
@@ -267,7 +267,7 @@ class _Maintenance:
             last_ttl=datetime.now(UTC) if looked else task.last_ttl,
             ttl_refused=refused or task.ttl_refused,
             before=task.before,
-            # What failed may be for a file that is not there: then there is no use in trying again.
+            # The failure may be due to a missing file: then a retry is useless.
             check_files=any(row.error and row.outcome not in ("conflict", REFUSED) for row in rows),
             keep_rates=True,
             opened=dataset,

@@ -1,4 +1,4 @@
-"""Notes of a commit on the work that it ends: when that began, so that a history tells how long it took."""
+"""Start time noted in commits, so that a history shows durations."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -7,16 +7,16 @@ BEGAN_PROPERTY = "lance_ops.began"
 
 
 def began_now() -> dict[str, str]:
-    """The property of a commit whose work begins now, by this machine's clock."""
+    """Return the property of a commit whose work starts now, by this machine's clock."""
     return {BEGAN_PROPERTY: datetime.now(UTC).isoformat(timespec="milliseconds")}
 
 
 def seconds_until(committed: datetime, properties: Mapping[str, str]) -> float | None:
-    """How long the work of a commit took; None where nobody noted it, or where clocks disagree.
+    """Return the duration of the work of a commit; None if not noted, or if clocks disagree.
 
     Args:
-        committed: When its version was made, aware.
-        properties: Of its transaction.
+        committed: Time of its version, aware.
+        properties: Properties of its transaction.
     """
     try:
         began = datetime.fromisoformat(properties[BEGAN_PROPERTY])

@@ -1,4 +1,4 @@
-"""Fleet run: many datasets in one run, small ones in shared tasks, large ones on their own."""
+"""Fleet run: many datasets in one run, small ones in shared tasks, large ones in their own."""
 
 import time
 import uuid
@@ -34,16 +34,16 @@ _JOBS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What a run may do.
+    """Limits and inputs of a run.
 
     Attributes:
-        bytes: It reads and writes at most so many, by the estimates; None for the bounds of the policy alone.
-        until: It begins nothing after this moment, aware; None for the windows of the policy alone.
-        datasets: It takes at most so many.
-        only: Names of datasets; all when None.
-        plan: An approved plan, which is run instead of one made now: of its datasets, and of what is due on
-            each, only what it names. The bounds above hold for it, too.
-        survey: How the fleet is looked at first; None: the newest looks of the ledger count as they are.
+        bytes: Maximum estimated bytes read and written; None for the limits of the policy only.
+        until: It starts nothing after this time, aware; None for the windows of the policy only.
+        datasets: Maximum number of datasets.
+        only: Names of datasets; None for all.
+        plan: An approved plan to run instead of one made now: only its datasets and operations, if still due.
+            The limits above apply, too.
+        survey: Options of the survey before; None to use the newest observations of the ledger.
     """
 
     bytes: int | None = None
@@ -63,20 +63,20 @@ def run_fleet(
     stores: FleetStores | None = None,
     progress: Progress | None = None,
 ) -> FleetRun:
-    """Look at a fleet, and maintain what is due, the best first, until all is done or time or budget is up.
+    """Survey a fleet, and run due maintenance by priority, until all is done or time or budget is used up.
 
-    A dataset is maintained by one run at a time. What goes wrong with one stays with it. A run that is killed
-    leaves nothing half done: the next one takes over what it had told, and goes on.
+    A dataset is maintained by one run at a time. Errors of one dataset do not affect others. A killed run
+    leaves nothing inconsistent: the next one imports its journal, and continues.
 
     Args:
-        policy: Of the fleet. Datasets whose mode is `auto` are maintained, those of mode `propose` when
-            `options.plan` is approved, others never.
-        options: What it may do.
+        policy: Policy of the fleet. Datasets in mode `auto` are maintained, those in mode `propose` with an
+            approved `options.plan`, others never.
+        options: Limits and inputs.
         runner: Executes shared tasks for small datasets, at most two Spark jobs for all of them, and the
             tasks of large ones; threads of this process by default.
-        ledger: That of the policy when None.
-        stores: So.
-        progress: Receives events.
+        ledger: Ledger; that of the policy if None.
+        stores: Stores; those of the policy if None.
+        progress: Receives progress events.
 
     Raises:
         FleetModeError: The plan is not approved, or was changed since.
@@ -111,7 +111,7 @@ def run_fleet(
 
 
 def approved(plan: FleetPlan, by: str) -> FleetPlan:
-    """A plan that somebody approves now."""
+    """Return a plan with an approval made now."""
     return plan.approve(by, datetime.now(UTC))
 
 
@@ -151,15 +151,15 @@ class _Run:
         small = [tasks[item.dataset] for item in plan.items if not item.large]
         first = [task for task in large if task.item.verdict == "overdue"]
         try:
-            self._alone(first)
+            self._run_large(first)
             self._shared(small)
-            self._alone([task for task in large if task not in first])
+            self._run_large([task for task in large if task not in first])
         finally:
-            # An interrupt, too, leaves what is known with the ledger.
+            # Also after an interrupt, the ledger gets all results.
             self._write()
         return self._result(plan, known, broken_off)
 
-    # What is done
+    # Operations
 
     def _plan(self, past: Past, known: Mapping[str, Look]) -> FleetPlan:
         if self.options.plan is not None:
@@ -175,7 +175,7 @@ class _Run:
         )
 
     def _of_approved(self, plan: FleetPlan) -> FleetPlan:
-        """The items of an approved plan that the policy still allows, within the bounds of the run."""
+        """Return the items of an approved plan that the policy still allows, within the limits of the run."""
         only = self.options.only
         chosen = [item for item in plan.items if only is None or item.dataset in only]
         allowed: list[PlannedDataset] = []
@@ -194,7 +194,7 @@ class _Run:
                     allowed.append(still)
         if chosen and not allowed:
             raise FleetModeError(
-                f"the policy allows nothing of plan {plan.id} at the moment: {left[-1].reason}",
+                f"the policy allows nothing of plan {plan.id} at present: {left[-1].reason}",
                 path=self.policy.source or None,
             )
         items, beyond = within(allowed, most_bytes=self.options.bytes, most=self.options.datasets)
@@ -233,7 +233,7 @@ class _Run:
         )
 
     def _shared(self, tasks: Sequence[MaintainTask]) -> None:
-        """Small datasets: in as many batches as keep the runner busy, of about the same work each."""
+        """Return batches of small datasets, enough to keep the runner busy, of about the same work each."""
         if not tasks:
             return
         batches = self._batches(tasks)
@@ -242,7 +242,7 @@ class _Run:
         def on_done(_: int, outcomes: list[Outcome]) -> None:
             self._note(outcomes)
 
-        # Results come in by `on_done`; a runner that gives up leaves the rest to the next run.
+        # Results arrive by `on_done`; a failed runner leaves the rest to the next run.
         try:
             runner.map(maintain_many, batches, on_done=on_done)
         except LanceOpsError as error:
@@ -276,22 +276,22 @@ class _Run:
             return LocalRunner(min(most, self.runner.threads))
         return self.runner
 
-    def _alone(self, tasks: Iterable[MaintainTask]) -> None:
+    def _run_large(self, tasks: Iterable[MaintainTask]) -> None:
         for task in tasks:
             self._note([maintain(task, self.runner)])
 
-    # What is told
+    # Records
 
     def _note(self, outcomes: Iterable[Outcome]) -> None:
         for found in outcomes:
             outcome = found
             if found.state == "failed" and not found.rows:
-                # What failed before its first operation has a row, too: history and alerts go by them.
+                # Failures before the first operation have a row, too, for history and alerts.
                 outcome = replace(found, rows=(self._failure(found),))
             self.outcomes[outcome.dataset] = outcome
             self.untold.append(outcome)
         self.report("maintaining datasets", len(self.outcomes), self.total)
-        # The journal has them until then.
+        # They are in the journal until then.
         if len(self.untold) >= _WRITE_EVERY or time.monotonic() - self.written >= _WRITE_SECONDS:
             self._write()
 
@@ -323,12 +323,15 @@ class _Run:
     def _result(self, plan: FleetPlan, known: Mapping[str, Look], broken_off: int) -> FleetRun:
         late = [item for item in plan.items if self._state(item.dataset) == "late"]
         left = [
-            *(LeftOut(dataset=item.dataset, verdict=item.verdict, reason="the time was up") for item in late),
+            *(
+                LeftOut(dataset=item.dataset, verdict=item.verdict, reason="the time limit was reached")
+                for item in late
+            ),
             *plan.left,
         ]
-        stopped = "the time was up" if late else ""
+        stopped = "the time limit was reached" if late else ""
         if not stopped and any("spent" in item.reason for item in plan.left):
-            stopped = "the budget is spent"
+            stopped = "the budget is used up"
         states = [outcome.state for outcome in self.outcomes.values()]
         rows = [row for outcome in self.outcomes.values() for row in outcome.rows]
         due_left = [item for item in left if item.verdict in ("due", "overdue")]
@@ -371,16 +374,16 @@ class _Run:
 
 
 def _on_approved_terms(item: PlannedDataset, rules: DatasetPolicy) -> tuple[PlannedDataset, str]:
-    """Of an approved item, what still takes away what was approved and no more; and why not all of it."""
+    """Return the operations of an approved item that still remove no more than approved, and why not all."""
     approved = dict.fromkeys(item.operations, "") | dict(zip(item.operations, item.terms, strict=False))
     changed = [name for name, terms in approved.items() if terms != rules.terms(name)]
     if not changed:
         return item, ""
     kept = tuple(name for name in item.operations if name not in changed)
-    told = [f"{name} was approved as {approved[name]!r} and is {rules.terms(name)!r}" for name in changed]
+    told = [f"{name} was approved as {approved[name]!r} and is now {rules.terms(name)!r}" for name in changed]
     return (
         replace(item, operations=kept, terms=tuple(approved[name] for name in kept)),
-        f"the policy changed since: {'; '.join(told)}; a plan made now has to be approved",
+        f"the policy changed since: {'; '.join(told)}; make a new plan and approve it",
     )
 
 
@@ -392,7 +395,7 @@ def _counts(looks: Iterable[Look]) -> dict[str, int]:
 
 
 def _is_held(policy: FleetPolicy, row: OperationRow) -> bool:
-    """Whether somebody is at work on the dataset of a row; one that cannot be asked counts as held."""
+    """Return whether the dataset of a row has a lease; one that cannot be read counts as held."""
     spec = next((store for store in policy.stores if store.name == row.store), None)
     try:
         return is_held(open_store(row.uri, None if spec is None else spec.storage_options()))

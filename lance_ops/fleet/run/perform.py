@@ -1,4 +1,4 @@
-"""One operation of a fleet on one dataset: arguments from its policy, and what came out, as numbers."""
+"""One operation of a fleet on one dataset: arguments from its policy, result as numbers."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ RUN_PROPERTY = "lance_ops.fleet.run"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performed:
-    """What an operation did; see `OperationRow`."""
+    """Result of an operation; see `OperationRow`."""
 
     changed: bool
     summary: str
@@ -39,17 +39,17 @@ class Performed:
 def performed(
     operation: str, dataset: Dataset, task: MaintainTask, runner: Runner, *, level: int
 ) -> Performed:
-    """Do one operation.
+    """Run one operation.
 
     Args:
         operation: `ttl`, `compact`, `index` or `cleanup`.
         dataset: Its newest version.
         task: The dataset with its policy.
         runner: Executes its tasks.
-        level: How much smaller than usual its groups are.
+        level: Reduction of group sizes.
 
     Raises:
-        LanceOpsError: As the operations.
+        LanceOpsError: As raised by the operation.
     """
     return _OPERATIONS[operation](dataset, task, runner, level)
 
@@ -87,7 +87,7 @@ def _compact(dataset: Dataset, task: MaintainTask, runner: Runner, level: int) -
 
 
 def compaction_options(options: CompactionOptions, task: MaintainTask, level: int) -> CompactionOptions:
-    """Options of the policy, within what the plan allows, with smaller groups after conflicts."""
+    """Return the compaction options of the policy, within the plan, with smaller groups after conflicts."""
     settings = task.policy.settings
     changes: dict[str, Any] = {
         "max_source_bytes": settings["max_source_bytes"] or options.max_source_bytes,
@@ -95,7 +95,7 @@ def compaction_options(options: CompactionOptions, task: MaintainTask, level: in
         "budget_bytes": task.item.most_bytes or options.budget_bytes,
     }
     if level:
-        # A smaller bite is done sooner, so that fewer commits of others come in between.
+        # A smaller compaction ends sooner, so that fewer commits of others conflict.
         changes["commit_every"] = 1
         changes["max_source_fragments"] = max(2, _FRAGMENTS_AT_ONCE >> (2 * level))
     return replace(options, **changes)
@@ -129,7 +129,7 @@ def _cleanup(dataset: Dataset, task: MaintainTask, runner: Runner, level: int) -
 
 
 def _job_key(dataset: Dataset, task: MaintainTask) -> str:
-    """The key of a compaction that a fleet began and did not end, else a new one."""
+    """Return the job key of an unfinished compaction of the fleet, else a new one."""
     known = [job.key for job in list_jobs(dataset.store) if job.key.startswith(_JOB)]
     return known[0] if known else f"{_JOB}{task.run}"
 

@@ -1,4 +1,4 @@
-"""Fleet run: what one came to."""
+"""Result of a fleet run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from lance_ops.maintenance.text import bytes_text, count_text, seconds_text, tab
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRun:
-    """What a run did.
+    """Result of a run.
 
     Attributes:
         row: Its row of the ledger.
-        outcomes: By dataset.
-        left: Datasets that are due, or should be looked after, and that it did not begin, and why.
-        before: Datasets by verdict before.
-        after: So, afterwards.
-        broken_off: Operations of earlier runs that somebody died in.
-        errors: Where no dataset could be looked for, one line each.
+        outcomes: Outcome by dataset.
+        left: Due datasets that it did not start, with reasons.
+        before: Number of datasets by verdict before.
+        after: The same afterwards.
+        broken_off: Interrupted operations of earlier runs.
+        errors: Errors of the discovery, one line each.
     """
 
     row: RunRow
@@ -39,11 +39,11 @@ class FleetRun:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing failed, and nothing was cut short."""
+        """True if nothing failed or was cut short."""
         return not self.row.failed and not self.row.stopped
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return JSON values."""
         return {
             "operation": "fleet run",
             **to_json(self.row),
@@ -63,7 +63,7 @@ class FleetRun:
         }
 
     def summary(self) -> str:
-        """In one line."""
+        """Return the result in one line."""
         row = self.row
         parts = [
             f"{row.done:,} of {count_text(row.datasets, 'due dataset')} done",
@@ -81,7 +81,7 @@ class FleetRun:
         lines = [f"fleet run {self.row.key}: {self.summary()}"]
         if self.row.stopped:
             lines.append(f"  stopped: {self.row.stopped}; {count_text(self.row.left, 'dataset')} left")
-        lines += [f"  not looked at: {error}" for error in self.errors]
+        lines += [f"  not surveyed: {error}" for error in self.errors]
         bad = [(item.dataset, item.state, item.why) for item in self.outcomes.values() if item.why]
         if bad:
             lines.append(table_text(("dataset", "state", "because"), bad, 20))

@@ -1,7 +1,7 @@
-"""Fleet run by a program that is submitted: what it is asked for and what it answers, as values of JSON.
+"""Fleet run in a submitted program: request and answer as JSON values.
 
-The driver of the program plans, leases, commits and writes the ledger, as whoever runs a fleet does; so one
-that is killed leaves what every run leaves that dies, and the next one takes it over.
+The driver of the program plans, leases, commits and writes the ledger like any run of a fleet; if it is
+killed, the next run takes over as usual.
 """
 
 import base64
@@ -25,13 +25,13 @@ _MOST_TEXT = 20_000
 
 
 def run_arguments(policy: FleetPolicy, options: RunOptions) -> dict[str, Any]:
-    """What a program is asked for.
+    """Return the request to a program.
 
     Args:
-        policy: Of the fleet. Secrets that it takes from the environment are looked up by the program.
-        options: Of the run, which follows no approved plan and does not look at the fleet first.
+        policy: Policy of the fleet. The program reads secrets from its own environment.
+        options: Options of the run, which has no approved plan and no survey.
     """
-    # What was worked out from it is worked out again there.
+    # Derived values are computed again there.
     packed = pickle.dumps(replace(policy))
     return {
         "release": __version__,
@@ -44,25 +44,25 @@ def run_arguments(policy: FleetPolicy, options: RunOptions) -> dict[str, Any]:
 
 
 def run_submitted(uri: str, arguments: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Do what `run_arguments` asks for, and answer with `answer_of`.
+    """Run a request of `run_arguments`, and answer with `answer_of`.
 
     Args:
-        uri: Of the fleet, for messages.
-        arguments: From `run_arguments`.
-        options: With the runner and who is told of the progress.
+        uri: URI of the fleet, for messages.
+        arguments: Result of `run_arguments`.
+        options: Runner and progress listener.
 
     Raises:
-        InvalidArgumentError: It was asked for by another release.
+        InvalidArgumentError: The request is from another release.
         LanceOpsError: As `run_fleet`.
     """
     if arguments.get("release") != __version__:
         raise InvalidArgumentError(
-            f"the run was asked for by release {arguments.get('release')}, and this is {__version__}",
+            f"the request is from release {arguments.get('release')}, and this is {__version__}",
             path=uri,
             field="release",
             hint="install the same release of lance-ops with the scheduler and on the cluster",
         )
-    # It comes from whoever submitted this program, and may do what that one may.
+    # It comes from the submitter of this program, and has the same rights.
     policy = pickle.loads(base64.b64decode(arguments["policy"]))  # noqa: S301
     until, only = arguments["until"], arguments["only"]
     chosen = RunOptions(
@@ -76,7 +76,7 @@ def run_submitted(uri: str, arguments: Mapping[str, Any], options: Mapping[str, 
 
 
 def answer_of(done: FleetRun) -> dict[str, Any]:
-    """What a run says of itself to whoever had it run, with bounds on words."""
+    """Return the answer of a run, with limits on the number of texts."""
     states = {item.dataset: item.state for item in done.outcomes.values()}
     why = [(item.dataset, item.state, item.why) for item in done.outcomes.values() if item.why]
     return {

@@ -1,4 +1,4 @@
-"""Task of a fleet: one dataset to maintain, and what became of it."""
+"""Task of a fleet: maintenance of one dataset, and its outcome."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,22 +13,22 @@ from lance_ops.storage import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintainTask:
-    """One dataset; travels to executors.
+    """Maintenance of one dataset; serializable for executors.
 
     Attributes:
         run: Id of the run.
-        item: What is planned.
+        item: The planned operations.
         store: Root of the dataset.
-        policy: Of the dataset.
-        journal: Of the ledger.
-        corrections: Of the estimates.
-        last_ttl: When rows that are too old were last looked for.
-        ttl_refused: Why they are not looked for; empty when they are.
-        before: The look that it was planned from.
-        estimates: Of what was due then, without corrections; none where they are not known.
-        approved: Only the operations of the item may be run: those that a person has seen.
-        until: Nothing is begun after this time, in seconds since 1970; None for no bound.
-        requests_per_second: To the store; None for no bound.
+        policy: Policy of the dataset.
+        journal: Journal of the ledger.
+        corrections: Corrections of the estimates.
+        last_ttl: Time of the last `ttl` operation.
+        ttl_refused: Why the last `ttl` was refused; empty if it was not.
+        before: The observation used for planning.
+        estimates: Uncorrected estimates of the operations due then; empty if unknown.
+        approved: Only the approved operations of the item may run.
+        until: Nothing is started after this time, in seconds since 1970; None for no limit.
+        requests_per_second: Requests to the store; None for no limit.
     """
 
     run: str
@@ -48,14 +48,14 @@ class MaintainTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one dataset.
+    """Outcome for one dataset.
 
     Attributes:
         dataset: Its name.
-        state: `done`; `failed`; `busy`: somebody else was at work; `late`: the deadline came first.
-        why: The error, or who was at work.
-        rows: Of the operations.
-        look: Afterwards; None where none was possible.
+        state: `done`; `failed`; `busy`: another process had the lease; `late`: the deadline passed first.
+        why: The error, or the holder of the lease.
+        rows: Rows of the operations.
+        look: The observation afterwards; None if there is none.
     """
 
     dataset: str

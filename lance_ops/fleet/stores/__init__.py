@@ -1,1 +1,1 @@
-"""Stores of a fleet: opened once, with their requests counted and kept to a rate."""
+"""Stores of a fleet, with request counts and rate limits."""

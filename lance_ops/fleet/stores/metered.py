@@ -1,7 +1,7 @@
-"""Metered store: counts the requests to any store, and makes them wait for their turn under a rate.
+"""Metered store: counts the requests to any store, and limits their rate.
 
-For as long as one look lasts, it also remembers listings: a judgement asks for that of the versions again and
-again, and each time is a request.
+During one observation it also caches listings: an assessment lists the versions repeatedly, and each listing
+is a request.
 """
 
 import threading
@@ -25,16 +25,16 @@ from lance_ops.storage import (
 from lance_ops.storage.fork_safe import new_lock
 
 _PAGE = 1000
-"""Objects that a store lists, or deletes, with one request."""
+"""Objects listed or deleted by one request."""
 _PART = 8 << 20
 
 
 @dataclass(slots=True)
 class Rate:
-    """Turns for requests, evenly spaced; shared by all datasets of a store.
+    """Rate limiter with evenly spaced requests; shared by all datasets of a store.
 
     Attributes:
-        per_second: How many; None for no bound.
+        per_second: Requests per second; None for no limit.
     """
 
     per_second: float | None = None
@@ -42,7 +42,7 @@ class Rate:
     _lock: threading.Lock = field(default_factory=new_lock)
 
     def wait(self, count: int = 1) -> None:
-        """Wait for the turn of some requests."""
+        """Wait until some requests are allowed."""
         if not self.per_second:
             return
         with self._lock:
@@ -57,13 +57,12 @@ class MeteredStore:
     """A store whose requests are counted.
 
     A large read or write counts as one request for each 8 MiB, a listing as one for each 1,000 objects, as
-    object stores are asked. What another process does with a copy is not counted here.
+    with object stores. Requests of copies in other processes are not counted.
 
     Args:
-        inner: The store that has the bytes.
-        rate: Turns of the requests.
-        once: A folder is listed once, until a file turns out to be missing. For readers who are done in a
-            moment, and of whom nobody waits for a change.
+        inner: The underlying store.
+        rate: Rate limiter.
+        once: Cache listings of folders until a file is missing. For short reads that need not see changes.
     """
 
     def __init__(self, inner: Store, rate: Rate | None = None, *, once: bool = False) -> None:
@@ -74,7 +73,7 @@ class MeteredStore:
         self._listed: dict[str, list[ObjectInfo]] | None = {} if once else None
 
     def once(self) -> "MeteredStore":
-        """The same store, with a count of its own, and each folder listed once."""
+        """Return the same store, with its own count and cached listings."""
         return type(self)(self.inner, self._rate, once=True)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -157,7 +156,7 @@ class MeteredStore:
         return iter(self._listed[prefix])
 
     def _pages(self, prefix: str, start_after: str | None) -> Iterator[ObjectInfo]:
-        # Whoever stops before the end has asked for a page all the same.
+        # A caller that stops early has still requested a page.
         self._count()
         for position, info in enumerate(self.inner.list(prefix, start_after=start_after)):
             if position and not position % _PAGE:
@@ -165,7 +164,7 @@ class MeteredStore:
             yield info
 
     def _forget(self) -> None:
-        """A listing is older than what is there: the next one asks again."""
+        """Drop cached listings after a change."""
         if self._listed is not None:
             self._listed = {}
 
@@ -186,12 +185,12 @@ class MeteredStore:
         self.inner.copy(src, dst, if_absent=if_absent)
 
     def child(self, relative: str) -> Store:
-        """See `Store.child`; its requests are counted apart, at the same rate."""
+        """See `Store.child`; its requests are counted separately, at the same rate."""
         return meter(self.inner.child(relative), self._rate)
 
 
 class _MappedStore(MeteredStore):
-    """So, of a store that maps files and names what is in a folder."""
+    """The same for a store that maps files and lists names."""
 
     def map_file(self, path: str) -> pa.Buffer | None:
         """See `MapsFiles.map_file`."""
@@ -206,7 +205,7 @@ class _MappedStore(MeteredStore):
         return self.inner.list_names(folder)
 
     def info(self, path: str) -> ObjectInfo | None:
-        """See `ListsNames.info`; not counted: other stores tell it with the names."""
+        """See `ListsNames.info`; not counted: other stores return it with the names."""
         assert lists_names(self.inner)
         return self.inner.info(path)
 

@@ -1,4 +1,4 @@
-"""Opened stores of a policy: one client for each, and the datasets below them."""
+"""Open stores of a policy: one client for each, and the datasets below them."""
 
 from dataclasses import dataclass, field
 from posixpath import join
@@ -16,10 +16,10 @@ class FleetDataset:
     """A dataset of a fleet.
 
     Attributes:
-        name: Path below the root of its store; behind the name of the store where there are several.
+        name: Path below the root of its store; with several stores, after the name of the store.
         store: Name of the store.
-        path: Below the root of the store; "" for the root itself.
-        uri: Where it is.
+        path: Path below the root of the store; "" for the root itself.
+        uri: URI of the dataset.
     """
 
     name: str
@@ -30,7 +30,7 @@ class FleetDataset:
 
 @dataclass(slots=True)
 class FleetStores:
-    """The stores of a policy, each opened when it is first used.
+    """The stores of a policy, each opened on first use.
 
     Attributes:
         policy: The policy.
@@ -40,14 +40,14 @@ class FleetStores:
     _opened: dict[str, MeteredStore] = field(default_factory=dict)
 
     def use(self, name: str, store: Store) -> None:
-        """Take a store that is open already for one of the policy."""
+        """Use an open store for one of the policy."""
         self._opened[name] = meter(store)
 
     def root(self, name: str) -> MeteredStore:
-        """The root of a store.
+        """Return the root of a store.
 
         Raises:
-            InvalidArgumentError: The environment lacks what its options need, or they make no sense.
+            InvalidArgumentError: An environment variable is not set, or its options are invalid.
         """
         if name not in self._opened:
             spec = self.policy.store(name)
@@ -58,27 +58,28 @@ class FleetStores:
         return self._opened[name]
 
     def dataset(self, store: str, path: str) -> FleetDataset:
-        """The dataset at a path of a store."""
+        """Return the dataset at a path of a store."""
         name = path if len(self.policy.stores) == 1 else f"{store}/{path}".rstrip("/")
         root = self.root(store).uri
         return FleetDataset(name or root.rpartition("/")[2], store, path, join(root, path) if path else root)
 
     def ledger_below(self, name: str) -> str | None:
-        """Path of the ledger below the root of a store; None where it lies elsewhere."""
+        """Return the path of the ledger below the root of a store; None if it is elsewhere."""
         root, ledger = resolved(self.policy.store(name).root), resolved(self.policy.ledger_uri)
         return ledger.removeprefix(f"{root}/") if ledger.startswith(f"{root}/") else None
 
     def open(self, dataset: FleetDataset) -> MeteredStore:
-        """The store at the root of a dataset, with a count of its own."""
+        """Open the store at the root of a dataset, with its own request count."""
         child = self.root(dataset.store).child(dataset.path) if dataset.path else self.root(dataset.store)
         assert isinstance(child, MeteredStore)
         return child
 
     @property
     def threads(self) -> int:
-        """Requests that are worth having under way at once: of a store behind a network, many.
+        """Return the number of useful concurrent requests: large for a store behind a network.
 
-        They wait, and do not compute: it is the store that says how many, not the cores of this machine.
+        The threads wait and do not compute, so the number depends on the store, not on the cores of this
+        machine.
         """
         return _REMOTE_THREADS if any(map(self._is_remote, self.policy.stores)) else _LOCAL_THREADS
 

@@ -1,1 +1,1 @@
-"""Survey: looks at many datasets, the one that was not looked at for longest first."""
+"""Survey of many datasets, least recently observed first."""

@@ -32,25 +32,25 @@ _DAY = 86400.0
 _RATES = ("versions_per_day", "fragments_per_day", "rows_per_day", "deleted_per_day", "bytes_per_day")
 _RATE_VERSIONS = 32
 _LEAST_SPAN = 60.0
-"""Seconds that versions have to span before they tell a rate."""
+"""Minimum seconds between versions for a rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookOptions:
-    """What a look takes into account.
+    """Inputs of an observation.
 
     Attributes:
         survey: Id of the survey.
-        now: When, aware.
-        corrections: Of the estimates.
-        last_ttl: When rows that are too old were last looked for.
-        ttl_refused: Why the last attempt to remove them failed; empty where it did not.
-        losses: Runs in a row that lost to other writers.
-        before: The look before.
-        check_files: Look whether all files are there, too.
-        if_changed: A version that the look before has seen is not measured again.
-        keep_rates: Rates are those of the look before: what was committed since was maintenance.
-        opened: The newest version, for who has just opened it.
+        now: The time, aware.
+        corrections: Corrections of the estimates.
+        last_ttl: Time of the last `ttl` operation.
+        ttl_refused: Why the last `ttl` was refused; empty if it was not.
+        losses: Consecutive runs with commit conflicts.
+        before: The previous observation.
+        check_files: Also check that all files exist.
+        if_changed: Measure only a version that differs from the previous one.
+        keep_rates: Keep the previous rates: only maintenance was committed since.
+        opened: The newest version, if the caller has just opened it.
     """
 
     survey: str
@@ -68,11 +68,11 @@ class LookOptions:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A look, and what its row has only in sum.
+    """An observation with its estimates.
 
     Attributes:
-        look: The row.
-        estimates: Of each operation that is due, without corrections; none of what was not measured anew.
+        look: The row of the ledger.
+        estimates: Uncorrected estimates of due operations; empty if not measured again.
     """
 
     look: Look
@@ -82,14 +82,14 @@ class Sight:
 def look_at(
     dataset: FleetDataset, store: MeteredStore, policy: DatasetPolicy, options: LookOptions
 ) -> Sight | None:
-    """Look at one dataset.
+    """Observe one dataset.
 
     Returns:
-        What was seen; None where there is no dataset (any more). What is wrong with one is in its verdict:
-        damage is `damaged`, a store that fails and what is not implemented are `blocked`.
+        The observation; None if there is no dataset (any more). Errors are in its verdict: damage is
+        `damaged`, a failing store and unsupported features are `blocked`.
     """
     started, requests = time.monotonic(), store.requests
-    # One state of the dataset is looked at: its folders are listed once.
+    # One state of the dataset is observed: its folders are listed once.
     seen = store.once()
     estimates: tuple[OperationEstimate, ...] = ()
     base: dict[str, Any] = {
@@ -105,7 +105,7 @@ def look_at(
         "rules": policy.fingerprint(),
     }
     before = options.before
-    # What is not known of one that does not open is as it was.
+    # Unknown values of an unreadable dataset keep their previous value.
     unread = {**base} if before is None else {**base, "head": before.head, "since": before.since}
     try:
         if _is_as_before(seen, policy, options):
@@ -125,12 +125,12 @@ def look_at(
 
 
 def gone_row(last: Look, survey: str, now: datetime) -> Look:
-    """The row of a dataset that was not found any more.
+    """Return the row of a dataset that is no longer found.
 
     Args:
-        last: The look before.
+        last: The previous observation.
         survey: Id of the survey.
-        now: When, aware.
+        now: The time, aware.
     """
     return Look(
         key=f"{survey}/{last.dataset}",
@@ -143,14 +143,14 @@ def gone_row(last: Look, survey: str, now: datetime) -> Look:
         owner=last.owner,
         mode=last.mode,
         verdict=GONE,
-        why=f"it was there on {last.at:%Y-%m-%d %H:%M} UTC, and is not found any more",
+        why=f"last found on {last.at:%Y-%m-%d %H:%M} UTC, no longer found",
         head=last.head,
         since=last.since,
     )
 
 
 def _is_as_before(store: MeteredStore, policy: DatasetPolicy, options: LookOptions) -> bool:
-    """Whether nothing can have changed: no other manifest, and nothing that time alone makes due."""
+    """Return whether nothing can have changed: the same manifest, and nothing that becomes due with time."""
     before = options.before
     if (
         not options.if_changed
@@ -179,7 +179,7 @@ def _measured(
     manifests = list(seen.list(VERSIONS_DIRECTORY))
     since = None if options.before is None else options.before.since
     if options.before is not None and is_another(options.before.head, manifests, dataset.version):
-        # Nothing that is known of the one before holds for this one.
+        # Nothing known about the previous dataset applies to this one.
         since, options = options.now, replace(options, before=None, last_ttl=None, ttl_refused="", losses=0)
     judged = judge(
         dataset, policy, now=options.now, last_ttl=options.last_ttl, ttl_refused=options.ttl_refused
@@ -189,13 +189,13 @@ def _measured(
     damage = ""
     checked_at = None if before is None else before.checked_at
     if options.check_files:
-        # What turns out to be missing is looked for again, in listings of then.
+        # A missing file is searched again, in newer listings.
         result = fsck(Dataset(store, dataset.location, dataset.manifest))
         checked_at = options.now
         errors = [item.message for item in result.findings if item.severity == "error"]
         damage = "; ".join(errors[:3])
     elif before is not None and before.verdict == "damaged" and not before.error:
-        # What the files lack shows only where they are looked for.
+        # Damage of files is only found by checking them.
         damage = before.why
     verdict, why = _verdict(judged, policy, options, damage)
     due_since = None
@@ -248,7 +248,7 @@ def _verdict(judged: Judgement, policy: DatasetPolicy, options: LookOptions, dam
         return "damaged", damage
     most = policy.settings["max_conflicts"]
     if judged.due and most and options.losses >= most:
-        return "blocked", f"{options.losses} runs in a row lost to other writers (limit {most}); {judged.why}"
+        return "blocked", f"{options.losses} runs in a row had commit conflicts (limit {most}); {judged.why}"
     if judged.due:
         return ("overdue" if judged.overdue else "due"), judged.why
     if judged.blocked:
@@ -257,12 +257,12 @@ def _verdict(judged: Judgement, policy: DatasetPolicy, options: LookOptions, dam
 
 
 def _rates(dataset: Dataset, before: Look | None, *, keep: bool) -> dict[str, Any]:
-    """What the newest versions added in a day, from the first and the last of them; one manifest is read.
+    """Return the growth per day of the newest versions, from the first and last of them.
 
     Args:
         dataset: The newest version.
-        before: The look before, which may have found the same versions.
-        keep: Take what it found, whatever versions there are.
+        before: The previous observation, which may have found the same versions.
+        keep: Use its rates in any case.
     """
     locations = list_versions(dataset.store)
     if before is not None and (
@@ -278,7 +278,7 @@ def _rates(dataset: Dataset, before: Look | None, *, keep: bool) -> dict[str, An
         return {}
     days = span / _DAY
     (rows, deleted, size), (rows_now, deleted_now, size_now) = _sizes(dataset, old), _sizes(dataset, new)
-    # Ids are never given twice, so they count new fragments over any compaction.
+    # Ids are never reused, so they count new fragments in spite of compactions.
     given = (new.max_fragment_id or 0) - (old.max_fragment_id or 0)
     return {
         "versions_per_day": (new.version - old.version) / days,
@@ -299,7 +299,7 @@ def _sizes(dataset: Dataset, manifest: Manifest) -> tuple[int, int, int]:
 
 
 def head_of(store: Store) -> str:
-    """Mark of the newest manifest, by a listing that is needed to find it.
+    """Return the mark of the newest manifest, by the listing that finds it.
 
     Raises:
         LanceOpsError: As `latest`.
@@ -311,23 +311,23 @@ def head_of(store: Store) -> str:
 
 
 def mark_in(infos: Iterable[ObjectInfo], version: int) -> str:
-    """Mark of the manifest of a version: number, size, time and ETag; empty where there is none."""
+    """Return the mark of the manifest of a version: number, size, time and ETag; empty if missing."""
     paths = {manifest_path(version, scheme) for scheme in NamingScheme}
     return _mark(version, next((info for info in infos if info.path in paths), None))
 
 
 def is_another(head: str | None, infos: Iterable[ObjectInfo], newest: int) -> bool:
-    """Whether manifests belong to another dataset than the one that was seen.
+    """Return whether manifests belong to another dataset than the one seen before.
 
     Args:
-        head: Mark of its newest manifest then; None or empty when nobody knows.
-        infos: Manifests that are there now.
-        newest: Newest version now.
+        head: Mark of its newest manifest then; None or empty if unknown.
+        infos: Present manifests.
+        newest: Present newest version.
     """
     if not head:
         return False
     version = int(head.partition(" ")[0])
-    # What a cleanup removed since tells nothing.
+    # Manifests removed by a cleanup are no evidence.
     return newest < version or mark_in(infos, version) not in ("", head)
 
 

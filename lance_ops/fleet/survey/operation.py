@@ -1,4 +1,4 @@
-"""Survey: looks at the datasets of a fleet until a deadline, and writes them into the ledger by shards."""
+"""Survey: observes the datasets of a fleet until a deadline, and writes them into the ledger."""
 
 import time
 import uuid
@@ -21,23 +21,23 @@ from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.storage.prefetch import look_at_many
 
 _SHARD = 500
-"""Looks that are written with one commit: what a killed survey loses at most."""
+"""Observations per commit: the maximum loss of a killed survey."""
 _RECENT = timedelta(days=14)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurveyOptions:
-    """How a fleet is looked at.
+    """Options of a survey.
 
     Attributes:
-        seconds: Time for all; None for no bound. The datasets that were not looked at for longest come first,
-            so that the next survey gets to the rest.
-        shard: Only the datasets of one part of several, `(part, of)`; parts are told by hash.
-        threads: Looks at once; by the kind of store when None.
-        if_changed: Healthy datasets without a new version are not measured again; their numbers are taken
-            over with one request.
-        check_every: All files of a dataset are looked for when that was not done for so long; None for never.
+        seconds: Time limit; None for no limit. The least recently observed datasets come first, so that the
+            next survey covers the rest.
+        shard: Only the datasets of one shard, `(part, of)`, by hash of the name.
+        threads: Concurrent observations; None to choose by the kind of store.
+        if_changed: Healthy datasets without a new version are not measured again; one request confirms the
+            previous numbers.
+        check_every: Interval of checks that all files of a dataset exist; None for never.
     """
 
     seconds: float | None = None
@@ -48,25 +48,27 @@ class SurveyOptions:
 
     def __post_init__(self) -> None:
         if self.shard is not None and not 0 <= self.shard[0] < self.shard[1]:
-            raise InvalidArgumentError(f"there is no part {self.shard[0]} of {self.shard[1]}", field="shard")
+            raise InvalidArgumentError(
+                f"shard must be below {self.shard[1]}, got {self.shard[0]}", field="shard"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a survey found.
+    """Result of a survey.
 
     Attributes:
         id: Its id.
-        at: When it began.
-        looks: Sorted by name.
-        gone: Datasets that were found and are none.
-        left: Datasets that the deadline left out.
-        discovery: What was found where.
-        requests: Of all looks and of the discovery.
-        seconds: That it took.
-        known: The newest looks at all datasets of the fleet, these included.
-        past: What the ledger knew before.
-        estimates: Of what is due on a dataset, without corrections, by name; of looks that measured.
+        at: Start.
+        looks: Observations sorted by name.
+        gone: Known datasets that no longer exist.
+        left: Datasets not observed before the deadline.
+        discovery: Result of the discovery.
+        requests: Requests of all observations and of the discovery.
+        seconds: Duration.
+        known: The newest observations of all datasets of the fleet, these included.
+        past: Contents of the ledger before.
+        estimates: Uncorrected estimates of due operations, by dataset; only if measured.
     """
 
     id: str
@@ -83,7 +85,7 @@ class Survey:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Datasets by verdict."""
+        """Number of datasets by verdict."""
         found: dict[str, int] = defaultdict(int)
         for look in self.known.values():
             found[look.verdict] += 1
@@ -92,16 +94,16 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What the ledger knows, for judging anew.
+    """Contents of the ledger for assessments.
 
     Attributes:
-        latest: The newest look at each dataset.
-        gone: The newest at those that were not found any more.
-        corrections: Of estimates.
-        last_ttl: When rows that are too old were last looked for, by dataset.
-        ttl_refused: Why rows that are too old were not removed by the last attempt, by dataset.
-        losses: Runs in a row that lost to other writers, by dataset.
-        operations: Of the last two weeks, oldest first.
+        latest: The newest observation of each dataset.
+        gone: The newest observation of datasets that are no longer found.
+        corrections: Corrections of estimates.
+        last_ttl: Time of the last `ttl` operation, by dataset.
+        ttl_refused: Why the last `ttl` was refused, by dataset.
+        losses: Consecutive runs with commit conflicts, by dataset.
+        operations: Operations of the last two weeks, oldest first.
     """
 
     latest: Mapping[str, Look]
@@ -139,7 +141,7 @@ class Past:
         return cls(latest, gone, Corrections.learn(operations), last_ttl, refused, dict(losses), operations)
 
     def refusal(self, name: str, rules: DatasetPolicy, now: datetime) -> str:
-        """Why rows that are too old are not looked for: the same rule was refused a while ago."""
+        """Return why `ttl` is not run: the same rule was refused a while ago."""
         row = self.ttl_refused.get(name)
         if row is None or row.rules != rules.terms("ttl") or now - row.at >= rules.settings["ttl_every"]:
             return ""
@@ -148,7 +150,7 @@ class Past:
     def options(
         self, name: str, survey: str, now: datetime, rules: DatasetPolicy, **more: bool
     ) -> LookOptions:
-        """What a look at a dataset takes into account."""
+        """Return the inputs for an observation of a dataset."""
         return LookOptions(
             survey=survey,
             now=now,
@@ -171,19 +173,19 @@ def survey_fleet(
     progress: Progress | None = None,
     now: datetime | None = None,
 ) -> Survey:
-    """Look at the datasets of a fleet, and write what was found into its ledger.
+    """Observe the datasets of a fleet, and write the observations into its ledger.
 
     Args:
-        policy: Of the fleet.
-        options: How to look.
-        ledger: That of the policy when None.
-        stores: So.
-        progress: Receives events.
-        now: The time, aware; that of this machine when None.
+        policy: Policy of the fleet.
+        options: Options of the survey.
+        ledger: Ledger; that of the policy if None.
+        stores: Stores; those of the policy if None.
+        progress: Receives progress events.
+        now: The time, aware; that of this machine if None.
 
     Raises:
-        LanceOpsError: The ledger cannot be read or written. What is wrong with a dataset, or with the listing
-            of a store, is told in the result.
+        LanceOpsError: The ledger cannot be read or written. Errors of datasets and listings are in the
+            result.
     """
     options = options or SurveyOptions()
     ledger = ledger or FleetLedger.of(policy)
@@ -191,7 +193,7 @@ def survey_fleet(
     started, now = time.monotonic(), now or datetime.now(UTC)
     deadline = None if options.seconds is None else started + options.seconds
     survey, report = f"{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}", Reporter("survey", progress)
-    report("looking for datasets")
+    report("discovering datasets")
     found = discover_datasets(stores, deadline=deadline)
     past = Past.read(ledger, now)
     chosen = [item for item in found.datasets if _is_in(options.shard, item.name)]
@@ -223,7 +225,7 @@ def survey_fleet(
     known = {
         name: look
         for name, look in past.latest.items()
-        # What a rule that failed would have found is still there as far as anybody knows.
+        # The datasets of a failed rule are assumed to exist.
         if name in exists or found.hides(look.uri)
     }
     vanished = [gone_row(look, survey, now) for name, look in past.latest.items() if name not in known]

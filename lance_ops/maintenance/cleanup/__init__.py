@@ -1,1 +1,1 @@
-"""Cleanup: old versions, and the files that no version needs."""
+"""Cleanup of old versions and unused files."""

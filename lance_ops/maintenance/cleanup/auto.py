@@ -1,12 +1,12 @@
-"""Cleanup after commits, as the config of a table asks for it: `lance.auto_cleanup.*`.
+"""Automatic cleanup after commits, configured by a table: `lance.auto_cleanup.*`.
 
-As with the official library: when an operation made a version whose number `interval` divides (0: any), the
-versions go that `older_than` and `retain_versions` let go, but never the last two. What goes wrong is logged
-and changes nothing of the commit. By our rules: tagged versions stay and do not stop it, a damaged newest
-version does, and so do branches, whatever `referenced_branch` says; `delete_rate_limit` is not looked at.
+As in the official library: when an operation made a version whose number is divisible by `interval` (0: any),
+versions beyond `older_than` and `retain_versions` are removed, but never the last two. Errors are logged and
+do not affect the commit. Differences: tagged versions are kept and do not stop it, a damaged newest version
+stops it, and so do branches, in spite of `referenced_branch`; `delete_rate_limit` is ignored.
 
 It runs once when an operation has ended: the commits of one operation need the versions in between. Source:
-what the peer does, measured.
+measured behaviour of pylance.
 """
 
 import functools
@@ -46,10 +46,10 @@ _PART = re.compile(r"\s*([0-9]+)\s*([A-Za-z]+)")
 
 @dataclass(frozen=True, slots=True)
 class AutoCleanup:
-    """What the config of a table asks for.
+    """Automatic cleanup in the config of a table.
 
     Attributes:
-        interval: Numbers of versions that this divides start a cleanup; 0 for all.
+        interval: Version numbers divisible by this start a cleanup; 0 for all.
         older_than: See `cleanup`.
         retain_versions: See `cleanup`.
     """
@@ -60,17 +60,17 @@ class AutoCleanup:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> "AutoCleanup | None":
-        """Read the config; None when it asks for nothing.
+        """Read the config; None without automatic cleanup.
 
         Raises:
-            InvalidArgumentError: A value cannot be understood.
+            InvalidArgumentError: A value is invalid.
         """
         if f"{PREFIX}interval" not in config:
             return None
         interval = _number(config, "interval")
         retain = _number(config, "retain_versions") if f"{PREFIX}retain_versions" in config else None
         if retain == 0:
-            raise InvalidArgumentError("at least one version has to stay", field=f"{PREFIX}retain_versions")
+            raise InvalidArgumentError("must be at least 1", field=f"{PREFIX}retain_versions")
         age = config.get(f"{PREFIX}older_than")
         return cls(
             interval,
@@ -79,15 +79,15 @@ class AutoCleanup:
         )
 
     def is_due(self, versions: Sequence[int]) -> bool:
-        """Whether one of these new versions starts a cleanup."""
+        """Return whether one of these new versions starts a cleanup."""
         return any(self.interval == 0 or version % self.interval == 0 for version in versions)
 
 
 def parse_duration(text: str) -> timedelta:
-    """A duration as Rust's `humantime` writes it: 14d, 2weeks, 1h 30m.
+    """Parse a duration of Rust's `humantime`: 14d, 2weeks, 1h 30m.
 
     Raises:
-        InvalidArgumentError: It is none.
+        InvalidArgumentError: It is not a duration.
     """
     position, seconds = 0, 0.0
     stripped = text.strip()
@@ -106,7 +106,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def cleans_up(operation: Callable[P, R]) -> Callable[P, R]:
-    """Let an operation be followed by the cleanup that the table's config asks for."""
+    """Run the cleanup that the table's config requires after an operation."""
 
     @functools.wraps(operation)
     def run(*args: P.args, **options: P.kwargs) -> R:
@@ -120,13 +120,14 @@ def cleans_up(operation: Callable[P, R]) -> Callable[P, R]:
 
 
 def clean_up_after(made: Sequence[Dataset]) -> CleanupResult | None:
-    """Clean up if the newest of these versions of one dataset asks for it; never raises what a store does."""
+    """Clean up if the newest of these versions of one dataset requires it; store errors are not raised."""
     newest = made[-1]
     try:
         wanted = AutoCleanup.of(newest.config)
         if wanted is None or not wanted.is_due([dataset.version for dataset in made]):
             return None
-        # An age alone lets versions go whatever their number, and a number alone whatever their age.
+        # An age alone removes versions regardless of their number, and a number alone regardless of their
+        # age.
         result = cleanup(newest, older_than=wanted.older_than, retain_versions=wanted.retain_versions)
     except LanceOpsError as error:
         _log.warning("the cleanup after version %d of %s failed: %s", newest.version, newest.uri, error)

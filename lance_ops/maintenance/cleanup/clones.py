@@ -1,7 +1,6 @@
-"""Shallow clones of a dataset: which of its files they use.
+"""Shallow clones of a dataset: the files that they use.
 
-Nothing at a dataset tells which clones there are: they are found only where somebody names them. Source:
-format, base paths.
+A dataset has no record of its clones: they must be named by the caller. Source: format, base paths.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,10 +22,10 @@ from lance_ops.table.manifest.model import BasePath, Manifest
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 
 _CLONES_NOTE = (
-    "shallow clones of this dataset cannot be seen from here: their files stay only where a tag keeps the "
-    "version they were made of (as lance_ops sets it) or where the clone is named with clones"
+    "shallow clones of this dataset cannot be found from here: their files are kept only if a tag keeps the "
+    "version they were made from (as lance_ops sets it) or if the clone is listed in clones"
 )
-_BASES_NOTE = "; files in other base paths stay, for other datasets may use them: {}"
+_BASES_NOTE = "; files in other base paths are kept, since other datasets may use them: {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,9 @@ class CloneMarks:
     Attributes:
         uri: Root of the clone.
         marks: The files.
-        problem: Why it is not known which objects the managed blobs of the clone name, if it is not.
-        maps_unknown: Why row maps stay, if so: the clone has a fragment reuse index that may name them.
+        problem: Why the objects of the clone's managed blobs are unknown; None if they are known.
+        maps_unknown: Why row maps are kept: the clone has a fragment reuse index that may name them; None
+            otherwise.
     """
 
     uri: str
@@ -50,15 +50,15 @@ class CloneMarks:
 
 
 def mark_clones(objects: NamedObjects, clones: Sequence[Store]) -> tuple[CloneMarks, ...]:
-    """Find what the clones use: all of their versions, on all of their branches.
+    """Find the files that clones use: all versions on all branches.
 
     Args:
-        objects: Finds what their managed blobs name below the root of the dataset.
+        objects: Finds the objects of their managed blobs below the root of the dataset.
         clones: The clones.
 
     Raises:
-        DatasetNotFoundError: There is no dataset at the place of a clone.
-        CorruptManifestError: A version of a clone cannot be read, so what it uses is not known.
+        DatasetNotFoundError: There is no dataset at the URI of a clone.
+        CorruptManifestError: A version of a clone cannot be read, so its files are unknown.
     """
     return tuple(_mark(objects, clone) for clone in clones)
 
@@ -87,14 +87,14 @@ def _mark(objects: NamedObjects, clone: Store) -> CloneMarks:
 def _roots(clone: Store) -> Iterator[Store]:
     yield clone
     between = f"/{VERSIONS_DIRECTORY}/"
-    # One listing may leave out a name.
+    # A single listing may be incomplete.
     paths = [info.path for _ in range(2) for info in persistently(lambda: list(clone.list(BRANCH_TREES)))]
     for folder in sorted({path.partition(between)[0] for path in paths if between in path}):
         yield clone.child(folder)
 
 
 def _used_files(manifest: Manifest, source: str) -> Iterator[str]:
-    # Where the folders of each base lie below the source; a base elsewhere has none there.
+    # Path of each base below the source; a base elsewhere has no such folders.
     inside = {base.id: lead for base in manifest.base_paths if (lead := below(base.path, source)) is not None}
     flat = {base.id for base in manifest.base_paths if not base.is_dataset_root}
     for fragment in manifest.fragments:
@@ -110,7 +110,7 @@ def _used_files(manifest: Manifest, source: str) -> Iterator[str]:
 def _fragment_files(fragment: Fragment) -> Iterator[tuple[int | None, str, str]]:
     for file in fragment.all_files:
         yield file.base_id, DATA_DIRECTORY, file.path
-        # Large values in files of their own lie in a folder of the same name.
+        # Large values in separate files are in a folder of the same name.
         yield file.base_id, DATA_DIRECTORY, file.path.removesuffix(".lance")
     deletion = fragment.deletion_file
     if deletion is not None:
@@ -119,14 +119,14 @@ def _fragment_files(fragment: Fragment) -> Iterator[tuple[int | None, str, str]]
 
 
 def may_share_files(base: BasePath, root: str) -> bool:
-    """Whether a file that lies in a base may be one of a dataset's own files, under another name.
+    """Return whether a file in a base may be one of a dataset's own files, under another name.
 
-    The root of the dataset itself, declared as one, gives its files no other names: managed blobs need it.
-    If none may, the files below the root of the dataset are its own: only clones of it can name them. What
-    a version names in a base lies outside and stays. A base whose place is not absolute may.
+    The root of the dataset itself, declared as a base for managed blobs, adds no other names. If no base may,
+    only clones can name the files below the root of the dataset. Files of other bases are outside and are
+    kept. A base with a relative path may.
 
     Args:
-        base: Of a version of the dataset.
+        base: Base of a version of the dataset.
         root: Root URI of the dataset or of one of its branches.
     """
     if is_own_root(base, root):
@@ -139,15 +139,15 @@ def may_share_files(base: BasePath, root: str) -> bool:
         return True
     if inside is None:
         return False
-    # A dataset root has its files in folders of fixed names; a branch lies beside these.
+    # The files of a dataset root are in folders with fixed names; a branch is beside these.
     return not base.is_dataset_root or inside.partition("/")[0] in (DATA_DIRECTORY, DELETIONS, INDICES)
 
 
 def note_of(manifest: Manifest | None) -> str:
-    """What a plan says about files that it does not see, and those that it does not touch.
+    """Return a note of the plan about files that it cannot find or does not remove.
 
     Args:
-        manifest: The newest version, where it is known.
+        manifest: The newest version, if known.
     """
     places = () if manifest is None else manifest.base_paths
     return _CLONES_NOTE + (_BASES_NOTE.format(", ".join(base.path for base in places)) if places else "")

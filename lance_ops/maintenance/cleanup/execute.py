@@ -1,21 +1,19 @@
-"""Removing what a cleanup planned to remove, while others restore, tag, commit and clean up.
+"""Execution of a cleanup plan, concurrent with restores, tags, commits and other cleanups.
 
-Expired versions go some hundred at a time, the oldest first. For each such step:
+Expired versions are removed some hundred at a time, oldest first. For each such step:
 
-1. announce the versions, and the files that nobody uses when they are gone;
-2. look for pins, then for tags: what they name is spared, and its files are in use;
-3. remove the manifests: from here on nobody can restore or tag what they were;
-4. look for versions that were committed since the plan was made: their files are in use;
-5. remove the files;
-6. take back the announcement.
+1. announce the versions, and the files that are unused without them; 2. read pins, then tags: their versions
+are kept, and the files are in use; 3. remove the manifests: from here on these versions cannot be restored or
+tagged; 4. read versions committed since the plan was made: their files are in use; 5. remove the files; 6.
+remove the announcement.
 
-`lance_ops.table.history.pins` says why no restore and no tag slips through between 1, 2, 3 and 4, whatever
-the order in which the steps of both happen, and whenever one of them dies. The official library sets tags and
-restores without these looks: its tag counts if it is there at step 2 of its version, its restore if it is
-there at step 4; one that came too late is told at the end.
+`lance_ops.table.history.pins` proves that no restore and no tag is missed between 1, 2, 3 and 4, in any
+interleaving, and with a crash of either side. The official library tags and restores without these checks:
+its tag counts if it exists at step 2 of its version, its restore if it exists at step 4; a later one is
+reported at the end.
 
-A failure is tried again, then counted, and the rest goes on. Whatever cannot be removed, or not be proven to
-be of no use, stays; the announcement stays with it, and so the next cleanup need not prove it again.
+A failure is retried, then counted, and the rest continues. Files that cannot be removed, or not be proven
+unused, are kept; their announcement remains, so the next cleanup need not prove it again.
 """
 
 import contextlib
@@ -53,12 +51,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a cleanup did.
+    """Result of an execution.
 
     Attributes:
-        removed: Files that are gone now, manifests included.
-        versions_removed: Versions that are gone.
-        failed: Files that should have gone and could not be removed, or not be proven to be of no use.
+        removed: Removed files, manifests included.
+        versions_removed: Removed versions.
+        failed: Files that could not be removed, or not be proven unused.
         errors: The first errors, one line each.
     """
 
@@ -69,7 +67,7 @@ class Outcome:
 
 
 def execute_cleanup(line: Line, plan: CleanupPlan, report: Reporter) -> Outcome:
-    """Remove the victims of a plan, as far as nothing came in between that needs them."""
+    """Remove the victims of a plan, unless they came into use meanwhile."""
     objects = NamedObjects(line.store.uri, line.storage_options)
     return _Execution(line.store, line, plan, report, objects).run()
 
@@ -103,7 +101,7 @@ class _Execution:
             self._step(chunk, manifests, theirs)
         self.report("remove other files", len(self.removed), total)
         self._rest(files.get(None, []))
-        last = (self._remove_old_pins, self._tell_what_came_too_late)
+        last = (self._remove_old_pins, self._report_late_references)
         list(side_by_side(self.store, *(partial(self._try, step, ()) for step in last)))
         self.report("removed", len(self.removed), total)
         return Outcome(tuple(self.removed), len(self.gone), len(self.failed), tuple(self.errors))
@@ -125,11 +123,11 @@ class _Execution:
             return
         going = [verdict for verdict in chunk if verdict.version not in protected]
         if len(going) < len(chunk):
-            # At once, so that the versions that stay can be named again.
+            # At once, so that the kept versions can be named again.
             numbers = [verdict.version for verdict in going]
             self._try(lambda: announce_removal(self.store, announcement, numbers, paths), ())
             self._keep(verdict for verdict in chunk if verdict.version in protected)
-        # One that was gone when the folder was listed is not among the files.
+        # A file missing in the folder listing is not among the files.
         paths_going = {verdict.location.path for verdict in going}
         gone, left = self._delete([manifests[path] for path in sorted(paths_going & manifests.keys())])
         paths_gone = {item.path for item in gone}
@@ -137,13 +135,13 @@ class _Execution:
         self._keep(verdict for verdict in going if verdict.location.path in left)
         remaining = self._remove_files(files)
         if remaining:
-            # What was proven stays known; no version waits for it any more.
+            # The proof remains; no version waits for it any more.
             self._try(lambda: announce_removal(self.store, announcement, (), remaining), ())
         else:
             self._try(lambda: self.store.delete(announcement), ())
 
     def _rest(self, files: list[FileVerdict]) -> None:
-        """Files that no version used, or that an earlier cleanup had announced; then what cleanups wrote."""
+        """Yield files used by no version, or announced by an earlier cleanup; then files of cleanups."""
         left: set[str] = set()
         for chunk in _chunks(item for item in files if not item.left_over):
             left.update(self._remove_files(chunk))
@@ -158,8 +156,8 @@ class _Execution:
         done = [
             removal.path
             for removal in self.plan.removals
-            # While one of its versions is there, the cleanup that announced it may be at work; of what was
-            # left over nobody knows.
+            # While one of its versions exists, the cleanup that announced it may still run; announcements
+            # without versions have no owner.
             if self.plan.now - removal.modified >= PIN_LIFETIME
             or (
                 not removal.left_over
@@ -180,23 +178,25 @@ class _Execution:
             )
             if newest == self.plan.head:
                 self._remove_files(files)
-        # They are proven to be of no use only as long as that version is the newest.
+        # They are proven unused only as long as that version is the newest.
         self._try(lambda: self.store.delete(announcement), ())
 
-    def _tell_what_came_too_late(self) -> bool:
-        """Say so when a tag or restore of another library named what was being removed at that moment."""
+    def _report_late_references(self) -> bool:
+        """Report a tag or restore of another library that named a version during its removal."""
         if not self.gone:
             return True
-        looks: list[Callable[[], Any]] = [partial(self.line.named, self.plan.now), self._look_for_newer]
+        looks: list[Callable[[], Any]] = [partial(self.line.named, self.plan.now), self._mark_newer_versions]
         named, _ = side_by_side(self.store, *looks)
         late = [(name, version) for version, names in named.names.items() for name in names]
         for name, number in sorted(late):
             if number in self.gone:
-                self.errors.append(f"{name} was set at version {number} while that was removed")
+                self.errors.append(f"{name} was set at version {number} during its removal")
         for item in self.removed:
             version = self.in_use.user_of(item.path)
             if version is not None and item.kind != "manifest":
-                self.errors.append(f"version {version} was restored while its file {item.path} was removed")
+                self.errors.append(
+                    f"version {version} was restored during the removal of its file {item.path}"
+                )
                 break
         return True
 
@@ -210,7 +210,7 @@ class _Execution:
         return {*named.pinned, *named.names}
 
     def _keep(self, verdicts: Iterable[VersionVerdict]) -> None:
-        """Note that the files of these versions stay; if these cannot be read, no file goes at all."""
+        """Keep the files of these versions; if they cannot be read, no file is removed."""
         for verdict in verdicts:
             if not self._mark(verdict.location):
                 self.spares_unknown = True
@@ -218,7 +218,7 @@ class _Execution:
     def _mark(self, location: ManifestLocation) -> bool:
         def read() -> bool:
             path = f"{self.store.uri}/{location.path}"
-            # One that is gone was removed after all, by us or by another cleanup.
+            # A missing one was removed, by this or another cleanup.
             with contextlib.suppress(VersionNotFoundError):
                 self._add(location, path)
             return True
@@ -226,20 +226,20 @@ class _Execution:
         return self._try(read, ()) is not None
 
     def _remove_files(self, files: Sequence[FileVerdict]) -> list[str]:
-        """Remove files that are still of no use; returns those that stay although they should go."""
+        """Remove files that are still unused; returns those that could not be removed."""
         if not files:
             return []
         paths = [item.path for item in files]
-        if self.spares_unknown or self._try(self._look_for_newer, paths) is None:
+        if self.spares_unknown or self._try(self._mark_newer_versions, paths) is None:
             self.failed.update(paths)
             return paths
         going = [item for item in files if self.in_use.user_of(item.path) is None]
         return sorted(self._delete(going)[1])
 
-    def _look_for_newer(self) -> bool:
-        """Mark what versions use that appeared since the plan was made."""
+    def _mark_newer_versions(self) -> bool:
+        """Mark the files of versions committed since the plan was made."""
         for path, version, size in self._manifests():
-            # Also an older one, which the listing of the plan left out.
+            # Also an older one, which was missing in the listing of the plan.
             if path not in self.seen:
                 location = ManifestLocation(version, path, size)
                 self._add(location, path)
@@ -261,7 +261,7 @@ class _Execution:
         return found
 
     def _delete(self, items: Sequence[FileVerdict]) -> tuple[list[FileVerdict], set[str]]:
-        """Delete files; returns those that are gone, and the paths of those that may still be there."""
+        """Delete files; returns the deleted ones, and the paths of those that may still exist."""
         gone: list[FileVerdict] = []
         left: set[str] = set()
         for chunk in _chunks(items):
@@ -277,7 +277,7 @@ class _Execution:
         try:
             self.store.delete_many(paths)
         except LanceOpsError:
-            # One of them cannot go, and nobody says which: one by one, for the others can.
+            # One of them cannot be deleted, and the store does not say which: delete them one by one.
             pass
         else:
             return {}
@@ -302,12 +302,12 @@ class _Execution:
                 failures[path] = error
                 row += 1
                 if row == _GIVE_UP_AFTER:
-                    # The store is down: asking it for each of many files would take hours.
+                    # The store is down: trying each of many files would take hours.
                     return failures | dict.fromkeys(paths[number + 1 :], error)
         return failures
 
     def _try(self, call: Callable[[], _T], paths: Iterable[str]) -> _T | None:
-        """The result of a call; None when it failed for good, so that `paths` stay."""
+        """Return the result of a call; None after a permanent failure, so that `paths` are kept."""
         try:
             return persistently(call)
         except LanceOpsError as error:

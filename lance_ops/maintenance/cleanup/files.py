@@ -1,4 +1,4 @@
-"""Files that a cleanup may remove, and why the others stay."""
+"""Verdicts on files: whether a cleanup may remove them, with the reason."""
 
 import re
 from collections.abc import Sequence
@@ -23,24 +23,23 @@ from lance_ops.storage import ObjectInfo, is_temporary
 from lance_ops.table.manifest.fragment_reuse.partition import MAP_FILE
 
 UNVERIFIED_GRACE = timedelta(days=7)
-"""How long a file that no version uses may belong to a commit under way; the peer's number."""
+"""Grace period of an unused file, which may belong to a commit in progress; the same as in pylance."""
 
 _STAGED_MANIFEST = re.compile(r"\.manifest-[0-9a-f-]{32,36}$")
 
 
 @dataclass(frozen=True, slots=True)
 class FileVerdict:
-    """Whether a file stays, and why.
+    """Verdict on a file, with the reason.
 
     Attributes:
         path: Relative to the root of the dataset.
         size: In bytes.
         kind: data, blob, deletion, index, row_map, transaction, manifest, temporary or other.
-        victim: Whether it goes.
-        reason: Why it goes or stays.
-        last_user: The newest of the expired versions that use a victim; None when none does.
-        left_over: It goes only while the newest version is the one that the plan was made for, see
-            `jobs`.
+        victim: True if it is removed.
+        reason: Why it is removed or kept.
+        last_user: The newest of the expired versions that use a victim; None without one.
+        left_over: It is removed only while the newest version is the one of the plan, see `jobs`.
     """
 
     path: str
@@ -57,16 +56,16 @@ class FileJudge:
     """Judges the files of a dataset.
 
     Attributes:
-        kept: Files that kept versions use.
-        expired: Files that expired versions use.
-        clones: Files that named clones use.
-        proven: Files that an earlier cleanup proved to be of no use.
-        jobs: Jobs that are committed.
+        kept: Files of kept versions.
+        expired: Files of expired versions.
+        clones: Files of listed clones.
+        proven: Files that an earlier cleanup proved unused.
+        jobs: Committed jobs.
         open_jobs: Prefixes of the files of open jobs.
         now: The time by the clock of the store.
-        below: Folders of other branches and datasets among those of this one, with "/" at the end.
-        blobs_unknown: Why it is not known which objects managed blobs name, so that all stay; None otherwise.
-        maps_unknown: The same of the row maps of fragment reuse indices.
+        below: Folders of other branches and datasets within this one, with a final "/".
+        blobs_unknown: Why the objects of managed blobs are unknown, so that all are kept; None otherwise.
+        maps_unknown: The same for the row maps of fragment reuse indices.
         delete_unverified: See `CleanupOptions`.
     """
 
@@ -83,42 +82,42 @@ class FileJudge:
     delete_unverified: bool
 
     def managed(self, info: ObjectInfo) -> FileVerdict:
-        """A file of the folders that hold data, deletions, indices and transactions."""
+        """Return the verdict on a file in the folders of data, deletions, indices and transactions."""
         kind = _kind(info.path)
         user = self.kept.user_of(info.path)
         former = self.expired.user_of(info.path)
         if user is not None:
-            return FileVerdict(info.path, info.size, kind, victim=False, reason=f"version {user} uses it")
+            return FileVerdict(info.path, info.size, kind, victim=False, reason=f"used by version {user}")
         for clone in self.clones:
             if info.path in clone:
-                reason = f"the clone {clone.uri} uses it"
+                reason = f"used by the clone {clone.uri}"
                 return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
         if info.path.startswith(self.below):
-            reason = "it lies in the folder of another branch or dataset"
+            reason = "in the folder of another branch or dataset"
             return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
         if kind == "other" or (kind == "blob" and self.blobs_unknown is not None):
-            # Any data file may name it in the table's managed blobs.
-            reason = "it may hold managed blobs" if kind == "blob" else "it is not a file of the format"
+            # Any data file may be named in the table's managed blobs.
+            reason = "may contain managed blobs" if kind == "blob" else "not a file of the format"
             return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
         if kind == "row_map" and self.maps_unknown is not None:
             return FileVerdict(info.path, info.size, kind, victim=False, reason=self.maps_unknown)
         if former is not None:
-            reason = f"only expired versions use it, version {former} the last"
+            reason = f"used only by expired versions, last by version {former}"
             return FileVerdict(info.path, info.size, kind, victim=True, reason=reason, last_user=former)
         if info.path in self.proven:
-            # It belonged to a version once, so no commit under way brings it.
-            reason = "only versions that a cleanup removed before it was broken off used it"
+            # It belonged to a version, so no commit in progress brings it.
+            reason = "used only by versions that an interrupted cleanup removed"
             return FileVerdict(info.path, info.size, kind, victim=True, reason=reason)
         if job_prefix_of(info.path) in self.open_jobs:
-            reason = "a job that is under way, or can be resumed, wrote it (see the command jobs)"
+            reason = "written by a job that is in progress, or can be resumed (see the command jobs)"
             return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
         if self.jobs.wrote(info.path, kind) and not self._is_old(info):
-            reason = "no version uses it, and another run of the job that wrote it was committed"
+            reason = "used by no version, and another run of its job was committed"
             return FileVerdict(info.path, info.size, kind, victim=True, reason=reason, left_over=True)
         return self._unverified(info, kind)
 
     def manifests(self, infos: Sequence[ObjectInfo], verdicts: Sequence[VersionVerdict]) -> list[FileVerdict]:
-        """Files of the folder of manifests."""
+        """Return the verdict on a file in the folder of manifests."""
         by_path = {verdict.location.path: verdict for verdict in verdicts}
         files: list[FileVerdict] = []
         for info in infos:
@@ -131,7 +130,7 @@ class FileJudge:
             elif is_temporary(info.path) or _STAGED_MANIFEST.search(info.path):
                 files.append(self._unverified(info, "temporary"))
             else:
-                reason = "it is no manifest, or one that appeared just now"
+                reason = "not a manifest, or one that appeared just now"
                 files.append(FileVerdict(info.path, info.size, "other", victim=False, reason=reason))
         return files
 
@@ -140,11 +139,11 @@ class FileJudge:
 
     def _unverified(self, info: ObjectInfo, kind: str) -> FileVerdict:
         if self.delete_unverified:
-            return FileVerdict(info.path, info.size, kind, victim=True, reason="no version uses it")
+            return FileVerdict(info.path, info.size, kind, victim=True, reason="used by no version")
         if self._is_old(info):
-            reason = f"no version uses it, and it is older than {age_text(UNVERIFIED_GRACE)}"
+            reason = f"used by no version, and older than {age_text(UNVERIFIED_GRACE)}"
             return FileVerdict(info.path, info.size, kind, victim=True, reason=reason)
-        reason = f"no version uses it yet, and it is younger than {age_text(UNVERIFIED_GRACE)}"
+        reason = f"used by no version yet, and younger than {age_text(UNVERIFIED_GRACE)}"
         return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
 
 

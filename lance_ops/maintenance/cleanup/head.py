@@ -1,4 +1,4 @@
-"""Head of a cleanup: whether the newest version, on which it would rely, is sound."""
+"""Head of a cleanup: a check that the newest version is sound."""
 
 from collections.abc import Container, Iterator
 
@@ -21,19 +21,19 @@ from lance_ops.table.manifest.fragment import SEQUENCES, ExternalFile
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.model import Manifest
 
-_HINT = "lance-ops fsck says more; restore an older version that is sound, then clean up"
+_HINT = "run lance-ops fsck; restore an older version that is sound, then clean up"
 
 
 def check_head(store: Store, location: ManifestLocation, listed: Container[str]) -> Manifest | None:
-    """See that the newest version opens, can be scanned, and has its files.
+    """Check that the newest version opens, can be scanned, and has its files.
 
     Args:
         store: Root of the dataset.
         location: The newest version.
-        listed: Files of the dataset as a listing shows them.
+        listed: Files of the dataset in a listing.
 
     Returns:
-        Its manifest; None when it is no longer there.
+        Its manifest; None if it no longer exists.
 
     Raises:
         CleanupRefusedError: It is not sound.
@@ -67,10 +67,10 @@ def check_head(store: Store, location: ManifestLocation, listed: Container[str])
 def refusal(
     store: Store, location: ManifestLocation, problem: str, cause: LanceOpsError | None = None
 ) -> CleanupRefusedError:
-    """The error for a newest version that is not sound."""
+    """Return the error for a newest version that is not sound."""
     return CleanupRefusedError(
-        f"the newest version, {location.version}, is damaged ({problem}), and the older ones may be the last "
-        f"that can be read",
+        f"the newest version, {location.version}, is damaged ({problem}), and the older ones may be the "
+        "last readable ones",
         path=f"{store.uri}/{location.path}",
         field=cause.field if cause is not None else None,
         hint=_HINT,
@@ -78,7 +78,7 @@ def refusal(
 
 
 def _files(manifest: Manifest) -> Iterator[str]:
-    """Files in the dataset's own root that rows come from."""
+    """Yield files in the dataset's own root that contain rows."""
     for fragment in manifest.fragments:
         yield from (f"{DATA_DIRECTORY}/{file.path}" for file in fragment.all_files if file.base_id is None)
         deletion = fragment.deletion_file

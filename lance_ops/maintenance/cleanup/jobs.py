@@ -1,22 +1,22 @@
-"""Files of runs that died, of jobs that another run has finished.
+"""Files of failed runs whose job was finished by another run.
 
-The names of the files that are written under a job key begin with a mark of the key: those of data files and
-index segments with a digest, as those of transactions do, the ids of deletion files with a part of it. They
-are committed under that key or not at all, and a job commits at most once. So when a commit of the job is in
-the lineage of the newest version, a file of the job that no version uses belongs to a run that can never
-commit it, and need not wait for the end of the grace period. Never, because
+The names of files written under a job key start with a mark of the key: those of data files and index
+segments with a digest, as those of transactions do, the ids of deletion files with a part of it. They are
+committed under that key or not at all, and a job commits at most once. So when a commit of the job is in the
+lineage of the newest version, a file of the job that no version uses belongs to a run that can never commit
+it, and can be removed before the end of the grace period. Never, because
 
-- a run that looks at its job now finds it done;
-- a run that began before that commit meets it among the versions since its read version. Should a restore
-  have undone the commit by then, it meets that as well, and most operations cannot be carried over one;
-- whoever can, or commits the same files on a newer version than planned, looks for announced removals and for
-  its files first (see `table.commit.jobs.left_over`). They go only if the newest version is still the
-  one that has the job in its lineage after their removal was announced, so before such a restore: then the
-  run finds the announcement, or its files gone.
+- a run that checks its job now finds it done;
+- a run that began before that commit finds it among the versions since its read version. If a restore has
+  undone the commit by then, it finds that as well, and most operations cannot be rebased over one;
+- a run that can, or that commits the same files on a newer version than planned, checks announced removals
+  and its files first (see `table.commit.jobs.left_over`). The files are removed only if the newest version
+  still has the job in its lineage after the announcement, so before such a restore: then the run finds the
+  announcement, or its files missing.
 
-Deletion files and transactions, which are written anew for each version that they are worked out on, say
-which one that was. Those of the job's own commit or later ones stay: a run that died was there before it. By
-chance alone, a deletion file of somebody else has the mark of one such job once in 2^48 times.
+Deletion files and transactions, which are rewritten for each read version, contain its number. Those of the
+job's own commit or later ones are kept: a failed run is older. A foreign deletion file has the mark of such a
+job by chance once in 2^48 times.
 """
 
 import re
@@ -39,7 +39,7 @@ _DELETION = re.compile(r"_deletions/[0-9]{1,20}-([0-9]{1,20})-([0-9]{1,20})\.(?:
 
 
 class FinishedJobs:
-    """Collects the jobs in the lineage of the newest version, as far down as no version is missing.
+    """Collects the jobs in the lineage of the newest version, down to the first missing version.
 
     Args:
         store: Root of the dataset.
@@ -47,20 +47,20 @@ class FinishedJobs:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        # The version that each of them made.
+        # The version of each of them.
         self._by_prefix: dict[str, int] = {}
         self._by_mark: dict[int, int] = {}
         self._next: int | None = None
         self._ended = False
 
     def add(self, version: ManifestSummary) -> None:
-        """Look at a version of the history; they come from the newest to the oldest."""
+        """Add a version of the history, from the newest to the oldest."""
         if self._next is None:
             self._next = version.version
         if self._ended or version.version > self._next:
             return
         if version.version < self._next or version.transaction is None:
-            # What is missing may have been a restore of something older still.
+            # A missing version may have been a restore of an even older one.
             self._ended = True
             return
         path = f"{self._store.uri} (version {version.version}, inline transaction)"
@@ -73,7 +73,7 @@ class FinishedJobs:
         if key is not None:
             prefix = job_uuid_prefix(key)
             self._by_prefix.setdefault(prefix, version.version)
-            # Index segments that the job moved along in whichever of its commits.
+            # Index segments that the job remapped in any of its commits.
             self._by_prefix.setdefault(job_uuid_prefix(work_key(prefix)), version.version)
             if isinstance(operation, Delete | Update):
                 self._by_mark.setdefault(job_mark(key), version.version)
@@ -81,13 +81,13 @@ class FinishedJobs:
 
     @property
     def any_found(self) -> bool:
-        """Whether any commit of a job was among the versions."""
+        """Return whether a version was committed by a job."""
         return bool(self._by_prefix)
 
     def wrote(self, path: str, kind: str) -> bool:
-        """Whether the name of a file says that one of these jobs wrote it, before its commit."""
+        """Return whether the name of a file shows that one of these jobs wrote it, before its commit."""
         folder, name = path.split("/")[:2]
-        # The shares of an index build lie in the directory of its segment under temporary names.
+        # The shares of an index build are in the directory of its segment under temporary names.
         if kind in ("data", "blob", "index") or (kind == "temporary" and folder == INDICES):
             return name[:_PREFIX] in self._by_prefix
         if kind == "transaction":

@@ -1,8 +1,8 @@
-"""Line: the main line of a dataset or one of its branches, and who names its versions.
+"""Line: the main line of a dataset or one of its branches, and references to its versions.
 
-A branch starts with the files of the version that it forked off, and no version of it uses others of that
-line. So whoever keeps these versions, and looks at the files below the root of one line only, takes nothing
-away from another. Source: format, branches.
+A branch starts with the files of its fork version, and uses no other versions of that line. So keeping these
+versions, and cleaning up files below the root of one line only, is safe for the others. Source: format,
+branches.
 """
 
 import contextlib
@@ -48,10 +48,10 @@ class Line:
 
     @classmethod
     def of(cls, store: Store, storage_options: Mapping[str, str] | None = None) -> "Line":
-        """The line whose root a store is.
+        """Return the line with a store as its root.
 
         Raises:
-            InvalidArgumentError: The newest version belongs to a branch that lies elsewhere.
+            InvalidArgumentError: The newest version belongs to a branch with another root.
         """
         if f"/{BRANCH_TREES}/" not in store.uri:
             return cls(store, store, storage_options=storage_options)
@@ -59,12 +59,12 @@ class Line:
         return cls(store, root_of_branch(store, branch, storage_options), branch, storage_options)
 
     def named(self, now: datetime) -> "Named":
-        """Who names versions, or is about to.
+        """Read all references to versions, including those in progress.
 
         Args:
             now: The time by the clock of the store.
         """
-        # Pins come first: whoever takes one away has written the tag before (see `table.history.pins`).
+        # Pins come first: a pin is removed after the tag is written (see `table.history.pins`).
         pins = persistently(lambda: list_pins(self.store))
         looks: list[Callable[[], Any]] = [
             lambda: persistently(lambda: list_tags(self.root)),
@@ -83,14 +83,14 @@ class Line:
         return Named(self, pinned, names, branches)
 
     def others(self) -> list[Store]:
-        """Roots of the other lines of the dataset, whose managed blobs may name objects of this one."""
-        # One listing may leave out a name.
+        """Return the roots of the other lines of the dataset, whose blobs may name objects of this one."""
+        # A single listing may be incomplete.
         folders = sorted(self.trees() | self.trees())
         every = [self.root, *(self.root.child(folder) for folder in folders)]
         return [store for store in every if store.uri != self.store.uri]
 
     def trees(self) -> frozenset[str]:
-        """Folders of the dataset that have versions of branches, described or not."""
+        """Return the folders of the dataset with versions of branches, described or not."""
         between = f"/{VERSIONS_DIRECTORY}/"
         paths = persistently(lambda: [info.path for info in self.root.list(BRANCH_TREES)])
         return frozenset(path.partition(between)[0] for path in paths if between in path)
@@ -98,12 +98,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Who names versions of a line, or is about to.
+    """References to versions of a line.
 
     Attributes:
         line: The line.
-        pinned: Versions that somebody is about to name.
-        names: What is at each version that is named: its tags, and the branches that start at it.
+        pinned: Versions pinned for a new reference.
+        names: References to each version: its tags, and the branches that start at it.
         branches: All branches of the dataset.
     """
 
@@ -119,57 +119,56 @@ class Named:
         return tuple(f"{folder}/" for folder in folders_below(own, self.branches))
 
     def check_trees(self, trees: Collection[str]) -> None:
-        """See that every branch of the dataset can be told.
+        """Check that every branch of the dataset is described.
 
         Args:
             trees: See `Line.trees`.
 
         Raises:
-            CleanupRefusedError: There are versions that no branch is described for: what they started from is
-                not known.
+            CleanupRefusedError: There are versions of an undescribed branch: their start version is unknown.
         """
         described = {branch.directory for branch in self.branches}
         unknown = sorted(folder.removeprefix(f"{BRANCH_TREES}/") for folder in set(trees) - described)
         if unknown:
             raise CleanupRefusedError(
-                f"there are versions of branches that are not described: {', '.join(unknown)}",
+                f"there are versions of undescribed branches: {', '.join(unknown)}",
                 path=self.line.root.uri,
-                hint="somebody is making them, or that or their removal was broken off: then remove each by "
+                hint="their creation or removal is in progress or was interrupted: then remove each by "
                 "delete_branch",
             )
 
     def check_listed(self, versions: Collection[int]) -> None:
-        """See that the listing of the manifests left out no version that a tag, a branch or a pin names.
+        """Check that the listing of manifests contains every referenced version.
 
         Args:
-            versions: Those of the line that the listing named.
+            versions: Listed versions of the line.
 
         Raises:
-            InconsistentStoreError: It left one out.
+            InconsistentStoreError: One is missing.
         """
         for version in sorted({*self.names, *self.pinned}.difference(versions)):
             with contextlib.suppress(VersionNotFoundError):
                 path = locate(self.line.store, version).path
                 raise InconsistentStoreError(
-                    "the listing of the manifests left this one out, and it is there",
+                    "the manifest exists, but was missing in the listing",
                     path=f"{self.line.store.uri}/{path}",
                     hint="nothing was deleted; try again, and check the store or gateway if it happens again",
                 )
 
     def check_forks(self, versions: Collection[int]) -> None:
-        """See that the versions are there that branches started at.
+        """Check that the versions exist at which branches start.
 
         Args:
-            versions: Those of the line that are there.
+            versions: Existing versions of the line.
 
         Raises:
-            CleanupRefusedError: One is not, so that what its branch uses is not known.
+            CleanupRefusedError: One does not, so the files of its branch are unknown.
         """
         for branch in self.branches:
             if branch.parent_branch == self.line.branch and branch.parent_version not in versions:
                 raise CleanupRefusedError(
-                    f"branch {branch.name!r} started at version {branch.parent_version}, which is gone: what "
-                    "it uses is not known",
+                    f"branch {branch.name!r} started at version {branch.parent_version}, which was removed: "
+                    "its files are unknown",
                     path=self.line.store.uri,
                     hint="remove the branch, or clean up with the official library",
                 )

@@ -1,4 +1,4 @@
-"""Links: folders of a dataset that are symbolic links out of it, behind which a cleanup deletes nothing.
+"""Links: folders of a dataset that are symbolic links out of it, where cleanup deletes nothing.
 
 The files there belong to another dataset, which may use them although no version of this one does.
 """
@@ -23,16 +23,16 @@ _CONTROL = (VERSIONS_DIRECTORY, PINS_DIRECTORY, REMOVALS_DIRECTORY, JOBS_DIRECTO
 _NAMES = (TAGS_DIRECTORY, BRANCHES_DIRECTORY, BRANCH_TREES)
 
 _LEADS_OUT = "is a symbolic link that leads out of the dataset"
-_REASON = f"its folder, or one that removing it needs, {_LEADS_OUT}"
+_REASON = f"its folder, or one required for its removal, {_LEADS_OUT}"
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedFolders:
-    """Folders of a line of versions that lead out of its root.
+    """Folders of a line that link out of its root.
 
     Attributes:
         folders: Relative to the root of the line.
-        holds_all: One of them is needed to remove anything, so that nothing is removed.
+        holds_all: One of them is required for any removal, so that nothing is removed.
     """
 
     folders: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class LinkedFolders:
 
     @classmethod
     def of(cls, line: Line) -> "LinkedFolders":
-        """Look at the folders of a line."""
+        """Find the linked folders of a line."""
         directory = branch_directory(line.branch)
         if directory and leads_out(line.root, directory):
             return cls((*_FILES, *_CONTROL), holds_all=True)
@@ -48,13 +48,13 @@ class LinkedFolders:
         return cls(found, holds_all=not set(found).isdisjoint(_CONTROL))
 
     def judge_version(self, verdict: VersionVerdict) -> VersionVerdict:
-        """Keep an expired version when nothing can be removed."""
+        """Keep an expired version if nothing can be removed."""
         if self.holds_all and verdict.expired:
             return replace(verdict, expired=False, reason=f"{self.folders[0]} {_LEADS_OUT}")
         return verdict
 
     def judge_files(self, verdicts: Iterable[FileVerdict]) -> list[FileVerdict]:
-        """Keep the files that lie behind a link."""
+        """Keep the files behind a link."""
         return [self._judge(verdict) for verdict in verdicts]
 
     def _judge(self, verdict: FileVerdict) -> FileVerdict:
@@ -65,23 +65,23 @@ class LinkedFolders:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """One line for each folder, for the result."""
-        what = "nothing was removed" if self.holds_all else "nothing behind it was removed"
+        """Return a note for each folder, for the result."""
+        what = "nothing was removed" if self.holds_all else "no file behind it was removed"
         return tuple(f"{folder} {_LEADS_OUT}: {what}" for folder in self.folders)
 
 
 def keep_targets(
     store: Store, infos: Sequence[ObjectInfo], verdicts: Sequence[FileVerdict]
 ) -> list[FileVerdict]:
-    """Keep files that others which stay are links to, within the root of a local store.
+    """Keep files that are link targets of kept files, within the root of a local store.
 
     Args:
         store: The dataset.
-        infos: What was listed: a link has the mark of the file that it leads to.
-        verdicts: For each of them.
+        infos: The listing: a link has the mark of its target.
+        verdicts: Verdict on each of them.
     """
     if not hasattr(store, "leads_out"):
-        # The mark of an object tells its bytes, which two may have.
+        # The mark of an object depends on its bytes, which two may share.
         return list(verdicts)
     stay = {info.mark: info.path for info, verdict in zip(infos, verdicts, strict=True) if not verdict.victim}
     return [

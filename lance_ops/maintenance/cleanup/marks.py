@@ -1,4 +1,4 @@
-"""Marks: which files the versions of a dataset use, the evidence that cleanup decides on."""
+"""Marks: the files used by versions, on which a cleanup decides."""
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ INDICES = "_indices"
 TRANSACTIONS = "_transactions"
 ROW_MAPS = MAPS_FOLDER
 OBJECTS = "_blobs"
-"""New objects of managed blobs; a version may name files of `data` as such, too."""
+"""Folder of new objects of managed blobs; a version may also name files of `data`."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Marks:
     """Files used by a set of versions, relative to the dataset root.
 
     Attributes:
-        files: Path to the version that was added first among those that use it. An index segment is marked
+        files: From path to the first added version that uses it. An index segment is marked
             by its directory, as are the files beside a data file.
     """
 
@@ -33,10 +33,10 @@ class Marks:
     _before: frozenset[bytes] = frozenset()
 
     def add(self, version: ManifestSummary, *, root: str, path: str) -> None:
-        """Mark all files of a version; a fragment that the version added before has too costs one look-up.
+        """Mark all files of a version; a fragment shared with the previously added version costs one look-up.
 
-        Versions that follow one another share nearly all fragments, and only those of one are kept at a time:
-        memory follows the number of files, not of versions times their fragments.
+        Consecutive versions share nearly all fragments, and only those of one are kept in memory: it grows
+        with the number of files, not with versions times fragments.
 
         Args:
             version: The version.
@@ -53,8 +53,8 @@ class Marks:
                 self.mark(_fragment_files(serialised, own), version.version)
             self._before = fragments
             segments = version.indices(path=path)
-            # Of whatever base: pylance compacts a clone and writes the remapped segment here, and names it in
-            # the base of the segment before. Names are unique, so no file of another base is meant.
+            # Of any base: pylance compacts a clone and writes the remapped segment here, but records the base
+            # of the previous segment. Names are unique, so no file of another base is meant.
             self.mark((segment.directory for segment in segments), version.version)
             if version.transaction_file:
                 name = validate_relative_path(version.transaction_file)
@@ -64,27 +64,27 @@ class Marks:
             raise CorruptManifestError(what, path=path, field=error.field) from error
 
     def user_of(self, path: str) -> int | None:
-        """A version that uses the file, or None."""
+        """Return a version that uses the file, or None."""
         folder = path
         if path.startswith(f"{INDICES}/"):
             folder = "/".join(path.split("/", 2)[:2])
         elif data_file_of(path) is not None:
             folder = path.rpartition("/")[0]
-        # Managed blobs may name any file by itself.
+        # Managed blobs may name any single file.
         return self.files.get(path, self.files.get(folder))
 
     def mark(self, paths: Iterable[str], version: int) -> None:
-        """Note that a version uses files."""
+        """Mark files used by a version."""
         for path in paths:
             self.files.setdefault(path, version)
 
 
 def _fragment_files(serialised: bytes, own: Container[int | None]) -> list[str]:
-    """Files of a fragment that lie below the dataset's own root, which is the base of the ids `own`.
+    """Yield the files of a fragment below the dataset's own root, which is the base of the ids `own`.
 
     Raises:
-        CorruptManifestError: It is no fragment.
-        PathEscapeError: A path is not in the one spelling that a listing shows, so that its file would look
+        CorruptManifestError: It is not a fragment.
+        PathEscapeError: A path is not in the normalized form of a listing, so that its file would look
             unused.
     """
     fragment = Fragment.from_bytes(serialised)

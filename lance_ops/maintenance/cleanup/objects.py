@@ -1,8 +1,8 @@
-"""Objects of managed blobs: which files below a root the versions of a dataset name in their blobs.
+"""Objects of managed blobs: files below a root that the versions of a dataset name in their blobs.
 
 Source: format, blob v2, garbage collection. An object is in use while a row of a kept version names it, in
-whatever data file and whatever base that lies. Rows that are deleted count too, which keeps an object until
-the fragment is rewritten. Only descriptors are read.
+any data file of any base. Deleted rows count too, which keeps an object until the fragment is rewritten. Only
+descriptors are read.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,12 +25,12 @@ from lance_ops.table.side_sizes import blob_field_ids, may_have_side_files
 
 _Names = frozenset[tuple[int, str]]
 _Key = tuple[str, tuple[tuple[int, int], ...], frozenset[int]]
-"""A data file, its columns by field, and which fields are blobs: a version may have dropped one of them."""
+"""A data file, its columns by field, and the blob fields: a version may have dropped one of them."""
 
 
 @dataclass(slots=True)
 class NamedObjects:
-    """Finds the objects that versions name, and reads each data file once.
+    """Finds the objects named by versions, reading each data file once.
 
     Attributes:
         root: URI of the root whose objects count.
@@ -49,18 +49,18 @@ class NamedObjects:
         *,
         surely: bool = False,
     ) -> set[str]:
-        """Paths relative to the root of the objects that a version names; none without the flag.
+        """Return the paths of the objects named by a version, relative to the root; none without the flag.
 
         Args:
-            store: Root of the dataset, branch or clone that has the version.
+            store: Root of the dataset, branch or clone with the version.
             location: The version.
-            manifest: Its manifest, where that has been read.
-            surely: Leave out what lies at the same path of a base elsewhere, which may be the root under a
-                name that nobody here knows, and where links lead to.
+            manifest: Its manifest, if already read.
+            surely: Exclude the same path of another base, which may be an unknown alias of the root, and
+                targets of links.
 
         Raises:
-            LanceOpsError: A data file or a descriptor cannot be read, or a base is not declared: what the
-                version names is not known.
+            LanceOpsError: A data file or a descriptor cannot be read, or a base is not declared: the objects
+                are unknown.
         """
         if manifest is None:
             manifest = persistently(lambda: read_manifest(store, location))

@@ -1,4 +1,4 @@
-"""Removing expired versions and the files that only they used."""
+"""Cleanup operation: remove expired versions and the files that only they used."""
 
 import contextlib
 from collections import Counter
@@ -37,23 +37,22 @@ from lance_ops.table.transaction.operations import MapUpdate, UpdateConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupResult(OperationResult):
-    """Result of `cleanup`, which makes no version of its own: `version` is the head it worked on.
+    """Result of `cleanup`, which makes no version: `version` is the head it used.
 
     Attributes:
-        versions_removed: Expired versions.
-        versions_kept: Versions that stay.
+        versions_removed: Removed versions.
+        versions_kept: Kept versions.
         data_files_removed: Data files.
         deletion_files_removed: Deletion files.
         index_files_removed: Files of index segments.
         transaction_files_removed: Transaction files.
-        temporary_files_removed: Left-overs of writers that died.
+        temporary_files_removed: Temporary files of failed writers.
         bytes_removed: Size of everything removed, manifests included.
-        files_kept: Files that stay.
-        files_spared: Victims of the plan that a commit or tag since then uses, so that they stayed.
-        files_failed: Files that should have gone and could not be removed, or not be proven to be of no use.
-            The next cleanup finishes them.
-        errors: Why, for the first of them.
-        notes: Folders behind which nothing was removed, and why.
+        files_kept: Kept files.
+        files_spared: Victims of the plan that were kept for a later commit or tag.
+        files_failed: Files that could not be removed, or not be proven unused. The next cleanup retries them.
+        errors: The first errors.
+        notes: Folders in which nothing was removed, with reasons.
     """
 
     operation: ClassVar[str] = "cleanup"
@@ -74,12 +73,12 @@ class CleanupResult(OperationResult):
 
     @property
     def complete(self) -> bool:
-        """Whether nothing failed."""
+        """True if nothing failed."""
         return not self.files_failed and not self.errors
 
     @property
     def changed(self) -> bool:
-        """Whether anything was removed."""
+        """True if anything was removed."""
         return self.bytes_removed > 0
 
     def summary(self) -> str:
@@ -108,17 +107,17 @@ class CleanupResult(OperationResult):
 
 
 class CleanupArguments(TypedDict, total=False):
-    """What `cleanup` takes by name; see there for all of them.
+    """Keyword arguments of `cleanup`; see there.
 
     Attributes:
         older_than: See `CleanupOptions`.
         retain_versions: See `CleanupOptions`.
         delete_unverified: See `CleanupOptions`.
-        clones: Shallow clones of the dataset, whose files stay.
-        job_key_age: Without effect.
+        clones: Shallow clones of the dataset, whose files are kept.
+        job_key_age: No effect.
         committer: See `cleanup`.
-        progress: Receives events.
-        storage_options: For opening the store.
+        progress: Receives progress events.
+        storage_options: Options of the store.
     """
 
     older_than: timedelta | None
@@ -157,22 +156,22 @@ def cleanup(
     progress: Progress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> CleanupResult | CleanupPlan:
-    """Remove old versions; the newest version, tagged and detached ones always stay.
+    """Remove old versions; the newest version, tagged and detached ones are always kept.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         older_than: See `CleanupOptions`.
         retain_versions: See `CleanupOptions`.
         delete_unverified: See `CleanupOptions`.
-        clones: Shallow clones of the dataset, whose files here stay. Clones that neither are named here nor
-            have a tag at the version that they were made of cannot be seen, and lose their files.
-        job_key_age: Without effect since job keys are part of each version: the newest 100,000 are kept,
-            whatever their age.
-        committer: Stores the version that takes over job keys of an earlier release, where the store alone
-            cannot decide a race.
-        dry_run: Return the plan: every victim and why, every file kept and why.
-        progress: Receives events.
-        storage_options: For opening the store.
+        clones: Shallow clones of the dataset, whose files here are kept. Clones that are neither listed here
+            nor protected by a tag at their source version cannot be found, and lose their files.
+        job_key_age: No effect, since job keys are part of each version: the newest 100,000 are kept, whatever
+            their age.
+        committer: Commits the version that imports job keys of an earlier release, if the store has no
+            put-if-absent.
+        dry_run: Return the plan: every removed and kept file with the reason.
+        progress: Receives progress events.
+        storage_options: Options of the store.
 
     Raises:
         CleanupRefusedError: See `plan_cleanup`; nothing was removed.
@@ -187,17 +186,17 @@ def cleanup(
     store = store_of(uri_or_dataset, storage_options)
     # The newest version may be one that does not open: the plan looks at it, and refuses.
     call = Run.on("cleanup", store, None, {"progress": progress, "storage_options": storage_options})
-    call.report("read manifests and list files")
+    call.report("reading manifests and listing files")
     options = CleanupOptions(older_than, retain_versions, delete_unverified)
     check_type(clones, Iterable, "a list of datasets", field="clones")
-    # Where there is no dataset, nothing may be written either.
+    # Without a dataset, nothing may be written either.
     newest_before = persistently(lambda: latest(store)).version
     line = Line.of(store, storage_options)
     holds_all = LinkedFolders.of(line).holds_all
-    # What writes nothing must do with the clock of this machine.
+    # A call without writes does not use the clock of this machine.
     now = None if dry_run or holds_all else store_now(store)
     if now is not None:
-        # What they wrote is of no use to anybody, and needs no version to be looked at.
+        # Their files are unused, which needs no check of versions.
         persistently(lambda: sweep_jobs(store, now))
     clone_stores = [store_of(clone, storage_options) for clone in clones]
     make_plan = partial(plan_cleanup, line, options, now=now, clones=clone_stores)
@@ -218,7 +217,7 @@ def cleanup(
     else:
         outcome = execute_cleanup(line, plan, call.report)
         with contextlib.suppress(LanceOpsError):
-            # The next cleanup removes those that stay.
+            # The next cleanup removes the remaining ones.
             remove_unused_files(store, _configs(store, plan, clone_stores), plan.now)
     counts = Counter(verdict.kind for verdict in outcome.removed)
     return CleanupResult(
@@ -240,7 +239,7 @@ def cleanup(
 
 
 def _has_earlier_jobs(store: Store, plan: CleanupPlan) -> bool:
-    """Whether there are jobs that the newest version has no record of."""
+    """Return whether there are jobs without a record in the newest version."""
     manifest = plan.manifest
     if manifest is None or JobRecord.of(manifest.config, store.uri) is not None:
         return False
@@ -248,7 +247,7 @@ def _has_earlier_jobs(store: Store, plan: CleanupPlan) -> bool:
 
 
 def _configs(store: Store, plan: CleanupPlan, clones: Sequence[Store]) -> Iterator[Mapping[str, str]]:
-    """Config of each version that is still there, the newest first; those of clones last."""
+    """Yield the config of each existing version, newest first; those of clones last."""
     detached = (verdict.location for verdict in plan.versions if is_detached(verdict.location.version))
     for location in (*reversed(list_versions(store)), *detached):
         yield read_manifest(store, location).config

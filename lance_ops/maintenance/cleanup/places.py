@@ -1,4 +1,4 @@
-"""Places: where a base of a dataset lies, seen from the root of another."""
+"""Places: location of a base of a dataset, relative to the root of another."""
 
 import os
 import re
@@ -8,16 +8,14 @@ from lance_ops.errors import PathEscapeError
 from lance_ops.storage.paths import BUCKET_SCHEMES, is_address, parse_location
 from lance_ops.table.manifest.model import BasePath
 
-# The names that a container has: with and without TLS, and with and without the account.
+# The URI schemes of a container: with and without TLS, and with and without the account.
 _AZURE = re.compile(r"(?:az|adl|abfss?)://([^/@]+)(?:@[^/]*)?", re.IGNORECASE)
 
 
 def below(path: str, source: str) -> str | None:
-    """Path of a base relative to the source, with "/" at the end unless it is the source; None if outside."""
+    """Return the path of a base relative to the source, with a final "/" unless equal; None if outside."""
     if not path.startswith("/") and not is_address(path):
-        raise PathEscapeError(
-            f"a base is at {path!r}, which is not an absolute path or URI", field="base_paths"
-        )
+        raise PathEscapeError(f"base path {path!r} is not an absolute path or URI", field="base_paths")
     base, root = (_resolved(uri) for uri in (path, source))
     if base == root:
         return ""
@@ -26,7 +24,7 @@ def below(path: str, source: str) -> str | None:
 
 
 def behind_links(base: str, name: str, root: str) -> str | None:
-    """Path below a local root where a file of a base really lies, whatever links lead there; None if outside.
+    """Return the real path of a file of a base below a local root, with links resolved; None if outside.
 
     Args:
         base: Path of the base.
@@ -45,7 +43,7 @@ def is_own_root(base: BasePath, root: str) -> bool:
     """Return whether a base is the root of the dataset itself, declared as such.
 
     Args:
-        base: Of a version of the dataset.
+        base: Base of a version of the dataset.
         root: Root URI of the dataset or of one of its branches.
     """
     try:
@@ -55,8 +53,8 @@ def is_own_root(base: BasePath, root: str) -> bool:
 
 
 def _resolved(uri: str) -> str:
-    """One spelling of a place. Whoever takes two places for one keeps more files, not fewer."""
-    # A cache in front of a store is at no other place.
+    """Return a normalized place. Two places that wrongly compare equal only keep more files."""
+    # A cache in front of a store does not change the place.
     location = parse_location(uri.rpartition("::")[2])
     if location.is_local:
         return os.path.realpath(location.uri)

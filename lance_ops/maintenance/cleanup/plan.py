@@ -1,7 +1,7 @@
-"""Cleanup plan: which versions and files of a dataset may go. Reads metadata only, deletes nothing.
+"""Cleanup plan: removable versions and files of a dataset. Reads metadata only, deletes nothing.
 
-A file may go when no kept version uses it, and either an expired version did use it, or nobody does and it is
-too old to belong to a commit under way. Whatever is not understood is kept, or makes cleanup refuse.
+A file may be removed if no kept version uses it, and either an expired version used it, or it is unused and
+too old to belong to a commit in progress. Unknown files are kept, or make cleanup fail.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,23 +47,23 @@ from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
 
 _LISTINGS = 6
-_UNKNOWN = "every object of managed blobs was kept, for it is not known which are in use: those {}"
+_UNKNOWN = "every object of managed blobs was kept, since the used ones are unknown: those {}"
 
 
 @dataclass(frozen=True, slots=True)
 class CleanupPlan:
-    """What a cleanup will remove and what it keeps, each with the reason.
+    """Files to remove and to keep, each with the reason.
 
     Attributes:
         uri: The dataset.
         head: Newest version when the plan was made.
         versions: All versions, oldest first.
         files: All files below the managed folders, manifests included.
-        now: The time that ages were measured at.
-        removals: What cleanups that were broken off, or run at the same time, had announced to remove.
-        has_jobs: Commits of jobs are among the versions.
-        manifest: Of the newest version.
-        notes: Folders behind which nothing is removed, and why.
+        now: The time used for ages.
+        removals: Removals announced by interrupted or concurrent cleanups.
+        has_jobs: True if versions were committed under job keys.
+        manifest: Manifest of the newest version.
+        notes: Folders in which nothing is removed, with reasons.
     """
 
     uri: str
@@ -78,31 +78,31 @@ class CleanupPlan:
 
     @property
     def expired(self) -> tuple[VersionVerdict, ...]:
-        """Versions that go."""
+        """The versions to remove."""
         return tuple(verdict for verdict in self.versions if verdict.expired)
 
     @property
     def victims(self) -> tuple[FileVerdict, ...]:
-        """Files that go, manifests included."""
+        """The files to remove, manifests included."""
         return tuple(verdict for verdict in self.files if verdict.victim)
 
     @property
     def kept(self) -> tuple[FileVerdict, ...]:
-        """Files that stay."""
+        """The files to keep."""
         return tuple(verdict for verdict in self.files if not verdict.victim)
 
     @property
     def bytes_removed(self) -> int:
-        """Size of all victims."""
+        """Size of all files to remove."""
         return sum(verdict.size for verdict in self.victims)
 
     @property
     def note(self) -> str:
-        """What a cleanup does not see or touch."""
+        """A note on files that a cleanup does not find or remove."""
         return note_of(self.manifest)
 
     def to_dict(self) -> dict[str, object]:
-        """Every verdict as JSON values."""
+        """Return every verdict as JSON values."""
         return {
             "operation": "cleanup",
             "dry_run": True,
@@ -135,11 +135,11 @@ class CleanupPlan:
         }
 
     def to_text(self, limit: int | None = 40) -> str:
-        """A summary, and tables of at most `limit` files that go and files that stay; all when None."""
+        """Return a summary, and tables of at most `limit` removed and kept files; all if None."""
         versions = f"{count_text(len(self.expired), 'version')} of {len(self.versions):,}"
         files = f"{count_text(len(self.victims), 'file')} of {len(self.files):,}"
         size = bytes_text(self.bytes_removed)
-        lines = [f"cleanup of {self.uri} at version {self.head}: {versions} and {files} go, {size}"]
+        lines = [f"cleanup of {self.uri} at version {self.head}: {versions} and {files} to remove, {size}"]
         for title, verdicts in (("goes", self.victims), ("stays", self.kept)):
             if verdicts:
                 rows = [
@@ -166,16 +166,16 @@ def plan_cleanup(
 
     Args:
         line: The dataset, or one of its branches.
-        options: What may go.
-        now: The time by the clock of the store, aware; that of this machine when None.
-        clones: Shallow clones of the dataset, whose files here stay.
+        options: Retention.
+        now: The time by the clock of the store, aware; that of this machine if None.
+        clones: Shallow clones of the dataset, whose files here are kept.
         newest_before: See `VersionJudge`.
 
     Raises:
-        CleanupRefusedError: Branches, other bases or features are in use whose files this cannot tell apart,
-            or the newest version does not open.
-        CorruptManifestError: A version cannot be read, so what it uses is not known.
-        InconsistentStoreError: The same of a version whose manifest is listed and is not found.
+        CleanupRefusedError: Branches, other bases or unknown features are in use, or the newest version does
+            not open.
+        CorruptManifestError: A version cannot be read, so its files are unknown.
+        InconsistentStoreError: The same for a version whose manifest is listed but not found.
         DatasetNotFoundError: There is no dataset.
     """
     now = now or datetime.now(UTC)
@@ -187,9 +187,9 @@ def plan_cleanup(
         elif isinstance(plan, CleanupPlan):
             return plan
     raise CleanupRefusedError(
-        "the newest version was replaced and removed again and again while the versions were read",
+        "the newest version was repeatedly replaced and removed while the versions were read",
         path=line.store.uri,
-        hint="other cleanups are running: try again when they are over",
+        hint="other cleanups are running: try again after they have ended",
     )
 
 
@@ -201,23 +201,23 @@ def _plan(
     newest_before: int | None,
     listed: Sequence[str],
 ) -> CleanupPlan | str | None:
-    """One attempt.
+    """Make one attempt.
 
     Returns:
-        The plan; None when the newest version that was listed is gone; a folder that should have been listed
-        because of the features of a version: the objects of managed blobs, or row maps.
+        The plan; None if the newest listed version was removed; or a folder that must be listed for the
+        features of a version: the objects of managed blobs, or row maps.
     """
     store = line.store
-    trees, removals, named, *folders = _look_around(line, now, listed)
+    trees, removals, named, *folders = _read_surroundings(line, now, listed)
     named.check_trees(trees)
-    # Listed before the manifests are read: a file that appears later cannot become a victim, and whoever
-    # commits in between uses files that are found in use, for what is committed from here on stays.
+    # Listed before the manifests are read: a file that appears later cannot become a victim, and files of
+    # concurrent commits are found in use, since later commits are kept.
     infos = [info for found in folders for info in found]
     # After the files, whose jobs were open before they were written, and before the manifests: a job that has
-    # ended by then has committed what it wanted.
+    # ended by then has committed its files.
     open_jobs = persistently(lambda: job_prefixes(store))
     version_infos = _list(store, VERSIONS_DIRECTORY)
-    # Newest first, so that all that decides about a version is known when it has been read.
+    # Newest first, so that everything that decides about a version is known when it is read.
     locations = sorted(manifests_among(store, version_infos), key=lambda item: -item.version)
     newest = next((location.version for location in locations if not is_detached(location.version)), None)
     if newest is None:
@@ -292,19 +292,19 @@ def _plan(
 
 
 def _datasets_within(infos: Sequence[ObjectInfo]) -> list[str]:
-    """Folders of other datasets that lie among the files of this one, with "/" at the end."""
+    """Return the folders of other datasets within this one, with a final "/"."""
     between = f"/{VERSIONS_DIRECTORY}/"
     return sorted({f"{info.path.partition(between)[0]}/" for info in infos if between in info.path})
 
 
 @dataclass(slots=True)
 class _RowMaps:
-    """Row maps that the fragment reuse indices of versions name.
+    """Row maps of the fragment reuse indices of versions.
 
     Attributes:
         line: The dataset, or one of its branches.
-        any_found: A version may have some.
-        unknown: Why those of a kept version are not known, so that all stay; None otherwise.
+        any_found: True if a version may have some.
+        unknown: Why those of a kept version are unknown, so that all are kept; None otherwise.
     """
 
     line: Line
@@ -323,13 +323,13 @@ class _RowMaps:
             marks.mark((path for base_id, path in named if base_id in own), summary.version)
         except LanceOpsError as error:
             if is_kept:
-                self.unknown = f"the row maps of version {summary.version} are not known: {error.message}"
+                self.unknown = f"the row maps of version {summary.version} are unknown: {error.message}"
 
 
 def _mark_objects(
     line: Line, verdicts: Sequence[VersionVerdict], kept: Marks, expired: Marks, objects: NamedObjects
 ) -> str | None:
-    """Mark the objects that managed blobs name; why it is not known which these are, if it is not."""
+    """Mark the objects of managed blobs; returns why they are unknown, if they are."""
     problem: str | None = None
     for verdict in reversed(verdicts):
         try:
@@ -337,7 +337,7 @@ def _mark_objects(
                 objects.of(line.store, verdict.location, surely=verdict.expired), verdict.version
             )
         except LanceOpsError as error:
-            # Of an expired version it is enough that nobody else names them, and that they are old.
+            # For an expired version it is enough that no other version names them, and that they are old.
             if not verdict.expired:
                 problem = problem or f"of version {verdict.version}: {error}"
     for store in persistently(line.others):
@@ -349,10 +349,10 @@ def _mark_objects(
     return problem
 
 
-def _look_around(line: Line, now: datetime, folders: Sequence[str]) -> list[Any]:
-    """Folders of branches, announced removals, what is named, and the files of each folder.
+def _read_surroundings(line: Line, now: datetime, folders: Sequence[str]) -> list[Any]:
+    """Read folders of branches, announced removals, references, and the files of each folder.
 
-    Nothing waits for anything else of it: what decides in the end is looked for again before it counts.
+    These reads are independent: everything that decides is read again before the removal.
     """
     every: list[Callable[[], Any]] = [
         line.trees,
@@ -371,16 +371,16 @@ def _refuse_unknown(line: Line, location: ManifestLocation, summary: ManifestSum
     bits = unknown_bits(summary.reader_flags | summary.writer_flags)
     reason = None
     if bits:
-        reason = f"uses feature flags that are not implemented: {', '.join(map(str, bits))}"
+        reason = f"uses unsupported feature flags: {', '.join(map(str, bits))}"
     elif summary.branch != line.branch:
         reason = f"belongs to branch {summary.branch or MAIN!r}"
     elif any(may_share_files(base, line.store.uri) for base in summary.base_paths):
-        reason = "has a base among its own files, or one that holds them"
+        reason = "has a base that is within or contains its own files"
     elif summary.has_fragment_tree:
-        reason = "keeps its fragments outside the manifest"
+        reason = "stores its fragments outside of the manifest"
     if reason is not None:
         raise CleanupRefusedError(
             f"version {summary.version} {reason}",
             path=f"{line.store.uri}/{location.path}",
-            hint="clean up with a tool that knows about it",
+            hint="clean up with a tool that supports it",
         )

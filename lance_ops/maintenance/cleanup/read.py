@@ -1,4 +1,4 @@
-"""Versions that a cleanup judges, read with few of them in memory at a time."""
+"""Versions for a cleanup, read with few of them in memory at a time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -18,9 +18,9 @@ from lance_ops.table.transaction.transaction import decode_transaction
 def read_summaries(
     store: Store, locations: Sequence[ManifestLocation], newest: int, written: Mapping[str, datetime]
 ) -> Iterator[tuple[ManifestLocation, ManifestSummary, bool]]:
-    """Summaries of the versions that are still there, in the order of `locations`, which is newest first.
+    """Yield summaries of the existing versions, in the order of `locations`, newest first.
 
-    A damaged version that somebody restored an older one over is given up: it comes without files, and with
+    A damaged version followed by a restore of an older one is given up: it has no files, and is yielded with
     True.
 
     Args:
@@ -32,7 +32,7 @@ def read_summaries(
     Raises:
         CleanupRefusedError: The newest version cannot be read.
         CorruptManifestError: Another one cannot be read.
-        InconsistentStoreError: A manifest is listed and is not found.
+        InconsistentStoreError: A manifest is listed but not found.
     """
 
     def read(location: ManifestLocation) -> ManifestSummary | FormatError | None:
@@ -59,7 +59,7 @@ def read_summaries(
                     result.message,
                     path=result.path,
                     field=result.field,
-                    hint="what it uses is not known; if nobody needs the version, remove this file by hand",
+                    hint="its files are unknown; if nobody needs the version, remove this file manually",
                 ) from result
             yield location, _without_files(location.version, moment), True
             above = None
@@ -69,7 +69,7 @@ def read_summaries(
 
 
 def _is_given_up(store: Store, version: int, above: ManifestSummary | None) -> bool:
-    """Whether the version after this one is a restore that was made because this one is damaged."""
+    """Return whether the version after this one is a restore made because this one is damaged."""
     if above is None or above.version != version + 1 or above.transaction is None:
         return False
     transaction = decode_transaction(above.transaction, path=f"{store.uri} (version {above.version})")

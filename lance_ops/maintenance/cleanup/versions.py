@@ -1,4 +1,4 @@
-"""Versions that a cleanup may remove, and why the others stay."""
+"""Verdicts on versions: whether a cleanup may remove them, with the reason."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ DEFAULT_AGE = timedelta(days=14)
 
 @dataclass(frozen=True, slots=True)
 class CleanupOptions:
-    """What may go.
+    """Retention of versions.
 
     Attributes:
-        older_than: Versions younger than this stay. 14 days when neither this nor `retain_versions` is given.
-        retain_versions: That many newest versions stay.
-        delete_unverified: Also remove files that no version ever used and that are younger than seven days.
-            Only safe when nobody else writes.
+        older_than: Keep versions younger than this. 14 days if neither this nor `retain_versions` is given.
+        retain_versions: Number of newest versions to keep.
+        delete_unverified: Also remove files that were never used and are younger than seven days. Only safe
+            when there are no other writers.
     """
 
     older_than: timedelta | None = None
@@ -36,26 +36,26 @@ class CleanupOptions:
         if self.retain_versions is not None:
             check_type(self.retain_versions, Integral, "a number of versions", field="retain_versions")
         if self.older_than is not None and self.older_than < timedelta(0):
-            raise InvalidArgumentError("an age cannot be negative", field="older_than")
+            raise InvalidArgumentError("older_than must not be negative", field="older_than")
         if self.retain_versions is not None and self.retain_versions < 1:
-            raise InvalidArgumentError("at least one version has to stay", field="retain_versions")
+            raise InvalidArgumentError("retain_versions must be at least 1", field="retain_versions")
 
     @property
     def age(self) -> timedelta | None:
-        """Age below which versions stay; None when only their number counts."""
+        """Minimum age of removed versions; None if only their number counts."""
         return DEFAULT_AGE if self.older_than is None and self.retain_versions is None else self.older_than
 
 
 @dataclass(frozen=True, slots=True)
 class VersionVerdict:
-    """Whether a version stays, and why. Detached versions have no place in the history and always stay.
+    """Verdict on a version, with the reason. Detached versions are always kept.
 
     Attributes:
         version: Version number.
-        timestamp: When it was made, as the manifest says.
-        location: Where its manifest lies.
-        expired: Whether it goes.
-        reason: Why it goes or stays.
+        timestamp: Time of its commit, from the manifest.
+        location: Location of its manifest.
+        expired: True if it is removed.
+        reason: Why it is removed or kept.
         given_up: It cannot be read, and an older version was restored over it.
     """
 
@@ -69,14 +69,14 @@ class VersionVerdict:
 
 @dataclass(slots=True)
 class VersionJudge:
-    """Judges the versions of a dataset, which it must be given from the newest to the oldest.
+    """Decides on the versions of a dataset, from the newest to the oldest.
 
     Attributes:
-        options: What may go.
+        options: Retention.
         now: The time by the clock of the store.
         written: When each manifest was written, by the clock of the store.
-        named: Who names versions, or is about to.
-        newest_before: The newest version before the files were listed; None when nobody commits meanwhile.
+        named: References to versions.
+        newest_before: The newest version before the files were listed; None without concurrent commits.
     """
 
     options: CleanupOptions
@@ -89,26 +89,26 @@ class VersionJudge:
     def __call__(
         self, location: ManifestLocation, summary: ManifestSummary, *, given_up: bool = False
     ) -> VersionVerdict:
-        """The verdict on the next version."""
+        """Return the verdict on the next version."""
         version, retain, age = summary.version, self.options.retain_versions, self.options.age
         reason = None
         if is_detached(version):
-            reason = "it is a detached version"
+            reason = "detached version"
         else:
             self._seen += 1
             if self._seen == 1:
-                reason = "it is the newest version"
+                reason = "newest version"
             elif self.newest_before is not None and version > self.newest_before:
-                # Its files are not in the list: nobody would remove them once it is gone.
-                reason = "it was made while files were listed"
+                # Its files are not in the listing: they would never be removed after it.
+                reason = "committed while files were listed"
             elif version in self.named.names:
-                reason = f"it is named by {', '.join(sorted(self.named.names[version]))}"
+                reason = f"named by {', '.join(sorted(self.named.names[version]))}"
             elif version in self.named.pinned:
-                reason = "somebody is about to restore, tag, clone or fork it"
+                reason = "a restore, tag, clone or branch of it is in progress"
             elif retain is not None and self._seen <= retain:
-                reason = f"it is one of the newest {retain}"
+                reason = f"one of the newest {retain}"
             elif age and self._age(location, summary) < age:
-                reason = f"it is younger than {age_text(age)}"
+                reason = f"younger than {age_text(age)}"
         return VersionVerdict(
             version,
             summary.timestamp,
@@ -119,8 +119,8 @@ class VersionJudge:
         )
 
     def _age(self, location: ManifestLocation, summary: ManifestSummary) -> timedelta:
-        # The writer's clock may have been ahead, by a year as well. The store's time of the file is never too
-        # early, and too late where files were copied, so the earlier of the two is nearest to the truth. A
+        # The writer's clock may have been ahead, even by a year. The store's time of the file is never too
+        # early, but too late after files were copied, so the earlier of the two is closest to the truth. A
         # manifest that appeared after the folder was listed is young.
         return self.now - min(summary.timestamp, self.written.get(location.path, self.now))
 
@@ -128,14 +128,14 @@ class VersionJudge:
 def _why_expired(options: CleanupOptions) -> str:
     reasons = []
     if options.age is not None:
-        reasons.append(f"it is at least {age_text(options.age)} old")
+        reasons.append(f"at least {age_text(options.age)} old")
     if options.retain_versions is not None:
-        reasons.append(f"it is not one of the newest {options.retain_versions}")
+        reasons.append(f"not one of the newest {options.retain_versions}")
     return " and ".join(reasons)
 
 
 def age_text(age: timedelta) -> str:
-    """An age as people write it: 14 days, 1.5 h, 30 s."""
+    """Format an age: 14 days, 1.5 h, 30 s."""
     if age >= timedelta(days=1) and age % timedelta(days=1) == timedelta(0):
         return count_text(age.days, "day")
     seconds = age.total_seconds()

@@ -1,1 +1,1 @@
-"""Columns are added: by SQL over those that are there, or all null."""
+"""Column operations: add by SQL or functions, merge, replace, alter."""

@@ -1,8 +1,8 @@
-"""Alter columns: other names, other types, nulls allowed or not.
+"""Alter columns: names, types, nullability.
 
-A name and whether nulls are allowed are entries of the schema. Values of another type lie in new data files
-under a new field id, since files say of an id what type it has; the old values stay where they are until a
-compaction. Source: format, schema evolution; what the peer commits.
+Name and nullability are entries of the schema. Values of another type are written to new data files under a
+new field id, since files record the type of an id; the old values remain until a compaction. Source: format,
+schema evolution; commits of pylance.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,13 +37,13 @@ class _Path(TypedDict):
 
 
 class Alteration(_Path, total=False):
-    """How one column becomes another.
+    """Change of one column.
 
     Attributes:
         path: The column; a path such as `a.b` for a field of a struct.
         name: Its new name, of the last part of the path.
-        nullable: Whether it may be null from now on.
-        data_type: Its new type; of top-level columns.
+        nullable: New nullability.
+        data_type: Its new type; for top-level columns.
     """
 
     name: str
@@ -53,17 +53,17 @@ class Alteration(_Path, total=False):
 
 @dataclass(frozen=True, slots=True)
 class AlterColumnsPlan:
-    """What altering columns would do; prints well.
+    """Plan of altering columns; prints as text.
 
     Attributes:
         uri: The dataset.
         version: Version that it was planned from.
-        schema: The schema that it becomes.
+        schema: The new schema.
         changes: One line for each column.
-        cast: The columns whose values are written anew, with their new ids.
-        expressions: Where their values come from.
-        required: Whether some column takes no nulls any more.
-        fragments: Fragments that get a file.
+        cast: The columns whose values are rewritten, with their new ids.
+        expressions: Expressions of their values.
+        required: True if some column becomes non-nullable.
+        fragments: Number of fragments that get a file.
     """
 
     uri: str
@@ -76,7 +76,7 @@ class AlterColumnsPlan:
     fragments: int
 
     def to_dict(self) -> dict[str, object]:
-        """Numbers and ids as JSON values."""
+        """Return numbers and ids as JSON values."""
         return {
             "operation": "alter_columns",
             "dry_run": True,
@@ -110,10 +110,10 @@ def alter_columns(
 def alter_columns(
     uri_or_dataset: Target, *alterations: Alteration, dry_run: bool = False, **run: Unpack[RunOptions]
 ) -> AlterColumnsResult | AlterColumnsPlan:
-    """Give columns other names or types, or let them be null or not, in one commit.
+    """Change names, types or nullability of columns, in one commit.
 
-    Names and nullability change no file, and indices stay. A new type writes the values of the column anew,
-    in a file beside the others of each fragment.
+    Names and nullability change no file, and indices are kept. A new type rewrites the values of the column
+    to a new file of each fragment.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
@@ -122,9 +122,9 @@ def alter_columns(
         **run: See `RunOptions`.
 
     Raises:
-        InvalidArgumentError: There is no such column, a name is taken, nothing would change, a column has
-            nulls that is to have none, or one is to have another type that an index is on, that is inside of
-            another column, or that cannot become that type.
+        InvalidArgumentError: A column does not exist, a name is taken, nothing would change, a column that
+            becomes non-nullable has nulls, or the type cannot be changed: of an indexed or nested column, or
+            to an incompatible type.
         SchemaMismatchError: The new type cannot hold a value; names column and row.
         CommitConflictError: Another commit stands in the way.
 
@@ -139,7 +139,7 @@ def alter_columns(
         return first
     if first is None or not first.expressions:
         return call.execute(plan, partial(_commit, None), AlterColumnsResult)
-    # What the expressions say depends on nothing but the columns that they name.
+    # The expressions depend only on the columns that they name.
     return compute_and_commit(call, SqlValues(first.expressions), plan, _commit, AlterColumnsResult)
 
 
@@ -166,12 +166,12 @@ def _plan(alterations: Sequence[Alteration], dataset: Dataset) -> AlterColumnsPl
         expressions.append(_source(dataset, before, data_type))
         fields = (*fields[:at], made, *fields[at + 1 :])
     schema = replace(own, fields=fields)
-    # Names that are taken, or that no column may have.
+    # Names that are taken, or not allowed.
     Schema.from_arrow(schema.to_arrow())
     check_column_names(schema, own, path=dataset.uri)
     changes = tuple(_changes(own, wanted))
     if not changes:
-        raise _refused(dataset, "there is nothing to change")
+        raise _refused(dataset, "nothing would change")
     required = [field for field in own.walk() if field.nullable and not _stays_nullable(field, wanted)]
     for field in required:
         _refuse_nulls(dataset, own.path(field.id))
@@ -192,7 +192,7 @@ def _check(item: Alteration, dataset: Dataset) -> None:
     check_type(item, Mapping, "a mapping such as {'path': 'a', 'name': 'b'}", field="alterations")
     unknown = set(item) - {"path", "name", "nullable", "data_type"}
     if unknown or "path" not in item:
-        raise _refused(dataset, f"an alteration has path, name, nullable and data_type, not {sorted(item)}")
+        raise _refused(dataset, f"an alteration has path, name, nullable and data_type, got {sorted(item)}")
     for key, kind in (("path", str), ("name", str), ("nullable", bool), ("data_type", pa.DataType)):
         if key in item:
             check_type(item[key], kind, f"a {kind.__name__}", field=key)  # type: ignore[literal-required]
@@ -216,7 +216,7 @@ def _stays_nullable(field: Field, wanted: Mapping[int, Alteration]) -> bool:
 
 
 def _source(dataset: Dataset, field: Field, data_type: pa.DataType) -> Expression:
-    """Where the values of a column of another type come from."""
+    """Return the expression for the values of a column of another type."""
     named = sorted(
         segment.name
         for segment in dataset.indices
@@ -225,12 +225,12 @@ def _source(dataset: Dataset, field: Field, data_type: pa.DataType) -> Expressio
     if named:
         raise _refused(
             dataset,
-            f"column {field.name!r} cannot have another type while indices are on it: {', '.join(named)}",
-            "drop them before, and build them anew after",
+            f"cannot change the type of column {field.name!r} while it is indexed: {', '.join(named)}",
+            "drop the indices first, and rebuild them afterwards",
         )
     before = field.to_arrow().type
     if not fits_type(before, data_type):
-        raise _refused(dataset, f"column {field.name!r} is {before}, which cannot become {data_type}")
+        raise _refused(dataset, f"cannot convert column {field.name!r} from {before} to {data_type}")
     return Column((field.name,), plain_type(before))
 
 
@@ -252,9 +252,9 @@ def _changes(schema: Schema, wanted: Mapping[int, Alteration]) -> Iterator[str]:
         if "data_type" in item and item["data_type"] != field.to_arrow().type:
             if schema.ancestry(path)[0] is not field:
                 raise InvalidArgumentError(
-                    f"{path!r} is inside of a column: its type cannot be changed",
+                    f"{path!r} is nested in a column: its type cannot be changed",
                     field="alterations",
-                    hint="add a column of the type that you want",
+                    hint="add a column with the new type",
                 )
             yield f"{path} becomes {item['data_type']}"
         if item.get("nullable", field.nullable) != field.nullable:

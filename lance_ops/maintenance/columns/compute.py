@@ -1,4 +1,4 @@
-"""Computed columns: new columns of each fragment, in a data file beside the others."""
+"""Computed columns: new columns of each fragment, in an additional data file."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,13 +36,13 @@ _UNKNOWN_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ComputeTask:
-    """New columns of one fragment; travels to executors.
+    """New columns of one fragment; serializable for executors.
 
     Attributes:
-        snapshot: The version, with this fragment alone.
+        snapshot: The version, with this fragment only.
         schema: The new columns, with their ids.
-        transform: Where their values come from.
-        storage_version: Of the data file.
+        transform: Source of their values.
+        storage_version: Version of the data file.
         job_key: See `write_data_files`.
     """
 
@@ -60,15 +60,15 @@ class ComputeTask:
 
 
 def compute_columns(task: ComputeTask) -> DataFile:
-    """Write the columns of all physical rows; what is in deleted ones is of no meaning.
+    """Write the columns of all physical rows; values of deleted rows are arbitrary.
 
     Returns:
-        The new data file, which goes behind those of the fragment.
+        The new data file, appended to those of the fragment.
 
     Raises:
         PredicateError: An expression cannot be computed for a row. The file is removed.
         SchemaMismatchError: A value does not fit its column. Likewise.
-        UnsupportedError: The values of a dictionary column are more than its index type can number. Likewise.
+        UnsupportedError: A dictionary column has more values than its index type allows. Likewise.
     """
     fragment = task.fragment
     written = write_data_files(
@@ -83,14 +83,15 @@ def compute_columns(task: ComputeTask) -> DataFile:
     if len(written) > 1:
         remove_files(task.snapshot.store, [f"{DATA_DIRECTORY}/{item.files[0].path}" for item in written])
         raise UnsupportedError(
-            f"fragment {fragment.id} gets more values than the indices of the dictionary can number",
+            f"fragment {fragment.id} gets more dictionary values than the index type allows",
             path=task.snapshot.uri,
             field=", ".join(narrow_columns(prepare_schema(task.schema).arrow)),
-            hint="declare the column with a wider index type, or with plain values",
+            hint="declare the column with a wider index type, or without a dictionary",
         )
     if len(written) != 1 or written[0].physical_rows != fragment.physical_rows:
         raise CorruptFileError(
-            f"fragment {fragment.id} has {fragment.physical_rows} rows, and its new columns have not",
+            f"fragment {fragment.id} has {fragment.physical_rows} rows, but its new columns have another "
+            "number",
             path=task.snapshot.uri,
         )
     return written[0].files[0]
@@ -123,14 +124,14 @@ def _batches(task: ComputeTask, fragment: Fragment) -> Iterator[pa.RecordBatch]:
 
 
 def _window(rows: FragmentRows, read: Schema, row_bytes: int | None) -> int:
-    """Rows at a time such that neither what is read nor what is made of it takes much memory."""
+    """Return the rows to process at a time, such that neither input nor output takes much memory."""
     size = rows.window_rows(read) if read.fields else _MOST_ROWS
     made = _UNKNOWN_ROWS if row_bytes is None else _WINDOW_BYTES // row_bytes
     return max(1, min(size, made, _MOST_ROWS))
 
 
 def _fitted(values: pa.Array, field: pa.Field, fragment: Fragment, live: _Places) -> pa.Array:
-    """The values of live rows in the type of their column."""
+    """Convert the values of live rows to the type of their column."""
     values = without_views(values)
     if not fits_type(values.type, field.type):
         raise SchemaMismatchError(
@@ -144,21 +145,21 @@ def _fitted(values: pa.Array, field: pa.Field, fragment: Fragment, live: _Places
     at, why = misfit
     address = fragment.id << 32 | int(live[at])
     raise SchemaMismatchError(
-        "values do not fit their new column", [f"{field.name}: {why} in the row of address {address}"]
+        "values do not fit their new column", [f"{field.name}: {why} in the row with address {address}"]
     )
 
 
 def _stand_in(field: pa.Field, rows: int) -> pa.Array:
-    """Values of deleted rows, null where the column takes that."""
+    """Return values for deleted rows, null if the column allows it."""
     nulls = null_column(field.type, rows)
     if field.nullable or nulls.type.num_fields:
         return nulls
-    # Without the validity, the bytes of a null are those of a zero or of an empty text.
+    # Without the validity, the bytes of a null are those of a zero or of an empty string.
     return pa.Array.from_buffers(nulls.type, rows, [None, *nulls.buffers()[1:]])
 
 
 def _spread(values: pa.Array, places: _Places, rows: int, field: pa.Field) -> pa.Array:
-    """Values at some places of so many rows; at all others null, or a value where there must be one."""
+    """Return values at some rows; all others are null, or a placeholder where a value is required."""
     if len(values) == rows:
         return values
     at = np.full(rows, -1 if field.nullable else 0, np.int64)
@@ -167,5 +168,5 @@ def _spread(values: pa.Array, places: _Places, rows: int, field: pa.Field) -> pa
 
 
 def first_free_id(dataset: Dataset) -> int:
-    """A field id that no column has, or had in a version that is kept or recorded; see `highest_given`."""
+    """Return a field id that no column has, or had in a kept or recorded version; see `highest_given`."""
     return highest_given(dataset.store, dataset.manifest) + 1

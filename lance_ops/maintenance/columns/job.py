@@ -1,4 +1,4 @@
-"""Job of new columns: one call under a job key goes on where an earlier one was broken off."""
+"""Job of new columns: a call with a job key resumes an interrupted one."""
 
 import contextlib
 from collections.abc import Callable
@@ -27,11 +27,11 @@ def compute_and_commit(
     commit: Callable[[ColumnWork, Attempt, P], R],
     result: Callable[..., R],
 ) -> R:
-    """Plan, compute and commit new columns; under a job key with records, where the store lets them be kept.
+    """Plan, compute and commit new columns; with a job key and records, if the store supports them.
 
     Args:
         call: The call.
-        transform: Where the values come from.
+        transform: Source of the values.
         plan: See `Run.execute`.
         commit: See `Run.execute`, with the work.
         result: See `Run.execute`.
@@ -62,7 +62,7 @@ def _recorded(
     result: Callable[..., R],
 ) -> R:
     opened = find_open_job(call.store, key)
-    # The wish of who cancelled it was for an earlier run, and not for this one.
+    # The cancellation was meant for an earlier run, not for this one.
     if opened is not None and opened[0].is_cancelled():
         end_job(opened[0], settle=True)
     name = call.report.operation
@@ -77,10 +77,10 @@ def _recorded(
                 end_job(job, settle=True)
             if found is None:
                 raise
-            # Another run of the job finished it, and took what this one had brought along.
+            # Another run of the job finished it, with the files of this one.
             return result(**found)
         except Exception:
-            # The next run of the job goes on from here.
+            # The next run of the job continues from here.
             raise
         except BaseException:
             with contextlib.suppress(LanceOpsError):

@@ -1,4 +1,4 @@
-"""Merge: columns of another table join those of the dataset by a key, a left join."""
+"""Merge: join columns of another table by a key, a left join."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -35,11 +35,11 @@ from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 
 @dataclass(frozen=True)
 class JoinedColumns:
-    """Columns looked up in another table by a key; null where it has no such row.
+    """Columns of another table, looked up by a key; null without a match.
 
     Attributes:
         left_on: Column of the dataset.
-        keys: Values of the other table's key, in the type of that column; no null, none twice.
+        keys: Unique, non-null keys of the other table, in the type of that column.
         table: Its other columns, in the same order.
     """
 
@@ -50,7 +50,7 @@ class JoinedColumns:
     @cached_property
     def name(self) -> str:
         """See `Transform.name`."""
-        # Another table under the same job key would be another piece of work.
+        # Another table with the same job key would be different work.
         values = hash_of(self.table.append_column("\0key", self.keys))
         return f"join on {self.left_on}: {values}"
 
@@ -69,7 +69,7 @@ class JoinedColumns:
 
 @dataclass(frozen=True, slots=True)
 class CarriedColumns:
-    """The same, for executors: the other table lies in a file, which each process reads once.
+    """The same, for executors: the other table is in a file, which each process reads once.
 
     Attributes:
         left_on: Column of the dataset.
@@ -99,7 +99,7 @@ class CarriedColumns:
                 found = JoinedColumns(
                     self.left_on, table[self.key].combine_chunks(), table.drop_columns([self.key])
                 )
-                # One at a time: the next call brings another table.
+                # One at a time: the next call has another table.
                 _READ.clear()
                 _READ[self.path] = found
         return found.values(rows)
@@ -111,9 +111,9 @@ _READ_LOCK = new_lock()
 
 @contextmanager
 def carried(store: Store, columns: JoinedColumns) -> Iterator[CarriedColumns]:
-    """Write the other table where executors find it, and remove it in the end.
+    """Write the other table for executors, and remove it at the end.
 
-    It would travel with each task otherwise. What a crash leaves of it is a data file that no version uses.
+    Otherwise it would be sent with each task. After a crash, its file is an unused data file.
     """
     key = "key"
     while key in columns.table.column_names:
@@ -130,7 +130,7 @@ def carried(store: Store, columns: JoinedColumns) -> Iterator[CarriedColumns]:
 
 
 def hash_of(table: pa.Table) -> str:
-    """Digest of all values of a table."""
+    """Return a digest of all values of a table."""
     digest = blake2b(digest_size=12)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
@@ -182,20 +182,19 @@ def merge(
 ) -> AddColumnsResult | AddColumnsPlan:
     """Join the columns of another table to the rows of a dataset, in one commit: a left join by one key.
 
-    Rows without a partner get nulls. No file that is there is rewritten. The other table is held in memory,
-    here and by each process of a cluster, which reads it once. For rows that change or come, see
-    `merge_insert`.
+    Rows without a match get nulls. No existing file is rewritten. The other table is held in memory, here and
+    by each process of a cluster, which reads it once. To update or insert rows, see `merge_insert`.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         data: The other table: whatever `write_dataset` takes.
         left_on: Key column of the dataset.
-        right_on: Key column of the data; of the same name when None.
+        right_on: Key column of the data; the same name if None.
         dry_run: Return the plan.
         **run: See `RunOptions`; it is resumed like `add_columns`.
 
     Raises:
-        InvalidArgumentError: There is no such key column, or a column of the data exists already.
+        InvalidArgumentError: A key column does not exist, or a column of the data exists already.
         SchemaMismatchError: Two rows of the data have one key, or a key does not fit the type of the column;
             names column and row. Nothing was changed.
         CommitConflictError: Another commit stands in the way.
@@ -225,7 +224,7 @@ def _joined(dataset: Dataset, data: Any, left_on: str, right_on: str) -> tuple[J
     own = dataset.lance_schema.field(left_on)
     if own not in dataset.lance_schema.fields or own.children:
         raise UnsupportedError(
-            f"{left_on!r} cannot be a key: only plain top-level columns can", field="left_on"
+            f"{left_on!r} cannot be a key: it must be a plain top-level column", field="left_on"
         )
     kind = _plain_type(own.to_arrow().type)
     if pat.is_nested(kind) or pat.is_null(kind) or pat.is_float16(kind):
@@ -233,33 +232,33 @@ def _joined(dataset: Dataset, data: Any, left_on: str, right_on: str) -> tuple[J
             f"column {left_on!r} of type {kind} cannot be a key",
             path=dataset.uri,
             field="left_on",
-            hint="use a column of numbers, text, dates or times",
+            hint="use a column of numbers, strings, dates or times",
         )
     source = open_source(data)
     batches = list(source.batches())
     table = pa.Table.from_batches(batches, None if batches else source.read_schemas()[0][1])
     if right_on not in table.schema.names:
         raise InvalidArgumentError(
-            f"the data have no column {right_on!r}",
+            f"the data has no column {right_on!r}",
             field="right_on",
             hint=f"columns are: {', '.join(table.schema.names)}",
         )
     keys = table[right_on].combine_chunks()
     if not fits_type(keys.type, kind):
         raise SchemaMismatchError(
-            "the key of the data does not fit that of the dataset",
+            "the key of the data does not match that of the dataset",
             [f"{right_on}: {keys.type} cannot become {kind}"],
             path=dataset.uri,
         )
     misfit = first_misfit(keys, kind)
     if misfit is not None:
         raise SchemaMismatchError(
-            "the key of the data does not fit that of the dataset",
+            "the key of the data does not match that of the dataset",
             [f"{right_on}: {misfit[1]} in row {misfit[0]} of the data"],
             path=dataset.uri,
         )
     fitted = _plain(fit(_plain(keys), kind))
-    # A null is the partner of no row.
+    # A null matches no row.
     present = fitted.is_valid()
     others = table.drop_columns([right_on]).filter(present).combine_chunks()
     fitted = fitted.filter(present)
@@ -276,7 +275,7 @@ def _refuse_duplicates(keys: pa.Array, name: str, dataset: Dataset) -> None:
     first = keys.index(key).as_py()
     second = keys.index(key, first + 1).as_py()
     raise SchemaMismatchError(
-        "rows of the data have one key, and nobody can tell which is meant",
+        "duplicate keys in the data",
         [f"{name}: {key.as_py()!r} in rows {first} and {second}"],
         path=dataset.uri,
     )
@@ -289,7 +288,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Without extension types and dictionaries, which are not looked up in."""
+    """Return a type without extension types and dictionaries, which the lookup does not support."""
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
     return values.dictionary_decode() if pat.is_dictionary(values.type) else values

@@ -1,4 +1,4 @@
-"""Add columns: new data files beside those that are there, or none where all values are null."""
+"""Add columns: new data files beside the existing ones, or none if all values are null."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,14 +44,14 @@ NewColumns: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class AddColumnsPlan:
-    """What adding columns would do; prints well.
+    """Plan of adding columns; prints as text.
 
     Attributes:
         uri: The dataset.
         version: Version that it was planned from.
         schema: The new columns, with their ids.
-        transform: Where their values come from; None where all are null.
-        fragments: Fragments that get a file.
+        transform: Source of their values; None if all are null.
+        fragments: Number of fragments that get a file.
     """
 
     uri: str
@@ -61,7 +61,7 @@ class AddColumnsPlan:
     fragments: int
 
     def to_dict(self) -> dict[str, object]:
-        """Numbers and ids as JSON values."""
+        """Return numbers and ids as JSON values."""
         return {
             "operation": "add_columns",
             "dry_run": True,
@@ -80,12 +80,12 @@ class AddColumnsPlan:
 
 
 class ColumnArguments(RunOptions, total=False):
-    """What `add_columns` and `replace_columns` take by name, beside `RunOptions`.
+    """Keyword arguments of `add_columns` and `replace_columns`, beside `RunOptions`.
 
     Attributes:
-        read_columns: For a function: the columns that it is given; all when None.
-        output_schema: For a function: names and types of the columns that it makes.
-        batch_size: For a function: rows of a batch at most.
+        read_columns: For a function: columns of its input; all if None.
+        output_schema: For a function: names and types of its columns.
+        batch_size: For a function: maximum rows of a batch.
     """
 
     read_columns: Sequence[str] | None
@@ -125,31 +125,30 @@ def add_columns(
     dry_run: bool = False,
     **run: Unpack[RunOptions],
 ) -> AddColumnsResult | AddColumnsPlan:
-    """Add columns behind those that are there, in one commit. No file that is there is rewritten.
+    """Add columns after the existing ones, in one commit. No existing file is rewritten.
 
-    Each fragment gets one more file, written by a task of its own. When other writers get in the way, only
-    what they changed is computed anew; under a job key, a call after a crash goes on where it was broken off.
+    Each fragment gets one more file, written by its own task. After a conflict, only changed fragments are
+    computed again; with a job key, a call after a crash resumes the interrupted one.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         columns: An SQL expression by the name of each new column, such as `{"y": "x * 2"}`, of the type
             and the nullability that pylance gives it; a function over batches of live rows (see `batch_udf`),
-            which on Spark has to be one that can be pickled; a reader with one row for each live row, in the
-            order of the table, or anything else that `write_dataset` takes for data; or Arrow fields of
-            columns that are null everywhere, which writes no file, as expressions that are all
-            `CAST(NULL AS type)`.
-        read_columns: For a function: the columns that it is given; all when None.
-        output_schema: For a function: names and types of the new columns. When neither this nor the function
-            declares it, it is asked with the first row.
-        batch_size: For a function: rows of a batch at most.
+            which on Spark must be picklable; a reader with one row for each live row, in the
+            order of the table, or any data for `write_dataset`; or Arrow fields of columns that are null
+            everywhere, which write no file, like expressions `CAST(NULL AS type)`.
+        read_columns: For a function: columns of its input; all if None.
+        output_schema: For a function: names and types of the new columns. If undeclared, the function is
+            called with the first row.
+        batch_size: For a function: maximum rows of a batch.
         dry_run: Return the plan.
         **run: See `RunOptions`.
 
     Raises:
-        InvalidArgumentError: There is such a column already, none is named, or one cannot be null.
+        InvalidArgumentError: A column exists already, none is given, or one is not nullable.
         PredicateError: An expression does not parse, names an unknown column, or cannot be computed.
-        SchemaMismatchError: A function or a reader gives other columns, more or fewer rows, or a value that
-            the declared type cannot hold. Nothing was changed.
+        SchemaMismatchError: A function or a reader returns other columns, more or fewer rows, or a value that
+            does not fit the declared type. Nothing was changed.
         TaskFailedError: The function raised an error, which is the cause.
         UnsupportedTypeError: The storage version cannot hold a type.
         CommitConflictError: Another commit stands in the way.
@@ -194,7 +193,7 @@ def values_of(
     *,
     narrow: bool = False,
 ) -> tuple[Transform | None, pa.Schema]:
-    """Where values come from, and the columns; for `narrow` see `parse_value`."""
+    """Return the source of values, and the columns; for `narrow` see `parse_value`."""
     if isinstance(columns, Mapping):
         for name, text in columns.items():
             check_type(text, str, f"the SQL of column {name!r}", field="columns")
@@ -221,11 +220,11 @@ def values_of(
 
 
 def _asked(dataset: Dataset, udf: BatchUDF) -> pa.Schema:
-    """The schema that a function gives for the first row."""
+    """Return the schema of a function's result for the first row."""
     first = dataset.to_table(list(udf.columns(dataset.lance_schema)), limit=1)
     if not first.num_rows:
         raise InvalidArgumentError(
-            "a dataset without rows does not tell what the function gives",
+            "cannot derive the schema of the function from a dataset without rows",
             path=dataset.uri,
             field="output_schema",
             hint="declare it: batch_udf(output_schema)",
@@ -235,7 +234,7 @@ def _asked(dataset: Dataset, udf: BatchUDF) -> pa.Schema:
 
 
 def plan_columns(transform: Transform | None, arrow: pa.Schema, dataset: Dataset) -> AddColumnsPlan:
-    """Look at the new columns beside those that are there.
+    """Plan the new columns.
 
     Raises:
         InvalidArgumentError: See `add_columns`.
@@ -245,13 +244,13 @@ def plan_columns(transform: Transform | None, arrow: pa.Schema, dataset: Dataset
     required = [field.name for field in arrow if not field.nullable and not computed]
     if not len(arrow) or taken or required or len(set(arrow.names)) != len(arrow):
         raise InvalidArgumentError(
-            f"cannot add the columns {arrow.names} beside {list(dataset.lance_schema.names)}",
+            f"cannot add the columns {arrow.names} to {list(dataset.lance_schema.names)}",
             path=dataset.uri,
             field="columns",
-            hint="new columns have new names, and may be null",
+            hint="new columns must have new names and be nullable",
         )
     if transform is not None:
-        # Names of columns that are not there, before anything is read.
+        # Check unknown names of columns before anything is read.
         transform.columns(dataset.lance_schema)
     fragments = 0 if transform is None else len(dataset.fragments)
     schema = Schema.from_arrow(arrow, first_id=first_free_id(dataset))
@@ -261,7 +260,7 @@ def plan_columns(transform: Transform | None, arrow: pa.Schema, dataset: Dataset
 
 
 def commit_columns(work: ColumnWork | None, attempt: Attempt, plan: AddColumnsPlan) -> AddColumnsResult:
-    """Commit new columns, behind those that are there."""
+    """Commit new columns, after the existing ones."""
     names = tuple(plan.schema.names)
     own = attempt.dataset.lance_schema
     whole = replace(own, fields=(*own.fields, *plan.schema.fields))

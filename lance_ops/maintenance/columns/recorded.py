@@ -1,4 +1,4 @@
-"""Column jobs: what the tasks of new columns have written, as records from which another run goes on."""
+"""Column jobs: results of tasks as records, from which another run continues."""
 
 import base64
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ class ColumnFile:
 
     Attributes:
         file: The data file that holds them.
-        deletions: The deletion file that the fragment had: rows that are deleted in it were not computed.
+        deletions: The deletion file of the fragment at that time: rows deleted in it were not computed.
     """
 
     file: DataFile
@@ -29,18 +29,18 @@ class ColumnFile:
 
     @property
     def path(self) -> str:
-        """Of the file, relative to the root of the dataset."""
+        """Path of the file, relative to the root of the dataset."""
         return f"data/{self.file.path}"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCompute:
-    """A task whose result is to be a record; travels to executors.
+    """A task that records its result; serializable for executors.
 
     Attributes:
-        task: What to compute.
-        job: Whose records these are.
-        name: Of the result.
+        task: The computation.
+        job: The job of the records.
+        name: Name of the result.
     """
 
     task: ComputeTask
@@ -54,7 +54,7 @@ def compute_file(task: ComputeTask) -> ColumnFile:
 
 
 def compute_recorded(recorded: RecordedCompute) -> ColumnFile:
-    """Compute the columns of a fragment, unless another attempt has done so, and write down what came of it.
+    """Compute the columns of a fragment, unless another attempt has done so, and record the result.
 
     Raises:
         JobCancelledError: The job has ended; nothing of this attempt is left.
@@ -72,14 +72,14 @@ def compute_recorded(recorded: RecordedCompute) -> ColumnFile:
 
 
 def encode(name: TaskName, made: ColumnFile) -> TaskRecord:
-    """A result as a record."""
+    """Convert a result to a record."""
     deletions = None if made.deletions is None else _text(made.deletions.to_proto().SerializeToString())
     values = {"file": _text(made.file.to_proto().SerializeToString()), "deletions": deletions}
     return TaskRecord(name, {made.path: made.file.size_bytes}, values)
 
 
 def decode(record: TaskRecord) -> ColumnFile:
-    """The result that a record tells of."""
+    """Read a result from a record."""
     file = table_pb2.DataFile.FromString(base64.b64decode(record.values["file"]))
     kept = record.values["deletions"]
     deletions = None
@@ -89,7 +89,7 @@ def decode(record: TaskRecord) -> ColumnFile:
 
 
 def task_digest(task: ComputeTask) -> str:
-    """Digest of all that decides what a task writes, up to names of files and to deleted rows."""
+    """Return a digest of all that determines a task's result, except file names and deleted rows."""
     digest = blake2b(task.transform.name.encode(), digest_size=12)
     rows = fragment_key(task.fragment)
     for part in (task.storage_version.encode(), repr(task.schema).encode(), rows):
@@ -98,12 +98,12 @@ def task_digest(task: ComputeTask) -> str:
 
 
 def fragment_key(fragment: Fragment) -> bytes:
-    """Tells the rows and values of a fragment, whichever of the rows are deleted."""
+    """Return a key of the rows and values of a fragment, independent of deleted rows."""
     return fragment.replace(deletion_file=None, last_updated_at_versions=None).to_bytes()
 
 
 def rows_digest(fragments: Iterable[Fragment]) -> str:
-    """Digest of the live rows of fragments, in their order: beside these, a reader puts its values."""
+    """Return a digest of the live rows of fragments, in order: a reader has its values in this order."""
     digest = blake2b(digest_size=16)
     for fragment in fragments:
         part = fragment.replace(last_updated_at_versions=None).to_bytes()

@@ -1,4 +1,4 @@
-"""Replace columns: other values for whole columns of fragments, whose rows stay where they are."""
+"""Replace columns: new values for whole columns of fragments, whose rows stay in place."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ from lance_ops.table.dataset import Dataset
 
 @dataclass(frozen=True, slots=True)
 class ReplaceColumnsPlan:
-    """What replacing columns would do; prints well.
+    """Plan of replacing columns; prints as text.
 
     Attributes:
         uri: The dataset.
         version: Version that it was planned from.
         schema: The columns, as the dataset has them.
-        transform: Where their values come from.
+        transform: Source of their values.
         fragment_ids: Fragments that get a file.
     """
 
@@ -40,7 +40,7 @@ class ReplaceColumnsPlan:
     fragment_ids: tuple[int, ...]
 
     def to_dict(self) -> dict[str, object]:
-        """Numbers and ids as JSON values."""
+        """Return numbers and ids as JSON values."""
         return {
             "operation": "replace_columns",
             "dry_run": True,
@@ -57,10 +57,10 @@ class ReplaceColumnsPlan:
 
 
 class ReplaceArguments(ColumnArguments, total=False):
-    """What `replace_columns` takes by name.
+    """Keyword arguments of `replace_columns`.
 
     Attributes:
-        fragments: Ids of the fragments; all when None.
+        fragments: Ids of the fragments; all if None.
     """
 
     fragments: Iterable[int] | None
@@ -99,11 +99,11 @@ def replace_columns(
     dry_run: bool = False,
     **run: Unpack[RunOptions],
 ) -> ReplaceColumnsResult | ReplaceColumnsPlan:
-    """Give whole columns other values, in one commit: each fragment gets a file for them beside the others.
+    """Replace the values of whole columns, in one commit: each fragment gets a new file for them.
 
-    Rows keep their place, ids and other columns, and nothing else is rewritten: the way to recompute an
-    embedding. Indices on the columns lose these fragments, until they are refreshed. Rows that others add
-    meanwhile keep the values that they came with.
+    Rows keep their place, ids and other columns, and nothing else is rewritten, for example to recompute an
+    embedding. Indices on the columns no longer cover these fragments until they are refreshed. Rows added
+    concurrently keep their values.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
@@ -116,7 +116,7 @@ def replace_columns(
         **run: See `RunOptions`; it is resumed like `add_columns`.
 
     Raises:
-        InvalidArgumentError: There is no such column or fragment.
+        InvalidArgumentError: A column or fragment does not exist.
         SchemaMismatchError: A value does not fit its column; names column and row. Nothing was changed.
         CommitConflictError: Another commit stands in the way.
 
@@ -136,12 +136,12 @@ def replace_columns(
         gone = set(wanted or ()) - {fragment.id for fragment in dataset.fragments}
         if gone and gone <= {fragment.id for fragment in call.dataset.fragments}:
             raise CommitConflictError(
-                f"fragments {sorted(gone)[:8]} are gone",
+                f"fragments {sorted(gone)[:8]} no longer exist",
                 ours="replace_columns",
                 theirs=f"version {dataset.version}",
                 version=dataset.version,
                 path=dataset.uri,
-                hint="run it again for the fragments that are left",
+                hint="run it again for the remaining fragments",
             )
         if isinstance(columns, Mapping) and dataset.lance_schema != call.dataset.lance_schema:
             current = values_of(dataset, columns)
@@ -161,7 +161,7 @@ def _plan(
             f"cannot replace the columns {arrow.names} of {list(dataset.lance_schema.names)}",
             path=dataset.uri,
             field="columns",
-            hint="give SQL, a function or a reader for columns that are there",
+            hint="use SQL, a function or a reader for existing columns",
         )
     transform.columns(dataset.lance_schema)
     known = {fragment.id for fragment in dataset.fragments}
@@ -169,7 +169,7 @@ def _plan(
     unknown = sorted(set(chosen) - known)
     if unknown or len(set(chosen)) != len(chosen):
         raise InvalidArgumentError(
-            f"there are no fragments {unknown[:8]}" if unknown else "a fragment is named twice",
+            f"fragments {unknown[:8]} do not exist" if unknown else "duplicate fragment id",
             path=dataset.uri,
             field="fragments",
         )

@@ -1,4 +1,4 @@
-"""Results of new and of altered columns, in numbers."""
+"""Results of column operations."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +13,7 @@ class AddColumnsResult(OperationResult):
 
     Attributes:
         columns: Names of the new columns.
-        fragments_updated: Fragments that got a new data file; none where all values are null.
+        fragments_updated: Fragments that got a new data file; 0 if all values are null.
         fragments_resumed: Those of them whose file an earlier run of the job had written.
         bytes_written: Size of these files.
     """
@@ -36,8 +36,8 @@ class AlterColumnsResult(OperationResult):
     """Result of `alter_columns`.
 
     Attributes:
-        changes: What became of each column.
-        fragments_updated: Fragments that got a new data file; none where no type changed.
+        changes: Change of each column.
+        fragments_updated: Fragments that got a new data file; 0 if no type changed.
         bytes_written: Size of these files.
     """
 
@@ -58,7 +58,7 @@ class ReplaceColumnsResult(OperationResult):
     """Result of `replace_columns`.
 
     Attributes:
-        columns: Names of the columns that have other values.
+        columns: Names of the replaced columns.
         fragments_updated: Fragments that got a new data file.
         fragments_resumed: Those of them whose file an earlier run of the job had written.
         bytes_written: Size of these files.

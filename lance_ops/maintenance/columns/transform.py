@@ -1,4 +1,4 @@
-"""Transforms: where the values of new columns come from, rows of the table in, columns out."""
+"""Transforms: compute new columns from rows of the table."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,29 +15,29 @@ from lance_ops.table.scan.row_columns import ROW_COLUMNS
 
 _NULL_CAST = re.compile(r"\s*CAST\s*\(\s*NULL\s+AS\s", re.IGNORECASE)
 BATCH_ROWS = 8192
-"""Rows of a batch that a function is given, unless told otherwise."""
+"""Default rows of a batch for a function."""
 
 
 class Transform(Protocol):
-    """Values of new columns; travels to executors unless it says otherwise."""
+    """Values of new columns; serializable for executors unless noted."""
 
     @property
     def name(self) -> str:
-        """Tells it apart from others in the records of a job."""
+        """A name that identifies it in the records of a job."""
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
-        """Top-level columns that it reads, and columns of the rows themselves such as `_rowid`."""
+        """Return the top-level columns that it reads, and row columns such as `_rowid`."""
 
     def values(self, rows: pa.Table) -> list[pa.Array]:
-        """One array for each new column, of as many values as there are rows; their types may differ yet."""
+        """Return one array for each new column, with one value per row; types may still differ."""
 
 
 def are_nulls(texts: Iterable[str], expressions: Iterable[Expression]) -> bool:
-    """Whether each expression is a null of a type, `CAST(NULL AS INT)`; pylance writes no file for these.
+    """Return whether each expression is a typed null, `CAST(NULL AS INT)`; pylance writes no file for these.
 
     Args:
-        texts: As the user wrote them.
-        expressions: The same, parsed.
+        texts: The expressions as written.
+        expressions: The parsed expressions.
     """
     return all(
         isinstance(item, Literal) and item.value is None and _NULL_CAST.match(text)
@@ -50,7 +50,7 @@ class SqlValues:
     """Columns computed by SQL.
 
     Attributes:
-        expressions: What each of them holds, in their order.
+        expressions: The expression of each, in order.
     """
 
     expressions: tuple[Expression, ...]
@@ -72,14 +72,14 @@ class SqlValues:
 
 @dataclass(frozen=True, slots=True)
 class BatchUDF:
-    """A function over batches of rows that gives new columns; made by `batch_udf`.
+    """A function from batches of rows to new columns; made by `batch_udf`.
 
     Attributes:
-        func: Takes a `pyarrow.RecordBatch` of live rows, and gives one with the new columns of as many rows;
-            or a table, or a pandas DataFrame.
-        output_schema: Names and types of the new columns; None to ask the function with the first row.
-        read_columns: Columns that it is given; `_rowid` and `_rowaddr`, too. All columns when None.
-        batch_size: Rows of a batch at most.
+        func: Converts a `pyarrow.RecordBatch` of live rows to one with the new columns of the same rows; or
+            to a table, or a pandas DataFrame.
+        output_schema: Names and types of the new columns; None to call the function with the first row.
+        read_columns: Columns of its input, also `_rowid` and `_rowaddr`; all columns if None.
+        batch_size: Maximum rows of a batch.
     """
 
     func: Callable[[pa.RecordBatch], Any]
@@ -104,7 +104,7 @@ class BatchUDF:
         unknown = [name for name in self.read_columns if name not in schema.names and name not in ROW_COLUMNS]
         if unknown:
             raise InvalidArgumentError(
-                f"there are no columns {unknown} for the function to read",
+                f"columns {unknown} for the function do not exist",
                 field="read_columns",
                 hint=f"there are {', '.join(schema.names)}",
             )
@@ -121,11 +121,11 @@ class BatchUDF:
         return [_joined(parts) for parts in found]
 
     def checked(self, made: Any, rows: int, schema: pa.Schema | None) -> pa.RecordBatch:
-        """What the function gave, as a batch with just the columns of the schema.
+        """Return the result of the function, as a batch with the columns of the schema.
 
         Raises:
-            SchemaMismatchError: It is none, has other columns, or another number of rows.
-            InvalidArgumentError: It is a DataFrame with a column that does not fit.
+            SchemaMismatchError: It is not a batch, or has other columns or another number of rows.
+            InvalidArgumentError: It is a DataFrame with an incompatible column.
         """
         if type(made).__module__.partition(".")[0] == "pandas":
             made = table_of_frame(made, schema, keep_index=False)
@@ -133,13 +133,13 @@ class BatchUDF:
             batches = made.combine_chunks().to_batches()
             made = batches[0] if batches else pa.RecordBatch.from_pylist([], made.schema)
         if not isinstance(made, pa.RecordBatch):
-            raise _unfit(self, f"it gave a {type(made).__name__} instead of a record batch")
+            raise _unfit(self, f"it returned a {type(made).__name__}, expected a record batch")
         if made.num_rows != rows:
-            raise _unfit(self, f"it gave {made.num_rows:,} rows for {rows:,}")
+            raise _unfit(self, f"it returned {made.num_rows:,} rows, expected {rows:,}")
         if schema is None:
             return made
         if sorted(made.schema.names) != sorted(schema.names):
-            raise _unfit(self, f"it gave the columns {made.schema.names} instead of {schema.names}")
+            raise _unfit(self, f"it returned the columns {made.schema.names}, expected {schema.names}")
         return made.select(schema.names)
 
 
@@ -149,10 +149,10 @@ def batch_udf(
     read_columns: Sequence[str] | None = None,
     batch_size: int = BATCH_ROWS,
 ) -> Callable[[Callable[[pa.RecordBatch], Any]], BatchUDF]:
-    """Make a function over batches into one that `add_columns` takes; a decorator.
+    """Declare a function over batches for `add_columns`; a decorator.
 
     Args:
-        output_schema: Names and types of the new columns; None to ask the function with the first row.
+        output_schema: Names and types of the new columns; None to call the function with the first row.
         read_columns: See `BatchUDF`.
         batch_size: See `BatchUDF`.
 
@@ -176,10 +176,10 @@ def as_udf(
     read_columns: Sequence[str] | None = None,
     batch_size: int | None = None,
 ) -> BatchUDF:
-    """A function of the caller, or what pylance's `batch_udf` has made of one.
+    """Return a function of the caller, or one declared by pylance's `batch_udf`.
 
     Raises:
-        InvalidArgumentError: One of the arguments makes no sense.
+        InvalidArgumentError: An argument is invalid.
     """
     func = getattr(function, "func", function)
     declared = getattr(function, "output_schema", None) if output_schema is None else output_schema
@@ -190,19 +190,19 @@ def as_udf(
     check_type(size, int, "a number of rows", field="batch_size")
     if not callable(func) or isinstance(read, str) or size < 1:
         raise InvalidArgumentError(
-            "a function over batches, a list of columns and at least one row are expected", field="columns"
+            "expected a function over batches, a list of columns and at least one row", field="columns"
         )
     return BatchUDF(func, declared, None if read is None else tuple(read), size)
 
 
 @dataclass(slots=True)
 class ReaderValues:
-    """Columns read from a stream, a row for each live row of the table in its order; stays in this process.
+    """Columns read from a stream, a row for each live row of the table in order; for this process only.
 
     Attributes:
-        schema: Of the stream.
+        schema: Schema of the stream.
         batches: The rows.
-        taken: Rows that were taken so far.
+        taken: Rows read so far.
     """
 
     schema: pa.Schema
@@ -225,19 +225,19 @@ class ReaderValues:
         return [_joined([part.column(place) for part in parts]) for place in range(len(self.schema))]
 
     def skip(self, rows: int) -> None:
-        """Pass over the next rows."""
+        """Skip the next rows."""
         for _ in self._take(rows):
             pass
 
     def check_ended(self) -> None:
-        """See that all rows were taken.
+        """Check that all rows were read.
 
         Raises:
             SchemaMismatchError: There are more.
         """
         if self._next() is not None:
             raise SchemaMismatchError(
-                "the new columns do not fit the dataset",
+                "the new columns do not match the dataset",
                 [f"it has {self.taken:,} live rows, and the reader has more"],
             )
 
@@ -246,7 +246,7 @@ class ReaderValues:
             batch = self._next()
             if batch is None:
                 raise SchemaMismatchError(
-                    "the new columns do not fit the dataset",
+                    "the new columns do not match the dataset",
                     [f"the reader ended after {self.taken:,} rows, and the dataset has more live rows"],
                 )
             part = batch.slice(0, count)
@@ -264,7 +264,7 @@ class ReaderValues:
 
 
 def whole_batches(rows: pa.Table, size: int) -> Iterator[pa.RecordBatch]:
-    """Batches of so many rows, but for the last one."""
+    """Yield batches of a fixed number of rows, except the last one."""
     for start in range(0, rows.num_rows, size):
         part = rows.slice(start, size).combine_chunks()
         found = part.to_batches()
@@ -279,4 +279,4 @@ def _joined(parts: Sequence[pa.Array]) -> pa.Array:
 
 
 def _unfit(udf: BatchUDF, what: str) -> SchemaMismatchError:
-    return SchemaMismatchError("what the function gave does not fit", [f"{udf.name}: {what}"])
+    return SchemaMismatchError("the result of the function does not fit", [f"{udf.name}: {what}"])

@@ -1,7 +1,7 @@
-"""Column work: files of new columns for every fragment, kept over plannings, each computed but once.
+"""Column work: files of new columns for every fragment, kept over repeated plans.
 
-Adding columns loses against rows that others add meanwhile. Then it is planned again, and what was computed
-stays: fragments that are as they were need no second look, and rows that went since do no harm.
+Adding columns conflicts with rows that others add. Then it is planned again, with the computed files:
+unchanged fragments need no recomputation, and deleted rows do no harm.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,9 +51,9 @@ class ColumnWork:
 
     Attributes:
         run: The call.
-        transform: Where the values come from.
-        driver: Of the job, when there are records.
-        resumed: Fragments whose file an earlier run of the job had written.
+        transform: Source of the values.
+        driver: Driver of the job, if it has records.
+        resumed: Fragments with a file of an earlier run of the job.
     """
 
     run: Run
@@ -70,9 +70,9 @@ class ColumnWork:
         """Compute what is missing, and commit.
 
         Args:
-            attempt: Of the operation.
+            attempt: Attempt of the operation.
             new: The columns to compute, with ids from `first_free_id` on.
-            whole: The schema that the dataset has then.
+            whole: The new schema of the dataset.
             preserves_nullability: See `Merge`.
 
         Returns:
@@ -90,12 +90,12 @@ class ColumnWork:
     def commit_replacement(
         self, attempt: Attempt, columns: Schema, fragment_ids: frozenset[int]
     ) -> tuple[CommitResult, int]:
-        """Compute columns that are there anew for some fragments, and commit; see `commit`.
+        """Recompute existing columns for some fragments, and commit; see `commit`.
 
         Args:
-            attempt: Of the operation.
-            columns: As the dataset has them.
-            fragment_ids: Of the fragments.
+            attempt: Attempt of the operation.
+            columns: Columns of the dataset.
+            fragment_ids: Ids of the fragments.
         """
         parts = tuple(part for part in attempt.dataset.fragments if part.id in fragment_ids)
         made = self._compute(attempt, columns, parts)
@@ -119,13 +119,13 @@ class ColumnWork:
         return done
 
     def discard(self) -> None:
-        """Remove what was written, when it is known not to be committed."""
+        """Remove the written files, if they are known to be uncommitted."""
         if self.driver is None:
             remove_files(self.run.store, [item.path for item in self._made.values()])
 
     @property
     def committed(self) -> Mapping[TaskName, Iterable[str]]:
-        """Files of results by their names, once they are committed."""
+        """Return files of results by name, once they are committed."""
         return {self._names[digest]: (item.path,) for digest, item in self._made.items()}
 
     def _discard_unused(self, done: CommitResult) -> None:
@@ -175,19 +175,20 @@ class ColumnWork:
         return [self._made[digest] for digest in digests]
 
     def _check_rows(self, dataset: Dataset, parts: Sequence[Fragment]) -> None:
-        """See that a reader, which is read from its start, meets the rows that the job was begun on.
+        """Check that a reader, which is read from its start, meets the rows of the job's first run.
 
-        It may be the reader of that time or one for the rows of now: nothing tells, so neither is taken.
+        It may be the reader of that time or one for the present rows: this is unknown, so neither is
+        accepted.
         """
         if self.driver is None or self.driver.job.put(READER, READER, {"rows": rows_digest(parts)}):
             return
         raise CommitConflictError(
-            "the job was begun on other rows, beside which the values of its reader belong",
+            "the job was started on other rows than the present ones",
             ours="new columns from a reader, resumed",
-            theirs="commits of other writers since it was begun",
+            theirs="commits of other writers since the job was started",
             version=dataset.version,
             path=dataset.uri,
-            hint="cancel the job (cancel_job), and give a reader with a row for each row that is live now",
+            hint="cancel the job (cancel_job), and pass a reader with a row for each present live row",
         )
 
     def _read_in_turn(self, tasks: Sequence[ComputeTask], digests: Sequence[str], note: Note) -> None:
@@ -198,12 +199,12 @@ class ColumnWork:
         if transform.taken:
             if missing:
                 raise CommitConflictError(
-                    "rows were added or moved meanwhile, and the reader has been read already",
+                    "rows were added or moved meanwhile, and the reader has already been read",
                     ours="new columns from a reader",
-                    theirs="commits of other writers since it was begun",
+                    theirs="commits of other writers since the start",
                     version=self.run.dataset.version,
                     path=self.run.store.uri,
-                    hint="give the reader again, with rows for all of them",
+                    hint="pass the reader again, with rows for all of them",
                 )
             return
         for place, (task, digest) in enumerate(zip(tasks, digests, strict=True)):
@@ -227,7 +228,7 @@ class ColumnWork:
                 recorded = list(map(self._recorded, tasks, digests))
                 runner.map(compute_recorded, recorded, on_done=note)
         except TaskFailedError as error:
-            # Not the failure of one task: what the dataset is made of, or the end of the whole job.
+            # Not the failure of one task: the dataset changed, or the whole job ended.
             if isinstance(error.__cause__, UnsupportedError | JobCancelledError):
                 raise error.__cause__ from None
             raise
@@ -237,7 +238,7 @@ class ColumnWork:
         return RecordedCompute(task, self.driver.job, self._names[digest])
 
     def _forget(self, digest: str) -> None:
-        """Have a result made again: rows came back that it did not compute."""
+        """Recompute a result: rows were restored that it did not include."""
         made = self._made.pop(digest)
         if self.driver is None:
             remove_files(self.run.store, [made.path])
@@ -245,7 +246,7 @@ class ColumnWork:
             self._names[digest] = self._names[digest].next
 
     def _take_over(self, attempt: Attempt, tasks: Sequence[ComputeTask], digests: Sequence[str]) -> None:
-        """Take what runs before this one, or beside it, have written already."""
+        """Use results of earlier or concurrent runs."""
         if self.driver is None:
             return
         job = self.driver.job
@@ -259,7 +260,7 @@ class ColumnWork:
                 self._made[digest] = decode(record)
                 self.resumed += 1
             elif name is not None:
-                # Torn, or its file was removed by somebody who knows nothing of jobs.
+                # Truncated, or its file was removed by a tool without support for jobs.
                 name = name.next
             self._names[digest] = name or TaskName(digest)
         groups = [
@@ -275,7 +276,7 @@ def _size(made: Iterable[ColumnFile]) -> int:
 
 
 def _covers(dataset: Dataset, fragment: Fragment, made: ColumnFile) -> bool:
-    """Whether every live row of a fragment was live when its columns were computed."""
+    """Return whether every live row of a fragment was live when its columns were computed."""
     if made.deletions in (None, fragment.deletion_file):
         return True
     if fragment.deletion_file is None:

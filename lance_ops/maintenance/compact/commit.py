@@ -47,8 +47,8 @@ class Reservation:
     """Ids that were reserved a moment ago, and whether that is proven: see `CommitChain.settle_later`.
 
     Attributes:
-        commit: What reserved them, with `prove` as its `settle`.
-        is_lost: It was found not to stand: the ids are nobody's.
+        commit: Their commit, with `prove` as its `settle`.
+        is_lost: The commit failed: the ids are not reserved.
     """
 
     commit: CommitResult
@@ -56,7 +56,7 @@ class Reservation:
     _settle: Callable[[], None] | None = None
 
     def prove(self) -> None:
-        """Make sure that it stands, once."""
+        """Confirm the commit, once."""
         settle, self._settle = self._settle, None
         if settle is not None:
             self.is_lost = True
@@ -72,19 +72,19 @@ def reserve_ids(
     *,
     settle_later: bool = False,
 ) -> tuple[list[RewriteResult], Reservation | None]:
-    """Give all new fragments their ids with at most one ReserveFragments commit, in the order of the groups.
+    """Assign ids to all new fragments with at most one ReserveFragments commit, in the order of the groups.
 
-    The reservation carries no job key: it is not the work that the key stands for.
+    The reservation has no job key: it is not the work of the key.
 
     Args:
         dataset: The version to reserve on.
-        results: What was written.
-        options: For the commit.
-        spare: Ids that were reserved for groups that were not committed: these are used first.
-        settle_later: The caller proves the reservation, in any case.
+        results: The rewritten groups.
+        options: Options of the commit.
+        spare: Unused reserved ids of uncommitted groups: these are used first.
+        settle_later: The caller confirms the reservation.
 
     Returns:
-        The results with ids, and the reservation; None when none was needed.
+        The results with ids, and the reservation; None if none was needed.
     """
     missing = sum(len(result.new_fragments) for result in results) - len(spare)
     if missing <= 0:
@@ -118,10 +118,10 @@ def _settle(settle: Callable[[], None], dataset: Dataset, results: Sequence[Rewr
 def _of_the_rewrite(
     error: CommitConflictError, dataset: Dataset, results: Sequence[RewriteResult]
 ) -> CommitConflictError:
-    # Whoever reads of the conflict knows of a compaction, not of its preparations.
+    # The conflict must mention the compaction, not its preparation.
     old = [fragment_id for result in results for fragment_id in result.group.fragment_ids]
     return type(error)(
-        "a commit stands in the way of the compaction",
+        "another commit conflicts with the compaction",
         ours=f"Rewrite of fragments {ids_text(old)} (read version {dataset.version})",
         theirs=error.theirs,
         version=error.version,
@@ -143,14 +143,14 @@ def _numbered(results: Sequence[RewriteResult], given: Sequence[int]) -> list[Re
 
 @dataclass(frozen=True, slots=True)
 class CommittedRewrites:
-    """What `commit_rewrites` did.
+    """Result of `commit_rewrites`.
 
     Attributes:
         commit: The commit.
-        followed: Index segments that were written anew with it, or cannot be read.
-        segments_deferred: Those that were left to the fragment reuse index.
-        notes: Indices that were not moved, because they cannot be read.
-        index_seconds: How long all of them took, side by side.
+        followed: Index segments that were remapped with it, or are unreadable.
+        segments_deferred: Segments with a deferred remap.
+        notes: Unreadable indices that were not remapped.
+        index_seconds: Duration of all concurrent remaps.
     """
 
     commit: CommitResult
@@ -172,29 +172,29 @@ def commit_rewrites(
     job: JobFolder | None = None,
     job_is_new: bool = False,
 ) -> CommittedRewrites:
-    """Swap old fragments for new ones in one Rewrite, with every covering index moved along or deferred.
+    """Replace old fragments by new ones in one Rewrite, with every covering index remapped or deferred.
 
-    Rows that were deleted since the groups were read are deleted in the new fragments. An index that cannot
-    be read does not stop it: the rewritten fragments leave its coverage, so that both libraries scan them
-    until the index is built anew.
+    Rows that were deleted since the groups were read are deleted in the new fragments. An unreadable index
+    does not stop it: the rewritten fragments leave its coverage, so that both libraries scan them until the
+    index is rebuilt.
 
     Args:
-        dataset: The version whose indices are moved along, and in which the groups were found valid: every
-            commit after it is judged.
+        dataset: The version whose indices are remapped, and in which the groups are valid: every later commit
+            is checked for conflicts.
         results: With ids from `reserve_ids`.
-        options: For the commit.
-        choices: Of the compaction.
-        reservation: From `reserve_ids`, when that was just now.
+        options: Options of the commit.
+        choices: Options of the compaction.
+        reservation: A recent result of `reserve_ids`.
         run: Runs the tasks of the indices.
-        read: The version that the groups were read from, if it is not that one.
-        job: Where the results are recorded, if they are: other runs of the job may commit them, too.
-        job_is_new: Whether the job was done before is not asked again.
+        read: The version from which the groups were read, if another one.
+        job: Records of the results, if any: other runs of the job may commit them, too.
+        job_is_new: Skip the check whether the job is already committed.
 
     Raises:
         JobCancelledError: the job was ended.
-        TaskFailedError: an index could not be written. What there is of them is removed.
-        RetryableCommitConflictError: a commit after the version touches the groups or the indices. The moved
-            indices are removed, the rewritten files are left to the caller.
+        TaskFailedError: an index could not be written. Its files are removed.
+        RetryableCommitConflictError: a commit after the version touches the groups or the indices. The
+            remapped indices are removed, the rewritten files are left to the caller.
     """
     source = read or dataset
     groups = [(result.group.fragments, result.new_fragments) for result in results]
@@ -213,12 +213,12 @@ def commit_rewrites(
     followed: list[Followed] = []
     reuse: IndexMetadata | None = None
     names = options.job_key if job is None else work_key(job.mark)
-    # So that another run of the job knows what it finds committed of their results.
+    # So that another run of the job recognizes commits of its results.
     work = {} if job is None else {JOB_WORK: f"{job.mark}/{job.incarnation}"}
     try:
         if routes:
             if reservation is not None:
-                # It may take long until the commit that would prove it.
+                # The commit that would prove it may take long.
                 reservation.prove()
             started = time.perf_counter()
             moves = build_address_map(groups, deleted_rows)
@@ -226,7 +226,7 @@ def commit_rewrites(
                 ([fragment.id for fragment in result.new_fragments], result.noted) for result in results
             )
             tasks = follow_tasks(dataset, moves, groups, routes, names, noted)
-            followed = run(follow, tasks, "moving indices along") if tasks else []
+            followed = run(follow, tasks, "remapping indices") if tasks else []
             base = dataset if reservation is None else reservation.commit.dataset
             reuse = defer_remap(dataset, moves, routes, base.version, names)
             index_seconds = time.perf_counter() - started
@@ -257,10 +257,10 @@ def commit_rewrites(
             written += [] if reuse is None else [reuse.directory]
             remove_files(dataset.store, [f"{directory}/" for directory in written])
         raise
-    # Recorded results are those of all runs of the job: the end of the job tells which are of no use.
+    # Recorded results belong to all runs of the job: its end determines the unused ones.
     shared = set() if job is None else {path for result in results for path in result.paths}
     remove_orphans(done, keep=shared)
-    lost = "rewritten fragments left its coverage" if reuse is None else "it was not moved along"
+    lost = "rewritten fragments left its coverage" if reuse is None else "it was not remapped"
     notes = tuple(
         f"{item.problem.message}; {lost}; {item.problem.hint}"
         for item in followed
@@ -426,7 +426,7 @@ class _Part:
                 job.store.delete(f"{job.path}/{self.intent}")
 
     def _still_valid(self) -> dict[int, RewriteResult]:
-        """Those that can be committed on the head; other runs of the job may have committed the others."""
+        """Return those that can be committed on the head; other runs of the job may have committed others."""
         planned, head = self.current.planned, self.compaction.head
         groups = [item.group for item in self.pending.values()]
         emptied = emptied_fragments(planned, head)
@@ -443,7 +443,7 @@ class _Part:
         return kept
 
     def _without_committed(self) -> dict[int, RewriteResult]:
-        """Those that no other run of the job has committed; the others are done."""
+        """Return those that no other run of the job has committed; the others are finished."""
         if self.compaction.job is None:
             return dict(self.pending)
         head = self.compaction.head
@@ -452,7 +452,8 @@ class _Part:
         left: dict[int, RewriteResult] = {}
         for place, result in self.pending.items():
             is_there = bool(result.paths) and present.issuperset(result.paths)
-            # Beside what they replace, these files were brought by somebody else: the commit says so.
+            # Apart from their replacements, other writers brought these files: the commit reports the
+            # conflict.
             if is_there and there.isdisjoint(result.group.fragment_ids):
                 self.compaction.committed[self.current.names[place]] = result.paths
                 self.current.settled.add(place)
@@ -461,13 +462,13 @@ class _Part:
         return left
 
     def _spare(self, lost: Iterable[RewriteResult]) -> None:
-        """Keep the ids that were reserved for groups that are not committed: the next ones get them."""
-        # New fragments have 0 before, and the old ones had that id, or one below theirs.
+        """Keep ids reserved for uncommitted groups: the next ones use them."""
+        # New fragments have id 0 before, and the old ones that id, or one below.
         ids = [fragment.id for result in lost for fragment in result.new_fragments if fragment.id]
         self.compaction.spare_ids = (*self.compaction.spare_ids, *ids)
 
     def _run_all(self, function: Callable[[T], R], tasks: Sequence[T], message: str, /) -> list[R]:
-        """Run tasks of the indices: one that fails leaves nothing of the others."""
+        """Run tasks of the indices; a failed one removes the results of the others."""
         run, head = self.compaction.run, self.compaction.head
 
         def discard(finished: list[R]) -> None:
@@ -494,13 +495,13 @@ class _Part:
         compaction.skipped |= dict.fromkeys(committed.notes)
 
     def _discard(self, results: Iterable[RewriteResult]) -> None:
-        """Remove files of results that are not committed; those of a job are looked after at its end."""
+        """Remove files of uncommitted results; those of a job are kept until its end."""
         if self.compaction.job is None:
             discard_rewrites(self.compaction.head.store, list(results))
 
 
 def _is_proven(reservation: Reservation) -> bool:
-    """Whether reserved ids are ours; looks, where that was left open so far."""
+    """Confirm that reserved ids are ours, if that was left open so far."""
     try:
         reservation.prove()
     except LanceOpsError:
@@ -513,7 +514,7 @@ def _unnumbered(result: RewriteResult) -> RewriteResult:
 
 
 def forget_lost_files(job: JobFolder | None, current: Round, places: Sequence[int]) -> None:
-    """Have results made again whose files somebody removed who knows nothing of jobs."""
+    """Rerun results whose files were removed by a tool without support for jobs."""
     if job is None or not places:
         return
     records = [encode_result(current.names[place], current.results[place]) for place in places]

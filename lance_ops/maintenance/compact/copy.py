@@ -1,7 +1,7 @@
-"""Page copy: the task of a compaction that makes new files of the encoded pages of a group of fragments.
+"""Page copy: a compaction task that builds new files from the encoded pages of a group of fragments.
 
-What comes out is looked at before it counts: a sample of the rows, read from the old files and from the new
-ones, has to be the same. A doubt costs the time of a rewrite and nothing else.
+The result is verified: a sample of the rows, read from the old files and from the new ones, must be equal. A
+failed verification only costs the time of a rewrite.
 """
 
 from collections.abc import Sequence
@@ -36,30 +36,31 @@ _DICTIONARY_ROWS = 1 << 17
 
 
 class CopyDoubtError(Exception):
-    """A copy cannot be made, or is not what it should be: the group is to be rewritten. Its text says why."""
+    """A copy is not possible, or differs: the group must be rewritten. The text has the reason."""
 
 
 _Live: TypeAlias = tuple[Fragment, DeletionVector | None]
-"""A fragment, and which of its rows are not copied: deleted ones, and those of another new fragment."""
+"""A fragment, and its rows that are not copied: deleted ones, and those of another new fragment."""
 
 
 def copy_fragments(
     snapshot: Snapshot, deletions: Sequence[DeletionVector | None], files: int, job_key: str | None
 ) -> list[Fragment]:
-    """Make new fragments of many, by copying the pages of their files.
+    """Build new fragments by copying the pages of their files.
 
     Args:
-        snapshot: Narrowed to the fragments, whose files match (`find_places`).
-        deletions: The deletion vector of each; such rows are left out.
-        files: How many new fragments, which have equally many rows; at least 1, and no more than rows.
+        snapshot: Restricted to the fragments, whose files match (`find_places`).
+        deletions: The deletion vector of each; these rows are not copied.
+        files: Number of new fragments, with equal numbers of rows; at least 1, and at most the number of
+            rows.
         job_key: See `write_data_files`.
 
     Returns:
         The new fragments, without ids and without row ids. Each has a file for each place.
 
     Raises:
-        CopyDoubtError: The files cannot be copied, or the sample differs; nothing is left behind.
-        CorruptFileError: A file is damaged; nothing is left behind.
+        CopyDoubtError: The files cannot be copied, or the sample differs; written files are removed.
+        CorruptFileError: A file is damaged; written files are removed.
     """
     live = [
         (fragment, deleted)
@@ -77,7 +78,7 @@ def copy_fragments(
             _check_dictionaries(snapshot, part)
             first = len(copied)
             for place in places:
-                # One by one: a failure of a later file has to know of those before.
+                # One by one: a failure of a later file needs the paths of earlier ones.
                 copied += [_copy_file(snapshot.bases, place, part, rows, job_key)]
             new.append(Fragment(id=0, files=tuple(copied[first:]), physical_rows=rows))
             _compare_sample(snapshot, part, new[-1])
@@ -88,7 +89,7 @@ def copy_fragments(
 
 
 def _check_dictionaries(snapshot: Snapshot, live: Sequence[_Live]) -> None:
-    """Refuse pages whose dictionaries pylance could not join if they were in one file."""
+    """Reject pages with dictionaries that pylance could not combine within a file."""
     schema = snapshot.lance_schema
     names = narrow_columns(prepare_schema(schema).arrow)
     if not names:
@@ -102,14 +103,14 @@ def _check_dictionaries(snapshot: Snapshot, live: Sequence[_Live]) -> None:
 
 
 def cut_live(live: Sequence[_Live], counts: Sequence[int]) -> list[list[_Live]]:
-    """Deal the rows of fragments out, in their order.
+    """Divide the rows of fragments, in order.
 
     Args:
         live: The fragments, which have rows.
-        counts: How many rows each part gets; all of them together.
+        counts: Rows of each part; their sum is the number of all rows.
 
     Returns:
-        The fragments of each part. One that is cut is in two parts or more, with other rows deleted.
+        The fragments of each part. A divided one is in several parts, with different rows deleted.
     """
     parts: list[list[_Live]] = []
     pending = list(reversed(live))
@@ -150,11 +151,11 @@ def _copy_file(
     written = _copy_or_leave_nothing(bases.root, path, sources)
     if written.num_rows != rows:
         remove_files(bases.root, [path])
-        raise CopyDoubtError(f"the files gave {written.num_rows:,} rows, not {rows:,}")
+        raise CopyDoubtError(f"the files have {written.num_rows:,} rows, expected {rows:,}")
     new = data_file_of(written)
     if place.schema is not None:
         return new
-    # A table may know the columns of a file by other ids than the file itself.
+    # A table may use other ids for the columns of a file than the file itself.
     first = live[0][0].files[place.number]
     return DataFile(
         path=new.path,
@@ -170,7 +171,7 @@ def _copy_or_leave_nothing(store: Store, path: str, sources: Sequence[CopySource
     try:
         return copy_pages(store, path, sources)
     except BaseException as error:
-        # It may be there although its writer failed: the answer of the store may be what was lost.
+        # It may exist although its writer failed: the response of the store may have been lost.
         remove_files(store, [path])
         if isinstance(error, UnsupportedError):
             raise CopyDoubtError(error.message) from error
@@ -187,7 +188,7 @@ def _kept(live: _Live) -> int:
 
 
 def _compare_sample(snapshot: Snapshot, live: Sequence[_Live], new: Fragment) -> None:
-    """Read rows of some fragments, the first and the last always, where they were and where they are."""
+    """Compare rows of some fragments, always the first and the last, between old and new files."""
     draw = np.random.default_rng()
     chosen = ends_and_some(draw, len(live), SAMPLED_FRAGMENTS).tolist()
     before = np.cumsum([0, *map(_kept, live)])
@@ -197,23 +198,23 @@ def _compare_sample(snapshot: Snapshot, live: Sequence[_Live], new: Fragment) ->
         ranks.append(ends_and_some(draw, count, SAMPLED_ROWS))
     schema = snapshot.lance_schema
     try:
-        # All at once: each reading of a row opens its page, which may hold those of many old fragments.
+        # All at once: each read opens a page, which may have the rows of many old fragments.
         moved = np.concatenate([found + int(before[at]) for at, found in zip(chosen, ranks, strict=True)])
         new_rows = FragmentReader(snapshot, new).take(moved, schema)
     except LanceOpsError as error:
-        raise CopyDoubtError(f"what was copied cannot be read: {error.message}") from error
+        raise CopyDoubtError(f"the copied files cannot be read: {error.message}") from error
     start = 0
     for position, found in zip(chosen, ranks, strict=True):
         fragment, deleted = live[position]
         offsets = found if deleted is None else deleted.live_offsets(fragment.physical_rows)[found]
         old_rows = FragmentReader(snapshot, fragment).take(np.asarray(offsets, np.int64), schema)
         if not _same(old_rows, new_rows.slice(start, len(found))):
-            raise CopyDoubtError(f"rows of fragment {fragment.id} were not the same after it")
+            raise CopyDoubtError(f"rows of fragment {fragment.id} differ after the copy")
         start += len(found)
 
 
 def ends_and_some(draw: np.random.Generator, count: int, some: int) -> npt.NDArray[np.int64]:
-    """The first and the last of a number of things, and some between; as many each time, in order."""
+    """Return the first and the last of some items, and some in between; deterministic, in order."""
     between = max(count - 2, 0)
     drawn = 1 + draw.choice(between, min(some, between), replace=False, shuffle=False)
     return np.unique(np.concatenate([[0], drawn, [count - 1]]).astype(np.int64))

@@ -34,27 +34,27 @@ from lance_ops.table.manifest.fragments.numbers import FragmentNumbers, examples
 from lance_ops.table.manifest.fragments.totals import fragments_with_overlays
 
 PART_BYTES: Final = 8 << 20
-"""About what one request reads or writes of a large file."""
+"""Approximate size of a request for a large file."""
 
 _RUN_READS: Final = 6
 _RUN_WRITES: Final = 7
-"""Requests of a run that has no groups: manifests, transactions, hints and listings of its two commits."""
+"""Requests of a run without groups: manifests, transactions, hints and listings of its two commits."""
 
 
 class TaskWork(NamedTuple):
-    """Units of the work of a task; also the seconds of one slot for each of them.
+    """Units of work of a task; also the seconds of a slot for each unit.
 
     Attributes:
-        group: For the task itself: its output is flushed and verified.
-        file: For each data file that is read.
-        page: For each column of numbers or vectors of each file that is read.
-        text_page: For each column of values of variable length of each file.
-        number: For each value of fixed width, vectors apart.
-        text: For each value of variable length.
-        text_byte: For each stored byte of these.
-        vector_byte: For each byte of fixed-size lists.
-        filtered_value: For each value of fragments with deleted rows, vectors apart.
-        filtered_byte: For each stored byte of such fragments.
+        group: The task itself, with flush and verification.
+        file: Each data file read.
+        page: Each column of numbers or vectors of each file.
+        text_page: Each column of variable-length values of each file.
+        number: Each fixed-width value, without vectors.
+        text: Each variable-length value.
+        text_byte: Each stored byte of these.
+        vector_byte: Each byte of fixed-size lists.
+        filtered_value: Each value of fragments with deleted rows, without vectors.
+        filtered_byte: Each stored byte of such fragments.
     """
 
     group: float
@@ -74,33 +74,33 @@ _RATES: Final = {
     Method.COPY: TaskWork(4.7e-3, 9.7e-5, 8.1e-5, 4.3e-4, 3.6e-9, 1.6e-8, 1.3e-9, 5.6e-10, 7.1e-9, 3e-10),
 }
 _RUN_SECONDS: Final = 6e-3
-"""Around the tasks: the plan, two commits."""
+"""Seconds around the tasks: planning, two commits."""
 _FRAGMENT_SECONDS: Final = 1.3e-4
-"""Planning and committing, for each fragment that is replaced."""
+"""Seconds of planning and committing for each replaced fragment."""
 _SCAN_FILE: Final = 6.8e-5
 _SCAN_PAGE: Final = 2.4e-5
 _SCAN_BYTE: Final = 2.5e-10
 """Seconds of a scan for each data file, each column of it, each stored byte."""
 _OVERLAP: Final = 0.7
-"""How much each further slot adds to the first, 0 to 1: slots of one machine share its cores."""
+"""Speed-up of each further slot relative to the first, 0 to 1: slots of one machine share its cores."""
 _REMOTE_REQUEST: Final = 5e-3
-"""Seconds that a request to an object store adds: about 50 ms, ten of them at once."""
+"""Additional seconds of a request to an object store: about 50 ms, ten at a time."""
 
 
 def request_seconds(uri: str) -> float:
-    """Return the seconds that each request adds to the work on a dataset."""
+    """Return the additional seconds of each request to the store of a dataset."""
     return _REMOTE_REQUEST if "://" in uri and not uri.startswith("file://") else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """What a row of a schema consists of.
+    """Composition of a row of a schema.
 
     Attributes:
-        columns: Leaves, each with pages of its own.
-        numbers: Values of fixed width.
+        columns: Leaves, each with its own pages.
+        numbers: Fixed-width values.
         number_bytes: Their bytes, before any compression.
-        texts: Values of variable length: strings, binaries, lists.
+        texts: Variable-length values: strings, binaries, lists.
         vector_bytes: Bytes of fixed-size lists.
     """
 
@@ -112,11 +112,11 @@ class RowShape:
 
     @classmethod
     def of(cls, schema: Schema) -> "RowShape":
-        """The shape of the rows of a schema; what has an unknown type counts as text."""
+        """Return the composition of the rows of a schema; unknown types count as variable-length."""
         columns = numbers = texts = 0
         number_bytes = vector_bytes = 0.0
         for top in schema.fields:
-            for leaf, variable in _leaves(top, variable=False):
+            for leaf, variable in _leaf_fields(top, variable=False):
                 columns += 1
                 try:
                     stored = leaf.storage_type
@@ -132,16 +132,16 @@ class RowShape:
         return cls(columns, numbers, number_bytes, texts, vector_bytes)
 
 
-def _leaves(field: Field, *, variable: bool) -> Iterable[tuple[Field, bool]]:
-    """Fields with pages of their own, and whether lists around them give them any number of values a row."""
+def _leaf_fields(field: Field, *, variable: bool) -> Iterable[tuple[Field, bool]]:
+    """Yield fields with their own pages, and whether enclosing lists make their number per row variable."""
     if not field.children:
         yield field, variable
     for child in field.children:
-        yield from _leaves(child, variable=variable or field.logical_type != "struct")
+        yield from _leaf_fields(child, variable=variable or field.logical_type != "struct")
 
 
 def _width(stored: pa.DataType) -> float:
-    """Bytes of a value; 0 where they vary."""
+    """Return the bytes of a value; 0 if variable."""
     if pa.types.is_fixed_size_list(stored):
         return _width(stored.value_type) * int(stored.list_size)
     try:
@@ -155,19 +155,19 @@ _JSON_NAMES: Final = {"reads": "read_requests", "writes": "write_requests"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEstimate:
-    """Work of a group, and what it saves.
+    """Cost and benefit of a group.
 
     Attributes:
-        bytes_read: Of data files.
-        bytes_written: Of data files, at the compression that they have.
-        reads: Requests that read.
-        writes: Requests that write.
-        seconds: Of the task, alone in its slot.
-        index_seconds: To remap or rebuild index segments, as far as they are there for this group.
+        bytes_read: Bytes of data files read.
+        bytes_written: Bytes of data files written, with the present compression.
+        reads: Read requests.
+        writes: Write requests.
+        seconds: Duration of the task without concurrent ones.
+        index_seconds: This group's share of remapping or rebuilding index segments.
         bytes_saved: Stored bytes of deleted rows, freed once cleanup removes the old files.
-        fragments_saved: Fragments less.
-        scan_requests_saved: Requests that a full scan makes less.
-        scan_seconds_saved: Time that a full scan takes less.
+        fragments_saved: Reduction of the number of fragments.
+        scan_requests_saved: Requests saved by a full scan.
+        scan_seconds_saved: Seconds saved by a full scan.
     """
 
     bytes_read: int = 0
@@ -183,39 +183,39 @@ class GroupEstimate:
 
     @property
     def requests(self) -> int:
-        """To the store, of any kind."""
+        """Requests to the store, of any kind."""
         return self.reads + self.writes
 
     @property
     def cost(self) -> float:
-        """All seconds that the group takes."""
+        """All seconds of the group."""
         return self.seconds + self.index_seconds
 
     @property
     def benefit_per_cost(self) -> float:
-        """Seconds that one full scan saves, for each second of work."""
+        """Seconds saved by one full scan, for each second of work."""
         return self.scan_seconds_saved / self.cost if self.cost else float("inf")
 
     def to_dict(self) -> dict[str, object]:
-        """Numbers as JSON values."""
+        """Return numbers as JSON values."""
         values = {item.name: round(getattr(self, item.name), 6) for item in fields(self)}
         return {_JSON_NAMES.get(name, name): value for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEstimate(GroupEstimate):
-    """Work of a plan on its runner: sums over its groups, with index segments and commits.
+    """Cost and benefit of a plan on its runner: sums over its groups, with index segments and commits.
 
     Attributes:
-        seconds: Wall-clock time from the call to the result: tasks side by side, indices, commits.
-        task_seconds: Of all tasks one after the other.
+        seconds: Wall-clock time from the call to the result: concurrent tasks, indices, commits.
+        task_seconds: Duration of all tasks in sequence.
     """
 
     task_seconds: float = 0.0
 
     @property
     def pays_after_scans(self) -> float | None:
-        """How many full scans save as much time as the run takes; None: none does."""
+        """Number of full scans whose savings equal the cost; None if there are no savings."""
         return self.seconds / self.scan_seconds_saved if self.scan_seconds_saved > 0 else None
 
     def __str__(self) -> str:
@@ -229,7 +229,7 @@ class PlanEstimate(GroupEstimate):
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Numbers as JSON values."""
+        """Return numbers as JSON values."""
         pays = self.pays_after_scans
         return {
             **GroupEstimate.to_dict(self),
@@ -238,11 +238,11 @@ class PlanEstimate(GroupEstimate):
 
 
 def task_work(group: CompactionGroup, shape: RowShape) -> TaskWork:
-    """How much of each unit the task of a group has to do."""
+    """Return the units of work of a group's task."""
     numbers = numbers_of(group.fragments)
     rows, size = group.live_rows, group.data_bytes
     vectors = min(float(size), shape.vector_bytes * rows)
-    # Numbers are packed to about half of their width; what is left is text, where there is any.
+    # Numbers are packed to about half of their width; the rest is variable-length, if there is any.
     texts = max(0.1 * size, size - vectors - shape.number_bytes * rows / 2) if shape.texts else 0.0
     pages = float(
         sum(
@@ -268,7 +268,7 @@ def task_work(group: CompactionGroup, shape: RowShape) -> TaskWork:
 
 
 def _columns(indices: tuple[int, ...], fields: tuple[int, ...], shape: RowShape) -> int:
-    """Columns of a file: the manifest counts structs as well in some versions, which have no pages."""
+    """Return the columns of a file with pages: the manifest also counts structs in some versions."""
     return min(len([index for index in indices if index >= 0]) or len(fields), max(1, shape.columns))
 
 
@@ -279,19 +279,19 @@ def estimate_group(
     indices: Sequence[SegmentRoute] = (),
     rows: Mapping[int, int] | None = None,
 ) -> GroupEstimate:
-    """Work out what a group takes and saves.
+    """Estimate cost and benefit of a group.
 
     Args:
-        group: As planned, with its method.
-        shape: Of the rows of the dataset.
-        request: Seconds that a request adds, see `request_seconds`.
-        indices: Segments with their costs; the group bears its share of rows in those over it.
+        group: The planned group, with its method.
+        shape: Composition of the rows of the dataset.
+        request: Additional seconds of a request, see `request_seconds`.
+        indices: Segments with costs; the group gets the share of its rows in those that cover it.
         rows: Physical rows of all fragments, by id.
     """
     numbers = numbers_of(group.fragments)
     size = group.data_bytes
     physical = int(numbers.rows.sum())
-    # All bytes are those of live rows where none is deleted; a product need not fit into 64 bits.
+    # Without deletions, all bytes are those of live rows; a product may exceed 64 bits.
     whole = (numbers.rows > 0) & (numbers.deleted_rows == 0)
     worn = (array[~whole].tolist() for array in (numbers.data_bytes, numbers.rows, numbers.deleted_rows))
     written = sum(numbers.data_bytes[whole].tolist()) + sum(
@@ -338,14 +338,14 @@ def estimate_plan(
     slots: int,
     request: float = 0.0,
 ) -> PlanEstimate:
-    """Work out what groups take together.
+    """Estimate the cost of groups together.
 
     Args:
-        groups: All that are rewritten.
-        estimates: Of each.
-        indices: Segments over them with their costs, which each bears once.
-        slots: Tasks that run at once.
-        request: Seconds that a request adds, see `request_seconds`.
+        groups: All rewritten groups.
+        estimates: Estimate of each.
+        indices: Covering segments with costs, each counted once.
+        slots: Concurrent tasks.
+        request: Additional seconds of a request, see `request_seconds`.
     """
     if not groups:
         return PlanEstimate()
@@ -374,7 +374,7 @@ def estimate_plan(
 
 
 def makespan(tasks: Sequence[float], slots: int, overlap: float = _OVERLAP) -> float:
-    """Seconds in which slots do tasks: no less than the longest takes, or than all of them share.
+    """Return the time in which slots run tasks: at least the longest task, and the shared total.
 
     Slots that share cores slow each other down: k of them do 1 + (k - 1) * overlap times the work of one.
     """
@@ -383,12 +383,12 @@ def makespan(tasks: Sequence[float], slots: int, overlap: float = _OVERLAP) -> f
 
 
 def covers(item: SegmentRoute, group: CompactionGroup) -> bool:
-    """Whether a segment covers fragments of a group."""
+    """Return whether a segment covers fragments of a group."""
     return not (item.segment.fragment_ids or frozenset()).isdisjoint(group.fragment_ids)
 
 
 def _large_parts(fragments: Sequence[Fragment], numbers: FragmentNumbers) -> int:
-    """Requests for data files beyond those that every file takes."""
+    """Return the requests for data files beyond the minimum for each file."""
     large = numbers.data_bytes >= PART_BYTES
     plain = large & (numbers.file_counts == 1) & ~np.isin(numbers.ids, _overlaid(fragments))
     parts: int = sum((numbers.data_bytes[plain] // PART_BYTES).tolist())
@@ -407,10 +407,10 @@ def _rows_of(item: SegmentRoute, rows: Mapping[int, int]) -> int:
 def within_limits(
     groups: list[CompactionGroup], options: CompactionOptions, uri: str
 ) -> Iterator[CompactionGroup]:
-    """The first groups that the limits on sources allow.
+    """Return the first groups within the limits on sources.
 
     Raises:
-        InvalidArgumentError: There is a limit of bytes, and the size of a file is not known.
+        InvalidArgumentError: There is a limit in bytes, and the size of a file is unknown.
     """
     fragments = rows = size = 0
     for group in groups:
@@ -430,13 +430,13 @@ def within_limits(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What one run may cost by its estimate; None for no bound. See `CompactionOptions`.
+    """Limits of the estimated cost of a run; None for no limit. See `CompactionOptions`.
 
     Attributes:
-        seconds: Of the clock.
-        bytes: Read and written.
-        fragments: Replaced.
-        requests: To the store.
+        seconds: Wall-clock time.
+        bytes: Bytes read and written.
+        fragments: Replaced fragments.
+        requests: Requests to the store.
     """
 
     seconds: float | None = None
@@ -446,7 +446,7 @@ class Budget:
 
     @classmethod
     def of(cls, options: CompactionOptions) -> "Budget":
-        """The budgets of a compaction."""
+        """Return the budgets of a compaction."""
         return cls(
             seconds=options.budget_seconds,
             bytes=options.budget_bytes,
@@ -456,11 +456,11 @@ class Budget:
 
     @property
     def is_set(self) -> bool:
-        """Whether there is a bound."""
+        """True if there is a limit."""
         return self != Budget()
 
     def allows(self, estimate: PlanEstimate, fragments: int) -> bool:
-        """Whether a run of that estimate, which replaces so many fragments, stays within all bounds."""
+        """Return whether a run with an estimate, which replaces some fragments, is within all limits."""
         used = (
             (estimate.seconds, self.seconds),
             (estimate.bytes_read + estimate.bytes_written, self.bytes),
@@ -475,13 +475,13 @@ class RunEstimates:
 
     Args:
         dataset: The version.
-        groups: All that may be taken.
-        routes: How its index segments follow when all groups are taken, with what that costs.
-        options: Of the compaction.
-        slots: Tasks that the runner executes at once.
+        groups: All candidates.
+        routes: Remap strategy of its index segments if all groups are rewritten, with costs.
+        options: Options of the compaction.
+        slots: Concurrent tasks of the runner.
 
     Attributes:
-        planned: The groups; under a budget those that exceed it alone are cut.
+        planned: The groups; with a budget, those that exceed it alone are divided.
         groups: The estimate of each.
     """
 
@@ -505,13 +505,13 @@ class RunEstimates:
         self.groups = [self._estimate(group) for group in self.planned]
 
     def of_run(self, taken: Sequence[int], routes: Sequence[SegmentRoute]) -> PlanEstimate:
-        """What a run of the groups at some positions takes, with its own routes."""
+        """Return the estimate of a run of some groups, with its own remap strategies."""
         groups = [self.planned[position] for position in taken]
         estimates = [self.groups[position] for position in taken]
         return estimate_plan(groups, estimates, routes, self._slots, self._request)
 
     def taken(self) -> list[int]:
-        """Positions of the groups that the budget allows, in the order of rows."""
+        """Return the positions of the groups within the budget, in the order of rows."""
         every = range(len(self.planned))
         if not self._budget.is_set:
             return list(every)
@@ -519,7 +519,7 @@ class RunEstimates:
         return best_within(order, lambda taken: self._fits([self.planned[item] for item in taken]))
 
     def _cut(self, group: CompactionGroup) -> Iterator[CompactionGroup]:
-        """A group that exceeds the budget alone in parts that do not: else no run would ever take it."""
+        """Divide a group that exceeds the budget alone: otherwise no run would ever rewrite it."""
         half = (len(group.fragments) + 1) // 2
         parts = [
             part
@@ -542,14 +542,14 @@ class RunEstimates:
 
 
 def best_within(order: Sequence[int], fits: Callable[[Sequence[int]], bool]) -> list[int]:
-    """The groups to take: as many as fit of those that save most for what they cost.
+    """Choose as many groups as fit, by benefit over cost.
 
-    Groups that do not fit alone are passed over. Of the others a whole row of the best is taken; all that is
-    bounded only grows with each further group, so the longest such row is found by halving.
+    Groups that do not fit alone are skipped. Of the others, the longest prefix that fits is chosen; costs
+    only grow with each further group, so it is found by bisection.
 
     Args:
-        order: Positions of the groups, the best first.
-        fits: Whether a run of some groups stays within the budget.
+        order: Positions of the groups, best first.
+        fits: Returns whether a run of some groups is within the budget.
 
     Returns:
         Positions in the order of rows.
@@ -566,10 +566,10 @@ def best_within(order: Sequence[int], fits: Callable[[Sequence[int]], bool]) -> 
 
 
 def recorded_bytes(group: CompactionGroup, uri: str, option: str) -> int:
-    """Bytes of the data files of a group.
+    """Return the bytes of the data files of a group.
 
     Raises:
-        InvalidArgumentError: The size of a file is not known.
+        InvalidArgumentError: The size of a file is unknown.
     """
     for fragment in group.fragments:
         for file in fragment.all_files:
@@ -578,6 +578,6 @@ def recorded_bytes(group: CompactionGroup, uri: str, option: str) -> int:
                     f"the manifest does not record the size of {file.path} of fragment {fragment.id}",
                     path=uri,
                     field=option,
-                    hint="give a budget of rows or fragments instead",
+                    hint="use a budget of rows or fragments instead",
                 )
     return group.data_bytes

@@ -1,6 +1,7 @@
-"""Compaction groups: which fragments are rewritten together. Pure.
+"""Compaction groups: fragments that are rewritten together. Pure.
 
-The rules are those of the peer (its `Compaction.plan`), so that both agree on when a table needs nothing:
+The rules are those of pylance (its `Compaction.plan`), so that both agree on when a table needs no
+compaction:
 
 1. A fragment with too many deleted rows is worth rewriting alone; one below the target size wants a
    neighbour.
@@ -14,22 +15,23 @@ The rules are those of the peer (its `Compaction.plan`), so that both agree on w
 Beyond the peer, a migration makes a fragment with data files of another version worth rewriting alone, the
 target may be in bytes as well, bins may be cut by size tiers, and may need more members.
 
-A fragment is full when it reaches either target, so that wide rows stop at the bytes and narrow ones at the
-rows. Rows are known exactly beforehand. Bytes are not: what is written anew is compressed anew, and may be
-smaller than what was read. So a fragment counts as small in bytes only below three quarters of the target
-(the usual share, as of Iceberg's `min-file-size-bytes`); what one compaction filled is then left by the next.
+A fragment is full when it reaches either target, so that wide rows are limited by bytes and narrow ones by
+rows. The number of rows is known beforehand. The number of bytes is not: rewritten rows are compressed again,
+and may become smaller. So a fragment counts as small in bytes only below three quarters of the target (the
+usual share, as of Iceberg's `min-file-size-bytes`); the next compaction then skips fragments filled by this
+one.
 
 By size tiers, every byte that a compaction writes ends in a larger tier than it came from.
 
-A table that grows by small appends and is compacted after every few of them would write its youngest large
-fragment again each time: n appends cost a number of bytes that grows with the square of n. So sizes are put
-into tiers, each `growth` times as large as the one below, up to the target. A run of neighbours is merged
-only when what comes out lies in a larger tier than each of those that go in. A byte climbs a tier whenever it
-is written, and there are log(target / first size) tiers: so often it is written at most, whatever the order
-of appends and compactions. (Cassandra's size-tiered strategy and RocksDB's universal compaction do the same.)
+A table that grows by small appends and is compacted after every few of them would rewrite its youngest large
+fragment each time: the bytes written by n appends are quadratic in n. So sizes are divided into tiers, each
+`growth` times as large as the one below, up to the target. A run of neighbours is merged only if the result
+is in a larger tier than each of its parts. A byte moves up a tier whenever it is written, and there are
+log(target / first size) tiers, which bounds its number of writes for any order of appends and compactions.
+(Cassandra's size-tiered strategy and RocksDB's universal compaction do the same.)
 
-Fragments that are to be rewritten anyway, for their deleted rows or their version, climb for nothing: they
-may be in any run.
+Fragments that are rewritten anyway, for their deleted rows or their version, cost nothing extra: they may be
+in any run.
 """
 
 import math
@@ -61,11 +63,11 @@ SMALL_SHARE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What fragments hold.
+    """Contents of fragments.
 
     Attributes:
         rows: Live rows.
-        bytes: Bytes of data files that belong to live rows.
+        bytes: Bytes of data files for live rows.
     """
 
     rows: int = 0
@@ -76,23 +78,23 @@ class Amount:
 
 
 def live_amounts(fragments: Sequence[Fragment]) -> list[Amount]:
-    """What each of some fragments holds; its bytes by the share of its rows that are live."""
+    """Return the contents of each of some fragments; bytes by the share of live rows."""
     rows, sizes = _live(fragments)
     return [Amount(*held) for held in zip(rows.tolist(), sizes.tolist(), strict=True)]
 
 
 def total(fragments: Sequence[Fragment]) -> Amount:
-    """What fragments hold together."""
+    """Return the total contents of fragments."""
     rows, sizes = _live(fragments)
     return Amount(sum(rows.tolist()), sum(sizes.tolist()))
 
 
 def full_parts(fragments: Sequence[Fragment], targets: "Targets") -> Iterator[Sequence[Fragment]]:
-    """Cut neighbours into parts that fill a fragment; what is left over stays with the last part."""
+    """Divide neighbours into parts that fill a fragment; the rest stays with the last part."""
     rows, sizes = map(running_totals, _live(fragments))
     first, count = 0, len(fragments)
     while first < count:
-        # What is full stays full with more, so the first that fills a part is found by halving.
+        # A full part stays full with more, so the first end that fills it is found by bisection.
         last = _first_reaching(rows, int(rows[first]) + targets.rows)
         if targets.bytes is not None:
             last = min(last, _first_reaching(sizes, int(sizes[first]) + targets.bytes))
@@ -105,18 +107,18 @@ def full_parts(fragments: Sequence[Fragment], targets: "Targets") -> Iterator[Se
 
 
 def _first_reaching(totals: npt.NDArray[Any], amount: int) -> int:
-    # A target may be above all numbers of 64 bits.
+    # A target may exceed all 64-bit numbers.
     return len(totals) if amount > int(totals[-1]) else int(np.searchsorted(totals, amount))
 
 
 def _live(fragments: Sequence[Fragment]) -> tuple[Integers, Integers]:
-    """Live rows of fragments, and the bytes that belong to them."""
+    """Return live rows of fragments, and their bytes."""
     numbers = numbers_of(fragments)
     rows, sizes = numbers.rows - numbers.deleted_rows, numbers.data_bytes
     worn = np.flatnonzero(numbers.has_deletions & (numbers.rows > 0))
     if len(worn):
         sizes = sizes.copy()
-        # The product need not fit into 64 bits.
+        # The product may exceed 64 bits.
         shares = zip(sizes[worn].tolist(), rows[worn].tolist(), numbers.rows[worn].tolist(), strict=True)
         sizes[worn] = [size * live // physical for size, live, physical in shares]
     return rows, sizes
@@ -124,11 +126,11 @@ def _live(fragments: Sequence[Fragment]) -> tuple[Integers, Integers]:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """When a fragment is full.
+    """Size of a full fragment.
 
     Attributes:
-        rows: With so many rows.
-        bytes: With so many bytes; None: only rows count.
+        rows: Number of rows.
+        bytes: Number of bytes; None: only rows count.
     """
 
     rows: int
@@ -136,33 +138,33 @@ class Targets:
 
     @classmethod
     def of(cls, options: CompactionOptions) -> "Targets":
-        """The targets of a compaction."""
+        """Return the targets of a compaction."""
         return cls(options.target_rows_per_fragment, options.target_bytes_per_fragment)
 
     def are_small(self, numbers: FragmentNumbers) -> npt.NDArray[np.bool_]:
-        """Which fragments want to be merged, their deleted rows included as the peer counts them."""
+        """Return which fragments are small, deleted rows included as in pylance."""
         small: npt.NDArray[np.bool_] = numbers.rows < self.rows
         return small if self.bytes is None else small & (numbers.data_bytes < SMALL_SHARE * self.bytes)
 
     def reached(self, amount: Amount) -> bool:
-        """Whether an amount fills a fragment."""
+        """Return whether contents fill a fragment."""
         return self.is_full(amount.rows, amount.bytes)
 
     def is_full(self, rows: int, size: int) -> bool:
-        """Whether so many rows with so many bytes fill a fragment."""
+        """Return whether rows and bytes fill a fragment."""
         return rows >= self.rows or (self.bytes is not None and size >= self.bytes)
 
     def files(self, amount: Amount) -> int:
-        """How many full fragments an amount makes, one at least unless there is nothing."""
+        """Return how many full fragments some contents make; at least one unless empty."""
         if not amount.rows:
             return 0
         by_bytes = 0 if self.bytes is None else amount.bytes // self.bytes
         return min(amount.rows, max(1, amount.rows // self.rows, by_bytes))
 
     def tier(self, amount: Amount, growth: int) -> int:
-        """The size tier of an amount: 0 when it fills a fragment, -1 above 1/growth of that, and so on.
+        """Return the size tier of some contents: 0 if they fill a fragment, -1 above 1/growth of that, etc.
 
-        Nothing lies in the least tier that there is.
+        The lowest tier is empty.
         """
         if self.reached(amount):
             return 0
@@ -178,19 +180,19 @@ def tiered_runs(
     growth: int,
     due: Sequence[bool],
 ) -> Iterator[Sequence[Fragment]]:
-    """The longest runs of neighbours whose merging moves every one of them into a larger tier.
+    """Return the longest runs of neighbours whose merge moves each into a larger tier.
 
-    When the whole does not reach the next tier, no run with a fragment of its largest tier does, for it holds
-    less. So what lies between those is looked at alone, and nothing is overlooked.
+    If the whole does not reach the next tier, no run with a fragment of its largest tier does, since it is
+    smaller. So it is sufficient to examine the parts between those.
 
     Args:
         neighbours: In the order of rows; all may be rewritten together.
-        targets: What a full fragment is.
-        growth: How many times each tier is as large as the one below, 2 at least.
-        due: Whether each of them is rewritten in any case.
+        targets: Size of a full fragment.
+        growth: Factor between tiers, at least 2.
+        due: Whether each of them is rewritten anyway.
     """
     amounts = live_amounts(neighbours)
-    # Due fragments lie below all tiers: merging them costs nothing that would not be spent anyway.
+    # Due fragments are below all tiers: merging them costs nothing extra.
     below_all = -(1 << 31)
     tiers = [
         below_all if is_due else targets.tier(amount, growth)
@@ -219,12 +221,12 @@ def tiered_runs(
 
 @dataclass(frozen=True)
 class CompactionGroup:
-    """Fragments that become one or more new ones; what thousands of them sum up to is worked out once.
+    """Fragments that become one or more new ones; their totals are computed once.
 
     Attributes:
-        fragments: In the order of their rows; of many, each becomes an object when it is asked for.
-        files: How many new fragments the live rows are spread over, before any cap on bytes.
-        method: How the rows get there.
+        fragments: In the order of rows; created lazily.
+        files: Number of new fragments for the live rows, before any limit in bytes.
+        method: Method of writing them.
     """
 
     fragments: Sequence[Fragment]
@@ -243,7 +245,7 @@ class CompactionGroup:
 
     @cached_property
     def deleted_rows(self) -> int:
-        """Deleted rows that vanish."""
+        """Number of deleted rows to purge."""
         return total_physical_rows(self.fragments) - self.live_rows
 
     @cached_property
@@ -253,7 +255,7 @@ class CompactionGroup:
 
 
 _MOST_OVERLAYS = 10
-"""Overlays of a fragment above which it is rewritten, as by the peer: every read looks into each of them."""
+"""Overlays of a fragment above which it is rewritten, as in pylance: every read checks each of them."""
 
 
 class Coverage:
@@ -263,7 +265,7 @@ class Coverage:
         self._indices = [index for index in dataset.indices if not index.is_system]
 
     def of(self, fragment: Fragment) -> frozenset[int]:
-        """Numbers of those that cover a fragment."""
+        """Return the index numbers of those that cover a fragment."""
         return frozenset(
             position
             for position, index in enumerate(self._indices)
@@ -271,7 +273,7 @@ class Coverage:
         )
 
     def sets(self, ids: Integers) -> Integers:
-        """A number for each of some fragments, equal for those that the same indices cover."""
+        """Return a number for each of some fragments, equal for those that the same indices cover."""
         sets = np.zeros(len(ids), np.int64)
         for index in self._indices:
             covered = index.fragment_ids or frozenset()
@@ -283,12 +285,12 @@ class Coverage:
 def find_groups(
     dataset: Dataset, options: CompactionOptions, pinned: frozenset[int]
 ) -> list[CompactionGroup]:
-    """All groups of a version that are worth rewriting, budgets apart.
+    """Return all groups of a version that are worth rewriting, without budgets.
 
     Args:
         dataset: The version.
         options: Resolved options.
-        pinned: Ids of fragments that must stay.
+        pinned: Ids of fragments to keep.
     """
     targets = Targets.of(options)
     return [
@@ -300,14 +302,14 @@ def find_groups(
 
 
 def output_version(dataset: Dataset, options: CompactionOptions) -> str:
-    """Version of the data files that a compaction writes."""
+    """Return the storage version of the written data files."""
     return options.data_storage_version or dataset.data_storage_version
 
 
 def make_group(
     dataset: Dataset, fragments: Sequence[Fragment], options: CompactionOptions
 ) -> CompactionGroup:
-    """The group of some neighbours, with the method for it."""
+    """Build the group of some neighbours, with its method."""
     files = Targets.of(options).files(total(fragments))
     version = output_version(dataset, options)
     method = choose_method(fragments, files, dataset.lance_schema, version, options)
@@ -315,7 +317,7 @@ def make_group(
 
 
 def _are_enough_alone(fragments: Sequence[Fragment], options: CompactionOptions) -> npt.NDArray[np.bool_]:
-    """Which fragments are worth rewriting without any neighbour."""
+    """Return which fragments are worth rewriting without a neighbour."""
     numbers = numbers_of(fragments)
     many = [item.id for item in fragments_with_overlays(fragments) if len(item.overlays) > _MOST_OVERLAYS]
     enough = np.isin(numbers.ids, np.array(many, np.int64))
@@ -336,13 +338,13 @@ def _is_to_migrate(fragment: Fragment, options: CompactionOptions) -> bool:
 def _bins(
     dataset: Dataset, options: CompactionOptions, coverage: Coverage, pinned: frozenset[int]
 ) -> Iterator[Sequence[Fragment]]:
-    """Neighbours that may be rewritten together: all are candidates, under the same indices."""
+    """Yield neighbours that may be rewritten together: candidates under the same indices."""
     fragments = dataset.fragments
     numbers = numbers_of(fragments)
     candidates = Targets.of(options).are_small(numbers) | _are_enough_alone(fragments, options)
     alone = pinned | options.exclude_fragments
     candidates &= ~np.isin(numbers.ids, np.array(sorted(alone), np.int64))
-    # What is no candidate lies in no bin, whatever covers it.
+    # Fragments that are no candidates are in no bin, under any index.
     bins = np.where(candidates, coverage.sets(numbers.ids), -1)
     edges = (np.flatnonzero(bins[1:] != bins[:-1]) + 1).tolist()
     for first, last in pairwise([0, *edges, len(bins)]):
@@ -353,7 +355,7 @@ def _bins(
 def _runs(
     bin_: Sequence[Fragment], targets: Targets, options: CompactionOptions
 ) -> Iterator[Sequence[Fragment]]:
-    """The parts of a bin that are worth rewriting."""
+    """Yield the parts of a bin that are worth rewriting."""
     runs: Iterable[Sequence[Fragment]] = [bin_]
     if options.tier_growth is not None:
         due = _are_enough_alone(bin_, options).tolist()
@@ -362,7 +364,7 @@ def _runs(
 
 
 def is_worth_it(fragments: Sequence[Fragment], options: CompactionOptions) -> bool:
-    """Whether neighbours are worth rewriting together."""
+    """Return whether neighbours are worth rewriting together."""
     if len(fragments) >= options.min_source_fragments:
         return True
     if _are_enough_alone(fragments, options).any():

@@ -1,12 +1,12 @@
-"""Method of a group: whether its encoded pages are copied, or its rows are read and written anew. Pure.
+"""Method of a group: copy encoded pages, or rewrite rows. Pure.
 
 To copy takes a fraction of a rewrite's work for each byte, but a fixed time for each page, which a rewrite
 does not have: so files whose pages are small are rewritten. What the manifest cannot tell, such as the
 encodings of the files, the task of a group looks at; it rewrites where they do not allow the copy.
 
-Fragments of one table need not have the same columns: what was dropped is left behind in old files, and what
-was added later is not in them, which reads as null. Files can be copied into one as long as every column is
-in the same of a fragment's files wherever it is.
+Fragments of one table need not have the same columns: dropped columns remain in old files, and columns added
+later are missing in them and read as null. Files can be copied into one if every column is in the same file
+of each fragment.
 """
 
 from collections.abc import Sequence
@@ -24,20 +24,20 @@ from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.numbers import examples
 from lance_ops.table.manifest.fragments.totals import total_bytes
 
-# Whose columns of nulls are not the same for all types.
+# Storage versions in which null columns differ by type.
 _WITHOUT_NULL_PAGES = frozenset({"2.0"})
 _ELSEWHERE = "its fragments do not have the same columns in the same files"
-_UNKNOWN = "its files have columns that the table does not know"
-_NOTHING_LEFT = "its files have columns that the table has no more"
+_UNKNOWN = "its files have columns that are not in the schema"
+_NOTHING_LEFT = "its files have dropped columns"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Files, one of each fragment, that become one.
+    """Files, one of each fragment, that become one file.
 
     Attributes:
-        number: Of the file among those of its fragment.
-        schema: What the new file holds; None for what all of them hold.
+        number: Position of the file in its fragment.
+        schema: Columns of the new file; None for those of all files.
     """
 
     number: int
@@ -49,10 +49,10 @@ def find_places(fragments: Sequence[Fragment], schema: Schema) -> tuple[Place, .
 
     Args:
         fragments: At least one.
-        schema: Of the dataset.
+        schema: Schema of the dataset.
 
     Returns:
-        The files of a new fragment, or why there cannot be one.
+        The files of a new fragment, or the reason why they cannot be merged.
     """
     first = fragments[0]
     every = [file for fragment in fragments for file in fragment.files]
@@ -97,11 +97,11 @@ def _is_everywhere(field: Field, fragments: Sequence[Fragment]) -> bool:
 
 
 COPY_PAGE_BYTES = 8 << 10
-"""Pages smaller than this on average take longer to copy than to read and write anew."""
+"""Average page size below which copying is slower than rewriting."""
 
 
 class Method(StrEnum):
-    """How the rows of a group get into new files."""
+    """Method of writing the rows of a group to new files."""
 
     COPY = "copy"
     REWRITE = "rewrite"
@@ -112,8 +112,8 @@ class GroupMethod:
     """The method of a group.
 
     Attributes:
-        method: What is done.
-        reason: Why, for people.
+        method: The method.
+        reason: The reason, for display.
     """
 
     method: Method
@@ -123,14 +123,14 @@ class GroupMethod:
 def choose_method(
     fragments: Sequence[Fragment], files: int, schema: Schema, version: str, options: CompactionOptions
 ) -> GroupMethod:
-    """Choose by what the manifest tells of the files, and by cost.
+    """Choose the method by the manifest and by cost.
 
     Args:
-        fragments: Of the group.
-        files: How many new fragments are to be made of it.
-        schema: Of the dataset.
-        version: Storage version of the files to be written.
-        options: Of the compaction; `method` overrides the cost, not what is impossible.
+        fragments: Fragments of the group.
+        files: Number of new fragments.
+        schema: Schema of the dataset.
+        version: Storage version of the new files.
+        options: Options of the compaction; `method` overrides the cost, but not obstacles.
     """
     if options.method == Method.REWRITE:
         return GroupMethod(Method.REWRITE, "as asked")
@@ -141,28 +141,30 @@ def choose_method(
         return GroupMethod(Method.COPY, "as asked")
     kinds = examples(fragments)
     pages = sum(count * len(file.fields) for fragment, count in kinds for file in fragment.files)
-    # More fragments than there were have more pages, too.
+    # More fragments than before have more pages, too.
     pages = max(pages, pages * files // len(fragments))
     size = total_bytes(fragments) // max(1, pages)
     if size < COPY_PAGE_BYTES:
-        return GroupMethod(Method.REWRITE, f"a column has {bytes_text(size)} a file on average: small pages")
-    return GroupMethod(Method.COPY, "pages can stay as they are")
+        return GroupMethod(
+            Method.REWRITE, f"pages are small: a column has {bytes_text(size)} per file on average"
+        )
+    return GroupMethod(Method.COPY, "pages can be copied")
 
 
 def _obstacle(
     fragments: Sequence[Fragment], files: int, schema: Schema, version: str, options: CompactionOptions
 ) -> str | None:
-    """What keeps the pages of the fragments from being copied, as far as the manifest tells."""
+    """Return why the fragments' pages cannot be copied, as far as the manifest shows; None if they can."""
     if files == 0:
-        return "no row is left"
-    # One fragment tells what all of its kind do.
+        return "no rows are left"
+    # One fragment represents all of its kind.
     kinds = [fragment for fragment, _ in examples(fragments)]
     if any(fragment.has_overlays for fragment in kinds):
         return "it has data overlays"
     if has_blobs(schema):
-        return "blobs lie where their pages say, and would move"
+        return "pages contain the offsets of blobs, which would change"
     if any(field.logical_type == JSON_TYPE for field in schema.walk()):
-        return "it has documents of JSON, whose copied pages pylance does not read"
+        return "it has JSON documents, whose copied pages pylance cannot read"
     every = [file for fragment in kinds for file in fragment.files]
     if any(is_legacy(file.major, file.minor) for file in every):
         return "files of storage version 0.1 have no pages that can be copied"
@@ -173,9 +175,9 @@ def _obstacle(
     if isinstance(places, str):
         return places
     if options.max_bytes_per_file is not None:
-        # How many bytes each of several new files will have nobody knows before.
+        # The sizes of several new files are unknown beforehand.
         if files > 1:
-            return f"it becomes {files} fragments, whose bytes are limited"
+            return f"it becomes {files} fragments with limited size"
         if total_bytes(fragments) > options.max_bytes_per_file:
             return f"one file would exceed {bytes_text(options.max_bytes_per_file)}"
     return None

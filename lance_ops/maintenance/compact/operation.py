@@ -1,13 +1,13 @@
-"""Compaction: merge small fragments and purge deleted rows; no row, order or index answer changes.
+"""Compaction: merge small fragments and purge deleted rows; rows, order and query results are unchanged.
 
-Groups are rewritten as tasks; then one ReserveFragments commit gives the new fragments their ids, the indices
-over them are remapped, and one Rewrite commit swaps old for new. Rows keep their order within and among
-rewritten groups; since a table lists fragments by id, rewritten groups come after the fragments that were
-left alone, as with the peer.
+Groups are rewritten as tasks; then one ReserveFragments commit gives the new fragments their ids, their
+indices are remapped, and one Rewrite commit replaces the old fragments. Rows keep their order within and
+among rewritten groups; since a table lists fragments by id, rewritten groups come after the other fragments,
+as in pylance.
 
 Rows that other writers delete or update meanwhile are deleted in the new fragments. When one rewrites some of
-the fragments, or gives them other values in place, the groups that it did not touch are committed all the
-same and only the others are planned and written again.
+the fragments, or replaces values in place, the unaffected groups are committed and only the others are
+planned and written again.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ _OPERATION = "compact"
 
 
 class CompactArguments(CompactionChoices, RunOptions, total=False):
-    """What `compact` takes by name: `CompactionChoices` and `RunOptions`."""
+    """Keyword arguments of `compact`: `CompactionChoices` and `RunOptions`."""
 
 
 @overload
@@ -103,8 +103,8 @@ def compact(
             bears it; plan and results of tasks are kept in the dataset until then.
 
     Raises:
-        UnsupportedTypeError: the version of data files asked for cannot hold a column.
-        RetryableCommitConflictError: other writers got in the way of every group, `max_replans` times.
+        UnsupportedTypeError: the requested storage version does not support a column.
+        RetryableCommitConflictError: every group had conflicts with other writers, `max_replans` times.
         CommitConflictError: another commit contradicts the compaction.
         TaskFailedError: all tasks failed; nothing is committed. When only some do, the others are committed,
             and the result names the groups that failed (`failed`).
@@ -125,7 +125,7 @@ def compact(
     if options is None:
         options, warnings = resolve_options(call.dataset.config, chosen)
     elif chosen:
-        raise InvalidArgumentError("give either all options at once or single ones", field="options")
+        raise InvalidArgumentError("use either options or single options", field="options")
     accuracy = Accuracy(slots_of(call.runner))
     if dry_run:
         return plan_compaction(call.dataset, options, warnings=warnings, slots=accuracy.slots)
@@ -152,7 +152,7 @@ def resume_job(
     committer: Committer | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> CompactResult:
-    """Go on with a compaction that was broken off, with the options that it was begun with.
+    """Resume an interrupted compaction, with its original options.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
@@ -164,7 +164,7 @@ def resume_job(
         storage_options: See `RunOptions`.
 
     Raises:
-        InvalidArgumentError: No such compaction is under way.
+        InvalidArgumentError: There is no such unfinished compaction.
         LanceOpsError: As `compact`.
 
     Examples:
@@ -176,10 +176,10 @@ def resume_job(
     found = find_open_job(store, job_key)
     if found is None or found[1].operation != _OPERATION:
         raise InvalidArgumentError(
-            f"no compaction {job_key!r} is under way",
+            f"no unfinished compaction {job_key!r}",
             path=store.uri,
             field="job_key",
-            hint="lance-ops jobs lists those that are",
+            hint="lance-ops jobs lists the unfinished ones",
         )
     return compact(
         uri_or_dataset,
@@ -194,7 +194,7 @@ def resume_job(
 
 
 def _split(arguments: CompactArguments) -> tuple[dict[str, object], RunOptions]:
-    """What was chosen of `CompactionChoices`, and how the operation is run."""
+    """Split arguments into `CompactionChoices` and run options."""
     removed: Mapping[str, object] = arguments
     if removed.get("budget_money") is not None:
         raise InvalidArgumentError(MONEY_REMOVED, field="budget_money")
@@ -231,7 +231,7 @@ def _run_recorded(compaction: Compaction, job_key: str, *, resume: bool) -> Comp
     call = compaction.run
     store = call.store
     found = find_open_job(store, job_key)
-    # Who is cancelled may die before they hear of it: the wish was for that run, and not for this one.
+    # A cancelled run may end before it notices: the cancellation was meant for that run, not for this one.
     if found is not None and (not resume or found[0].is_cancelled()):
         end_job(found[0], settle=True)
     job, _ = open_job(
@@ -250,13 +250,13 @@ def _run_recorded(compaction: Compaction, job_key: str, *, resume: bool) -> Comp
             notes = _noted(lambda: end_job(job, settle=True, committed=compaction.committed))
             if done is None:
                 raise
-            # Another run of the job finished it, and took what this one had brought along.
+            # Another run of the job finished it, with the results of this one.
             return CompactResult(**done, notes=notes)
         except Exception:
-            # The next run of the job goes on from here.
+            # The next run of the job continues from here.
             raise
         except BaseException:
-            # A store that fails must not hide the interrupt.
+            # A failing store must not hide the interrupt.
             with contextlib.suppress(LanceOpsError):
                 if not driver.others():
                     end_job(job, settle=True, committed=compaction.committed)
@@ -268,10 +268,10 @@ def _run_recorded(compaction: Compaction, job_key: str, *, resume: bool) -> Comp
 
 
 def _find_done(call: Run, *, by_now: bool = False) -> tuple[Common | None, bool]:
-    """What others did under the key of the job; or that it cannot be told, while the job is open.
+    """Return the commits of other runs under the job key; or that this is unknown, while the job is open.
 
-    Another library's cleanup may have removed the versions that would tell. An open job goes on all the same:
-    what its records name is committed once, and to compact what was compacted changes no row.
+    Another library's cleanup may have removed the versions with the answer. An open job continues anyway:
+    each recorded result is committed once, and compacting again changes no row.
     """
     try:
         return call.find_job(by_now=by_now), False
@@ -284,9 +284,9 @@ def _find_done(call: Run, *, by_now: bool = False) -> tuple[Common | None, bool]
 
 
 def _noted(end: Callable[[], object]) -> tuple[str, ...]:
-    """End a job whose work is done or given up: a store that fails here costs nothing but room."""
+    """End a finished or failed job: a store error here only leaves files behind."""
     try:
         end()
     except LanceOpsError as error:
-        return (f"the records of the job are left to the next run under its key, or to a cleanup: {error}",)
+        return (f"the records of the job are left to its next run, or to a cleanup: {error}",)
     return ()

@@ -1,4 +1,4 @@
-"""Compaction options: defaults, the table's own config, and what the caller says."""
+"""Compaction options: defaults, the table's own config, and the caller's values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
@@ -11,7 +11,7 @@ from lance_ops.file.versions import storage_version
 
 CONFIG_PREFIX = "lance.compaction."
 CALIBRATION_KEY = "lance_ops.compaction.costs"
-"""Entry in which release 0.1.0 kept a calibrated cost model."""
+"""Config entry in which release 0.1.0 kept a calibrated cost model."""
 ON_UNKNOWN_INDEX = ("leave", "defer")
 METHODS = ("auto", "copy", "rewrite")
 
@@ -26,55 +26,53 @@ _FOREIGN_KEYS = frozenset(
         "max_overlays_per_fragment",
     }
 )
-"""Options of the peer that tune its own machinery and mean nothing here; no reason for a warning."""
+"""Options of pylance for its own implementation, without effect here; no warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionOptions:
-    """What a compaction does. Budgets bound one run; None means no bound.
+    """Options of a compaction. Budgets limit one run; None means no limit.
 
     Attributes:
-        target_rows_per_fragment: Fragments with fewer physical rows want to be merged; also the size to merge
-            to.
+        target_rows_per_fragment: Fragments with fewer physical rows are merged, up to this size.
         target_bytes_per_fragment: The same in bytes of data files: a fragment is full when it reaches either
             target, and small below three quarters of this one. None: only rows count.
-        tier_growth: Merge neighbours only when that gets them into a larger size tier, each so many times as
-            large as the one below, up to the target; so every byte is written a number of times that grows
-            with the logarithm of the table. None merges whatever is small each time, as the peer does.
-        min_source_fragments: Merge no fewer neighbours than this, unless they fill a fragment, or one of them
-            is rewritten anyway.
+        tier_growth: Merge neighbours only into a larger size tier; each tier is this many times as large as
+            the one below, up to the target. So every byte is rewritten a number of times that grows with the
+            logarithm of the table. None merges all small fragments each time, as pylance does.
+        min_source_fragments: Minimum neighbours to merge, unless they fill a fragment, or one of them is
+            rewritten anyway.
         max_bytes_per_file: Largest data file written; None for the writer's default.
         materialize_deletions: Rewrite fragments that have many deleted rows, even alone.
         materialize_deletions_threshold: Deleted / physical rows above which (strictly) a fragment is
             rewritten.
-        max_source_fragments: At most so many fragments are rewritten.
-        max_source_rows: At most so many live rows.
-        max_source_bytes: At most so many bytes of data files.
-        budget_seconds: The run takes at most so long by its estimate. Under a budget, groups are taken by how
-            much faster they make a scan for each second of work; under the limits above, in the order of
-            rows.
-        budget_bytes: At most so many bytes are read and written, indices included.
-        budget_fragments: At most so many fragments are replaced.
-        budget_requests: At most so many requests are made to the store.
-        exclude_fragments: Ids of fragments to leave alone.
-        batch_rows: Rows read at once by each task; None chooses by the size of a row. Bounds memory.
-        data_storage_version: Of the files written, such as "2.2" or "stable"; that of the dataset when None.
-            Versions from 2.0 on may lie side by side in one table.
-        defer_index_remap: Leave the indices as they are and tell in the fragment reuse index where their
-            rows went, as the peer does with this option: the rewrite is done sooner, and readers of an index
-            do more until it is optimized. Those that would be of no use meanwhile are moved along at once.
-            Has no effect in a table with stable row ids.
-        defer_where_cheaper: Leave an index segment to the fragment reuse index where that costs less than to
-            move it along, readers included: where little of a large segment moves. The plan tells both costs.
-        on_unknown_index: What to do about fragments under an index that cannot be moved along: "leave" them
-            as they are, or "defer", which rewrites them and leaves such indices to the fragment reuse index.
-        method: How rows get into new files: "copy" takes over the encoded pages, without what is deleted,
-            where the files allow that, and rewrites the rest; "rewrite" reads all rows and writes them anew;
-            "auto" copies where that is possible and takes less time. The plan tells what is done and why.
-        migrate: Also rewrite fragments for nothing but that they have files of another version.
-        commit_every: Commit after so many groups instead of once at the end, so that a failure or conflict
-            costs at most these; None for one commit.
-        commit_every_seconds: Commit what is done when so much time has passed since the last commit.
+        max_source_fragments: Maximum fragments to rewrite.
+        max_source_rows: Maximum live rows to rewrite.
+        max_source_bytes: Maximum bytes of data files to rewrite.
+        budget_seconds: Maximum estimated duration of the run. With a budget, groups are chosen by scan time
+            saved per second of work; with the limits above, in the order of rows.
+        budget_bytes: Maximum bytes read and written, indices included.
+        budget_fragments: Maximum fragments to replace.
+        budget_requests: Maximum requests to the store.
+        exclude_fragments: Ids of fragments to exclude.
+        batch_rows: Rows read at once by each task, which bounds memory; None chooses by the size of a row.
+        data_storage_version: Storage version of the new files, such as "2.2" or "stable"; that of the dataset
+            if None. Versions from 2.0 on may be mixed in one table.
+        defer_index_remap: Do not rewrite indices, but record the moved rows in the fragment reuse index, as
+            pylance does with this option: the compaction ends sooner, and readers of an index do more work
+            until it is optimized. Indices that would be unusable meanwhile are remapped at once. No effect in
+            a table with stable row ids.
+        defer_where_cheaper: Defer the remap of an index segment where that costs less, readers included: if
+            few rows of a large segment move. The plan has both costs.
+        on_unknown_index: Fragments under an index that cannot be remapped: "leave" them, or "defer", which
+            rewrites them and defers the remap of such indices.
+        method: Method of writing new files: "copy" copies the encoded pages, without deleted rows, where the
+            files allow it, and rewrites the rest; "rewrite" reads and writes all rows; "auto" copies where
+            that is possible and faster. The plan has method and reason.
+        migrate: Also rewrite fragments only because their files have another storage version.
+        commit_every: Commit after this many groups instead of once at the end, so that a failure or conflict
+            affects at most these; None for one commit.
+        commit_every_seconds: Commit finished groups when this much time has passed since the last commit.
     """
 
     target_rows_per_fragment: int = 1 << 20
@@ -126,13 +124,13 @@ class CompactionOptions:
             if value is not None:
                 check_type(value, Integral, "a whole number", field=name)
             if value is not None and value < least:
-                raise InvalidArgumentError(f"{name} must be at least {least}, not {value}", field=name)
+                raise InvalidArgumentError(f"{name} must be at least {least}, got {value}", field=name)
         for name in ("budget_seconds", "commit_every_seconds"):
             value = getattr(self, name)
             if value is not None:
                 check_type(value, Real, "a number", field=name)
             if value is not None and not value > 0:
-                raise InvalidArgumentError(f"{name} must be above 0, not {value}", field=name)
+                raise InvalidArgumentError(f"{name} must be above 0, got {value}", field=name)
         if self.data_storage_version is not None:
             try:
                 name = storage_version(self.data_storage_version).name
@@ -142,38 +140,38 @@ class CompactionOptions:
                 ) from error
             object.__setattr__(self, "data_storage_version", name)
         elif self.migrate:
-            raise InvalidArgumentError(
-                "a migration needs a version of data files to go to", field="data_storage_version"
-            )
+            raise InvalidArgumentError("migrate requires data_storage_version", field="data_storage_version")
         if self.on_unknown_index not in ON_UNKNOWN_INDEX:
             raise InvalidArgumentError(
-                f"{self.on_unknown_index!r} is nothing to do about an unknown index",
+                f"on_unknown_index must be one of {', '.join(ON_UNKNOWN_INDEX)}, got "
+                f"{self.on_unknown_index!r}",
                 field="on_unknown_index",
-                hint=f"choose one of {', '.join(ON_UNKNOWN_INDEX)}",
+                hint="'defer' rewrites such fragments, 'leave' does not",
             )
         if self.method not in METHODS:
             raise InvalidArgumentError(
-                f"{self.method!r} is no way to compact",
+                f"method must be one of {', '.join(METHODS)}, got {self.method!r}",
                 field="method",
-                hint=f"choose one of {', '.join(METHODS)}",
+                hint="'auto' chooses by estimated cost",
             )
         if not self.materialize_deletions_threshold >= 0:
             raise InvalidArgumentError(
-                f"the threshold is a fraction of rows, not {self.materialize_deletions_threshold}",
+                "materialize_deletions_threshold must be at least 0, "
+                f"got {self.materialize_deletions_threshold}",
                 field="materialize_deletions_threshold",
             )
 
     @property
     def purges_deletions(self) -> bool:
-        """Whether deleted rows alone are a reason to rewrite; no fraction is above 1."""
+        """True if deleted rows alone are a reason to rewrite; no share is above 1."""
         return self.materialize_deletions and self.materialize_deletions_threshold < 1.0
 
 
 class CompactionChoices(TypedDict, total=False):
-    """Options of a compaction one by one, all optional.
+    """Single options of a compaction, all optional.
 
-    What is not given, or None, comes from the table's config (`lance.compaction.*`), then from the defaults
-    of `CompactionOptions`, which explains them.
+    Missing or None values come from the table's config (`lance.compaction.*`), then from the defaults of
+    `CompactionOptions`, which documents them.
 
     Attributes:
         target_rows_per_fragment: See `CompactionOptions`, as the others up to `commit_every`.
@@ -194,9 +192,9 @@ class CompactionChoices(TypedDict, total=False):
         batch_rows: See `CompactionOptions`.
         commit_every: See `CompactionOptions`.
         commit_every_seconds: See `CompactionOptions`.
-        data_storage_version: Move the table to this version of data files: fragments with files of another
-            one are rewritten as well, all of them or as many as the budget allows. New rows keep coming in
-            the version that the table names.
+        data_storage_version: Migrate the table to this storage version: fragments with other files are
+            rewritten as well, all or as many as the budget allows. New rows are still written in the version
+            of the table.
         defer_index_remap: See `CompactionOptions`.
         defer_where_cheaper: See `CompactionOptions`.
         on_unknown_index: See `CompactionOptions`.
@@ -231,17 +229,17 @@ class CompactionChoices(TypedDict, total=False):
 def resolve_options(
     config: Mapping[str, str], explicit: Mapping[str, object] | None = None
 ) -> tuple[CompactionOptions, tuple[str, ...]]:
-    """Options from the defaults, the table's config and the caller, the later winning.
+    """Resolve options from the defaults, the table's config and the caller, in increasing precedence.
 
     Args:
         config: Config of the table; entries below `lance.compaction.` count.
         explicit: Names of `CompactionOptions` to values; None values count as not given.
 
     Returns:
-        The options and a warning for each config key that nobody knows.
+        The options and a warning for each unknown config key.
 
     Raises:
-        InvalidArgumentError: a value cannot be read or makes no sense.
+        InvalidArgumentError: a value is invalid.
     """
     values: dict[str, object] = {}
     warnings: list[str] = []
@@ -264,7 +262,7 @@ def _parse(key: str, name: str, text: str) -> object:
         return _PARSERS[name](text.strip())
     except ValueError as error:
         raise InvalidArgumentError(
-            f"the table's config says {text!r}, which is no value of this option",
+            f"the table's config has the invalid value {text!r}",
             field=key,
             hint="correct the config of the table, or remove the entry",
         ) from error

@@ -1,6 +1,6 @@
-"""Compaction plan: what is rewritten, what that costs, and how indices follow. Pure.
+"""Compaction plan: groups, costs, and remap strategies of indices. Pure.
 
-Which fragments are rewritten together is decided in `groups`.
+`groups` decides which fragments are rewritten together.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -46,14 +46,14 @@ _ROWS = 1 << 17
 def without_kept_apart(
     dataset: Dataset, groups: Iterable[CompactionGroup], notes: list[str]
 ) -> list[CompactionGroup]:
-    """Leave out groups that cannot become fewer fragments, as `rewrite_group` would refuse them.
+    """Exclude groups that cannot become fewer fragments, which `rewrite_group` would reject.
 
     Only narrow dictionaries are read, and of a group that can become fewer those of its first fragments.
 
     Args:
         dataset: The version.
-        groups: What would be rewritten.
-        notes: Receives a line for each group that is left out.
+        groups: Candidates.
+        notes: Receives a line for each excluded group.
     """
     names = narrow_columns(prepare_schema(dataset.lance_schema).arrow)
     if not names:
@@ -64,9 +64,9 @@ def without_kept_apart(
             kept.append(group)
         else:
             notes.append(
-                f"fragments {ids_text(group.fragment_ids)} stay apart: the dictionaries of "
-                f"{', '.join(names)} together have more values than the indices can number; give the column "
-                f"a wider index type, or plain values, with alter_columns"
+                f"fragments {ids_text(group.fragment_ids)} cannot be merged: the dictionaries of "
+                f"{', '.join(names)} together have more values than their index type allows; give the "
+                "column a wider index type, or plain values, with alter_columns"
             )
     return kept
 
@@ -86,24 +86,24 @@ def _is_kept_apart(dataset: Dataset, group: CompactionGroup, names: list[str]) -
             if files <= number:
                 return False
     except LanceOpsError:
-        # The rewrite says what is wrong with it.
+        # The rewrite reports the error.
         return False
     return files > group.files
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What a compaction would do; prints as a table.
+    """Plan of a compaction; prints as a table.
 
     Attributes:
         uri: The dataset.
         version: Version that it was planned from.
-        options: With everything resolved.
-        groups: What is rewritten, in the order of rows.
-        notes: Why fragments are left alone, and unknown config entries. Never empty when there are no groups.
-        indices: How the index segments over the groups follow.
-        estimates: What each group takes and saves, in the order of the groups.
-        estimate: What all of it takes and saves.
+        options: Resolved options.
+        groups: Groups to rewrite, in the order of rows.
+        notes: Why fragments are not rewritten, and unknown config entries. Never empty without groups.
+        indices: Remap strategy of the covering index segments.
+        estimates: Cost and benefit of each group, in the order of the groups.
+        estimate: Cost and benefit of the plan.
     """
 
     uri: str
@@ -117,22 +117,22 @@ class CompactionPlan:
 
     @property
     def source_fragments(self) -> int:
-        """Fragments that are replaced."""
+        """Number of replaced fragments."""
         return sum(len(group.fragments) for group in self.groups)
 
     @property
     def expected_fragments(self) -> int:
-        """Fragments that replace them, unless the cap on bytes makes more."""
+        """Number of new fragments, unless the limit in bytes requires more."""
         return sum(group.files for group in self.groups)
 
     @property
     def live_rows(self) -> int:
-        """Rows to be written."""
+        """Number of rows to write."""
         return sum(group.live_rows for group in self.groups)
 
     @property
     def deleted_rows(self) -> int:
-        """Deleted rows that vanish."""
+        """Number of deleted rows to purge."""
         return sum(group.deleted_rows for group in self.groups)
 
     @property
@@ -142,16 +142,16 @@ class CompactionPlan:
 
     @property
     def index_bytes(self) -> int:
-        """What is to be written of index segments, as the cost model has it (`index.upkeep.cost`)."""
+        """Bytes of index segments to write, by the cost model (`index.upkeep.cost`)."""
         return sum(item.cost.written_bytes for item in self.indices)
 
     @property
     def index_seconds(self) -> float:
-        """What index segments take, one after the other, as the cost model has it."""
+        """Duration of index remaps in sequence, by the cost model."""
         return sum(item.cost.seconds for item in self.indices)
 
     def to_dict(self) -> dict[str, object]:
-        """Numbers and ids as JSON values."""
+        """Return numbers and ids as JSON values."""
         return {
             "operation": "compact",
             "dry_run": True,
@@ -258,7 +258,7 @@ class CompactionPlan:
         return "\n".join([*lines, *notes])
 
     def _rows_under(self, item: SegmentRoute) -> int:
-        """Live rows that are rewritten and that a segment covers."""
+        """Return the rewritten live rows that a segment covers."""
         return sum(group.live_rows for group in self.groups if covers(item, group))
 
 
@@ -269,18 +269,18 @@ def plan_compaction(
     warnings: tuple[str, ...] = (),
     slots: int = 1,
 ) -> CompactionPlan:
-    """Decide what to rewrite.
+    """Plan a compaction.
 
     Args:
         dataset: The version to plan from.
         options: Resolved options; the defaults without them (see `resolve_options` for the table's config).
-        warnings: Put in front of the notes.
-        slots: Tasks that the runner executes at once.
+        warnings: First notes of the plan.
+        slots: Concurrent tasks of the runner.
 
     Raises:
         InvalidArgumentError: a budget of bytes is set, but the manifest does not record the size of a file;
-            or files of the version asked for cannot lie beside those of the dataset.
-        UnsupportedTypeError: files of that version cannot hold a column.
+            or the requested storage version cannot be mixed with that of the dataset.
+        UnsupportedTypeError: that version does not support a column.
     """
     options, dataset = options or CompactionOptions(), dataset.with_side_sizes()
     _check_version(dataset, options)
@@ -318,7 +318,7 @@ def plan_compaction(
 
 
 def routes_of(dataset: Dataset, options: CompactionOptions) -> tuple[SegmentRoute, ...]:
-    """How the index segments of a version follow a compaction."""
+    """Return how the index segments of a version are remapped."""
     return plan_routes(
         dataset, defer=options.defer_index_remap, defer_unknown=options.on_unknown_index == "defer"
     )
@@ -327,7 +327,7 @@ def routes_of(dataset: Dataset, options: CompactionOptions) -> tuple[SegmentRout
 def followers_of(
     dataset: Dataset, options: CompactionOptions, groups: Collection[CompactionGroup]
 ) -> tuple[SegmentRoute, ...]:
-    """How index segments that cover rows of some groups, or name them all the same, follow their rewrite."""
+    """Return the remap strategy of index segments that cover or name rows of some groups."""
     routes = routes_of(dataset, options)
     moved = frozenset(number for group in groups for number in group.fragment_ids)
     return with_purges(dataset, _weighed(dataset, options, routes, groups), routes, moved)
@@ -353,7 +353,7 @@ def _check_version(dataset: Dataset, options: CompactionOptions) -> None:
         check_side_by_side(dataset, asked)
         check_writable(dataset.schema, asked)
     elif has_blob_v2(dataset.lance_schema):
-        # The table may have got these after it was made.
+        # The table may have got these after the plan.
         check_writable(dataset.schema, output_version(dataset, options))
 
 
@@ -364,17 +364,17 @@ def valid_groups(
     options: CompactionOptions,
     emptied: frozenset[int] = frozenset(),
 ) -> tuple[CompactionGroup, ...]:
-    """The groups that may be rewritten in a newer version as they were planned from an older one.
+    """Return the planned groups that are still valid in a newer version.
 
     The schema is the same, their fragments are the same but for rows that were deleted since, and the same
     indices cover all fragments of a group.
 
     Args:
-        planned: The version that they were planned from.
+        planned: The version of the plan.
         head: The newer version.
-        groups: What was planned.
-        options: Of the compaction.
-        emptied: Fragments that are gone because all their rows were deleted, see `emptied_fragments`.
+        groups: The planned groups.
+        options: Options of the compaction.
+        emptied: Fragments removed because all their rows were deleted, see `emptied_fragments`.
     """
     if head.lance_schema.fields != planned.lance_schema.fields:
         return ()
@@ -398,18 +398,18 @@ def valid_groups(
 
 
 def _pinned_fragments(dataset: Dataset, routes: tuple[SegmentRoute, ...]) -> tuple[frozenset[int], list[str]]:
-    """Fragments that must stay because an index over them could not follow, and the notes that say so.
+    """Return fragments to keep because an index over them could not be remapped, with notes.
 
-    Coverage of an index must never fall through a rewrite (architecture, invariant 5), so what cannot be
-    remapped is left.
+    A rewrite must not reduce the coverage of an index (architecture, invariant 5), so fragments without a
+    remap are not rewritten.
     """
     if not routes:
         return frozenset(), []
     live = frozenset(ids_of(dataset.fragments))
     reuse = dataset.fragment_reuse
     if reuse is not None and reuse.problem is not None:
-        # Nobody knows where rows are that the segments name: moving them once more would lose them.
-        reason = "earlier rewrites wait for their index remap, and it cannot be told what they moved"
+        # The positions of the rows in the segments are unknown: moving them again would lose them.
+        reason = "earlier rewrites have a deferred index remap, and their moved rows are unknown"
         return live, [f"nothing is rewritten: {reason}: {reuse.problem}"]
     pinned: set[int] = set()
     notes: list[str] = []
@@ -419,14 +419,14 @@ def _pinned_fragments(dataset: Dataset, routes: tuple[SegmentRoute, ...]) -> tup
         if covered and item.route is Route.LEAVE:
             pinned |= covered
             notes.append(
-                f"fragments {ids_text(sorted(covered))} stay as they are under index {index.name!r} "
+                f"fragments {ids_text(sorted(covered))} are not rewritten because of index {index.name!r} "
                 f"({index.kind or 'unknown kind'}): {item.reason}"
             )
     return frozenset(pinned), notes
 
 
 def _why_nothing(dataset: Dataset, options: CompactionOptions, pinned: frozenset[int]) -> Iterator[str]:
-    """Why no fragment that may be rewritten is worth it."""
+    """Return why no fragment that may be rewritten is worth it."""
     numbers = numbers_of(dataset.fragments)
     is_excluded = np.isin(numbers.ids, np.array(sorted(options.exclude_fragments), np.int64))
     if is_excluded.any():
@@ -436,19 +436,16 @@ def _why_nothing(dataset: Dataset, options: CompactionOptions, pinned: frozenset
     alone = numbers.ids[is_free & Targets.of(options).are_small(numbers)].tolist()
     which = f"{count_text(len(alone), 'fragment')}, {ids_text(alone)}"
     if alone and options.tier_growth is not None:
-        yield f"merged with what lies beside them they would not reach a larger size tier yet: {which}"
+        yield f"merging with neighbours would not reach a larger size tier yet: {which}"
     elif alone and options.min_source_fragments > 2:
-        yield f"fewer than {options.min_source_fragments} neighbours that are small: {which}"
+        yield f"fewer than {options.min_source_fragments} small neighbours: {which}"
     elif alone:
-        yield (
-            f"fewer than {target:,} rows, but no neighbour to be merged with that is small, too, and under "
-            f"the same indices: {which}"
-        )
+        yield (f"fewer than {target:,} rows, but no small neighbour under the same indices: {which}")
     elif is_free.any():
         deleted = (
             f"none has more than {options.materialize_deletions_threshold:.0%} deleted"
             if options.purges_deletions
-            else "deleted rows are not to be purged"
+            else "deleted rows are not purged by these options"
         )
         yield f"each fragment has {target:,} rows or more, and {deleted}"
     elif not len(numbers.ids):

@@ -1,4 +1,4 @@
-"""Compaction under a job key: its plan and the results of its tasks as records of the job."""
+"""Compaction with a job key: plan and results of tasks as records of the job."""
 
 import base64
 import json
@@ -26,18 +26,18 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.transaction.operations import present_files
 
-# They say when it is committed, not what.
+# They control when to commit, not what.
 _NOT_OF_THE_WORK = frozenset({"commit_every", "commit_every_seconds"})
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedTask:
-    """A group to rewrite whose result is to be a record; travels to executors.
+    """A group to rewrite with a recorded result; serializable for executors.
 
     Attributes:
         task: The group.
-        job: Whose records these are.
-        name: Of the result.
+        job: The job of the records.
+        name: Name of the result.
     """
 
     task: RewriteTask
@@ -46,10 +46,10 @@ class RecordedTask:
 
 
 def rewrite_recorded(recorded: RecordedTask) -> RewriteResult:
-    """Rewrite a group, unless another attempt has done so, and write down what came of it.
+    """Rewrite a group, unless another attempt has done so, and record the result.
 
     Raises:
-        JobCancelledError: The job has ended; nothing of this attempt is left.
+        JobCancelledError: The job has ended; files of this attempt are removed.
         LanceOpsError: As `rewrite_group`.
     """
     job, task = recorded.job, recorded.task
@@ -64,7 +64,7 @@ def rewrite_recorded(recorded: RecordedTask) -> RewriteResult:
 
 
 def encode_result(name: TaskName, result: RewriteResult) -> TaskRecord:
-    """A result as a record, without deletion vectors, which can be read again."""
+    """Convert a result to a record, without deletion vectors, which can be read again."""
     files = {
         f"data/{file.path}": file.size_bytes for fragment in result.new_fragments for file in fragment.files
     }
@@ -89,7 +89,7 @@ def encode_result(name: TaskName, result: RewriteResult) -> TaskRecord:
 
 
 def decode_result(record: TaskRecord, group: CompactionGroup) -> RewriteResult:
-    """The result that a record tells of."""
+    """Read a result from a record."""
     values = record.values
     fragments = (Fragment.from_bytes(base64.b64decode(item)) for item in values["fragments"])
     # Records of earlier releases have none.
@@ -108,7 +108,7 @@ def decode_result(record: TaskRecord, group: CompactionGroup) -> RewriteResult:
 
 
 def task_name(task: RewriteTask, options: CompactionOptions) -> str:
-    """Digest of all that decides what a task writes, up to names of files."""
+    """Return a digest of all that determines a task's result, except file names."""
     digest = blake2b(options_digest(options).encode(), digest_size=12)
     schema = task.snapshot.lance_schema
     for part in (task.storage_version, str(task.max_bytes_per_file), str(task.spill_limit), repr(schema)):
@@ -120,31 +120,31 @@ def task_name(task: RewriteTask, options: CompactionOptions) -> str:
 
 
 def options_values(options: CompactionOptions) -> dict[str, Any]:
-    """Options as JSON values."""
+    """Return options as JSON values."""
     values = {item.name: getattr(options, item.name) for item in fields(options)}
     return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in values.items()}
 
 
 def options_of(values: Mapping[str, Any]) -> CompactionOptions:
-    """Options from their JSON values."""
+    """Read options from JSON values."""
     known = {item.name for item in fields(CompactionOptions)} | {"budget_money"}
     return CompactionOptions(**{name: value for name, value in values.items() if name in known})
 
 
 def options_digest(options: CompactionOptions) -> str:
-    """Stands for the options that decide what is written."""
+    """Return a digest of the options that determine the result."""
     values = {name: value for name, value in options_values(options).items() if name not in _NOT_OF_THE_WORK}
-    # Plans of earlier releases are found by this digest, in which an option was that there is no more.
+    # Plans of earlier releases are found by this digest, which includes a removed option.
     values["budget_money"] = None
     return blake2b(json.dumps(values, sort_keys=True, default=str).encode(), digest_size=6).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedPlan:
-    """A plan that a run of the job wrote down.
+    """A recorded plan.
 
     Attributes:
-        version: That it was made from.
+        version: Version of the plan.
         fragments: Ids of the fragments of each group.
         tasks: The digest of each group, see `task_name`.
         sizes: Bytes that each group reads.
@@ -161,7 +161,7 @@ def _plan_name(digest: str, number: int) -> str:
 
 
 def put_plan(job: JobFolder, number: int, digest: str, plan: RecordedPlan) -> bool:
-    """Write a plan down; whether it counts, and not one that was there before."""
+    """Record a plan; returns False if another one was recorded before."""
     groups = [
         {"fragments": list(ids), "task": task, "bytes": size}
         for ids, task, size in zip(plan.fragments, plan.tasks, plan.sizes, strict=True)
@@ -170,7 +170,7 @@ def put_plan(job: JobFolder, number: int, digest: str, plan: RecordedPlan) -> bo
 
 
 def read_plan(job: JobFolder, number: int, digest: str) -> RecordedPlan | None:
-    """The plan of a round; None when there is none."""
+    """Return the plan of a round; None without one."""
     values = job.read(_plan_name(digest, number), PLAN)
     if values is None:
         return None
@@ -184,7 +184,7 @@ def read_plan(job: JobFolder, number: int, digest: str) -> RecordedPlan | None:
 
 
 def last_plan(records: Sequence[str], digest: str) -> int:
-    """Number of the newest plan; 0 when there is none."""
+    """Return the number of the newest plan; 0 without one."""
     lead = f"{PLAN}-{digest}-"
     return max((int(name.removeprefix(lead)) for name in records if name.startswith(lead)), default=0)
 
@@ -192,7 +192,7 @@ def last_plan(records: Sequence[str], digest: str) -> int:
 def planned_groups(
     plan: RecordedPlan, base: Dataset, head: Dataset, options: CompactionOptions
 ) -> list[CompactionGroup | None]:
-    """The groups of a plan as they are in a version; None for what cannot be committed on the newest one."""
+    """Return the groups of a plan as in a version; None for those that cannot be committed any more."""
     current = {fragment.id: fragment for fragment in base.fragments}
     groups: list[CompactionGroup | None] = []
     for ids in plan.fragments:
@@ -206,12 +206,12 @@ def planned_groups(
 
 @dataclass(frozen=True, slots=True)
 class DoneWork:
-    """Results that are recorded.
+    """Recorded results.
 
     Attributes:
-        open: Those that no version has yet, by their tasks.
+        open: Uncommitted ones, by task.
         committed: Those whose files the newest version uses.
-        names: Of the newest result of each task, also where that cannot be read.
+        names: Name of the newest result of each task, even if unreadable.
     """
 
     open: Mapping[str, TaskRecord] = field(default_factory=dict)
@@ -220,7 +220,7 @@ class DoneWork:
 
     @classmethod
     def read(cls, job: JobFolder, records: Sequence[str], head: Dataset) -> "DoneWork":
-        """Read all of them, side by side with the version that they are to be committed on."""
+        """Read all results, concurrently with the version on which to commit them."""
         present = present_files(head.manifest)
         newest = newest_results(records)
         found = {name: read_result(job, name) for name in newest.values()}
@@ -228,6 +228,6 @@ class DoneWork:
         committed = [record for record in done if record.files and present.issuperset(record.files)]
         names = {record.name for record in committed}
         left = {record.name.task: record for record in done if record.name not in names}
-        # A torn one stands in the way of another of its name.
+        # A truncated one blocks another one with its name.
         following = {name.task: name.next for name, record in found.items() if record is None}
         return cls(left, tuple(committed), newest | following)

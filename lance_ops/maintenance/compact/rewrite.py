@@ -50,18 +50,18 @@ from lance_ops.table.row_lineage.write import store_sequences
 from lance_ops.table.snapshot import Snapshot
 
 _CARRIED_BYTES = 64 << 20
-"""So many bytes of notes may wait on the driver for the commit; for more, indices look at the new rows."""
+"""Maximum bytes of collected notes on the driver; beyond that, indices read the new rows."""
 
 
 def watches_of(
     dataset: Dataset, routes: Iterable[SegmentRoute], groups: Sequence[CompactionGroup]
 ) -> list[tuple[Watch, ...]]:
-    """What is to be noted of the rows of each group.
+    """Return what to collect for each group.
 
     Args:
-        dataset: The version that they were planned from.
-        routes: How its index segments follow.
-        groups: What is rewritten.
+        dataset: The version of the plan.
+        routes: Remap strategy of its index segments.
+        groups: The rewritten groups.
     """
     found: list[list[Watch]] = [[] for _ in groups]
     left = float(_CARRIED_BYTES)
@@ -86,7 +86,7 @@ def watches_of(
 
 @dataclass(frozen=True, slots=True)
 class _Watcher:
-    """A watch whose column is written, and how to get at it."""
+    """A watch whose column is written, and access to it."""
 
     kind: WatchingKind
     watch: Watch
@@ -95,11 +95,11 @@ class _Watcher:
 
 
 class PassingRows:
-    """Shows the rows of new fragments to what watches them, while they pass.
+    """Passes the rows of new fragments to watches while they are written.
 
     Args:
-        watches: What to note.
-        schema: The columns that are written.
+        watches: Data to collect.
+        schema: The written columns.
     """
 
     def __init__(self, watches: Iterable[Watch], schema: Schema) -> None:
@@ -107,7 +107,7 @@ class PassingRows:
         for watch in watches:
             kind = kind_by_name(watch.kind)
             assert isinstance(kind, WatchingKind)
-            # A column that no file of the group has is not written: whoever wants to know looks later.
+            # A column in no file of the group is not written: watches read it later.
             with suppress(InvalidArgumentError):
                 path = schema.path(watch.field_id)
                 names = tuple(field.name for field in schema.ancestry(path))
@@ -116,7 +116,7 @@ class PassingRows:
         self._observers: list[Observer] = []
 
     def one_fragment(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of one fragment, looked at on their way."""
+        """Yield the rows of one fragment, passing them to the watches."""
         self._observers = [item.kind.observer(item.watch, item.values) for item in self._watchers]
         for batch in batches:
             for item, observer in zip(self._watchers, self._observers, strict=True):
@@ -124,14 +124,14 @@ class PassingRows:
             yield batch
 
     def written(self, fragments: int) -> None:
-        """Note what passed; of more fragments than one nobody knows which rows each of them got."""
+        """Record the collected data; with several fragments the assignment of rows is unknown."""
         for notes, observer in zip(self._notes, self._observers, strict=True):
             notes += [observer.finish()] if fragments == 1 else [None] * fragments
         self._observers = []
 
     @property
     def noted(self) -> tuple[Noted, ...]:
-        """All that was noted."""
+        """Return all collected data."""
         return tuple(
             Noted(item.watch, tuple(notes)) for item, notes in zip(self._watchers, self._notes, strict=True)
         )
@@ -143,10 +143,10 @@ def _column(batch: pa.RecordBatch, item: _Watcher) -> pa.Array:
 
 
 def notes_by_watch(results: Iterable[tuple[Sequence[int], Sequence[Noted]]]) -> dict[Watch, dict[int, bytes]]:
-    """Notes of rewritten groups by watch and fragment.
+    """Return the collected data of rewritten groups by watch and fragment.
 
     Args:
-        results: The ids of the new fragments of each group, and what was noted of them.
+        results: Ids and collected data of the new fragments of each group.
     """
     found: dict[Watch, dict[int, bytes]] = {}
     for fragment_ids, noted in results:
@@ -159,7 +159,7 @@ def notes_by_watch(results: Iterable[tuple[Sequence[int], Sequence[Noted]]]) -> 
 
 
 def encode_notes(noted: Iterable[Noted]) -> list[dict[str, Any]]:
-    """Notes as JSON values."""
+    """Return notes as JSON values."""
     return [
         {
             "kind": item.watch.kind,
@@ -172,7 +172,7 @@ def encode_notes(noted: Iterable[Noted]) -> list[dict[str, Any]]:
 
 
 def decode_notes(values: Iterable[Mapping[str, Any]]) -> tuple[Noted, ...]:
-    """Notes from their JSON values."""
+    """Read notes from JSON values."""
     return tuple(
         Noted(
             Watch(item["kind"], item["field"], tuple(sorted(item["parameters"].items()))),
@@ -184,18 +184,18 @@ def decode_notes(values: Iterable[Mapping[str, Any]]) -> tuple[Noted, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
-    """One group to rewrite; travels to executors.
+    """One group to rewrite; serializable for executors.
 
     Attributes:
-        snapshot: The version that it was planned from, with the fragments of the group.
-        storage_version: Of the data files to write.
-        group: What to rewrite.
+        snapshot: The version of the plan, with the fragments of the group.
+        storage_version: Storage version of the new data files.
+        group: The group.
         batch_rows: Rows read at once; None chooses by the size of a row.
-        max_bytes_per_file: Cap of the data files.
-        spill_limit: Bytes above which a row id or version sequence goes into a data file; None keeps all of
-            them in the manifest.
+        max_bytes_per_file: Maximum size of the data files.
+        spill_limit: Bytes above which a row id or version sequence is stored in a data file; None stores all
+            in the manifest.
         job_key: See `write_data_files`.
-        watches: What indices want to know of the rows while they pass.
+        watches: Data to collect for indices while rows are written.
     """
 
     snapshot: Snapshot
@@ -210,17 +210,17 @@ class RewriteTask:
 
 @dataclass(frozen=True, slots=True)
 class RewriteResult:
-    """A rewritten group, not committed yet.
+    """A rewritten, uncommitted group.
 
     Attributes:
-        group: As planned.
+        group: The planned group.
         new_fragments: In the order of rows; ids not assigned yet.
-        purged_rows: Deleted rows that were left out.
-        deletions: Deletion vectors of the old fragments, for those who need them once more.
-        copied: Whether the pages were copied, not the rows rewritten.
-        doubt: Why the rows were rewritten although the pages were to be copied; None for no reason.
-        seconds: What the task took, beside others of its machine.
-        noted: What the watches of the task noted of the new fragments; nothing where pages were copied.
+        purged_rows: Number of purged deleted rows.
+        deletions: Deletion vectors of the old fragments, for further use.
+        copied: True if pages were copied.
+        doubt: Why rows were rewritten instead of a planned copy; None if not.
+        seconds: Duration of the task, beside concurrent ones.
+        noted: Data collected by the watches of the task; empty for a copy.
     """
 
     group: CompactionGroup
@@ -249,14 +249,13 @@ class RewriteResult:
 
 
 def rewrite_group(task: RewriteTask) -> RewriteResult:
-    """Bring the live rows of a group, in order, into the planned number of files, by the planned method.
+    """Write the live rows of a group, in order, to the planned number of files, by the planned method.
 
-    Where pages were to be copied, but the files do not allow it or what came out is not the same, the rows
-    are rewritten.
+    If a planned copy is not possible, or its verification fails, the rows are rewritten.
 
     Raises:
-        CorruptFileError: a file is damaged, or other rows were read than the manifest and the deletion files
-            say. Files written by then are removed.
+        CorruptFileError: a file is damaged, or the rows read contradict the manifest and the deletion files.
+            Files written by then are removed.
         UnsupportedError: Narrow dictionaries keep all fragments of the group apart. Likewise.
     """
     started = time.perf_counter()
@@ -289,10 +288,10 @@ def rewrite_group(task: RewriteTask) -> RewriteResult:
 
 
 def _write_rows(task: RewriteTask, survivors: int, new: list[Fragment]) -> tuple[Noted, ...]:
-    """Read the live rows, write them evenly spread over the files, and put each fragment into `new`.
+    """Write the live rows, evenly spread over the files, and append each fragment to `new`.
 
     Returns:
-        What the watches of the task noted of them.
+        The data collected by the watches of the task.
     """
     snapshot, fragments = task.snapshot, task.group.fragments
     schema = present_columns(snapshot.lance_schema, fragments)
@@ -319,25 +318,25 @@ def _write_rows(task: RewriteTask, survivors: int, new: list[Fragment]) -> tuple
 
 
 def _check_count(task: RewriteTask, survivors: int, new: Sequence[Fragment], rows: RowCutter) -> None:
-    """A rewrite that would lose or invent a row must never reach a commit."""
+    """Check the number of rows: a rewrite that loses or adds rows must never be committed."""
     written = sum(fragment.physical_rows for fragment in new)
     if written != survivors or not rows.is_exhausted():
         raise CorruptFileError(
-            f"fragments {ids_text(task.group.fragment_ids)} have {survivors} live rows, "
-            f"but their files gave {'more' if written == survivors else written}",
+            f"fragments {ids_text(task.group.fragment_ids)} have {survivors} live rows, but their files "
+            f"have {'more' if written == survivors else written}",
             path=task.snapshot.uri,
         )
 
 
 def _check_fewer(task: RewriteTask, new: Sequence[Fragment]) -> None:
-    """Refuse a rewrite that would be due again at once, because dictionaries kept its fragments apart."""
+    """Reject a rewrite that would be due again at once, because dictionaries keep its fragments apart."""
     if len(new) < len(task.group.fragments) or len(new) <= task.group.files:
         return
     names = narrow_columns(prepare_schema(task.snapshot.lance_schema).arrow)
     if names:
         raise UnsupportedError(
-            f"fragments {ids_text(task.group.fragment_ids)} cannot become fewer: their dictionaries "
-            "together have more values than the indices can number",
+            f"fragments {ids_text(task.group.fragment_ids)} cannot be merged: their dictionaries together "
+            "have more values than the index type allows",
             path=task.snapshot.uri,
             field=", ".join(names),
             hint="give the column a wider index type, or plain values, with alter_columns",
@@ -345,19 +344,19 @@ def _check_fewer(task: RewriteTask, new: Sequence[Fragment]) -> None:
 
 
 def discard_rewrites(store: Store, results: Sequence[RewriteResult]) -> None:
-    """Delete the files of groups that will not be committed."""
+    """Delete the files of uncommitted groups."""
     remove_files(store, (path for result in results for path in result.paths))
 
 
 def present_columns(schema: Schema, fragments: Sequence[Fragment]) -> Schema:
-    """The columns that at least one fragment has data of.
+    """Return the columns with data in at least one fragment.
 
-    A column added without data has no file in old fragments and reads as null; it stays so when no fragment
-    of the group has it. A group without any column keeps them all, since rows need a file to be counted by.
+    A column added without data has no file in old fragments and reads as null; this is kept if no fragment of
+    the group has it. A group without any column keeps them all, since row counts require a file.
     """
     stored = {field_id for fragment in fragments for file in fragment.files for field_id in file.fields}
     if UNASSIGNED in stored:
-        # Whose data that is nobody can tell; reading a column that seems to have none says so.
+        # Its column is unknown; reading the column reports it.
         return schema
     names = [field.name for field in schema.fields if any(item.id in stored for item in field.walk())]
     return (
@@ -370,9 +369,9 @@ def present_columns(schema: Schema, fragments: Sequence[Fragment]) -> Schema:
 def _add_row_sequences(
     task: RewriteTask, deletions: Sequence[DeletionVector | None], new: list[Fragment]
 ) -> None:
-    """Give new fragments the row ids and row versions of the surviving rows, cut to their sizes.
+    """Assign row ids and row versions of the surviving rows to new fragments, split by their sizes.
 
-    Each is put back as soon as it has them: what fails half-way then knows every file that was written.
+    Each is stored as soon as it has them: an error then still knows every file written.
     """
     columns: dict[str, list[npt.NDArray[np.uint64]]] = {name: [] for name in SEQUENCES}
     for fragment, deleted in zip(task.group.fragments, deletions, strict=True):

@@ -1,11 +1,11 @@
 """Rounds of a compaction: each is planned, its tasks are run, and their results are committed.
 
-Groups are committed in the order in which they were planned, as soon as enough of them are done. A group that
-lost against another writer is planned again in the next round; one whose task failed is left, and named.
+Groups are committed in the order in which they were planned, as soon as enough of them are finished. A group
+with a conflict is planned again in the next round; one whose task failed is skipped and reported.
 
-Under a job key, plan and results are records of the job (`recorded`): a run that is begun again takes over
-what is there, and so does a second one beside it. The last commit of all bears the key. A run that fails
-leaves its records to the next one; whoever is interrupted or cancelled leaves nothing.
+With a job key, plan and results are records of the job (`recorded`): a restarted run continues from them, and
+a concurrent one shares them. The last commit has the key. A failed run leaves its records to the next one; an
+interrupted or cancelled one removes them.
 
 How a round is committed is in `commit`; `state` keeps the account.
 """
@@ -288,7 +288,7 @@ def _round_of(
 
 
 def _version_of(head: Dataset, version: int) -> Dataset | None:
-    """An older version of a dataset; None when a cleanup removed it."""
+    """Return an older version of a dataset; None if a cleanup removed it."""
     try:
         return head.checkout_version(version).with_side_sizes()
     except (NotFoundError, CorruptFileError):

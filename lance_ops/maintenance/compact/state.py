@@ -1,7 +1,7 @@
 """State of a compaction: one call over its rounds of planning (`Compaction`), and one of these (`Round`).
 
-Each commit of a compaction notes in its properties how long its tasks were expected to take and how long they
-took, so that `history` shows how good the estimates are.
+Each commit of a compaction records in its properties the planned and the measured time of its tasks, so that
+`history` shows how good the estimates are.
 """
 
 import contextlib
@@ -39,17 +39,18 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.row_lineage.read import spill_limit
 
 ACCURACY_KEY = "lance_ops.compaction.estimate"
-"""Property of a commit: JSON of `{method: {planned, measured}}`, seconds of tasks alone in a slot."""
+"""Property of a commit: JSON of `{method: {planned, measured}}`, seconds of tasks with a slot to themselves.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredGroup:
-    """A group that was rewritten.
+    """A rewritten group.
 
     Attributes:
-        group: As planned.
-        method: What was done in the end.
-        seconds: Of its task, beside the others.
+        group: The planned group.
+        method: The method used.
+        seconds: Duration of its task, beside concurrent ones.
     """
 
     group: CompactionGroup
@@ -62,11 +63,11 @@ class Accuracy:
     """Estimates of one call of `compact`, over its rounds of planning.
 
     Attributes:
-        slots: Tasks that the runner executes at once.
-        seconds: Expected for all plans that were carried out.
-        task_seconds: Expected of the tasks that were committed, one after the other.
-        measured_task_seconds: What these took.
-        bytes_written: Expected of the data files that were committed.
+        slots: Concurrent tasks of the runner.
+        seconds: Planned time of all executed plans.
+        task_seconds: Planned time of the committed tasks in sequence.
+        measured_task_seconds: Measured time of these.
+        bytes_written: Planned bytes of the committed data files.
     """
 
     slots: int
@@ -77,13 +78,13 @@ class Accuracy:
     _estimates: dict[tuple[int, ...], GroupEstimate] = field(default_factory=dict)
 
     def planned(self, plan: CompactionPlan) -> None:
-        """Take note of a plan that is going to be carried out."""
+        """Add a plan that is going to be executed."""
         self.seconds += plan.estimate.seconds
         for group, estimate in zip(plan.groups, plan.estimates, strict=True):
             self._estimates[group.fragment_ids] = estimate
 
     def committed(self, groups: Iterable[MeasuredGroup]) -> None:
-        """Take note of groups that were committed."""
+        """Add committed groups."""
         for done in groups:
             estimate = self._estimates.get(done.group.fragment_ids)
             if estimate is not None:
@@ -92,9 +93,9 @@ class Accuracy:
                 self.measured_task_seconds += done.seconds
 
     def properties(self, groups: Sequence[MeasuredGroup]) -> dict[str, str]:
-        """Return what the commit of some groups notes; nothing of groups that were not estimated."""
+        """Return the property for the commit of some groups; empty without estimates."""
         noted: dict[str, dict[str, float]] = {}
-        # Tasks side by side slow each other down; what is noted is of one alone.
+        # Concurrent tasks slow each other down; the recorded time is that of a single one.
         used = max(1, min(self.slots, len(groups)))
         alone = 1 / makespan([1.0] * used, used)
         for method in Method:
@@ -110,23 +111,23 @@ class Accuracy:
 
 
 def accuracy_text(properties: Mapping[str, str]) -> str:
-    """What a commit noted about its tasks, for people; empty when it noted nothing that can be read."""
+    """Return the recorded times of a commit's tasks as text; empty without a readable record."""
     with suppress(ValueError, TypeError, KeyError, AttributeError):
         noted = list(json.loads(properties.get(ACCURACY_KEY, "{}")).values())
         planned = sum(float(item["planned"]) for item in noted)
         measured = sum(float(item["measured"]) for item in noted)
         if noted:
-            return f"tasks of {seconds_text(measured)}, {seconds_text(planned)} expected"
+            return f"tasks took {seconds_text(measured)}, planned {seconds_text(planned)}"
     return ""
 
 
 def error_of(estimate: float, measured: float) -> float | None:
-    """How far a measured number lies from its estimate, as a share of the estimate; None without one."""
+    """Return the relative error of an estimate; None without one."""
     return measured / estimate - 1 if estimate > 0 else None
 
 
 def _short(value: float) -> float:
-    """A number in few digits: a note is kept in every manifest until the next commit."""
+    """Return a number with few digits: the record is stored in every manifest until the next commit."""
     return float(f"{value:.4g}")
 
 
@@ -187,12 +188,12 @@ class Compaction:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left for a later run of the job."""
+        """True if nothing is left for a later run of the job."""
         return not self.failures and not self.gave_up
 
     def result(self) -> CompactResult:
-        """What was done in all rounds."""
-        # Our own reservation lies between the read version and the rewrite, and is no other writer's.
+        """Return the result of all rounds."""
+        # Our own reservation is between the read version and the rewrite, and is not another writer's commit.
         rebased = [
             line
             for done in self.commits
@@ -241,7 +242,7 @@ class Compaction:
 
     @property
     def head(self) -> Dataset:
-        """The newest version that is known, with the sizes of side files."""
+        """Return the newest known version, with the sizes of side files."""
         if self._head is None:
             self._head = self.run.dataset.with_side_sizes()
         return self._head
@@ -252,13 +253,13 @@ class Compaction:
 
     @property
     def _version(self) -> int:
-        """The version that has all of it; what other runs of the job committed counts."""
+        """Return the version with all results; commits of other runs of the job count."""
         if self.commits:
             return self.commits[-1].version
         return self.head.version if self.committed else self.run.dataset.version
 
     def note(self, line: str) -> None:
-        """Remember a conflict, and report it."""
+        """Record and report a conflict."""
         self.conflicts.append(line)
         self.run.report(line)
 
@@ -272,7 +273,7 @@ def _short_indices(dataset: Dataset, results: Sequence[RewriteResult]) -> tuple[
         return ()
     found = []
     for item in coverage(dataset):
-        # What is committed is committed, whatever the store says of its indices.
+        # The commit is done, whatever the store says about its indices.
         with contextlib.suppress(LanceOpsError):
             if names_gone_row_ids(dataset, item):
                 found.append(item.name)
@@ -293,7 +294,7 @@ def rewrite_tasks(
     options: CompactionOptions,
     job_key: str | None = None,
 ) -> list[RewriteTask]:
-    """The tasks of groups planned from a version; their files are named for the key, if there is one."""
+    """Return the tasks of groups planned from a version; their files are named by the job key, if any."""
     watches = watches_of(dataset, routes_of(dataset, options), groups) if groups else []
     return [
         RewriteTask(
@@ -312,17 +313,17 @@ def rewrite_tasks(
 
 @dataclass(slots=True)
 class Round:
-    """The groups of one planning, and how far each of them is.
+    """The groups of one plan, and their states.
 
     Attributes:
-        planned: The version that they were planned from.
+        planned: The version of the plan.
         tasks: A task for each.
-        names: Of their results, under a job.
-        outdated: Others were planned, too, and changed since then: another planning follows.
-        results: Of those that are done and not committed, by their places.
-        settled: Places of those that are committed, failed or lost.
-        failures: Errors of those that failed, by their places.
-        lost: The last conflict that cost some of them.
+        names: Names of their results, with a job.
+        outdated: Others were planned, too, and changed since: another round follows.
+        results: Uncommitted results, by position.
+        settled: Positions of those that are committed, failed or in conflict.
+        failures: Errors of failed ones, by position.
+        lost: The last conflict.
     """
 
     planned: Dataset
@@ -335,7 +336,7 @@ class Round:
     lost: RetryableCommitConflictError | None = None
 
     def ready(self) -> list[int]:
-        """Places of the first groups that can be committed in the order of the plan."""
+        """Positions of the first groups that can be committed in the order of the plan."""
         places = []
         for place in range(len(self.tasks)):
             if place in self.results:
@@ -345,7 +346,7 @@ class Round:
         return places
 
     def undone(self) -> list[int]:
-        """Places of the groups that are still to be rewritten."""
+        """Positions of the groups still to be rewritten."""
         return [
             place
             for place in range(len(self.tasks))
@@ -353,22 +354,22 @@ class Round:
         ]
 
     def is_last(self, places: Sequence[int]) -> bool:
-        """Whether nothing is left to do, now or later, when these are committed."""
+        """Return whether nothing is left to do after committing these."""
         is_all = len(self.settled.union(places)) == len(self.tasks)
         return is_all and not (self.failures or self.outdated) and self.lost is None
 
     @property
     def bytes_total(self) -> int:
-        """Size of what the groups read."""
+        """Bytes read by the groups."""
         return sum(task.group.data_bytes for task in self.tasks)
 
     def bytes_of(self, places: Iterable[int]) -> int:
-        """Size of what some of them read."""
+        """Return the bytes read by some of them."""
         return sum(self.tasks[place].group.data_bytes for place in places)
 
 
 def overtaken(planned: Dataset, head: Dataset, group: CompactionGroup) -> RetryableCommitConflictError:
-    """The conflict of a group that others changed between two versions."""
+    """Return the conflict of a group whose fragments others changed between two versions."""
     return RetryableCommitConflictError(
         "other writers changed fragments while they were rewritten",
         ours=f"Rewrite of fragments {ids_text(group.fragment_ids)} (read version {planned.version})",

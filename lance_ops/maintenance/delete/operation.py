@@ -1,6 +1,6 @@
 """Delete by predicate: deletion vectors, no data file is rewritten.
 
-Rows that other writers delete at the same time merge at the commit; when they rewrote or deleted the very
+Rows deleted concurrently by other writers are merged at the commit; when they rewrote or deleted the very
 same rows, the search runs again on the head.
 """
 
@@ -98,7 +98,7 @@ def delete(
         **run: See `RunOptions`.
 
     Raises:
-        PredicateError: the predicate does not parse, or names a column that is not there.
+        PredicateError: the predicate does not parse, or names an unknown column.
         InvalidArgumentError: more than `max_fraction` of the rows match; nothing was deleted.
         CommitConflictError: another commit stands in the way; of a predicate that names rows by where they
             lie: any that the deletes cannot be merged with, since rows may lie elsewhere now.
@@ -131,14 +131,14 @@ def delete(
 
 
 def search_again(call: Run, predicate: str, conflict: RetryableCommitConflictError) -> None:
-    """Let rows be searched anew after a conflict, as long as the predicate can find them again.
+    """Search again after a conflict, unless the predicate depends on row addresses.
 
     Raises:
-        CommitConflictError: It names rows by where they lie, and they may have moved.
+        CommitConflictError: It uses row addresses, and rows may have moved.
     """
     if plan_delete(call.dataset, predicate).names_places:
         raise CommitConflictError(
-            "rows that are named by where they lie may have moved",
+            "rows selected by address may have moved",
             ours=conflict.ours,
             theirs=conflict.theirs,
             version=conflict.version,
@@ -149,7 +149,7 @@ def search_again(call: Run, predicate: str, conflict: RetryableCommitConflictErr
 
 
 def find_matches(plan: DeletePlan, runner: Runner, report: Reporter | None = None) -> DeletePlan:
-    """The plan with the rows that match."""
+    """Return the plan with the matching rows."""
     found = run_tasks(
         runner, find_rows, plan.tasks, report=report or Reporter("delete"), message="searching fragments"
     )
@@ -157,7 +157,7 @@ def find_matches(plan: DeletePlan, runner: Runner, report: Reporter | None = Non
 
 
 def commit_delete(attempt: Attempt, plan: DeletePlan) -> DeleteResult:
-    """Write the deletion files of a plan with matches, from `find_matches`, and commit them.
+    """Write and commit the deletion files of a plan with matches, from `find_matches`.
 
     Raises:
         RetryableCommitConflictError: other writers changed the same rows.
@@ -225,17 +225,17 @@ def _write_one(task: _WriteTask) -> Written:
 
 
 def write_deletion_files(attempt: Attempt, matches: Sequence[FragmentMatch]) -> list[Written]:
-    """Write the deletion files of what was found, but for fragments that are emptied.
+    """Write the deletion files of matches, except for fragments that become empty.
 
-    Under a job key they bear its mark, so they must be committed under it and on this version: cleanup
-    removes them when another run is committed.
+    With a job key their names contain its mark, so they must be committed under it and on this version:
+    cleanup removes them after the commit of another run.
 
-    Not done by the search: only the sum of all matches tells whether to delete at all.
+    Not done by the search: the total of all matches decides whether to delete at all.
     """
     dataset, commits = attempt.dataset, attempt.run.commits
     store, key = dataset.store, commits.job_key
-    # Flushed while the commit is prepared: ours see to it that all is there before the version is. Of a
-    # committer of the caller's that is not known, nor what the store can do.
+    # Flushed while the commit is prepared: our committer ensures that all files exist before the version. For
+    # a custom committer this is unknown.
     durable: Durability = "later" if commits.committer is None else "now"
     decides = commits.committer is None and store.supports_put_if_absent
     mark = job_mark(key) if key is not None and decides else None
@@ -265,9 +265,9 @@ def _guard(plan: DeletePlan, max_fraction: float | None) -> None:
     if max_fraction is None or plan.rows_matched <= max_fraction * plan.total_rows:
         return
     raise InvalidArgumentError(
-        f"{plan.rows_matched:,} of {plan.total_rows:,} rows match, more than the share of {max_fraction} "
-        "that may be deleted; nothing was deleted",
+        f"{plan.rows_matched:,} of {plan.total_rows:,} rows match, more than max_fraction {max_fraction}; "
+        "nothing was deleted",
         path=plan.uri,
         field="max_fraction",
-        hint="look at a dry run, then raise the limit",
+        hint="check a dry run, then raise the limit",
     )

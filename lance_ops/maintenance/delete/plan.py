@@ -1,4 +1,4 @@
-"""Delete plan: which fragments are searched for the rows of a predicate, and what was found there."""
+"""Delete plan: fragments to search for a predicate, and the matches."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,22 +25,22 @@ _ROWS_PER_TASK = 1 << 20
 _FRAGMENTS_PER_TASK = 256
 
 _CHECK_AT_MOST = 0.25
-"""Share of a fragment's rows up to which reading candidates one by one beats reading the columns."""
+"""Share of a fragment's rows up to which reading candidates one by one is faster than reading the columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletePlan:
-    """What a delete would do; prints as a table once the rows were looked for.
+    """Plan of a delete; prints as a table after the search.
 
     Attributes:
         uri: The dataset.
         version: Version that it was planned from.
-        predicate: As the caller wrote it.
-        columns: Columns that have to be read.
+        predicate: The predicate as written.
+        columns: Columns to read.
         tasks: Searches.
         total_rows: Live rows of the dataset.
-        matches: What was found, fragments without a match left out; None before anybody looked.
-        names_places: Whether the predicate names rows by where they lie, which a compaction changes.
+        matches: Matches by fragment; None before the search.
+        names_places: True if the predicate uses row addresses, which a compaction changes.
     """
 
     uri: str
@@ -54,16 +54,16 @@ class DeletePlan:
 
     @property
     def rows_matched(self) -> int:
-        """Rows that would be deleted."""
+        """Number of rows that would be deleted."""
         return sum(len(match.matched) for match in self.matches or ())
 
     @property
     def fragments_searched(self) -> int:
-        """Fragments that have to be read."""
+        """Number of fragments to read."""
         return sum(len(task.fragments) for task in self.tasks)
 
     def to_dict(self) -> dict[str, object]:
-        """Numbers and ids as JSON values."""
+        """Return numbers and ids as JSON values."""
         return {
             "operation": "delete",
             "dry_run": True,
@@ -91,7 +91,7 @@ class DeletePlan:
             read = ", ".join(self.columns) or "nothing"
             return f"{head}: search {count_text(self.fragments_searched, 'fragment')}, reading {read}"
         if not self.matches:
-            return f"{head}: no row matches"
+            return f"{head}: no rows match"
         rows = [
             (
                 str(match.fragment.id),
@@ -117,19 +117,21 @@ def plan_delete(
     pruners: Sequence[Pruner] = (),
     fragments: Iterable[Fragment] | None = None,
 ) -> DeletePlan:
-    """Decide what has to be searched. Reads metadata, and the indices of pruners.
+    """Plan the search. Reads metadata, and the indices of pruners.
 
     Args:
         dataset: The version to plan from.
-        predicate: SQL; rows for which it is true are deleted, rows for which it is null stay.
+        predicate: SQL; rows for which it is true are deleted, rows for which it is null are kept.
         pruners: Indices that may narrow the search.
-        fragments: Those of the dataset that are searched; all when None.
+        fragments: Fragments to search; all if None.
 
     Raises:
-        PredicateError: the predicate does not parse, or names a column that is not there.
+        PredicateError: the predicate does not parse, or names an unknown column.
     """
     if not predicate.strip():
-        raise InvalidArgumentError("an empty predicate; write 'true' to delete every row", field="predicate")
+        raise InvalidArgumentError(
+            "the predicate is empty; write 'true' to delete every row", field="predicate"
+        )
     expression = parse_filter(predicate, predicate_schema(dataset))
     prunings = [found for pruner in pruners if (found := pruner.prune(dataset, expression)) is not None]
     columns = sorted(expression.columns)
@@ -173,10 +175,10 @@ def plan_delete(
 
 
 def predicate_schema(dataset: Dataset) -> pa.Schema:
-    """What a predicate may name: the columns of a dataset, row ids and addresses, and recorded row versions.
+    """Return what a predicate may name: columns, row ids and addresses, and recorded row versions.
 
-    Not the offset of a row, which changes with every delete before it; nor the versions of rows of a table
-    that records none, where all rows claim the first one.
+    Not the offset of a row, which changes with every delete before it; nor the row versions of a table
+    without records, where all rows have the first one.
     """
     names = [ROW_ID, ROW_ADDRESS]
     if dataset.uses_stable_row_ids:
@@ -187,7 +189,7 @@ def predicate_schema(dataset: Dataset) -> pa.Schema:
 
 
 def _candidates(fragment: Fragment, prunings: Sequence[Pruning]) -> Candidates | None:
-    """What the indices know of a fragment: the fewest rows any of them leaves."""
+    """Return the smallest candidate set of a fragment from any index."""
     best: Candidates | None = None
     for pruning in prunings:
         if fragment.id not in pruning.covered_fragment_ids:

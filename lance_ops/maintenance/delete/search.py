@@ -1,4 +1,4 @@
-"""Delete search: the task that finds the rows of a predicate by its columns."""
+"""Delete search: task that finds the rows of a predicate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,18 +25,18 @@ from lance_ops.table.scan.row_columns import (
 from lance_ops.table.scan.small_fragments import GROUPS_AT_ONCE, FragmentGroup, find_groups
 from lance_ops.table.snapshot import Snapshot
 
-# Fragments of a task that are searched at once on a store with latency; each may hold some batches.
+# Concurrently searched fragments of a task on a store with latency; each may hold some batches.
 _MANY_AT_ONCE, _FEW_AT_ONCE = 64, 4
 _SMALL_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Rows of a fragment that an index says may match.
+    """Candidate rows of a fragment from an index.
 
     Attributes:
         offsets: Ascending row offsets, uint32; deleted rows may be among them.
-        exact: They match for certain; nothing has to be read.
+        exact: All of them match; nothing must be read.
     """
 
     offsets: npt.NDArray[np.uint32]
@@ -45,12 +45,12 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class FindTask:
-    """Some fragments to search; travels to executors.
+    """Some fragments to search; serializable for executors.
 
     Attributes:
         snapshot: The fragments to search, and the columns of the predicate.
-        predicate: The tree.
-        candidates: Of each fragment; None to look at every row.
+        predicate: The parsed predicate.
+        candidates: Candidates of each fragment; None to check every row.
         row_columns: Row columns of the predicate.
     """
 
@@ -61,23 +61,23 @@ class FindTask:
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
-        """What to search."""
+        """The fragments to search."""
         return tuple(self.snapshot.fragments)
 
     @property
     def schema(self) -> Schema:
-        """Of the columns of the predicate."""
+        """Schema of the columns of the predicate."""
         return self.snapshot.lance_schema
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentMatch:
-    """What the predicate deletes of one fragment.
+    """Matches in one fragment.
 
     Attributes:
-        fragment: As it is.
-        matched: Offsets of live rows that match.
-        deleted: Offsets that are deleted already.
+        fragment: The fragment.
+        matched: Offsets of matching live rows.
+        deleted: Offsets of rows already deleted.
     """
 
     fragment: Fragment
@@ -91,7 +91,7 @@ class FragmentMatch:
 
     @property
     def empties(self) -> bool:
-        """Whether no live row remains."""
+        """True if no live row remains."""
         return len(self.matched) == self.live_rows
 
     @property
@@ -101,15 +101,15 @@ class FragmentMatch:
 
 
 def find_rows(task: FindTask) -> list[FragmentMatch]:
-    """Look for live rows that match; fragments without any are left out."""
+    """Find matching live rows; fragments without any are omitted."""
     items = zip(task.fragments, task.candidates, strict=True)
     groups: list[Sequence[_Item]] = [[item] for item in items]
-    # Each value of a blob is a read of its own, and may be large.
+    # Each value of a blob is a separate read, and may be large.
     if task.schema.fields and not has_blobs(task.schema):
         groups = list(find_groups(chain.from_iterable(groups), _joined))
     threads = 1
     if has_latency(task.snapshot.store):
-        # Where requests take long, they are better made side by side.
+        # On stores with latency, concurrent requests are faster.
         large = max(fragment.data_bytes for fragment in task.fragments) > _SMALL_BYTES
         threads = _FEW_AT_ONCE if large else _MANY_AT_ONCE
         threads = GROUPS_AT_ONCE if max(map(len, groups)) > 1 else threads
@@ -121,7 +121,7 @@ _Item = tuple[Fragment, Candidates | None]
 
 
 def _joined(item: _Item) -> Fragment | None:
-    """A fragment that is read whole."""
+    """Search a fragment that is read whole."""
     fragment, candidates = item
     return fragment if candidates is None else None
 
@@ -130,7 +130,7 @@ def _find_in(task: FindTask, items: Sequence[_Item]) -> list[FragmentMatch]:
     searched = zip((item[0] for item in items), _search(task, items), strict=True)
     matching = [(fragment, offsets) for fragment, offsets in searched if len(offsets)]
     bases = task.snapshot.bases
-    # Read for these alone: as a rule few fragments of many have a match.
+    # Read for these alone: usually few fragments of many have a match.
     reads = (partial(read_deletion_vector, bases, fragment) for fragment, _ in matching)
     found = []
     for (fragment, offsets), deleted in zip(matching, read_small(bases.root, reads), strict=True):
@@ -143,7 +143,7 @@ def _find_in(task: FindTask, items: Sequence[_Item]) -> list[FragmentMatch]:
 
 
 def _search(task: FindTask, items: Sequence[_Item]) -> list[npt.NDArray[np.uint32]]:
-    """Offsets of the rows of each fragment that match, deleted ones included."""
+    """Yield the offsets of the matching rows of each fragment, deleted ones included."""
     if len(items) > 1:
         fragments = [_undeleted(fragment) for fragment, _ in items]
         group = FragmentGroup(task.snapshot, fragments, [0] * len(fragments))
@@ -191,7 +191,7 @@ def _rows_of(task: FindTask, fragment: Fragment) -> FragmentRows:
 
 
 def _undeleted(fragment: Fragment) -> Fragment:
-    """The fragment with deleted rows: these are taken off what is found."""
+    """Return a fragment without its deletions: these are subtracted from the matches."""
     return fragment if fragment.deletion_file is None else fragment.replace(deletion_file=None)
 
 
@@ -223,6 +223,6 @@ def _matches(predicate: Expression, rows: pa.RecordBatch | pa.Table) -> npt.NDAr
 
 
 def _constant(predicate: Expression) -> bool:
-    """Whether a predicate without columns is true."""
+    """Return whether a predicate without columns is true."""
     one_row = pa.record_batch([pa.nulls(1)], names=["no column"])
     return bool(len(_matches(predicate, one_row)))

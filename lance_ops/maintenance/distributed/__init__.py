@@ -1,1 +1,1 @@
-"""Distributed writes: tasks of any engine write fragments, and one commit makes a version of them."""
+"""Distributed writes: tasks of any engine write fragments, which one commit adds as a version."""

@@ -1,8 +1,7 @@
-"""Check of a commit: what an operation brings is what it says, file by file, before a version names it.
+"""Check of a commit: the files of an operation are validated before a version names them.
 
-Whether an operation fits the version is for the operation itself to say, by metadata alone. Here the files
-that others wrote are opened: they are there, of the stated version and number of rows, and hold the columns
-that they are said to hold.
+The operation itself checks against metadata whether it fits the version. Here the files of other writers are
+opened: they must exist, with the stated version and number of rows, and contain the stated columns.
 """
 
 from collections.abc import Iterable, Iterator
@@ -35,15 +34,15 @@ from lance_ops.table.transaction.operations import (
 
 @dataclass(frozen=True, slots=True)
 class CheckTask:
-    """One fragment of an operation; travels to executors.
+    """One fragment of an operation; serializable for executors.
 
     Attributes:
-        bases: Where files lie.
-        fragment: As the operation has it.
-        files: Those of its data files that no version has yet.
-        deletions: Its deletion file is one that no version has yet.
-        schema: The schema that the operation leads to.
-        complete: All of its columns lie in `files`: columns that may not be null have to be among them.
+        bases: Roots of the files.
+        fragment: Fragment of the operation.
+        files: Its new data files.
+        deletions: True if its deletion file is new.
+        schema: The schema after the operation.
+        complete: True if `files` has all of its columns: then non-nullable columns must be among them.
     """
 
     bases: Bases
@@ -56,11 +55,11 @@ class CheckTask:
 
 @dataclass(frozen=True, slots=True)
 class CheckedFiles:
-    """What was found to be as it is said to be.
+    """Validated files.
 
     Attributes:
         files: Data and deletion files.
-        size: Their bytes, with the blobs beside them; of deletion files not.
+        size: Their bytes, with blobs outside of data files, without deletion files.
     """
 
     files: int = 0
@@ -68,12 +67,12 @@ class CheckedFiles:
 
 
 def check_tasks(operation: Operation, manifest: Manifest | None, bases: Bases) -> list[CheckTask]:
-    """What has to be looked at before an operation is committed.
+    """Return the checks before the commit of an operation.
 
     Args:
-        operation: What is to be committed.
-        manifest: The version that it was worked out on; None when it creates the dataset.
-        bases: Where its files lie.
+        operation: The operation.
+        manifest: Its read version; None if it creates the dataset.
+        bases: Roots of its files.
     """
     schema = operation.schema if isinstance(operation, Overwrite | Merge) else None
     if schema is None:
@@ -94,7 +93,7 @@ def check_tasks(operation: Operation, manifest: Manifest | None, bases: Bases) -
 
 
 def _fragments(operation: Operation, old: Iterable[Fragment]) -> Iterator[Fragment]:
-    """All fragments that an operation describes."""
+    """Yield all fragments in an operation."""
     if isinstance(operation, Append | Overwrite | Merge):
         yield from operation.fragments
     elif isinstance(operation, Delete):
@@ -107,16 +106,16 @@ def _fragments(operation: Operation, old: Iterable[Fragment]) -> Iterator[Fragme
     elif isinstance(operation, DataReplacement):
         by_id = {fragment.id: fragment for fragment in old}
         for number, file in operation.replacements:
-            # One that is not there is for the operation itself to say.
+            # The operation itself reports a missing one.
             if number in by_id:
                 yield by_id[number].replace(files=(*by_id[number].files, file))
 
 
 def check_segments(operation: Operation, bases: Bases) -> None:
-    """See that the files of new index segments are there.
+    """Check that the files of new index segments exist.
 
     Raises:
-        InvalidArgumentError: One is not, or has another size than is said.
+        InvalidArgumentError: One does not, or has another size than stated.
     """
     if not isinstance(operation, CreateIndex):
         return
@@ -130,7 +129,9 @@ def check_segments(operation: Operation, bases: Bases) -> None:
         for file in segment.files:
             size = found.get(f"{folder}/{file.path}")
             if size is None or (file.size_bytes and size != file.size_bytes):
-                what = "is not there" if size is None else f"has {size:,} bytes, not {file.size_bytes:,}"
+                what = (
+                    "does not exist" if size is None else f"has {size:,} bytes, expected {file.size_bytes:,}"
+                )
                 raise InvalidArgumentError(
                     f"a file of index segment {segment.name!r} {what}",
                     path=f"{store.uri}/{folder}/{file.path}",
@@ -139,10 +140,11 @@ def check_segments(operation: Operation, bases: Bases) -> None:
 
 
 def check_fragment(task: CheckTask) -> CheckedFiles:
-    """Open the files of one fragment.
+    """Check the files of one fragment.
 
     Raises:
-        InvalidArgumentError: One is not there or not what it is said to be; names it and says what is wrong.
+        InvalidArgumentError: One does not exist or differs from its description; names the file and the
+            problem.
     """
     checked = CheckedFiles()
     held: set[int] = set()
@@ -155,7 +157,7 @@ def check_fragment(task: CheckTask) -> CheckedFiles:
         try:
             read_deletion_vector(task.bases, task.fragment)
         except (FormatError, NotFoundError) as error:
-            raise _wrong(task, f"its deletion file is not right: {error.message}", error.path) from error
+            raise _wrong(task, f"its deletion file is invalid: {error.message}", error.path) from error
         checked = CheckedFiles(checked.files + 1, checked.size)
     return checked
 
@@ -167,17 +169,19 @@ def _check_file(task: CheckTask, file: DataFile, held: set[int]) -> int:
         where = f"{store.uri}/{path}"
         size = store.size(path)
         if file.size_bytes and size != file.size_bytes and not is_legacy(file.major, file.minor):
-            raise _wrong(task, f"a data file has {size:,} bytes, not {file.size_bytes:,}", where)
+            raise _wrong(task, f"a data file has {size:,} bytes, expected {file.size_bytes:,}", where)
         reader = FileReader.open(store, path, size=size)
         columns = file.live_columns
     except NotFoundError as error:
-        raise _wrong(task, "a data file is not there", where) from error
+        raise _wrong(task, "a data file does not exist", where) from error
     except FormatError as error:
-        raise _wrong(task, f"a data file cannot be read: {error.message}", where) from error
+        raise _wrong(task, f"cannot read a data file: {error.message}", where) from error
     if reader.version != file.storage_version:
-        raise _wrong(task, f"a data file is of version {reader.version}, not {file.storage_version}", where)
+        raise _wrong(
+            task, f"a data file has version {reader.version}, expected {file.storage_version}", where
+        )
     if reader.num_rows != task.fragment.physical_rows:
-        what = f"a data file has {reader.num_rows:,} rows, not {task.fragment.physical_rows:,}"
+        what = f"a data file has {reader.num_rows:,} rows, expected {task.fragment.physical_rows:,}"
         raise _wrong(task, what, where)
     held.update(field_id for field_id in file.fields if field_id >= 0)
     _check_columns(task, reader, columns, where)
@@ -194,39 +198,40 @@ def _check_columns(task: CheckTask, reader: FileReader, columns: dict[int, int],
     for number, index in columns.items():
         field = wanted.get(number)
         if field is None:
-            raise _wrong(task, f"a data file has field {number}, which the schema does not have", where)
+            raise _wrong(task, f"a data file has field {number}, which is not in the schema", where)
         found = theirs.get(own.get(index, -1))
         if found is None:
             raise _wrong(task, f"a data file has no column {index} for {_path(task, number)}", where)
         if number not in opaque and not _is_same(found, field):
             what = (
-                f"column {_path(task, number)} is {field.logical_type}, in a data file {found.logical_type}"
+                f"column {_path(task, number)} has type {found.logical_type} in a data file, expected "
+                f"{field.logical_type}"
             )
             raise _wrong(task, what, where)
         other = None if number in opaque else _other_name(found, theirs, field, wanted)
         if other is not None:
-            # Written for another version: an overwrite gives field ids from 0, and pylance gives those of
-            # dropped columns again.
-            what = f"column {_path(task, number)} is called {other!r} in a data file"
-            hint = "commit it with the read_version that it was written for, or write it again for this one"
+            # Written for another version: an overwrite assigns field ids from 0, and pylance reuses those of
+            # dropped columns.
+            what = f"column {_path(task, number)} has the name {other!r} in a data file"
+            hint = "commit it with the read_version for which it was written, or write it again for this one"
             raise _wrong(task, what, where, hint=hint)
-        # In the file they may be null, so that only the values can tell.
+        # They are nullable in the file, so the values must be checked.
         if not field.nullable and found.nullable and field.parent_id < 0:
             part = Schema((found,))
             nulls = sum(batch.column(0).null_count for batch in reader.iter_batches(part))
             if nulls:
                 raise _wrong(
-                    task, f"column {_path(task, number)} has {nulls:,} nulls and may have none", where
+                    task, f"column {_path(task, number)} is not nullable, but has {nulls:,} nulls", where
                 )
 
 
 def _other_name(found: Field, theirs: dict[int, Field], field: Field, wanted: dict[int, Field]) -> str | None:
-    """The name of a column or of a member above it in a data file, where it is another one in the schema."""
+    """Return the name of a column or of its parents in a data file, if it differs from the schema."""
     there: Field | None = found
     here: Field | None = field
     while there is not None and here is not None:
         above = wanted.get(here.parent_id)
-        # Writers name the items of lists and maps as they like.
+        # Writers use any names for the items of lists and maps.
         is_named = above is None or (
             above.logical_type == "struct" and not _is_map(wanted.get(above.parent_id))
         )
@@ -245,13 +250,13 @@ def _is_same(found: Field, wanted: Field) -> bool:
 
 
 _TEXTS = {"json", "large_binary"}
-"""Documents are kept as bytes, and some writers say so."""
+"""JSON documents are stored as bytes, and some writers record that type."""
 
 
 def _check_required(task: CheckTask, held: set[int]) -> None:
     for field in task.schema.fields:
         if not field.nullable and held.isdisjoint(node.id for node in field.walk()):
-            raise _wrong(task, f"none of its files has column {field.name!r}, which may not be null", None)
+            raise _wrong(task, f"none of its files has the non-nullable column {field.name!r}", None)
 
 
 def _path(task: CheckTask, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Commit: an operation of any engine's making becomes the next version, after its files were looked at."""
+"""Commit: an operation of any engine becomes the next version, after a check of its files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,19 +37,19 @@ from lance_ops.table.transaction.operations import CommittedOperation, Operation
 from lance_ops.table.transaction.transaction import JOB_KEY, Transaction
 
 MESSAGE_KEY = "__lance_commit_message"
-"""Property of a transaction that holds the message of its author, as with pylance."""
+"""Property of a transaction with the message of its author, as in pylance."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitPlan:
-    """What a commit would do; prints well.
+    """Plan of a commit; prints as text.
 
     Attributes:
         uri: The dataset.
-        version: The version that it goes by; 0 when it creates the dataset.
-        operation: What would be committed.
-        files: New files that were looked at.
-        bytes: Of the data files among them, with the blobs beside them.
+        version: Its read version; 0 if it creates the dataset.
+        operation: The operation.
+        files: Number of checked new files.
+        bytes: Size of the data files among them, with blobs outside of them.
     """
 
     uri: str
@@ -59,7 +59,7 @@ class CommitPlan:
     bytes: int
 
     def to_dict(self) -> dict[str, object]:
-        """Numbers and ids as JSON values."""
+        """Return numbers and ids as JSON values."""
         return {
             "operation": "commit",
             "dry_run": True,
@@ -76,14 +76,14 @@ class CommitPlan:
 
 
 class CommitArguments(RunOptions, total=False):
-    """What `commit` takes by name, beside `RunOptions`; see there for all of them.
+    """Keyword arguments of `commit`, beside `RunOptions`; see there.
 
     Attributes:
-        commit_message: Kept in the transaction.
-        max_retries: How often to try again while other writers are faster.
-        data_storage_version: Of data files to come.
+        commit_message: Stored in the transaction.
+        max_retries: Maximum retries after conflicts with other writers.
+        data_storage_version: Storage version of later data files.
         enable_stable_row_ids: Create the dataset with them.
-        detached: Make a version beside the history.
+        detached: Commit a detached version.
     """
 
     commit_message: str | None
@@ -135,34 +135,33 @@ def commit(
     dry_run: bool = False,
     **run: Unpack[RunOptions],
 ) -> MetadataResult | CommitPlan:
-    """Make one version of what tasks of any engine wrote, such as `write_fragments` here or in pylance.
+    """Commit the files of tasks of any engine as one version, such as `write_fragments` here or in pylance.
 
-    What comes in is looked at before: its files are there, of the stated version and number of rows, and hold
-    the columns that they are said to hold; the operation makes sense on the version. Every commit since the
-    read version is judged, and what others did is kept, or this is refused. The files stay where they are
-    when it is: another call may commit them.
+    The input is checked first: its files exist, have the stated version and number of rows, and contain the
+    stated columns; the operation fits the version. Commits since the read version are either kept or
+    conflict. After a failure the files are kept: another call may commit them.
 
     Args:
         uri_or_dataset: URI or path of the dataset; or a `Dataset`, the version that the operation was worked
             out on.
         operation: One of `lance_ops.operations`, or a transaction, as `write_fragments` returns it.
-        read_version: The version that the operation was worked out on. Only an `Overwrite` and a `Restore`
+        read_version: The version from which the operation was planned. Only an `Overwrite` and a `Restore`
             need none; an `Overwrite` creates the dataset if there is none.
-        commit_message: Kept in the transaction.
-        max_retries: How often to try again while other writers are faster.
-        data_storage_version: Of data files to come, when an `Overwrite` brings none.
+        commit_message: Stored in the transaction.
+        max_retries: Maximum retries after conflicts with other writers.
+        data_storage_version: Storage version of later data files, for an `Overwrite` without files.
         enable_stable_row_ids: Create the dataset with stable row ids.
-        detached: Make a version beside the history, which is never the newest one and stands in nobody's way;
-            its number is by chance, opens it (`dataset(uri, number)`), and is listed by
-            `Dataset.detached_versions` alone.
-        dry_run: Look at everything, and return the plan.
-        **run: See `RunOptions`. Files are looked at on the runner. It is never planned again.
+        detached: Commit a version outside of the history, which is never the newest one and conflicts with
+            nothing; it has a random number, is opened by it (`dataset(uri, number)`), and is listed only by
+            `Dataset.detached_versions`.
+        dry_run: Check everything, and return the plan.
+        **run: See `RunOptions`. The runner checks the files. There is no new plan after a conflict.
 
     Raises:
-        InvalidArgumentError: A file or a number of it is not what it is said to be, the operation does not
-            fit the version, or it needs a read version. Nothing changed.
-        DatasetExistsError: A transaction was made where there was no dataset, and now there is one.
-        UnsupportedError: The operation is one that is only read in history.
+        InvalidArgumentError: A file differs from its description, the operation does not fit the version, or
+            it requires a read version. Nothing changed.
+        DatasetExistsError: The transaction was made for a new dataset, which exists by now.
+        UnsupportedError: The operation is only supported in history.
         DatasetNotFoundError: There is no dataset, and the operation creates none.
         CommitConflictError: Another commit stands in the way.
         CommitOutcomeUnknownError: Nobody knows whether the version is there. Delete nothing.
@@ -185,7 +184,9 @@ def commit(
         operation = operation.operation
     check_type(operation, Operation, "one of lance_ops.operations, or a transaction", field="operation")
     if not isinstance(operation, CommittedOperation):
-        raise UnsupportedError(f"{operation.kind} can be read in history, not committed", field="operation")
+        raise UnsupportedError(
+            f"{operation.kind} is supported in history only, not for commits", field="operation"
+        )
     if commit_message is not None:
         notes[MESSAGE_KEY] = commit_message
     if detached and run.get("job_key") is not None:
@@ -198,10 +199,10 @@ def commit(
         return MetadataResult(**found, operation="commit", dataset=base.latest())
     if creates and base is not None:
         raise DatasetExistsError(
-            "a dataset is here by now, and there was none when the transaction was made",
+            "the dataset exists by now; it did not when the transaction was made",
             path=store.uri,
             field="operation",
-            hint="write the rows again with mode 'append', or give read_version to replace the dataset",
+            hint="write the rows again with mode 'append', or pass read_version to replace the dataset",
         )
     checked = _check(call, operation)
     if dry_run:
@@ -237,7 +238,7 @@ def commit(
 
 def _detached(call: Run, operation: CommittedOperation, notes: Mapping[str, str]) -> MetadataResult:
     if call.head is None:
-        raise DatasetNotFoundError("a detached version needs a dataset beside it", path=call.store.uri)
+        raise DatasetNotFoundError("a detached version requires an existing dataset", path=call.store.uri)
     committer = call.commits.committer
     done = commit_detached(call.head, operation, properties=notes, committer=committer)
     common = call.common(done.version)
@@ -250,7 +251,7 @@ def _read_version(
     read_version: int | None,
     storage_options: Mapping[str, str] | None,
 ) -> tuple[Store, Dataset | None]:
-    """The version that an operation was worked out on; none when it is to create the dataset."""
+    """Return the read version of an operation; None if it creates the dataset."""
     if isinstance(target, Dataset):
         store, base = target.store, target
     else:
@@ -258,13 +259,13 @@ def _read_version(
         if head is None:
             if isinstance(operation, Overwrite) and not read_version:
                 return store, None
-            raise DatasetNotFoundError("no dataset here, and only an Overwrite creates one", path=store.uri)
+            raise DatasetNotFoundError("no dataset here; only an Overwrite creates one", path=store.uri)
         if read_version is None and not isinstance(operation, (Overwrite, Restore)):
             raise InvalidArgumentError(
-                f"{operation.kind} needs the version that it was worked out on",
+                f"{operation.kind} requires its read_version",
                 path=store.uri,
                 field="read_version",
-                hint=f"it is {head.version} if nothing was committed since",
+                hint=f"the newest version is {head.version}",
             )
         base = head
     if read_version is not None and read_version != base.version:
@@ -279,7 +280,7 @@ def _check(call: Run, operation: CommittedOperation) -> CheckedFiles:
         manifest = None
     else:
         bases, manifest = call.head.bases, call.head.manifest
-        # By metadata alone, so that nothing is opened for what makes no sense.
+        # By metadata alone, so that nothing is opened for invalid operations.
         operation.check(manifest)
     check_segments(operation, bases)
     tasks: Sequence[CheckTask] = check_tasks(operation, manifest, bases)
@@ -287,7 +288,7 @@ def _check(call: Run, operation: CommittedOperation) -> CheckedFiles:
         return CheckedFiles()
     try:
         found = run_tasks(
-            call.runner, check_fragment, tasks, report=call.report, message="looking at new files"
+            call.runner, check_fragment, tasks, report=call.report, message="checking new files"
         )
     except TaskFailedError as error:
         cause: BaseException | None = error

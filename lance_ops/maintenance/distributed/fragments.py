@@ -1,4 +1,4 @@
-"""Write fragments: one task's share of a write, in files that belong to nobody until a commit names them."""
+"""Write fragments: one task of a write, in files that are unused until a commit names them."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, overload
@@ -66,11 +66,11 @@ def write_fragments(
     job_key: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> tuple[Fragment, ...] | Transaction:
-    """Write rows as new fragments, without a commit: one task of a write that any engine spreads.
+    """Write rows as new fragments, without a commit: one task of a distributed write.
 
-    Nothing refers to the files before `commit` makes a version of them, here or in another process; a
-    fragment travels as a pickle, or as JSON (`fragment_to_json`), which pylance reads and writes, too. Files
-    that are never committed are removed by a cleanup when they are older than its grace period.
+    The files are unused until `commit` adds them, here or in another process; a fragment is serialized as a
+    pickle, or as JSON (`fragment_to_json`), which pylance reads and writes, too. A cleanup removes
+    uncommitted files after its grace period.
 
     Args:
         data: See `write_dataset`.
@@ -84,15 +84,15 @@ def write_fragments(
         max_bytes_per_file: Bytes after which a new fragment begins.
         data_storage_version: See `IngestOptions`.
         fill_missing: See `IngestOptions`.
-        job_key: Marks the files as those of a job: they have to be committed under it, and when another run
-            of the job was committed, a cleanup removes them at once.
-        storage_options: For the store of the dataset.
+        job_key: Marks the files as those of a job: they must be committed under it, and after the commit of
+            another run of the job, a cleanup removes them at once.
+        storage_options: Options of the dataset's store.
 
     Returns:
         The fragments in the order of the rows, without ids; none when there are no rows.
 
     Raises:
-        DatasetExistsError: mode is "create" and there is a dataset.
+        DatasetExistsError: mode is "create" and the dataset exists.
         SchemaMismatchError: The data do not fit; lists every mismatch.
         UnsupportedTypeError: The storage version cannot hold a type; lists every field.
 

@@ -1,1 +1,1 @@
-"""Checks of a dataset: files, manifest, indices."""
+"""Fsck: checks of a dataset's files, manifest and indices."""

@@ -1,4 +1,4 @@
-"""Fsck of blobs: the bytes that blobs of 2.2 point to are there, within data files and beside them."""
+"""Fsck of blobs: the bytes of blobs of 2.2 exist, within data files and outside of them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,11 +12,11 @@ from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.side_sizes import blob_field_ids, file_key, list_side_sizes, may_have_side_files
 
-_HINT = "bring the file back under its name, or restore an older version"
+_HINT = "restore the file under its name, or restore an older version"
 
 
 def check_blobs(dataset: Dataset) -> Iterator[Finding]:
-    """Every blob lies within its data file or in a side file that is there and long enough."""
+    """Check that every blob is within its data file or in a side file that exists and is long enough."""
     blobs = blob_field_ids(dataset.lance_schema)
     if not blobs:
         return
@@ -31,11 +31,11 @@ def check_blobs(dataset: Dataset) -> Iterator[Finding]:
         try:
             yield from _file_findings(dataset, fragment, file, sizes.get(key, {}))
         except FileMissingError:
-            # The check of files says so.
+            # The check of files reports it.
             continue
         except LanceOpsError as error:
             severity = Severity.WARNING if isinstance(error, UnsupportedError) else Severity.ERROR
-            message = f"blobs of fragment {fragment.id} cannot be checked: {error.message}"
+            message = f"cannot check blobs of fragment {fragment.id}: {error.message}"
             yield Finding("blobs_present", severity, message, error.path or file.path)
 
 
@@ -54,7 +54,7 @@ def _file_findings(
         of_field = f"blobs of field {field.name!r} of fragment {fragment.id}"
         if extents.within > reader.size_bytes:
             message = (
-                f"{of_field} need {extents.within:,} bytes of their data file, which has "
+                f"{of_field} require {extents.within:,} bytes of their data file, which has "
                 f"{reader.size_bytes:,}; restore an older version"
             )
             yield Finding("blobs_present", Severity.ERROR, message, path)
@@ -62,11 +62,11 @@ def _file_findings(
             try:
                 size = dataset.bases.store_for(base_id).size(name)
             except LanceOpsError as error:
-                message = f"an object with {of_field} cannot be found: {error.message}; {_HINT}"
+                message = f"cannot find an object with {of_field}: {error.message}; {_HINT}"
             else:
                 if size >= needed:
                     continue
-                message = f"an object with {of_field} has {size:,} bytes and needs {needed:,}; {_HINT}"
+                message = f"an object with {of_field} has {size:,} bytes, expected {needed:,}; {_HINT}"
             yield Finding("blobs_present", Severity.ERROR, message, name)
         for name, needed in sorted(extents.beside.items()):
             place = f"{side_folder(path)}/{name}"
@@ -74,7 +74,7 @@ def _file_findings(
             if found is None:
                 message = f"a side file with {of_field} is missing; {_HINT}"
             elif found < needed:
-                message = f"a side file with {of_field} has {found:,} bytes and needs {needed:,}; {_HINT}"
+                message = f"a side file with {of_field} has {found:,} bytes, expected {needed:,}; {_HINT}"
             else:
                 continue
             yield Finding("blobs_present", Severity.ERROR, message, place)

@@ -1,7 +1,7 @@
-"""Fsck of narrow dictionaries: files whose values the index type of a column cannot number.
+"""Fsck of narrow dictionaries: files with more values than the index type of a column allows.
 
-Compactions by pylance write them, up to 14.0.2 at least, where fragments have different categories: no
-library reads the column of such a file. Source: what pylance writes.
+Compactions by pylance write them, up to 14.0.2 at least, if fragments have different categories: no library
+can read the column of such a file. Source: files written by pylance.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _HINT = "restore or check out the version before the compaction that wrote it"
 
 
 def check_dictionaries(dataset: Dataset) -> Iterator[Finding]:
-    """Every narrow dictionary can be read, and no file has more values than the index type can number."""
+    """Check that every narrow dictionary is readable, without more values than its index type allows."""
     for name in narrow_columns(prepare_schema(dataset.lance_schema).arrow):
         schema = dataset.lance_schema.select([name])
         arrow = prepare_schema(schema).arrow
@@ -31,7 +31,7 @@ def check_dictionaries(dataset: Dataset) -> Iterator[Finding]:
                 for batch in FragmentReader(dataset, fragment).iter_batches(schema, batch_rows=_ROWS):
                     batch.validate(full=True)
                     if not known.add(batch):
-                        message = f"{what} has more values than its index type can number; {_HINT}"
+                        message = f"{what} has more values than its index type allows; {_HINT}"
                         yield Finding("rows_match", Severity.ERROR, message)
                         break
             except (LanceOpsError, pa.ArrowInvalid) as error:

@@ -1,4 +1,4 @@
-"""Promised files: every file that a version names is there, with the size that it says."""
+"""Fsck of files: every file named by a version exists with its recorded size."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 
 def check_files(dataset: Dataset) -> Iterator[Finding]:
-    """Every file that the version names is there and has the recorded size."""
+    """Check that every file named by the version exists with its recorded size."""
     listed = _listed_sizes(dataset)
     for file in promised_files(dataset):
         path = file.path
@@ -23,30 +23,30 @@ def check_files(dataset: Dataset) -> Iterator[Finding]:
             store, path = file.find()
             size = listed.get(path) if store is dataset.store else None
             if size is None:
-                # In another base, behind a link, or not there.
+                # In another base, behind a link, or missing.
                 size = store.size(path)
         except LanceOpsError as error:
-            message = f"{file.what} cannot be found: {error.message}"
+            message = f"cannot find {file.what}: {error.message}"
             yield Finding("files_present", Severity.ERROR, message, path)
             continue
         if size < file.at_least:
-            message = f"{file.what} has {size:,} bytes and should have at least {file.at_least:,}"
+            message = f"{file.what} has {size:,} bytes, expected at least {file.at_least:,}"
             yield Finding("files_present", Severity.ERROR, message, path)
         if file.size and size != file.size:
-            message = f"{file.what} has {size:,} bytes, the manifest says {file.size:,}"
+            message = f"{file.what} has {size:,} bytes, the manifest records {file.size:,}"
             yield Finding("files_present", Severity.ERROR, message, path)
 
 
 @dataclass(frozen=True, slots=True)
 class PromisedFile:
-    """A file that a version names.
+    """A file named by a version.
 
     Attributes:
-        what: For messages.
-        path: As the version spells it.
-        size: As recorded; 0 when it is not.
-        find: Its store and its path there; refuses a path that leaves its base.
-        at_least: Bytes that it must have, when only a part of it is promised.
+        what: Description for messages.
+        path: Path in the version.
+        size: Recorded size; 0 if unknown.
+        find: Returns its store and path; rejects a path that leaves its base.
+        at_least: Minimum size, if only a part of it is used.
     """
 
     what: str
@@ -57,13 +57,13 @@ class PromisedFile:
 
 
 def promised_files(dataset: Dataset) -> Iterator[PromisedFile]:
-    """Every file that a version names."""
+    """Yield every file named by a version."""
     bases = dataset.bases
-    # As the manifest has them: to complete what old writers left out, the files would have to be there.
+    # As in the manifest: completing the omissions of old writers would require the files.
     for fragment in dataset.manifest.fragments:
         for file in fragment.all_files:
             what = f"a data file of fragment {fragment.id}"
-            # Some releases of the peer record less for files of 0.1 than those have.
+            # Some releases of pylance record less than the real size for files of 0.1.
             size = 0 if is_legacy(file.major, file.minor) else file.size_bytes
             yield PromisedFile(what, file.path, size, partial(bases.data_path, file))
         deletion = fragment.deletion_file
@@ -91,7 +91,7 @@ def _index_path(bases: Bases, segment: IndexMetadata, name: str) -> tuple[Store,
 
 
 def _listed_sizes(dataset: Dataset) -> dict[str, int]:
-    """Sizes of the files below the dataset's own root, from three listings instead of a request for each."""
+    """Return sizes of files below the dataset's own root, from three listings instead of single requests."""
     return {
         info.path: info.size
         for folder in ("data", "_deletions", "_indices")

@@ -1,4 +1,4 @@
-"""Findings: what a check says is wrong, and the result that collects them."""
+"""Findings of checks, and their result."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -9,11 +9,11 @@ from lance_ops.maintenance.results import Result
 from lance_ops.maintenance.text import count_text
 
 _MENDED_IN_PLACE = frozenset({"indices_readable", "index_rows_match", "column_names"})
-"""Checks whose findings name the command that mends them: the rows are sound."""
+"""Checks whose findings name the repair command: the rows are sound."""
 
 
 class Severity(StrEnum):
-    """How bad a finding is: with an error, rows or files are lost or wrong; a warning is only odd."""
+    """Severity of a finding: with an error, rows or files are lost or wrong; a warning is unusual only."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -21,13 +21,13 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong.
+    """One problem.
 
     Attributes:
         check: Name of the check that found it.
-        severity: How bad it is.
-        message: What is wrong, with the numbers.
-        path: The file it is about, if any.
+        severity: Its severity.
+        message: The problem, with numbers.
+        path: The file, if any.
     """
 
     check: str
@@ -38,16 +38,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsckResult(Result):
-    """What was checked and what was found.
+    """Result of a check.
 
     Attributes:
         uri: The dataset.
         version: Version that was checked.
         seconds: Wall-clock time.
         checks: Names of the checks that ran, in order.
-        findings: Everything found.
-        files_checked: Files whose presence and size were looked at.
-        races: What the probe of put-if-absent said, by name; empty when nobody asked for it.
+        findings: All findings.
+        files_checked: Files whose existence and size were checked.
+        races: Result of the put-if-absent probe, by name; empty without a probe.
     """
 
     operation: ClassVar[str] = "fsck"
@@ -59,16 +59,16 @@ class FsckResult(Result):
 
     @property
     def ok(self) -> bool:
-        """No finding is an error."""
+        """True if no finding is an error."""
         return not any(finding.severity is Severity.ERROR for finding in self.findings)
 
     def of(self, check: str) -> tuple[Finding, ...]:
-        """Findings of one check."""
+        """Return the findings of one check."""
         return tuple(finding for finding in self.findings if finding.check == check)
 
     @property
     def remedy(self) -> str:
-        """What to do about damage, in commands; empty when none is found but in indices."""
+        """Repair commands for damage; empty without damage outside of indices."""
         damaged = any(
             finding.severity is Severity.ERROR and finding.check not in _MENDED_IN_PLACE
             for finding in self.findings
@@ -76,7 +76,7 @@ class FsckResult(Result):
         return damage_commands(self.uri) if damaged else ""
 
     def to_dict(self) -> dict[str, object]:
-        """All fields, the verdict and the remedy as JSON values."""
+        """Return all fields, the verdict and the remedy as JSON values."""
         return {
             **Result.to_dict(self),
             "findings": [asdict(finding) for finding in self.findings],
@@ -85,7 +85,7 @@ class FsckResult(Result):
         }
 
     def summary(self) -> str:
-        """What was found, in one line."""
+        """Return the findings in one line."""
         verdict = "is sound" if self.ok else "is damaged"
         work = f"{count_text(len(self.checks), 'check')}, {count_text(self.files_checked, 'file')}"
         return f"version {self.version} {verdict}: {work}"
@@ -100,5 +100,5 @@ class FsckResult(Result):
             for finding in self.findings
         ]
         if self.remedy:
-            lines.append(f"  what to do: {self.remedy}")
+            lines.append(f"  repair: {self.remedy}")
         return "\n".join(lines)

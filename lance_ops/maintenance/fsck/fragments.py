@@ -1,4 +1,4 @@
-"""Fragments: their columns, deletions, row counts and lineage are what the manifest and the files say."""
+"""Fsck of fragments: columns, deletions, row counts and versions agree with manifest and files."""
 
 from collections.abc import Generator, Iterator
 
@@ -15,7 +15,7 @@ from lance_ops.table.row_lineage.read import lineage_file
 
 
 def check_deletions(dataset: Dataset) -> Iterator[Finding]:
-    """Every deletion file can be read, holds as many offsets as recorded, and only rows that exist."""
+    """Check that every deletion file is readable, with the recorded number of offsets of existing rows."""
     for fragment in dataset.manifest.fragments:
         if fragment.deletion_file is None:
             continue
@@ -31,7 +31,7 @@ def check_deletions(dataset: Dataset) -> Iterator[Finding]:
 
 
 def check_fragments(dataset: Dataset) -> Iterator[Finding]:
-    """Fragments have rows and files of their own, and every column and spilled sequence has one place."""
+    """Check that fragments have their own files and rows, and every column and sequence one location."""
     known = {field.id for field in dataset.lance_schema.walk()}
     owners: dict[tuple[int | None, str], int] = {}
     for fragment in dataset.manifest.fragments:
@@ -39,7 +39,7 @@ def check_fragments(dataset: Dataset) -> Iterator[Finding]:
             owner = owners.setdefault(key, fragment.id)
             if owner != fragment.id:
                 message = (
-                    f"fragments {owner} and {fragment.id} have one data file, so that its rows come twice"
+                    f"fragments {owner} and {fragment.id} share a data file, so that its rows occur twice"
                 )
                 yield Finding("fragments_consistent", Severity.ERROR, message, key[1])
         if fragment.num_rows < 0 and not lacks_row_counts(fragment):
@@ -50,13 +50,13 @@ def check_fragments(dataset: Dataset) -> Iterator[Finding]:
 
 
 def check_rows(dataset: Dataset) -> Iterator[Finding]:
-    """Every data file opens, and has the rows and columns that the manifest says."""
-    # As recorded: where that is missing or wrong, the dataset itself asks the files.
+    """Check that every data file opens, with the rows and columns of the manifest."""
+    # As recorded: if missing or wrong, the dataset itself reads the files.
     for fragment in dataset.manifest.fragments:
         expected = fragment.physical_rows
         for file in fragment.files:
             rows = yield from _file_findings(dataset, fragment, file, expected)
-            # Legacy writers recorded no number, and then all files just have the same.
+            # Legacy writers recorded no number, and then all files must have the same.
             expected = expected or rows
         for overlay in fragment.overlays:
             try:
@@ -73,31 +73,31 @@ def check_rows(dataset: Dataset) -> Iterator[Finding]:
 def _file_findings(
     dataset: Dataset, fragment: Fragment, file: DataFile, expected: int
 ) -> Generator[Finding, None, int]:
-    """What is wrong with an open file; its rows, 0 when it does not open.
+    """Check a file; returns its rows, 0 if it does not open.
 
     Args:
         dataset: The version.
-        fragment: The fragment that names the file.
-        file: A data file or the file of an overlay.
-        expected: Rows that it should have; 0 when that is not recorded.
+        fragment: The fragment of the file.
+        file: A data file or an overlay file.
+        expected: Expected rows; 0 if not recorded.
     """
     path = file.path
     try:
         store, path = dataset.bases.data_path(file)
         reader = FileReader.open(store, path, size=file.size_bytes or None)
     except LanceOpsError as error:
-        # What is not understood may well be sound.
+        # Unsupported files may be sound.
         severity = Severity.WARNING if isinstance(error, UnsupportedError) else Severity.ERROR
         yield Finding("rows_match", severity, error.message, path)
         return 0
     if reader.version != file.storage_version:
-        message = f"a file of version {reader.version}, which the manifest takes for {file.storage_version}"
+        message = f"a file has version {reader.version}, the manifest records {file.storage_version}"
         yield Finding("rows_match", Severity.WARNING, message, path)
     rows = reader.num_rows
     if expected and rows != expected:
-        message = f"{rows:,} rows, fragment {fragment.id} should have {expected:,}"
+        message = f"{rows:,} rows, expected {expected:,} in fragment {fragment.id}"
         yield Finding("rows_match", Severity.ERROR, message, path)
-    # Files of 0.1 describe their columns otherwise.
+    # Files of 0.1 have other column metadata.
     columns = zip(file.fields, file.column_indices, strict=False) if file.column_indices else ()
     names = {node.id: node.name for node in dataset.lance_schema.walk()}
     for field_id, index in columns:
@@ -106,8 +106,8 @@ def _file_findings(
         field = f"field {names[field_id]!r} ({field_id})" if field_id in names else f"field {field_id}"
         if index >= reader.num_columns:
             message = (
-                f"the manifest reads {field} of fragment {fragment.id} from column {index}, and the file has "
-                f"{reader.num_columns}; restore an older version"
+                f"{field} of fragment {fragment.id} is in column {index} by the manifest, but the file has "
+                f"{reader.num_columns} columns; restore an older version"
             )
             yield Finding("rows_match", Severity.ERROR, message, path)
             continue
@@ -115,13 +115,13 @@ def _file_findings(
             reader.parse_column(index)
         except LanceOpsError as error:
             severity = Severity.WARNING if isinstance(error, UnsupportedError) else Severity.ERROR
-            message = f"column {index} with {field} of fragment {fragment.id} cannot be read: {error.message}"
+            message = f"cannot read column {index} with {field} of fragment {fragment.id}: {error.message}"
             yield Finding("rows_match", severity, message, path)
     return rows
 
 
 def check_doubtful_counts(dataset: Dataset) -> Iterator[Finding]:
-    """What a writer recorded that is known to have miscounted is what the files have."""
+    """Check counts of writers that are known to miscount against the files."""
     recorded, counted = dataset.manifest.fragments, dataset.fragments
     hint = "the next commit of pylance corrects it, such as dataset.delete('false')"
     for before, now in zip(recorded, counted, strict=True):
@@ -131,7 +131,8 @@ def check_doubtful_counts(dataset: Dataset) -> Iterator[Finding]:
         ):
             if number and number != right:
                 message = (
-                    f"the manifest gives fragment {before.id} {number:,} {what} instead of {right:,}; {hint}"
+                    f"the manifest records {number:,} {what} for fragment {before.id} instead of {right:,}; "
+                    f"{hint}"
                 )
                 yield Finding("rows_match", Severity.ERROR, message)
 
@@ -145,7 +146,7 @@ def _column_findings(fragment: Fragment, known: set[int]) -> Iterator[Finding]:
             message = f"a data file of fragment {fragment.id}: {error.message}"
             yield Finding("fragments_consistent", Severity.ERROR, message, file.path)
         if UNASSIGNED in file.fields:
-            message = f"fragment {fragment.id} has a column of which nobody can tell the field"
+            message = f"fragment {fragment.id} has a column with an unknown field"
             yield Finding("fragments_consistent", Severity.ERROR, message, file.path)
         live = {field_id for field_id in file.fields if field_id >= 0 and field_id in known}
         twice = sorted(live & seen)

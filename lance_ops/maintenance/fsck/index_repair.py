@@ -1,4 +1,4 @@
-"""The command that repairs a damaged index: build it anew as it was, or drop it where that cannot be done."""
+"""Repair command of a damaged index: rebuild it with its parameters, or drop it if that is not possible."""
 
 import json
 import shlex
@@ -17,7 +17,7 @@ _DEFAULT_KIND = "BTREE"
 
 
 def repair_of(dataset: Dataset, segment: IndexMetadata) -> str:
-    """What to do about a damaged index, with a command that does it.
+    """Return the repair of a damaged index, with a command.
 
     Args:
         dataset: The version.
@@ -33,25 +33,26 @@ def repair_of(dataset: Dataset, segment: IndexMetadata) -> str:
     except StorageError:
         raise
     except LanceOpsError as error:
-        return f"drop it, since it cannot be built here ({error.message}): {drop}"
+        return f"drop it, since it cannot be rebuilt here ({error.message}): {drop}"
     column = dataset.lance_schema.path(field.id)
     if segment.name != default_index_name(dataset, column):
         options = ["--name", segment.name, *options]
     command = shlex.join(["lance-ops", "index", "URI", column, "--replace", *options])
     if is_known:
-        return f"build it anew: {command}"
-    return f"build it anew, with the parameters it had beside those that the manifest records: {command}"
+        return f"rebuild it: {command}"
+    return f"rebuild it, with its parameters besides those recorded in the manifest: {command}"
 
 
 def _options(
     dataset: Dataset, segment: IndexMetadata, kind: IndexKind, field: Field
 ) -> tuple[list[str], bool]:
-    """Options for an index of the same kind, with the parameters that differ from the defaults.
+    """Return options for an index of the same kind, with non-default parameters.
 
-    Also whether all of them are known; otherwise at least one is named, without which no index is replaced.
+    Also returns whether all of them are known; otherwise at least one is given, as required for a
+    replacement.
 
     Raises:
-        LanceOpsError: No such index can be built.
+        LanceOpsError: The index cannot be built.
     """
     kind.check_new(field)
     parameters, is_known = _parameters(dataset, segment, kind)
@@ -61,14 +62,14 @@ def _options(
     try:
         defaults = chosen.parameters(field, {})
     except InvalidArgumentError:
-        # Some cannot be left open, such as the path of a JSON index.
+        # Some are required, such as the path of a JSON index.
         defaults = {}
     given = {key: value for key, value in known.items() if value != defaults.get(key)}
     if not (given or is_known):
         given = dict(item for item in {**known, **defaults}.items() if item[1] is not None)
         given = dict([next(iter(given.items()))])
     if not chosen.can_build:
-        raise InvalidArgumentError(f"{name} cannot be built here")
+        raise InvalidArgumentError(f"cannot build {name} here")
     chosen.parameters(field, given)
     found: list[str] = [] if name == _DEFAULT_KIND else ["--kind", name]
     for key, value in given.items():
@@ -77,7 +78,7 @@ def _options(
 
 
 def _parameters(dataset: Dataset, segment: IndexMetadata, kind: IndexKind) -> tuple[Parameters, bool]:
-    """How an index is made, and whether this is all: where its files cannot be read, the manifest tells."""
+    """Return the parameters of an index, and whether they are complete (not for unreadable files)."""
     try:
         return parameters_as_made(dataset, [segment]), True
     except StorageError:

@@ -1,8 +1,8 @@
-"""Fsck of indices: whether they can be read and hold the rows that they claim, and what repairs them.
+"""Fsck of indices: readable, with the rows that they cover, and their repair.
 
-An index that cannot be read costs no rows and changes no answer of ours (`index.reading`), but other readers
-may fail every filter on its column, and nothing but building it anew makes it whole. One that does not hold
-what it claims is worse: every reader believes it.
+An unreadable index loses no rows and changes no query result of lance_ops (`index.reading`), but other
+readers may fail every filter on its column, and it must be rebuilt. An index with missing rows is worse:
+every reader trusts it.
 """
 
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 def unreadable_indices(
     dataset: Dataset, *, deep: bool = False
 ) -> Iterator[tuple[IndexMetadata, LanceOpsError, str]]:
-    """Segments of known kinds that cannot be read.
+    """Return unreadable segments of known kinds.
 
     Args:
-        dataset: The version to look at.
-        deep: Read every page, not only the first and what leads there.
+        dataset: The version to check.
+        deep: Read every page, not only the first and the metadata.
 
     Returns:
-        Each with what is wrong, and what to do about it in words.
+        Each with problem and repair as text.
     """
     for segment in dataset.indices:
         kind = kind_of(segment)
@@ -40,7 +40,7 @@ def unreadable_indices(
             stale = None if deep else kind.stale(dataset, segment)
             if stale is not None:
                 raise UnreadableIndexError(
-                    f"index {segment.name!r} cannot be relied upon: {stale}", path=segment.directory
+                    f"index {segment.name!r} is not reliable: {stale}", path=segment.directory
                 )
         except LanceOpsError as error:
             yield segment, error, _repair(dataset, segment)
@@ -49,16 +49,16 @@ def unreadable_indices(
 def indices_without_their_rows(
     dataset: Dataset, *, deep: bool = False
 ) -> Iterator[tuple[IndexMetadata, str, str]]:
-    """Segments of known kinds that do not name rows of the fragments that they cover.
+    """Return segments of known kinds that lack rows of the fragments that they cover.
 
-    Segments that cannot be read are left to `unreadable_indices`.
+    Unreadable segments are left to `unreadable_indices`.
 
     Args:
-        dataset: The version to look at.
-        deep: Compare all rows; without it large segments are sampled.
+        dataset: The version to check.
+        deep: Compare all rows; otherwise large segments are sampled.
 
     Returns:
-        Each with what is wrong, and what to do about it in words.
+        Each with problem and repair as text.
     """
     for segment in dataset.indices:
         kind = kind_of(segment)
@@ -67,24 +67,24 @@ def indices_without_their_rows(
         try:
             with reading(segment):
                 missing, asked, fragments = missing_rows(dataset, kind, segment, deep=deep)
-                # Where rows keep their ids, what names them by address is told by the index version alone.
+                # With stable row ids, only the index version shows a segment with addresses.
                 other = dataset.manifest.uses_stable_row_ids and names_other_rows_only(dataset, kind, segment)
         except LanceOpsError as error:
             if not _is_unreadable(dataset, kind, segment, deep=deep):
-                message = f"rows of index {segment.name!r} cannot be compared: {error.message}"
+                message = f"cannot compare the rows of index {segment.name!r}: {error.message}"
                 yield segment, message, repair_of(dataset, segment)
             continue
         if other:
             message = (
-                f"index {segment.name!r} names no row of the fragments that it claims: its index version "
-                f"({segment.index_version or 0}) does not say what it holds, so that filters find nothing"
+                f"index {segment.name!r} has no row of the fragments that it covers: its index version "
+                f"({segment.index_version or 0}) contradicts its contents, so that filters find nothing"
             )
             yield segment, message, repair_of(dataset, segment)
         elif missing:
             where = ids_text(sorted(fragments))
             message = (
-                f"index {segment.name!r} claims fragments {where} and does not hold {missing:,} of "
-                f"{asked:,} rows looked for, which filters then miss"
+                f"index {segment.name!r} covers fragments {where}, but lacks {missing:,} of {asked:,} "
+                "checked rows, which filters then miss"
             )
             yield segment, message, repair_of(dataset, segment)
 
@@ -98,7 +98,7 @@ def _is_unreadable(dataset: Dataset, kind: IndexKind, segment: IndexMetadata, *,
 
 
 def unusable_moves(dataset: Dataset) -> tuple[LanceOpsError, str] | None:
-    """What is wrong with the fragment reuse index, and what to do about it; None if nothing is."""
+    """Return problem and repair of the fragment reuse index; None if it is valid."""
     reuse = dataset.fragment_reuse
     if reuse is None or reuse.problem is None:
         return None
@@ -107,5 +107,5 @@ def unusable_moves(dataset: Dataset) -> tuple[LanceOpsError, str] | None:
 
 def _repair(dataset: Dataset, segment: IndexMetadata) -> str:
     covered = effective_fragments(dataset.manifest, segment)
-    use = "queries scan its rows" if covered else "no query needs it"
+    use = "queries scan its rows" if covered else "no query uses it"
     return f"{use}; {repair_of(dataset, segment)}"

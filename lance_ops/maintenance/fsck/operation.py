@@ -1,4 +1,4 @@
-"""Fsck: is everything that the manifest of a dataset promises there, and does it fit together?"""
+"""Fsck operation: check that a dataset is complete and consistent with its manifest."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,20 +48,20 @@ def fsck(
     progress: Progress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> FsckResult:
-    """Check one version of a dataset without changing anything of it.
+    """Check one version of a dataset without changes.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`, which is checked at its own version.
         version: Version or tag; the newest by default.
-        deep: Also open every data file and compare its rows with the manifest, and read all of the indices.
-        probe: Also try whether the store keeps racing writers apart, see `probe_races`: a small object is
-            written beside the versions and deleted.
-        progress: Receives events.
-        storage_options: For opening the store.
+        deep: Also open every data file and compare its rows with the manifest, and read all indices.
+        probe: Also test put-if-absent of the store, see `probe_races`: a small object is written beside the
+            versions and deleted.
+        progress: Receives progress events.
+        storage_options: Options of the store.
 
     Raises:
-        NotFoundError: There is no dataset, or no such version.
-        UnsupportedError: The version uses what is not implemented.
+        NotFoundError: The dataset or version does not exist.
+        UnsupportedError: The version uses unsupported features.
         StorageError: The store failed.
 
     Examples:
@@ -125,27 +125,27 @@ def _findings(
     try:
         yield from check(dataset)
     except (FormatError, NotFoundError) as error:
-        # It needs what is damaged or missing, and goes no further.
-        yield Finding(name, Severity.ERROR, f"cannot be checked: {error.message}", error.path)
+        # It requires the damaged or missing part, and stops there.
+        yield Finding(name, Severity.ERROR, f"check failed: {error.message}", error.path)
     except UnsupportedError as error:
-        yield Finding(name, Severity.WARNING, f"cannot be checked: {error.message}", error.path)
+        yield Finding(name, Severity.WARNING, f"check failed: {error.message}", error.path)
 
 
 def check_manifest(dataset: Dataset) -> Iterator[Finding]:
-    """The version can be scanned, for all that its manifest says."""
+    """Check that the version can be scanned, by its manifest."""
     problem = scan_problem(dataset)
     if problem is not None:
         yield Finding("manifest_valid", Severity.ERROR, problem.message, problem.path)
 
 
 def check_indices(dataset: Dataset) -> Iterator[Finding]:
-    """Index entries name fields that exist, and no fragment twice in the segments of one index."""
+    """Check that index entries name existing fields, and segments of an index no fragment twice."""
     fields = {field.id for field in dataset.lance_schema.walk()}
     covered: dict[tuple[str, int], str] = {}
     for segment in dataset.indices:
         missing = [field for field in segment.fields if field not in fields]
         if missing:
-            message = f"index {segment.name!r} is on fields that do not exist: {missing}"
+            message = f"index {segment.name!r} covers fields that do not exist: {missing}"
             yield Finding("indices_consistent", Severity.ERROR, message)
         if segment.is_system:
             continue
@@ -157,15 +157,15 @@ def check_indices(dataset: Dataset) -> Iterator[Finding]:
 
 
 def check_index_files(dataset: Dataset, *, deep: bool = False) -> Iterator[Finding]:
-    """Indices of known kinds open, and hold what fits their columns and fragments."""
+    """Check that indices of known kinds open, and fit their columns and fragments."""
     for segment, error, repair in unreadable_indices(dataset, deep=deep):
-        # No reader opens a segment that covers nothing any more.
+        # No reader opens a segment without coverage.
         covers = effective_fragments(dataset.manifest, segment)
         unknown = why_not_indexed_here(dataset, segment)
         if unknown is None and isinstance(error.__cause__, UnsupportedError):
             unknown = error.__cause__.message
         if unknown is not None:
-            message = f"index {segment.name!r} is kept as it is, and not checked: {unknown}"
+            message = f"index {segment.name!r} is not checked: {unknown}"
             yield Finding("indices_readable", Severity.WARNING, message, segment.directory)
             continue
         severity = Severity.ERROR if covers else Severity.WARNING
@@ -173,7 +173,7 @@ def check_index_files(dataset: Dataset, *, deep: bool = False) -> Iterator[Findi
 
 
 def check_index_rows(dataset: Dataset, *, deep: bool = False) -> Iterator[Finding]:
-    """Indices of known kinds hold the rows of the fragments that they cover, wherever these were moved."""
+    """Check that indices of known kinds have the rows of the fragments that they cover, after all moves."""
     problem = unusable_moves(dataset)
     if problem is not None:
         error, effect = problem
@@ -185,7 +185,7 @@ def check_index_rows(dataset: Dataset, *, deep: bool = False) -> Iterator[Findin
 
 
 def _unfound_manifests(store: Store, locations: Sequence[ManifestLocation]) -> Iterator[Finding]:
-    """Report manifests that a listing names and reads do not find: cleanups refuse because of them."""
+    """Report manifests that are listed but not found by reads: cleanups fail because of them."""
 
     def look(path: str) -> InconsistentStoreError | None:
         try:
@@ -201,14 +201,14 @@ def _unfound_manifests(store: Store, locations: Sequence[ManifestLocation]) -> I
     looks = (partial(look, location.path) for location in locations)
     for location, error in zip(locations, prefetch(looks, requests_at_once(store)), strict=True):
         if error is not None:
-            message = f"version {location.version} cannot be read: {error.message}"
+            message = f"cannot read version {location.version}: {error.message}"
             yield Finding("history_contiguous", Severity.ERROR, message, error.path)
 
 
 def check_history(dataset: Dataset) -> Iterator[Finding]:
-    """Versions follow one another without gaps but at the old end; a gap in the middle hides commits.
+    """Check that versions are consecutive except at the old end; a gap in the middle hides commits.
 
-    Every manifest that the listing names can be found.
+    Every listed manifest must be readable.
     """
     store, locations = dataset.store, list_versions(dataset.store)
     yield from _unfound_manifests(store, locations)
@@ -226,7 +226,7 @@ def check_history(dataset: Dataset) -> Iterator[Finding]:
 
 
 def check_names(dataset: Dataset) -> Iterator[Finding]:
-    """No column has a name that is reserved or empty, or that contains a NUL character."""
+    """Check that no column has a reserved or empty name, or one with a NUL character."""
     for name, problem in refused_names(dataset.lance_schema):
         message = f"{problem}: pylance cannot read the table; rename column {name!r} or drop it"
         yield Finding("column_names", Severity.ERROR, message)
@@ -246,11 +246,11 @@ CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
     "history_contiguous": check_history,
     "refs_valid": check_refs,
 }
-"""The checks that every run makes, by name: they read metadata, and indices in part."""
+"""The checks of every run, by name: they read metadata, and parts of indices."""
 
 DEEPER_CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
     "row_ids_unique": partial(check_row_ids, deep=True),
     "indices_readable": partial(check_index_files, deep=True),
     "index_rows_match": partial(check_index_rows, deep=True),
 }
-"""What takes the place of some of them in a deep run."""
+"""Replacements of some of them in a deep run."""

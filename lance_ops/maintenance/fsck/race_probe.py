@@ -1,4 +1,4 @@
-"""Race probe: whether a store keeps writers apart that race for one version, asked before the first does."""
+"""Put-if-absent probe: whether a store rejects the second of two writers of a version."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from lance_ops.table.commit.committer import committer_for
 
 
 class RaceState(StrEnum):
-    """Who keeps racing writers apart."""
+    """Result of the probe of concurrent writers."""
 
     OWN = "decided by the store itself"
     HONOURED = "put-if-absent honoured"
@@ -21,12 +21,12 @@ class RaceState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RaceProbe:
-    """What came of a probe.
+    """Result of a probe.
 
     Attributes:
         uri: The dataset.
-        state: By its value, what readers of the result see.
-        message: Why not, and what to do; empty where writers are kept apart.
+        state: Its value is shown in results.
+        message: Problem and fix; empty if concurrent writers are safe.
     """
 
     uri: str
@@ -35,7 +35,7 @@ class RaceProbe:
 
     @property
     def is_safe(self) -> bool:
-        """Whether writers need no lock."""
+        """True if writers need no lock."""
         return self.state in (RaceState.OWN, RaceState.HONOURED)
 
     def __str__(self) -> str:
@@ -43,14 +43,14 @@ class RaceProbe:
 
 
 def probe_races(target: Target, storage_options: Mapping[str, str] | None = None) -> RaceProbe:
-    """Try put-if-absent as the first commit of a process does: a small object is put twice, and deleted.
+    """Test put-if-absent like the first commit of a process: a small object is put twice, and deleted.
 
-    A server that honoured it is asked once in the life of the process; nothing is written to stores that
-    decide by themselves, such as local files.
+    A server that passed is tested once per process; nothing is written to stores with a known result, such as
+    local files.
 
     Args:
-        target: The dataset; there need not be one yet.
-        storage_options: For opening the store.
+        target: The dataset, which may not exist yet.
+        storage_options: Options of the store.
     """
     store = store_of(target, storage_options)
     try:

@@ -1,4 +1,4 @@
-"""Fsck of refs: tags and branches name versions that are there."""
+"""Fsck of references: tags and branches name existing versions."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ CHECK = "refs_valid"
 
 
 def check_refs(dataset: Dataset) -> Iterator[Finding]:
-    """Every tag names a version that is there, and every branch has versions and a parent."""
+    """Check that every tag names an existing version, and every branch has versions and a parent."""
     root = dataset.root
     versions: dict[str | None, frozenset[int]] = {}
     branches = list_branches(root)
@@ -25,20 +25,20 @@ def check_refs(dataset: Dataset) -> Iterator[Finding]:
             continue
         where = "" if tag.branch is None else f" of branch {tag.branch!r}"
         message = (
-            f"tag {name!r} names version {tag.version}{where}, which is missing: bring its manifest back, or "
-            "delete the tag"
+            f"tag {name!r} names version {tag.version}{where}, which is missing: restore its manifest file, "
+            "or delete the tag"
         )
         yield Finding(CHECK, Severity.ERROR, message)
     for name, branch in branches.items():
         if name not in versions:
             versions[name] = _versions(root, name)
         if not versions[name]:
-            message = f"branch {name!r} has no versions: bring them back, or delete the branch"
+            message = f"branch {name!r} has no versions: restore them, or delete the branch"
             yield Finding(CHECK, Severity.ERROR, message, branch_path(name))
         if branch.parent_branch is not None and branch.parent_branch not in branches:
             message = (
-                f"branch {name!r} forked off branch {branch.parent_branch!r}, which is missing: files of the "
-                "parent may be missing, too; check the branch itself"
+                f"branch {name!r} started at branch {branch.parent_branch!r}, which is missing: files of "
+                "the parent may be missing, too; check the branch itself"
             )
             yield Finding(CHECK, Severity.WARNING, message, branch_path(name))
 

@@ -1,4 +1,4 @@
-"""Remedies for a damaged dataset, in commands that can be copied."""
+"""Repair commands for a damaged dataset."""
 
 import shlex
 
@@ -13,11 +13,11 @@ from lance_ops.uri_secrets import hide_credentials
 
 
 def hint_for(error: LanceOpsError, uri: str) -> str | None:
-    """The hint of an error; for damage also how to see what is damaged, and how to go back.
+    """Return the hint of an error; for damage with commands to check and restore.
 
     Args:
-        error: What went wrong with the dataset.
-        uri: The dataset, as the user gave it.
+        error: The error.
+        uri: The dataset, as given by the user.
     """
     cause = error
     while not _is_damage(cause) and not _is_answer(cause) and isinstance(cause.__cause__, LanceOpsError):
@@ -29,23 +29,23 @@ def hint_for(error: LanceOpsError, uri: str) -> str | None:
 
 
 def damage_commands(uri: str) -> str:
-    """How to see what is damaged in a dataset, and how to go back to a sound version.
+    """Return commands to check a dataset and to restore a sound version.
 
     Args:
-        uri: The dataset, as the user gave it.
+        uri: The dataset, as given by the user.
     """
     place = shlex.quote(hide_credentials(uri))
     return (
-        f"`lance-ops fsck {place} --deep` lists what is damaged; `lance-ops restore {place} VERSION` goes "
-        f"back to an older version, once `lance-ops fsck {place} --version VERSION --deep` calls it sound"
+        f"`lance-ops fsck {place} --deep` lists the damage; `lance-ops restore {place} VERSION` restores an "
+        f"older version, if `lance-ops fsck {place} --version VERSION --deep` finds no damage"
     )
 
 
 def _is_answer(error: LanceOpsError) -> bool:
-    # A version, tag or branch that was asked for and is not there, however that showed.
+    # A missing version, tag or branch, however reported.
     return isinstance(error, NotFoundError) and not isinstance(error, FileMissingError)
 
 
 def _is_damage(error: LanceOpsError) -> bool:
-    # The rows are sound when an index is not, and its own hint says how it is made anew.
+    # The rows are sound if only an index is damaged, and its own hint has the repair.
     return isinstance(error, FormatError | FileMissingError) and not isinstance(error, UnreadableIndexError)

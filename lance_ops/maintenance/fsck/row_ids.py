@@ -1,4 +1,4 @@
-"""Fsck of stable row ids: each live row has one of its own, and the manifest gives none out a second time."""
+"""Fsck of stable row ids: unique among live rows, and never assigned again."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ Runs = npt.NDArray[np.uint64]
 
 
 def check_row_ids(dataset: Dataset, *, deep: bool = False) -> Iterator[Finding]:
-    """Stable row ids are as many as rows, no two live rows share one, and `next_row_id` lies above them."""
+    """Check that stable row ids match rows, are unique among live rows, and are below `next_row_id`."""
     if not dataset.manifest.uses_stable_row_ids:
         return
     free = dataset.manifest.next_row_id
@@ -37,8 +37,8 @@ def check_row_ids(dataset: Dataset, *, deep: bool = False) -> Iterator[Finding]:
         found.append((fragment.id, live))
     if highest[0] >= free:
         message = (
-            f"next_row_id is {free}, and fragment {highest[1]} has row id {highest[0]}, which would be given "
-            f"out a second time; {_remedy(dataset, highest[0])}"
+            f"next_row_id is {free}, but fragment {highest[1]} has row id {highest[0]}, which would be "
+            f"assigned again; {_remedy(dataset, highest[0])}"
         )
         yield Finding(CHECK, Severity.ERROR, message, dataset.location.path)
     yield from _shared_ids(found, dataset.location.path)
@@ -47,11 +47,11 @@ def check_row_ids(dataset: Dataset, *, deep: bool = False) -> Iterator[Finding]:
 def _remedy(dataset: Dataset, highest: int) -> str:
     if free_row_id(dataset.manifest) > highest:
         return "the next append by lance_ops corrects it"
-    return "append nothing, and restore an older version"
+    return "do not append, and restore an older version"
 
 
 def _runs_of(dataset: Dataset, fragment: Fragment, *, deep: bool) -> tuple[Runs, Runs]:
-    """Runs of all ids of a fragment, and of those of its live rows."""
+    """Return runs of all ids of a fragment, and of those of its live rows."""
     rows, path = fragment.physical_rows, dataset.uri
     if deep:
         ids = read_sequences(dataset.bases, fragment)["row_ids"]
@@ -62,7 +62,7 @@ def _runs_of(dataset: Dataset, fragment: Fragment, *, deep: bool) -> tuple[Runs,
                 # Compares the number of entries.
                 row_versions_at(sequence, np.empty(0, np.int64), rows=rows, path=path)
         if not isinstance(fragment.row_ids, bytes):
-            # They lie in files, which only a deep check reads.
+            # They are in files, which only a deep check reads.
             return _runs(np.empty(0, np.uint64)), _runs(np.empty(0, np.uint64))
         whole = row_id_range(fragment.row_ids, rows=rows, path=path)
         if whole is not None and fragment.deletion_file is None:
@@ -75,7 +75,7 @@ def _runs_of(dataset: Dataset, fragment: Fragment, *, deep: bool) -> tuple[Runs,
     try:
         deleted = dataset.deletion_vector(fragment)
     except LanceOpsError:
-        # The check of deletions says so; which rows are live is not known.
+        # The check of deletions reports it; the live rows are unknown.
         return everything, _runs(np.empty(0, np.uint64))
     if deleted is None:
         return everything, everything
@@ -91,14 +91,14 @@ def _runs(ids: npt.NDArray[np.uint64]) -> Runs:
 
 
 def _shared_ids(found: list[tuple[int, Runs]], path: str) -> Iterator[Finding]:
-    """Say which fragments share ids, each pair once."""
+    """Report the fragments that share ids, each pair once."""
     if not found:
         return
     runs = np.concatenate([item for _, item in found])
     owners = np.concatenate([np.full(len(item), owner, np.int64) for owner, item in found])
     order = np.argsort(runs[:, 0], kind="stable")
     runs, owners = runs[order], owners[order]
-    # The run that reaches farthest before each one may not be the one beside it.
+    # The run that extends farthest before each one may not be its neighbour.
     reach = np.maximum.accumulate(runs[:, 1])
     farthest = np.zeros(len(runs), np.int64)
     if len(runs) > 1:
@@ -112,7 +112,7 @@ def _shared_ids(found: list[tuple[int, Runs]], path: str) -> Iterator[Finding]:
         first, second = pair
         where = f"fragment {first}" if first == second else f"fragments {first} and {second}"
         message = (
-            f"two live rows of {where} have row id {int(runs[place, 0])}: lookups by id find both; "
-            "delete the wrong ones by a filter, or restore an older version"
+            f"two live rows of {where} have row id {int(runs[place, 0])}: lookups by id find both; delete "
+            "the wrong one by a filter, or restore an older version"
         )
         yield Finding(CHECK, Severity.ERROR, message, path)

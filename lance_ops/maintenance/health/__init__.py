@@ -1,1 +1,1 @@
-"""Health: the numbers of a dataset, the policy that judges them, and its verdicts."""
+"""Health: measured numbers of a dataset, policy, and verdicts."""

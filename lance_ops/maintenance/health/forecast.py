@@ -1,7 +1,7 @@
-"""Forecast: when each threshold of a policy is passed at the present rate of commits.
+"""Forecast of when thresholds of a policy are passed at the present rate of commits.
 
-The rate is what the newest versions added, over the time between the first and the last of them. What
-compactions and cleanups took away in between does not count: the forecast says when they are due again.
+The rate is the growth over the newest versions, divided by their time span. Reductions by compactions and
+cleanups are ignored: the forecast shows when they are due again.
 """
 
 import math
@@ -16,20 +16,17 @@ from lance_ops.table.dataset import Target, open_dataset
 from lance_ops.table.history.history import HistoryEntry
 
 VERSIONS = 32
-"""Newest versions that the rate is taken from."""
+"""Number of newest versions for the rate."""
 
 _DAY = 86400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowthRate:
-    """What commits add in a day.
+    """Growth per day from commits.
 
-    Attributes:
-        versions: Versions.
-        fragments: Fragments.
-        rows: Rows, deleted ones included.
-        deleted_rows: Rows marked deleted.
+    Attributes: versions: Versions. fragments: Fragments. rows: Rows, deleted ones included. deleted_rows:
+    Rows marked deleted.
     """
 
     versions: float
@@ -40,14 +37,14 @@ class GrowthRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """One threshold.
+    """Forecast of one threshold.
 
     Attributes:
         measure: Name of the measure in `DatasetHealth`.
-        operation: What is due when the threshold is passed.
-        value: The measure now.
+        operation: The operation due when the threshold is passed.
+        value: Present value of the measure.
         limit: The threshold of the policy.
-        days: Until it is passed; 0 when it is, None when the present rate never gets there.
+        days: Days until it is passed; 0 if passed, None if never at the present rate.
     """
 
     measure: str
@@ -65,7 +62,7 @@ def forecast_health(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> tuple[Forecast, ...]:
-    """Foresee when the thresholds are passed; reads the newest versions' manifests.
+    """Forecast when thresholds are passed; reads the newest versions' manifests.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
@@ -86,7 +83,7 @@ def forecast_health(
 
 
 def growth_rate(history: Sequence[HistoryEntry]) -> GrowthRate | None:
-    """What commits add in a day; None when the entries do not tell.
+    """Return the growth per day; None if the entries have no time span.
 
     Args:
         history: Newest first.
@@ -112,7 +109,7 @@ def growth_rate(history: Sequence[HistoryEntry]) -> GrowthRate | None:
 
 
 def foresee(health: DatasetHealth, policy: MaintenancePolicy, rate: GrowthRate) -> Iterator[Forecast]:
-    """When each threshold is passed, at a rate. Pure."""
+    """Return when each threshold is passed, at a rate. Pure."""
     yield Forecast(
         measure="small_fragments",
         operation="compact",
@@ -153,7 +150,7 @@ def foresee(health: DatasetHealth, policy: MaintenancePolicy, rate: GrowthRate) 
 
 
 def _days(left: float, per_day: float) -> float | None:
-    """Days until what is left is used up, and more."""
+    """Return the days until the rest is used up."""
     if left < 0:
         return 0.0
     if per_day <= 0:

@@ -1,4 +1,4 @@
-"""Health: the numbers of a dataset from its newest manifest and one listing."""
+"""Health measurement: numbers of a dataset from its newest manifest and one listing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -33,22 +33,21 @@ class DatasetHealth:
         data_files: Data files.
         data_bytes: Recorded size of the data files.
         indices: Ordinary indices.
-        unindexed_rows: Live rows that the worst covered index does not cover.
-        index_coverage: Share of live rows that the worst covered index covers, 0 to 1; 1 without indices.
-        index_segments: Segments of the index that has most of them; each costs every query a search.
-        deferred_compactions: Compactions whose moves the indices have not followed yet; each reader does.
-        live_versions: Versions whose manifest is still there.
+        unindexed_rows: Live rows without coverage by the index with the lowest coverage.
+        index_coverage: Lowest share of live rows covered by an index, 0 to 1; 1 without indices.
+        index_segments: Highest number of segments of an index; each costs every query a search.
+        deferred_compactions: Compactions with a deferred remap, which every reader applies.
+        live_versions: Versions with a manifest.
         manifest_bytes: Size of this version's manifest file.
-        index_dead_ratio: Share of the rows that a segment of an index names and that are gone, in the worst
-            one, 0 to 1.
-        index_imbalance: Unevenness of the partitions of the worst vector index, see `ModelFit`.
-        index_drift: Of the vector index whose newer rows fit worst, see `ModelFit`.
-        worn_indices: Indices that a refresh would build anew, or segments of, for these numbers.
-        short_indices: Full-text and vector indices that name stable row ids of rows that a compaction
-            removed: pylance returns fewer rows than asked for from these.
-        debt_seconds: What each full scan takes longer than after a compaction, by its cost model.
-        debt_requests: Requests that each full scan makes more.
-        debt_bytes: Bytes stored for deleted rows that a compaction would leave out.
+        index_dead_ratio: Highest share of deleted rows in an index segment, 0 to 1.
+        index_imbalance: Highest imbalance of the partitions of a vector index, see `ModelFit`.
+        index_drift: Highest drift of a vector index, see `ModelFit`.
+        worn_indices: Indices that a refresh would rebuild, in whole or in part, for these numbers.
+        short_indices: Full-text and vector indices with stable row ids of rows that a compaction removed:
+            pylance returns too few rows from these.
+        debt_seconds: Extra seconds of each full scan, compared with a compacted table, by the cost model.
+        debt_requests: Extra requests of each full scan.
+        debt_bytes: Bytes of deleted rows that a compaction would purge.
     """
 
     version: int
@@ -77,7 +76,7 @@ class DatasetHealth:
     debt_bytes: int = 0
 
     def to_dict(self) -> dict[str, int | float]:
-        """All numbers that are known, by name."""
+        """Return all known numbers by name."""
         found = {item.name: getattr(self, item.name) for item in fields(self)}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -90,7 +89,7 @@ def measure_health(
     limits: WearLimits | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> DatasetHealth:
-    """Measure one version; lists the versions and reads no data, unless indices are to be judged, too.
+    """Measure one version; lists the versions and reads no data, except to measure index degradation.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`, which is measured at its own version.
@@ -115,7 +114,7 @@ def measure_health(
     fits = [item.fit for item in wear if item.fit is not None]
     options = CompactionOptions(target_rows_per_fragment=target_rows)
     shape, request = RowShape.of(dataset.lance_schema), request_seconds(dataset.uri)
-    # Layout debt: the version as it is, less what a compaction without any budget or index would leave.
+    # Layout debt: the present version, compared with a compaction without budget and indices.
     debts = [estimate_group(group, shape, request) for group in find_groups(dataset, options, frozenset())]
     size = next((item.size for item in locations if item.version == dataset.version), None)
     return DatasetHealth(

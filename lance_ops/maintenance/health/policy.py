@@ -1,4 +1,4 @@
-"""Policy: when maintenance is due, thresholds as data, and verdicts that explain themselves."""
+"""Maintenance policy: thresholds as data, and verdicts with reasons."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from lance_ops.maintenance.index.merging import MOST_SEGMENTS
 from lance_ops.maintenance.text import count_text
 
 _USUAL_DELETED_RATIO = 0.1
-"""Share of deleted rows above which a compaction rewrites a fragment that is large enough, if not told."""
+"""Default share of deleted rows above which a compaction rewrites a large fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,25 +19,26 @@ class MaintenancePolicy:
     """Thresholds of one dataset. An operation is due when its threshold is passed.
 
     Attributes:
-        target_rows: Rows of a fragment that is not small, and what compaction aims at.
-        target_bytes: Bytes that compaction aims at, too; see `CompactionOptions.target_bytes_per_fragment`.
-        tier_growth: Compaction merges by size tiers; see `CompactionOptions`. For tables that get small
-            appends all the time; None leaves it to the table's config.
+        target_rows: Target rows per fragment; smaller ones count as small.
+        target_bytes: Target bytes per fragment; see `CompactionOptions.target_bytes_per_fragment`.
+        tier_growth: Compaction merges by size tiers; see `CompactionOptions`. For tables with frequent small
+            appends; None leaves it to the table's config.
         max_small_fragments: Compaction is due with more small fragments than this.
         max_deleted_ratio: Compaction is due with a greater share of deleted rows, 0 to 1.
         min_index_coverage: An index refresh is due when an index covers a smaller share of the rows, 0 to 1.
         max_index_segments: An index refresh is due when an index has more segments than this.
-        max_deferred_compactions: An index refresh is due when indices have not followed more compactions.
-        max_index_dead_ratio: An index refresh is due when a greater share of the rows that a segment names is
-            gone, 0 to 1.
-        max_index_drift: An index refresh is due when newer vectors lie more times as far from centroids.
-        max_index_imbalance: An index refresh is due when partitions are more times as uneven as training left
-            them.
-        min_vector_recall: A vector index that finds a smaller share of neighbours in a sample fails its
-            check, 0 to 1. Codes without refinement find a half and more, and far fewer once they do not fit.
+        max_deferred_compactions: An index refresh is due with more deferred remaps than this.
+        max_index_dead_ratio: An index refresh is due with a greater share of deleted rows in a segment, 0 to
+            1.
+        max_index_drift: An index refresh is due when newer vectors are more than this many times as far from
+            centroids.
+        max_index_imbalance: An index refresh is due when the imbalance of partitions exceeds this multiple of
+            that after training.
+        min_vector_recall: The check of a vector index fails below this recall on a sample, 0 to 1. Codes
+            without refinement reach a half and more, and far less after degradation.
         max_versions: Cleanup is due with more versions than this.
-        older_than: Versions that cleanup may remove are at least this old.
-        retain_versions: Newest versions that cleanup keeps in any case.
+        older_than: Minimum age of versions removed by cleanup.
+        retain_versions: Number of newest versions that cleanup always keeps.
     """
 
     target_rows: int = 1 << 20
@@ -71,7 +72,7 @@ class MaintenancePolicy:
                 raise InvalidArgumentError(f"{name} must be at least 1", field=name)
 
     def compaction_options(self) -> Mapping[str, object]:
-        """`CompactionOptions` by name with which a compaction gets below the thresholds."""
+        """Return `CompactionOptions` by name for a compaction that reaches the thresholds."""
         options: dict[str, object] = {"target_rows_per_fragment": self.target_rows}
         if self.target_bytes is not None:
             options["target_bytes_per_fragment"] = self.target_bytes
@@ -83,28 +84,28 @@ class MaintenancePolicy:
 
     @property
     def wear_limits(self) -> WearLimits:
-        """Argument of `optimize_indices` with which a refresh gets below the thresholds.
+        """Return limits for `optimize_indices` that reach the thresholds.
 
         Raises:
-            InvalidArgumentError: They make no sense.
+            InvalidArgumentError: They are invalid.
         """
         return WearLimits(self.max_index_dead_ratio, self.max_index_drift, self.max_index_imbalance)
 
     @property
     def most_segments(self) -> int:
-        """Argument of `optimize_indices` with which a refresh gets below the thresholds."""
+        """Maximum segments for `optimize_indices` that reach the thresholds."""
         return min(self.max_index_segments, MOST_SEGMENTS)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an operation is due, and why or why not.
+    """Verdict on an operation, with the reason.
 
     Attributes:
         operation: "compact", "index" or "cleanup".
-        due: It is to be run.
-        reason: The numbers, and what blocks it.
-        blocked: A threshold is passed, and running it would change nothing: why. Then it is not due.
+        due: True if it must run.
+        reason: The numbers, and the reason of a block.
+        blocked: Why a run would change nothing although a threshold is passed; then it is not due.
     """
 
     operation: str
@@ -120,12 +121,12 @@ class Verdict:
         return "due" if self.due else "healthy"
 
     def but_blocked(self, why: str) -> "Verdict":
-        """The same numbers, and that the operation could not help."""
+        """Return a verdict with the same numbers that is blocked."""
         return replace(self, due=False, reason=f"{self.reason}; blocked: {why}", blocked=why)
 
 
 def judge_health(health: DatasetHealth, policy: MaintenancePolicy) -> tuple[Verdict, ...]:
-    """Verdicts by the thresholds alone, in the order in which to do the operations; see `judge_dataset`."""
+    """Return verdicts by the thresholds alone, in the order of operations; see `judge_dataset`."""
     return (_compaction(health, policy), _index(health, policy), _cleanup(health, policy))
 
 
@@ -145,26 +146,26 @@ def _compaction(health: DatasetHealth, policy: MaintenancePolicy) -> Verdict:
 
 def _index(health: DatasetHealth, policy: MaintenancePolicy) -> Verdict:
     if not health.indices:
-        return Verdict("index", due=False, reason="there is no index")
+        return Verdict("index", due=False, reason="there are no indices")
     covered = (
-        f"the worst index covers {health.index_coverage:.1%} of rows (limit {policy.min_index_coverage:.1%})"
+        f"lowest index coverage {health.index_coverage:.1%} of rows (limit {policy.min_index_coverage:.1%})"
     )
     segments = (
         f"{count_text(health.index_segments, 'segment')} of one index (limit {policy.max_index_segments})"
     )
     deferred = (
-        f"{count_text(health.deferred_compactions, 'compaction')} that indices have not followed "
-        f"(limit {policy.max_deferred_compactions})"
+        f"{count_text(health.deferred_compactions, 'compaction')} with a deferred index remap (limit "
+        f"{policy.max_deferred_compactions})"
     )
     worn = (
-        f"{count_text(health.worn_indices or 0, 'index', 'indices')} worn: at most "
-        f"{health.index_dead_ratio or 0:.1%} of rows are gone (limit {policy.max_index_dead_ratio:.1%}), "
-        f"drift {health.index_drift or 1:.2f} (limit {policy.max_index_drift:.2f}), "
-        f"imbalance {health.index_imbalance or 1:.2f}"
+        f"{count_text(health.worn_indices or 0, 'index', 'indices')} degraded: at most "
+        f"{health.index_dead_ratio or 0:.1%} of rows deleted (limit {policy.max_index_dead_ratio:.1%}), "
+        f"drift {health.index_drift or 1:.2f} (limit {policy.max_index_drift:.2f}), imbalance "
+        f"{health.index_imbalance or 1:.2f}"
     )
     short = (
-        f"{count_text(health.short_indices or 0, 'index', 'indices')} with row ids of rows that a compaction "
-        f"removed, from which pylance returns fewer rows than asked for"
+        f"{count_text(health.short_indices or 0, 'index', 'indices')} with row ids of rows that a "
+        "compaction removed, from which pylance returns too few rows"
     )
     due = [
         reason

@@ -1,9 +1,8 @@
-"""Verdicts of maintenance: nothing is needed, it is due, or it is due and could not help.
+"""Verdicts on maintenance: not needed, due, or due without effect (blocked).
 
-Thresholds alone would start an operation again and again that finds nothing it may do: an index that cannot
-follow holds its fragments, a kind of index that cannot be built stays behind, versions are too young to go.
-So where a threshold is passed the operation is planned, which reads metadata only, and a plan that is empty
-says why.
+Thresholds alone would repeat operations without effect: an index that cannot be remapped blocks its
+fragments, an unsupported kind of index is never refreshed, versions are too young for removal. So if a
+threshold is passed the operation is planned, which reads metadata only, and an empty plan has the reason.
 """
 
 from collections.abc import Callable
@@ -31,13 +30,13 @@ def judge_dataset(
     *,
     plan: Callable[[], CompactionPlan] | None = None,
 ) -> tuple[Verdict, ...]:
-    """Verdicts on compaction, index refresh and cleanup, in the order in which to do them.
+    """Return verdicts on compaction, index refresh and cleanup, in this order.
 
     Args:
         dataset: The newest version.
         policy: Its thresholds.
-        health: From `measure_health`, when it is known already.
-        plan: Plans a compaction by the policy, for who needs the plan, too; called where one may be due.
+        health: Result of `measure_health`, if already known.
+        plan: Returns a compaction plan for the policy, if the caller needs it, too; called if one may be due.
 
     Raises:
         StorageError: The store fails.
@@ -65,7 +64,7 @@ def judge_dataset(
 
 
 def options_of_policy(dataset: Dataset, policy: MaintenancePolicy) -> CompactionOptions:
-    """Options by which a compaction reaches the thresholds of a policy."""
+    """Return options for a compaction that reaches the thresholds of a policy."""
     options, _ = resolve_options(dataset.config, policy.compaction_options())
     return options
 
@@ -92,7 +91,7 @@ def _index(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -
         skipped += plan.skipped
     reuse = dataset.fragment_reuse
     if reuse is not None and len(reuse.generations) > policy.max_deferred_compactions:
-        # Any index may be the one that has not followed, and one that cannot follow keeps them all.
+        # Any index may be behind, and one that cannot be remapped blocks them all.
         plan = plan_optimize_indices(dataset, most_segments=policy.most_segments, limits=policy.wear_limits)
         if plan.trim is not None:
             return ""
@@ -101,7 +100,7 @@ def _index(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -
 
 
 def _cleanup(dataset: Dataset, policy: MaintenancePolicy) -> str:
-    """Looks at the oldest versions only: when the first of them that nobody named may not go, none may."""
+    """Check the oldest versions only: if the first one without a reference cannot be removed, none can."""
     named = Line(dataset.store, dataset.root, dataset.branch).named(datetime.now(UTC)).names
     locations = list_versions(dataset.store)
     for location in locations[: max(0, len(locations) - policy.retain_versions)]:
@@ -111,9 +110,9 @@ def _cleanup(dataset: Dataset, policy: MaintenancePolicy) -> str:
             age = datetime.now(UTC) - read_summary(dataset.store, location).timestamp
         except (NotFoundError, InconsistentStoreError):
             continue
-        # A clock that was ahead says nothing about the age.
+        # A clock that was ahead proves nothing about the age.
         if age >= policy.older_than or age.total_seconds() < 0:
             return ""
-        return f"no version that may go is older than {age_text(policy.older_than)}"
+        return f"no removable version is older than {age_text(policy.older_than)}"
     kept = count_text(policy.retain_versions, "newest version")
-    return f"the {kept} stay by the policy, and all others are named"
+    return f"{kept} are kept by the policy, and all others have references"

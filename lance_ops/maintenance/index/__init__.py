@@ -1,1 +1,1 @@
-"""Index upkeep: building, refreshing, rebuilding and dropping."""
+"""Index operations: build, refresh, rebuild, rename and drop."""

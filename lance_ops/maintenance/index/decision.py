@@ -1,16 +1,16 @@
-"""What wear does to a refresh: which segments are written anew, and when a model is learned anew. Pure.
+"""Effect of degradation on a refresh: which segments are rewritten, and when a model is retrained. Pure.
 
-Each limit weighs what queries pay for an index as it is against what building it pays once:
+Each limit balances the cost of queries with a degraded index against the cost of a rebuild:
 
-- dead rows: with a third of the names gone, a search reads half as much again as it has to, and whoever
-  writes the segment then writes two rows for each that is gone; it takes as many deletes until it is due;
+- deleted rows: with a third of the rows deleted, a search reads half as much again as necessary, and a
+  rewrite writes two rows for each deleted one;
 - drift: the error of a code grows with the distance of a row from its centroid. On clusters that move
   (IVF_PQ, 32 dimensions) recall@10 of newer rows stands 0.04 below that of a model that knows them at a drift
   of 1.3, 0.08 at 1.7 and 0.16 at 2.7. It is worth reading all rows again once a quarter of them is newer, so
   that each is read as often as the logarithm of their number;
 - imbalance: a search of partitions twice as uneven as training left them reads twice the rows.
 
-Nothing is learned twice from the same rows: what a model is compared with is its own training.
+A model is never retrained on the same rows: it is compared with its own training.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,21 +25,20 @@ from lance_ops.maintenance.text import count_text, share_text
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 LEAST_ROWS = 1 << 14
-"""Indices of fewer rows are never worn: a search of all of them takes milliseconds."""
+"""Minimum rows of a degraded index: a search of fewer takes milliseconds."""
 _LEAST_NEWER = 0.25
 _UNKNOWN_TRAINING = 2.0
-"""Imbalance that training is taken to have left where nobody wrote it down: real data leave from 1 to 2."""
+"""Assumed imbalance after training if not recorded: real data have 1 to 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class WearLimits:
-    """Up to where an index is refreshed, and not built anew.
+    """Limits up to which an index is refreshed instead of rebuilt.
 
     Attributes:
-        max_dead_ratio: Share of the rows that a segment names and that are gone, 0 to 1.
-        max_drift: Mean distance of newer rows from their centroids, over that of the rows that were trained
-            from.
-        max_imbalance: Unevenness of partitions, over that which training left.
+        max_dead_ratio: Share of deleted rows in a segment, 0 to 1.
+        max_drift: Mean distance of newer rows from their centroids, relative to the training rows.
+        max_imbalance: Imbalance of partitions, relative to that after training.
     """
 
     max_dead_ratio: float = 1 / 3
@@ -56,11 +55,11 @@ class WearLimits:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What wear asks for.
+    """Required rewrites of a degraded index.
 
     Attributes:
-        rebuild: Why the whole index is built anew; empty if it is not.
-        rewrite: Why single segments are written without what is gone.
+        rebuild: Why the whole index is rebuilt; empty if not.
+        rewrite: Why single segments are rewritten without deleted rows.
     """
 
     rebuild: str = ""
@@ -68,12 +67,12 @@ class Decision:
 
     @property
     def is_due(self) -> bool:
-        """Whether it asks for anything."""
+        """True if anything is required."""
         return bool(self.rebuild or self.rewrite)
 
 
 def decide(wear: IndexWear, limits: WearLimits) -> Decision:
-    """What to do about the wear of one index."""
+    """Decide on the rewrites of one index."""
     rewrite = {
         segment.uuid: dead_text(segment, limits)
         for segment in wear.segments
@@ -92,37 +91,34 @@ def decide(wear: IndexWear, limits: WearLimits) -> Decision:
             f"their centroids (limit {limits.max_drift:.2f})"
         )
     if large and fit.imbalance > limits.max_imbalance * trained:
-        reasons.append(
-            f"its partitions are uneven {fit.imbalance:.2f} times "
-            f"(limit {limits.max_imbalance * trained:.2f})"
-        )
+        reasons.append(f"its imbalance is {fit.imbalance:.2f} (limit {limits.max_imbalance * trained:.2f})")
     return Decision("; ".join(reasons), rewrite)
 
 
 def dead_text(segment: SegmentWear, limits: WearLimits) -> str:
-    """What is said of the dead rows of a segment."""
+    """Return the text about deleted rows of a segment."""
     return (
-        f"{share_text(segment.dead_ratio)} of {count_text(segment.rows, 'row')} are gone "
-        f"(limit {share_text(limits.max_dead_ratio)})"
+        f"{share_text(segment.dead_ratio)} of {count_text(segment.rows, 'row')} are deleted (limit "
+        f"{share_text(limits.max_dead_ratio)})"
     )
 
 
 def choices_of(
     item: IndexCoverage, written: Sequence[SegmentPlan], wear: IndexWear, limits: WearLimits
 ) -> list[SegmentChoice]:
-    """What becomes of each segment of an index.
+    """Return the choice for each segment of an index.
 
     Args:
         item: The index.
         written: Segments to be written.
-        wear: What was measured.
-        limits: Up to where it is not worn.
+        wear: Measured degradation.
+        limits: Limits of degradation.
     """
     known = {segment.uuid: segment for segment in wear.segments}
     found = []
     for segment in item.segments:
         state = known.get(segment.uuid)
-        action, reason = "keep", "nothing new goes into it"
+        action, reason = "keep", "no new rows are added to it"
         if state is not None and state.rows:
             reason = dead_text(state, limits)
         for part in written:

@@ -1,4 +1,4 @@
-"""Indices that are kept as they are by a refresh: why, in words for its result."""
+"""Indices that a refresh leaves unchanged: reasons for its result."""
 
 from lance_ops.errors import UnreadableIndexError
 from lance_ops.index.coverage import IndexCoverage
@@ -10,26 +10,26 @@ from lance_ops.table.dataset import Dataset
 
 
 def kept_as_it_is(item: IndexCoverage) -> str:
-    """The beginning of every reason."""
-    return f"covers {share_text(item.ratio)} of rows and is kept as it is"
+    """Return the start of every reason."""
+    return f"covers {share_text(item.ratio)} of rows and is left unchanged"
 
 
 def why_left_alone(dataset: Dataset, item: IndexCoverage, *, rebuild: bool) -> str | None:
-    """Why an index is left alone, by what the manifest says; None if it is not."""
+    """Return why an index is left unchanged, by the manifest; None if it is not."""
     if item.kind is None:
-        # Up to 0.19 the peer did not.
+        # pylance up to 0.19 did not.
         return f"{kept_as_it_is(item)}: its writer did not record its kind; {REPAIR}"
     kinds = [kind_of(segment) for segment in item.segments]
     if any(kind is None or (rebuild and not kind.can_build) for kind in kinds):
         return f"{kept_as_it_is(item)}: lance_ops cannot build an index of kind {item.kind}"
     if len(item.fields) != 1:
-        return f"{kept_as_it_is(item)}: it is on several columns"
+        return f"{kept_as_it_is(item)}: it covers several columns"
     unknown = why_not_indexed_here(dataset, item.segments[0]) if rebuild else None
     return f"{kept_as_it_is(item)}: {unknown}" if unknown is not None else None
 
 
 def why_kept(dataset: Dataset, item: IndexCoverage, error: UnreadableIndexError) -> str:
-    """Why an index is skipped whose files are of no use here, damaged or not."""
+    """Return why an unusable index is skipped, damaged or not."""
     unknown = why_not_indexed_here(dataset, item.segments[0])
     if unknown is None:
         return why_unreadable(dataset, item.name, error)
@@ -37,6 +37,6 @@ def why_kept(dataset: Dataset, item: IndexCoverage, error: UnreadableIndexError)
 
 
 def why_unreadable(dataset: Dataset, name: str, error: UnreadableIndexError) -> str:
-    """Why an index is skipped that cannot be read, and what to do about it."""
+    """Return why an unreadable index is skipped, with the repair."""
     share = share_text(mean_coverage(dataset, (name,)))
-    return f"{name} claims {share} of rows and is kept as it is: {error.message}; {error.hint}"
+    return f"{name} covers {share} of rows and is left unchanged: {error.message}; {error.hint}"

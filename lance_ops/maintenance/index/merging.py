@@ -1,8 +1,8 @@
-"""Which segments of an index are merged with rows that it does not cover yet: what that costs, what it saves.
+"""Choice of segments to merge with uncovered rows, by cost and benefit.
 
 Every segment costs each query a search, and a merge costs as many writes as the merged segments have rows. So
-a segment is merged when it is small, or not much larger than what is written anyway: rows are then written
-again a number of times that grows with the logarithm of their number, and so does the number of segments.
+a segment is merged if it is small, or not much larger than the rows written anyway: the number of rewrites of
+a row and the number of segments then grow with the logarithm of the rows.
 """
 
 from collections.abc import Sequence
@@ -10,25 +10,25 @@ from collections.abc import Sequence
 from lance_ops.maintenance.text import count_text
 
 SMALL_ROWS = 1 << 20
-"""Segments of so many rows are always merged: that takes a second or two."""
+"""Segments up to this many rows are always merged: that takes a second or two."""
 FACTOR = 4
-"""Larger ones are merged unless they have more than so many times the rows that are written anyway."""
+"""Larger ones are merged unless they have more than this many times the rows written anyway."""
 MOST_SEGMENTS = 8
-"""An index has at most so many segments afterwards, unless told otherwise."""
+"""Default maximum of segments of an index afterwards."""
 
 
 def segments_to_merge(
     rows: Sequence[int], new_rows: int | None, most_segments: int = MOST_SEGMENTS
 ) -> tuple[int, str]:
-    """How many of the newest segments go into a new one, and why.
+    """Return how many of the newest segments to merge, and why.
 
     Args:
         rows: Live rows that each segment covers, oldest first.
-        new_rows: Live rows that no segment covers; None when there is nothing to be added.
-        most_segments: Segments that there may be afterwards.
+        new_rows: Live rows without coverage; None if there is nothing to add.
+        most_segments: Maximum segments afterwards.
 
     Returns:
-        0 when the new rows get a segment of their own, or when nothing is to be done.
+        0 if the new rows get a separate segment, or nothing is to do.
     """
     written = new_rows or 0
     merged = 0

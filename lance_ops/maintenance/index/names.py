@@ -1,4 +1,4 @@
-"""What is done to an index as a whole, by its name: dropping and renaming it."""
+"""Operations on a whole index by name: drop and rename."""
 
 from dataclasses import replace
 from typing import Unpack
@@ -56,8 +56,8 @@ def drop_index(uri_or_dataset: Target, name: str, **run: Unpack[RunOptions]) -> 
 def rename_index(uri_or_dataset: Target, name: str, new_name: str, **run: Unpack[RunOptions]) -> IndexResult:
     """Give an index another name; no file is read or written, and every reader goes on with it.
 
-    The format knows no such operation: it is a CreateIndex that replaces the entries of the segments by the
-    same with another name. Older versions keep the old name.
+    The format has no such operation: it is a CreateIndex that replaces the entries of the segments by equal
+    ones with another name. Older versions keep the old name.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
@@ -80,12 +80,12 @@ def rename_index(uri_or_dataset: Target, name: str, new_name: str, **run: Unpack
         found = _segments_of(dataset, name)
         if any(segment.name == new_name for segment in dataset.indices):
             raise InvalidArgumentError(
-                f"there is an index {new_name!r} already",
+                f"index {new_name!r} already exists",
                 path=dataset.uri,
                 field="new_name",
                 hint="choose another name, or drop that index",
             )
-        # As the manifest has them: `Dataset.indices` follows deferred compactions.
+        # As in the manifest: `Dataset.indices` applies deferred remaps.
         uuids = {segment.uuid for segment in found}
         return tuple(segment for segment in dataset.manifest.indices if segment.uuid in uuids)
 

@@ -1,4 +1,4 @@
-"""Index operations: building, refreshing with fragments not covered yet, and rebuilding."""
+"""Index operations: build, refresh with uncovered fragments, and rebuild."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -195,9 +195,9 @@ class CreateArguments(CreateOptions, total=False):
     """What `create_index` takes by name, beside `CreateOptions`; see there for all of them.
 
     Attributes:
-        name: Of the index.
-        replace: Rebuild the index if there is one of this name.
-        parameters: How the index is made, as its kind knows them.
+        name: Name of the index.
+        replace: Rebuild an index with this name.
+        parameters: Parameters of the kind.
         train: See `create_index`.
         rows_per_task: Live rows that one task sorts.
     """
@@ -310,14 +310,14 @@ def create_index(
 
 
 class OptimizeArguments(RunOptions, total=False):
-    """What `optimize_indices` takes by name, beside `RunOptions`.
+    """Keyword arguments of `optimize_indices`, beside `RunOptions`.
 
     Attributes:
         merge_segments: See `plan_optimize_indices`.
         rebuild: See `plan_optimize_indices`.
-        num_indices_to_merge: The peer's name of `merge_segments`.
-        index_names: The peer's name of `names`.
-        retrain: The peer's name of `rebuild`.
+        num_indices_to_merge: The name of `merge_segments` in pylance.
+        index_names: The name of `names` in pylance.
+        retrain: The name of `rebuild` in pylance.
         most_segments: See `plan_optimize_indices`.
         limits: See `plan_optimize_indices`.
         rows_per_task: Live rows that one task reads.
@@ -366,7 +366,7 @@ def optimize_indices(
     dry_run: bool = False,
     **arguments: Unpack[OptimizeArguments],
 ) -> IndexResult | IndexPlan:
-    """Index what is not covered yet, catch up with deferred compactions, or rebuild.
+    """Index uncovered rows, apply deferred remaps, or rebuild.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
@@ -401,10 +401,10 @@ def optimize_indices(
 
 
 def _one_of(ours: str, value: Any, theirs: str, arguments: Any) -> Any:
-    """A value that may be given under our name or the peer's."""
+    """Return a value given under our name or pylance's."""
     other = arguments.pop(theirs, None)
     if value is not None and other:
-        raise InvalidArgumentError(f"{ours} and {theirs} are the same", field=theirs, hint="give one of them")
+        raise InvalidArgumentError(f"{ours} and {theirs} are aliases", field=theirs, hint="use one of them")
     return other if value is None else value
 
 
@@ -440,13 +440,13 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
         except Exception as error:
             cause = error.__cause__ if isinstance(error, TaskFailedError) else error
             if isinstance(cause, UnreadableIndexError):
-                # Its damage lies behind what planning looks at, and is none of the other indices' affair.
+                # The damage is in a part that planning does not check, and does not affect other indices.
                 problem = why_unreadable(dataset, segment.name, cause)
             elif isinstance(cause, InvalidArgumentError) and not segment.is_asked_for:
-                # Rows have come that the index cannot take. Nor are they the other indices' affair.
-                problem = f"{segment.name} is kept as it is: {cause.message}; {cause.hint}"
+                # The index cannot store some new rows; other indices are not affected.
+                problem = f"{segment.name} is left unchanged: {cause.message}; {cause.hint}"
             elif _is_of_one_index(cause) and several and not segment.is_asked_for:
-                problem = f"{segment.name} is kept as it is: {type(cause).__name__}: {cause}"
+                problem = f"{segment.name} is left unchanged: {type(cause).__name__}: {cause}"
             else:
                 raise
             remove_files(dataset.store, [attempt.written.pop()])
@@ -494,7 +494,7 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
 
 
 def _is_of_one_index(cause: BaseException | None) -> bool:
-    """Whether an error of a build says nothing about the builds of other indices."""
+    """Return whether an error of a build does not affect the builds of other indices."""
     return isinstance(cause, Exception) and not isinstance(cause, _OF_ALL)
 
 

@@ -1,6 +1,6 @@
-"""Index plan: which segments to write for a new index, a refresh, or a rebuild.
+"""Index plan: segments to write for a new index, a refresh, or a rebuild.
 
-Reads metadata, and the beginning of segments that are to be merged or that may wait for a remap.
+Reads metadata, and the start of segments to merge or with a deferred remap.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 NEW, REPLACED = "new", "replaced"
-"""Reasons for a segment that a user asks for."""
+"""Reasons for a requested segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class SegmentPlan:
         kind: Kind by name.
         column: Path of the indexed column.
         fragments: Fragments to read.
-        merged: Existing segments that go into the new one.
-        removed: Existing segments that the new one replaces.
-        row_ids: Whether it holds stable row ids and not addresses.
-        parameters: How it is made, see `IndexKind.parameters`.
+        merged: Existing segments to merge.
+        removed: Existing segments to replace.
+        row_ids: True for stable row ids instead of addresses.
+        parameters: Its parameters, see `IndexKind.parameters`.
         reason: Why it is written.
-        catches_up: Whether it is the one of `merged` as it is, but for where its rows lie now.
+        catches_up: True if it equals the one in `merged` after a remap.
     """
 
     name: str
@@ -54,7 +54,7 @@ class SegmentPlan:
 
     @property
     def is_asked_for(self) -> bool:
-        """Whether a user asked for this one, and not for upkeep."""
+        """True if a user requested this one, not maintenance."""
         return self.reason in (NEW, REPLACED)
 
     @property
@@ -65,17 +65,17 @@ class SegmentPlan:
 
 @dataclass(frozen=True, slots=True)
 class SegmentChoice:
-    """What becomes of a segment that is there.
+    """Choice for an existing segment.
 
     Attributes:
         index: Name of the index.
-        uuid: Of the segment.
-        action: "keep"; "merge" (into another one); "rewrite" (without what is
-            gone); "rebuild" (its rows are read from the table again); "catch up" (with
-            deferred compactions); "skip" (lance_ops leaves its index alone).
-        reason: Why, with the numbers.
-        rows: Rows that it names; None when it was not looked at.
-        dead_ratio: Share of them that are gone, 0 to 1; None when it was not looked at.
+        uuid: UUID of the segment.
+        action: "keep"; "merge" (into another one); "rewrite" (without deleted rows); "rebuild" (its rows are
+            read from the table again); "catch up" (a deferred remap is applied); "skip" (lance_ops does not
+            change its index).
+        reason: The reason, with numbers.
+        rows: Rows in it; None if not measured.
+        dead_ratio: Share of deleted ones, 0 to 1; None if not measured.
     """
 
     index: str
@@ -99,20 +99,20 @@ class SegmentChoice:
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """What an index operation will do.
+    """Plan of an index operation.
 
     Attributes:
         uri: The dataset.
         read_version: Version it was planned from.
-        segments: Segments to write; empty when there is nothing to do.
-        names: Indices that were looked at.
-        skipped: Indices that lance_ops leaves alone, with their coverage and the reason.
-        coverage_before: Share of live rows covered by the indices that are written to, 0 to 1; by all that
-            were looked at if there is nothing to write.
-        trim: What becomes of the fragment reuse index; None when it stays as it is, or there is none.
-        rebuilt: Indices that are built anew although nobody asked for it, with the reason.
-        choices: What becomes of each segment that is there, and why; empty for a new index.
-        wear: What was measured of the indices to decide that.
+        segments: Segments to write; empty if there is nothing to do.
+        names: Examined indices.
+        skipped: Indices that lance_ops does not change, with coverage and reason.
+        coverage_before: Share of live rows covered by the indices to write, 0 to 1; by all examined ones if
+            there is nothing to write.
+        trim: Change of the fragment reuse index; None without a change.
+        rebuilt: Indices that are rebuilt without a request, with the reason.
+        choices: Choice for each existing segment, with the reason; empty for a new index.
+        wear: Measured degradation for these choices.
     """
 
     uri: str
@@ -163,7 +163,7 @@ class IndexPlan:
         if self.choices:
             notes += ["", self._choices_text()]
         if not self.segments:
-            what = "nothing to do" if self.trim is None else "no segment to write"
+            what = "nothing to do" if self.trim is None else "no segments to write"
             coverage_text = f"coverage {share_text(self.coverage_before)}"
             return "\n".join([f"index: {what} at version {self.read_version}, {coverage_text}", *notes])
         rows = [
@@ -210,16 +210,15 @@ def plan_create_index(
         dataset: Version to plan from.
         column: Path of the column.
         kind: Kind of the index, ignoring case.
-        name: Its name; `{column}_idx` by default, followed by a number where an index of another kind has
-            that name.
-        replace: Rebuild the index if there is one of this name.
-        parameters: How the index is made, as its kind knows them.
-        train: Read the rows. Otherwise the index is there, and covers nothing before it is refreshed.
+        name: Its name; `{column}_idx` by default, with a number if an index of another kind has that name.
+        replace: Rebuild an index with this name.
+        parameters: Parameters of the kind.
+        train: Read the rows. Otherwise the index has no coverage before it is refreshed.
 
     Raises:
-        InvalidArgumentError: no such column or kind, the kind cannot index the column or does not know a
+        InvalidArgumentError: the column or kind does not exist, the kind does not support the column or a
             parameter, or the name is taken.
-        UnsupportedError: The kind learns from rows, and is to be made without.
+        UnsupportedError: The kind is trained on rows, and train is False.
     """
     chosen = kind_by_name(kind)
     indexed = indexed_field(dataset, column)
@@ -227,10 +226,10 @@ def plan_create_index(
     checked = chosen.parameters(indexed, parameters or {})
     if not train and isinstance(chosen, VectorKind):
         raise UnsupportedError(
-            f"an index of kind {chosen.name} has to learn from rows",
+            f"an index of kind {chosen.name} must be trained on rows",
             path=dataset.uri,
             field="train",
-            hint="create it once the rows are there",
+            hint="create it after rows are added",
         )
     if name is not None:
         check_type(name, str, "the name of an index", field="name")
@@ -240,16 +239,19 @@ def plan_create_index(
     old = tuple(segment for segment in dataset.indices if segment.name == name)
     if old and not replace:
         raise InvalidArgumentError(
-            f"there is an index {name!r} already",
+            f"index {name!r} already exists",
             path=dataset.uri,
             field="name",
-            hint="replace it to build it anew, or optimize the indices to refresh it",
+            hint="use replace to rebuild it, or optimize_indices to refresh it",
         )
     if not parameters:
         _check_replaced(dataset, chosen, old)
     if old and old[0].fields != (indexed.id,):
         raise InvalidArgumentError(
-            f"index {name!r} is on another column", path=dataset.uri, field="name", hint="choose another name"
+            f"index {name!r} covers another column",
+            path=dataset.uri,
+            field="name",
+            hint="choose another name",
         )
     segment = SegmentPlan(
         name,
@@ -273,10 +275,10 @@ def plan_create_index(
 
 
 def _check_replaced(dataset: Dataset, chosen: IndexKind, old: Sequence[IndexMetadata]) -> None:
-    """Refuse to put an index with default parameters in the place of one of its kind that may have others.
+    """Reject a replacement with default parameters of an index that may have others.
 
     Raises:
-        UnreadableIndexError: Nothing here can read or honour how the old one was made.
+        UnreadableIndexError: The parameters of the old one cannot be read or used here.
     """
     type_name = chosen.type_url.rsplit(".", 1)[-1].lower()
     alike = [item for item in old if item.kind == type_name and kind_of(item) in (chosen, None)]
@@ -286,28 +288,28 @@ def _check_replaced(dataset: Dataset, chosen: IndexKind, old: Sequence[IndexMeta
         parameters_as_made(dataset, alike)
     except UnreadableIndexError as error:
         raise UnreadableIndexError(
-            f"{error.message}; what is built in its place would have default parameters",
+            f"{error.message}; its replacement would have default parameters",
             path=dataset.uri,
             field="parameters",
-            hint="name the parameters that it is to have, or drop it first",
+            hint="set its parameters, or drop it first",
         ) from error.__cause__
 
 
 def check_index_name(name: str) -> None:
-    """Refuse a name that no index of a user can have.
+    """Check the name of an index.
 
     Raises:
-        InvalidArgumentError: it is none, or reserved.
+        InvalidArgumentError: it is not a name, or reserved.
     """
     check_type(name, str, "the name of an index", field="name")
     if not name:
-        raise InvalidArgumentError("the name of an index is empty", field="name")
+        raise InvalidArgumentError("name of the index must not be empty", field="name")
     if name.startswith("__lance_"):
-        raise InvalidArgumentError(f"{name!r} is a name the format reserves", field="name")
+        raise InvalidArgumentError(f"index name {name!r} is reserved by the format", field="name")
 
 
 def mean_coverage(dataset: Dataset, names: Sequence[str]) -> float:
-    """Mean share of live rows that the named indices cover; an index that is not there covers none."""
+    """Return the mean share of live rows covered by the named indices; missing ones cover none."""
     if not names:
         return 1.0
     by_name = {item.name: item.ratio for item in coverage(dataset)}

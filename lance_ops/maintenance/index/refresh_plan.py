@@ -1,4 +1,4 @@
-"""Plan of an index refresh: what each index needs, and why: new rows, a merge, a catch-up, or all anew."""
+"""Plan of an index refresh: new rows, merges, remaps, or rebuilds, with reasons."""
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import RowSet
 
-_LOST = "an update has taken rows out of older segments"
+_LOST = "an update has removed rows from older segments"
 
 
 def plan_optimize_indices(
@@ -42,29 +42,30 @@ def plan_optimize_indices(
     most_segments: int = MOST_SEGMENTS,
     limits: WearLimits | None = None,
 ) -> IndexPlan:
-    """Plan to bring indices up to date.
+    """Plan a refresh of indices.
 
-    Segments whose rows were moved by compactions that left the indices as they were are written anew, and
-    what the fragment reuse index keeps for them is given up once no segment needs it. An index that other
-    readers believe and that would lose rows (`IndexKind.stale`) is built anew. Unless the caller says what to
-    merge, the state of each index of some size is measured, and the cost decides: new rows get a segment of
-    their own or are merged (`segments_to_merge`), a segment of many dead rows is written without them, and a
-    model that does not fit its rows any more is learned anew (`decide`).
+    Segments with a deferred remap are rewritten, and the row maps in the fragment reuse index are dropped
+    when no segment needs them. An index that other readers trust and that would lose rows (`IndexKind.stale`)
+    is rebuilt. By default, the state of each large index is measured, and cost decides: new rows get a
+    separate segment or are merged (`segments_to_merge`), a segment with many deleted rows is rewritten
+    without them, and a degraded model is retrained (`decide`).
 
     Args:
         dataset: Version to plan from.
-        names: Which indices; all by default.
-        merge_segments: How many of an index's newest segments to merge with the fragments it does not cover;
-            0 adds a segment of their own. None decides by what it costs, see `segments_to_merge`.
-        rebuild: Read everything again, also where coverage is complete.
-        most_segments: Segments that an index may have afterwards, where the cost decides.
-        limits: Up to where an index is not worn; those of `WearLimits` by default.
+        names: Names of indices; all by default.
+        merge_segments: Number of newest segments to merge with uncovered fragments; 0 adds a separate
+            segment. None decides by cost, see `segments_to_merge`.
+        rebuild: Read all rows again, even with complete coverage.
+        most_segments: Maximum segments of an index afterwards, if cost decides.
+        limits: Limits of degradation; those of `WearLimits` by default.
 
     Raises:
-        InvalidArgumentError: a name is unknown, or `merge_segments` or `most_segments` makes no sense.
+        InvalidArgumentError: a name is unknown, or `merge_segments` or `most_segments` is invalid.
     """
     if merge_segments is not None and merge_segments < 0:
-        raise InvalidArgumentError(f"{merge_segments} segments to merge", field="merge_segments")
+        raise InvalidArgumentError(
+            f"merge_segments must be at least 0, got {merge_segments}", field="merge_segments"
+        )
     if most_segments < 1:
         raise InvalidArgumentError("most_segments must be at least 1", field="most_segments")
     if names is not None:
@@ -92,7 +93,7 @@ def plan_optimize_indices(
     for item in chosen:
         reason = why_left_alone(dataset, item, rebuild=rebuild)
         if reason is None and problem and not rebuild:
-            reason = f"nobody can tell which rows it covers; rebuild it: {problem}"
+            reason = f"index coverage is unknown; rebuild the index: {problem}"
         if reason is not None:
             skipped.append(f"{item.name} {reason}")
             choices += [SegmentChoice(item.name, segment.uuid, "skip", reason) for segment in item.segments]
@@ -104,11 +105,11 @@ def plan_optimize_indices(
                 wear = index_wear(dataset, item)
                 measured.append(wear)
             decision = decide(wear, limits)
-            why = _why_anew(dataset, item, rebuild=rebuild) or decision.rebuild or None
+            why = _rebuild_reason(dataset, item, rebuild=rebuild) or decision.rebuild or None
             if not _kind(item).can_build:
                 why, decision = None, Decision()
             if why is not None or _is_mixed(dataset, item):
-                mixed = "some segments hold row ids, others addresses"
+                mixed = "some segments contain row ids, others addresses"
                 refresh = [_rebuild(dataset, item, why or mixed)]
             else:
                 worn = dict(decision.rewrite)
@@ -145,8 +146,8 @@ def plan_optimize_indices(
     )
 
 
-def _why_anew(dataset: Dataset, item: IndexCoverage, *, rebuild: bool) -> str | None:
-    """Why an index is built anew; what cannot be read is none of its business."""
+def _rebuild_reason(dataset: Dataset, item: IndexCoverage, *, rebuild: bool) -> str | None:
+    """Return why an index must be rebuilt; unreadable segments are handled elsewhere."""
     if rebuild:
         return "asked for"
     kind = _kind(item)
@@ -182,13 +183,13 @@ def _refresh(
     verified: set[UUID],
     worn: Mapping[UUID, str],
 ) -> list[SegmentPlan]:
-    """Segments that cover what is not covered, that leave out what is gone, or catch up with compactions."""
+    """Return the segments for uncovered rows, without deleted rows, or after a remap."""
     kind = _kind(item)
     merged: tuple[IndexMetadata, ...] = ()
     written: list[SegmentPlan] = []
-    # What is there decides: a reader that understands it understands more of the same.
+    # The existing form decides: a reader that supports it supports more of it.
     stable = dataset.manifest.uses_stable_row_ids
-    # A merge looks every row id up, and leaves out those of no row. Addresses of deleted rows stay.
+    # A merge looks up every row id, and omits those without a row. Addresses of deleted rows are kept.
     copies_are_worn = kind.holds_addresses(item.segments[0], stable_row_ids=stable)
     plan = partial(
         SegmentPlan,
@@ -204,11 +205,11 @@ def _refresh(
             lost = lost_segments(dataset, item)
         empty = tuple(old for old in lost if not effective_fragments(dataset.manifest, old))
         if empty and not (item.uncovered or merged):
-            # Some segment has to be written for others to go.
+            # A segment must be written for others to be removed.
             merged, reason = tuple(old for old in item.segments if old not in empty)[-1:], _LOST
         if (item.uncovered or merged or worn) and _other_forms_stay(dataset, item, (*empty, *merged), worn):
-            merged, reason = item.segments, "pylance does not merge what is written now with older segments"
-        # Nothing of what these name is theirs.
+            merged, reason = item.segments, "pylance does not merge newly written segments with older ones"
+        # All rows in these are outdated.
         merged = tuple(old for old in merged if old not in empty)
         if item.uncovered or merged:
             anew = [segment for segment in merged if segment.uuid in worn and copies_are_worn]
@@ -235,7 +236,7 @@ def _refresh(
                 written.append(plan((), (segment,), (segment,), parameters=parameters, reason=_LOST))
     gone = {segment.uuid for part in written for segment in part.removed}
     return written + [
-        plan((), (segment,), (segment,), reason="catches up with deferred compactions", catches_up=True)
+        plan((), (segment,), (segment,), reason="applies deferred remaps", catches_up=True)
         for segment in waiting
         if segment.uuid not in gone
     ]
@@ -244,7 +245,7 @@ def _refresh(
 def _other_forms_stay(
     dataset: Dataset, item: IndexCoverage, merged: Sequence[IndexMetadata], worn: Mapping[UUID, str]
 ) -> bool:
-    """Whether a segment that is not written anew would keep the peer from merging the index."""
+    """Return whether an unchanged segment would keep pylance from merging the index."""
     kept = [segment for segment in item.segments if segment not in merged and segment.uuid not in worn]
     if not kept:
         return False
@@ -257,7 +258,7 @@ def _other_forms_stay(
 
 
 def _fragments_of(dataset: Dataset, segments: Sequence[IndexMetadata]) -> tuple[Fragment, ...]:
-    """The fragments that some segments cover, in the order of rows."""
+    """Return the fragments covered by some segments, in the order of rows."""
     covered = frozenset[int]().union(*(effective_fragments(dataset.manifest, item) for item in segments))
     return tuple(fragment for fragment in dataset.fragments if fragment.id in covered)
 
@@ -288,7 +289,7 @@ def _merged(
 
 
 def _has_lost_rows(dataset: Dataset, item: IndexCoverage) -> bool:
-    """Whether a segment names row ids of rows that another one answers for now, or will, and readers mind."""
+    """Return whether a segment has row ids of rows now covered by another one, which misleads readers."""
     kind = _kind(item)
     stable = dataset.manifest.uses_stable_row_ids
     if not (stable and kind.one_segment_after_updates):
@@ -306,7 +307,7 @@ def _has_lost_rows(dataset: Dataset, item: IndexCoverage) -> bool:
 
 
 def _with_gone_row_ids(dataset: Dataset, item: IndexCoverage) -> dict[UUID, str]:
-    """Segments whose readers count row ids that no fragment has any more, and return fewer rows for that."""
+    """Return segments with row ids that no fragment has any more, for which pylance returns too few rows."""
     kind = _kind(item)
     minding = [segment for segment in item.segments if minds_gone_row_ids(dataset, segment, kind)]
     if not minding:
@@ -319,17 +320,17 @@ def _with_gone_row_ids(dataset: Dataset, item: IndexCoverage) -> dict[UUID, str]
             gone = sum(len(RowSet.of(part) - present) for part in names)
             if gone:
                 found[segment.uuid] = (
-                    f"a compaction removed {count_text(gone, 'row')} that it names, for which pylance "
-                    f"returns fewer rows than asked for"
+                    f"a compaction removed {count_text(gone, 'row')} in it, for which pylance returns too "
+                    "few rows"
                 )
     return found
 
 
 def _readable(dataset: Dataset, item: IndexCoverage, number: int, verified: set[UUID]) -> int:
-    """How many of so many newest segments can be merged: a damaged one further back is left, with its elders.
+    """Return how many of the newest segments can be merged: a damaged one ends the list.
 
     Raises:
-        UnreadableIndexError: not even the newest.
+        UnreadableIndexError: the newest one is unreadable.
     """
     for position, segment in enumerate(reversed(item.segments[len(item.segments) - number :])):
         try:
@@ -342,10 +343,10 @@ def _readable(dataset: Dataset, item: IndexCoverage, number: int, verified: set[
 
 
 def _verify(dataset: Dataset, segment: IndexMetadata, kind: IndexKind, verified: set[UUID]) -> None:
-    """Look at a segment, once for one plan.
+    """Verify a segment, once per plan.
 
     Raises:
-        UnreadableIndexError: it cannot be read.
+        UnreadableIndexError: it is unreadable.
     """
     if segment.uuid not in verified:
         kind.verify(dataset, segment, deep=False)
@@ -353,7 +354,7 @@ def _verify(dataset: Dataset, segment: IndexMetadata, kind: IndexKind, verified:
 
 
 def _is_mixed(dataset: Dataset, item: IndexCoverage) -> bool:
-    """Whether some segments hold row ids and others addresses: the peer refuses all filters on the column."""
+    """Return whether some segments have row ids and others addresses: pylance then rejects all filters."""
     stable = dataset.manifest.uses_stable_row_ids
     kind = _kind(item)
     return len({kind.holds_addresses(segment, stable_row_ids=stable) for segment in item.segments}) > 1

@@ -1,4 +1,4 @@
-"""What an index operation did."""
+"""Result of an index operation."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,15 +18,14 @@ class IndexResult(OperationResult):
         segments_added: Segments written.
         segments_removed: Segments replaced or dropped.
         bytes_written: Size of the index files.
-        coverage_before: Share of live rows covered by these indices before, 0 to 1; by all that were looked
-            at if none changed.
+        coverage_before: Share of live rows covered by these indices before, 0 to 1; by all examined ones if
+            none changed.
         coverage_after: The same afterwards, at the committed version.
-        skipped: Indices left alone, with their coverage and the reason.
-        rebuilt: Indices that were built anew although nobody asked for it, with the reason.
-        compactions_caught_up: Compactions that left the indices as they were and that no index waits for any
-            more.
-        former_name: Name that the index had before it was renamed; empty if it was not.
-        choices: What became of each segment that was there, and why.
+        skipped: Unchanged indices, with coverage and reason.
+        rebuilt: Indices that were rebuilt without a request, with the reason.
+        compactions_caught_up: Compactions whose deferred remap is now applied to all indices.
+        former_name: Name before a rename; empty if not renamed.
+        choices: Choice for each existing segment, with the reason.
     """
 
     operation: ClassVar[str] = "index"
@@ -69,9 +68,10 @@ class IndexResult(OperationResult):
             parts.append(f"dropped {', '.join(self.indices)}")
         if self.compactions_caught_up:
             parts.append(
-                f"no index waits for {count_text(self.compactions_caught_up, 'compaction')} any more"
+                f"no index has a deferred remap of {count_text(self.compactions_caught_up, 'compaction')} "
+                "any more"
             )
-        return "; ".join(parts or ["removed a fragment reuse index that nothing needs"])
+        return "; ".join(parts or ["removed an unused fragment reuse index"])
 
     def remarks(self) -> tuple[str, ...]:
         """See `OperationResult.remarks`."""

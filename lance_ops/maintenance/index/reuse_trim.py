@@ -1,4 +1,4 @@
-"""Trimming the fragment reuse index: what it keeps for segments that have caught up with its compactions."""
+"""Trimming of the fragment reuse index: row maps that segments no longer need."""
 
 import uuid
 from collections.abc import Iterable
@@ -14,12 +14,12 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 @dataclass(frozen=True, slots=True)
 class ReuseTrim:
-    """What becomes of the fragment reuse index.
+    """Change of the fragment reuse index.
 
     Attributes:
-        entry: The entry that is replaced, or removed when nothing is kept.
+        entry: The entry to replace, or to remove if nothing is kept.
         kept: Generations that a segment still needs, oldest first.
-        dropped: How many are given up; 0 when the entry goes because it is damaged or empty.
+        dropped: Number of dropped ones; 0 if the entry is removed because it is damaged or empty.
     """
 
     entry: IndexMetadata
@@ -28,29 +28,31 @@ class ReuseTrim:
 
     def __str__(self) -> str:
         if not self.dropped:
-            return "the fragment reuse index goes: there is nothing in it that can be used"
-        left = f"{count_text(len(self.kept), 'compaction')} still to follow" if self.kept else "none is left"
-        return f"indices caught up with {count_text(self.dropped, 'compaction')}, {left}"
+            return "the fragment reuse index is removed: it has no usable entry"
+        left = f"{count_text(len(self.kept), 'compaction')} remaining" if self.kept else "none remaining"
+        return (
+            f"deferred remaps of {count_text(self.dropped, 'compaction')} are applied to all indices, {left}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentNeeds:
-    """The generations of the fragment reuse index that each segment of a version needs, looked up once."""
+    """Generations of the fragment reuse index that each segment of a version needs, computed once."""
 
     dataset: Dataset
     _known: dict[uuid.UUID, frozenset[int]] = field(default_factory=dict)
 
     def of(self, segment: IndexMetadata) -> frozenset[int]:
-        """Positions of the generations that a segment needs, see `needed_generations`."""
+        """Return the positions of the generations that a segment needs, see `needed_generations`."""
         if segment.uuid not in self._known:
             self._known[segment.uuid] = needed_generations(self.dataset, segment)
         return self._known[segment.uuid]
 
     def trim(self, removed: Iterable[IndexMetadata]) -> ReuseTrim | None:
-        """What becomes of the index when some segments go, and new ones of the same version may come.
+        """Return the change of the index when some segments are replaced by new ones of the same version.
 
-        None when it stays as it is, or when there is none. One that is damaged goes only when no segment is
-        left that may have been written before it.
+        None without a change, or without an index. A damaged one is removed only if no segment remains that
+        may be older than it.
         """
         reuse = self.dataset.fragment_reuse
         if reuse is None:

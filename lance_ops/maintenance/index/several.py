@@ -1,4 +1,4 @@
-"""Several indices of one dataset in one run: those that are missing are built, and all of them refreshed."""
+"""Several indices of one dataset in one run: missing ones are built, all are refreshed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,13 +14,13 @@ from lance_ops.table.dataset import Dataset
 
 @dataclass(frozen=True, slots=True)
 class WantedIndex:
-    """An index that is to be there.
+    """A required index.
 
     Attributes:
         column: The column.
         kind: Its kind.
-        name: Its name; <column>_idx when None.
-        parameters: What its kind knows.
+        name: Its name; <column>_idx if None.
+        parameters: Parameters of its kind.
     """
 
     column: str
@@ -38,25 +38,27 @@ def build_indices(
     dry_run: bool = False,
     refresh: Mapping[str, Any] | None = None,
 ) -> IndexResult | str:
-    """Bring a dataset to the indices that are wanted.
+    """Build and refresh the required indices of a dataset.
 
     Args:
         uri: The dataset.
         wanted: The indices: missing ones are built, others refreshed.
-        options: Of every operation.
-        replace_all: Build all of them anew.
+        options: Options of every operation.
+        replace_all: Rebuild all of them.
         dry_run: Only plan.
         refresh: More arguments of `optimize_indices`.
 
     Returns:
-        What was done in all commits together, or the plans as text.
+        The combined result of all commits, or the plans as text.
     """
     dataset = Dataset.open(uri, storage_options=options.get("storage_options"))
     names = [spec.name or default_index_name(dataset, spec.column) for spec in wanted]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidArgumentError(
-            f"several of the indices are named {', '.join(twice)}", field="indices", hint="name each of them"
+            f"duplicate index names {', '.join(twice)}",
+            field="indices",
+            hint="set a different name for each of them",
         )
     present = {segment.name for segment in dataset.indices}
     done: list[object] = []
@@ -96,18 +98,18 @@ def build_indices(
 
 
 def _of_another_kind(dataset: Dataset, specs: Mapping[str, WantedIndex], names: Sequence[str]) -> list[str]:
-    """What to say of indices that are there under the name of one that is to be of another kind."""
+    """Return a note about existing indices with the name of a required one of another kind."""
     first = {segment.name: segment for segment in reversed(dataset.indices)}
     found = ((name, kind_of(first[name]), kind_by_name(specs[name].kind)) for name in names)
     return [
-        f"{name} is a {kind.name} and not a {asked.name}, and stays so; replace builds it anew"
+        f"{name} is a {kind.name}, not a {asked.name}, and is kept; use replace to rebuild it"
         for name, kind, asked in found
         if kind is not None and kind.name != asked.name
     ]
 
 
 def _options_of(options: Mapping[str, Any], part: str) -> dict[str, Any]:
-    """The options with a job key of its own for each commit of the run."""
+    """Return the options with a separate job key for each commit of the run."""
     key = options.get("job_key")
     return {**options, "job_key": None if key is None else f"{key}|{part}"}
 

@@ -1,4 +1,4 @@
-"""Ingest commit: makes one commit of all parts of the data that tasks have written."""
+"""Ingest commit: one commit of all parts of the data written by tasks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -39,25 +39,25 @@ def commit_write(
     progress: Progress | None = None,
     runner: Runner | None = None,
 ) -> AppendResult:
-    """Make one commit of all parts.
+    """Commit all parts.
 
     An append of no rows commits nothing, and nothing under its job key where it creates the dataset; nor does
-    a replacement of no rows by none. When the commit is known not to have happened, the files of the parts
-    are removed; while its outcome is unknown they stay.
+    a replacement of no rows by none. If the commit is known to have failed, the files of the parts are
+    removed; with an unknown outcome they are kept.
 
     Args:
-        plan: From `plan_write`.
-        results: Of every `write_task`, in the order of rows.
-        max_replans: How often an append or a replacement is tried again on the head after a retryable
-            conflict. Data are written again for that only where an append meets another schema; see `recast`.
-        progress: Receives events.
-        runner: Looks for the rows that a replacement deletes; threads of this process by default.
+        plan: Result of `plan_write`.
+        results: Results of every `write_task`, in the order of rows.
+        max_replans: Maximum retries of an append or a replacement on the head after a retryable conflict.
+            Data are rewritten only if an append finds another schema; see `recast`.
+        progress: Receives progress events.
+        runner: Finds the rows that a replacement deletes; threads of this process by default.
 
     Raises:
         InvalidArgumentError: rows would be replaced by none, and `allow_empty` is not set.
-        CommitConflictError: another commit stands in the way.
-        CommitOutcomeUnknownError: nobody knows whether it is committed; the next run under the same job key
-            finds out.
+        CommitConflictError: another commit conflicts.
+        CommitOutcomeUnknownError: it is unknown whether it is committed; the next run with the same job key
+            determines it.
     """
     run = Run.on(
         "append",
@@ -103,23 +103,23 @@ def commit_write(
 
 
 def _check_rows(plan: WritePlan, results: Sequence[WriteTaskResult]) -> None:
-    """See that an overwrite of rows by none is wanted, where somebody said that it is not."""
+    """Check that an overwrite with no rows is allowed."""
     if plan.mode != "overwrite" or plan.dataset is None or plan.options.allow_empty is not False:
         return
     if plan.dataset.fragments and not any(result.fragments for result in results):
         raise InvalidArgumentError(
-            "the data have no rows, and would replace all rows; nothing was changed",
+            "the data has no rows, and would replace all rows; nothing was changed",
             path=plan.uri,
             field="data",
-            hint="allow_empty=True (lance/allow_empty of an asset), if these rows are to go",
+            hint="use allow_empty=True (lance/allow_empty of an asset) to delete these rows",
         )
 
 
 def _check_files(plan: WritePlan, results: Sequence[WriteTaskResult]) -> None:
-    """See that the files are still there when they are to be committed on another version than planned.
+    """Check that the files still exist before a commit on a newer version than planned.
 
-    Meanwhile another run of the job may have committed, a cleanup may have removed these files as left over,
-    and a restore may have undone that other commit (see `lance_ops.table.commit.jobs.left_over`).
+    Meanwhile another run of the job may have committed, a cleanup may have removed these files as unused, and
+    a restore may have undone that other commit (see `lance_ops.table.commit.jobs.left_over`).
     """
     key, dataset = plan.task.job_key, plan.dataset
     if key is None or dataset is None or find_job(dataset, key) is not None:
@@ -129,7 +129,7 @@ def _check_files(plan: WritePlan, results: Sequence[WriteTaskResult]) -> None:
     lost = find_left_over(store, paths)
     if lost is not None:
         raise CommitConflictError(
-            "a cleanup removed what this run of the job had written, after another run was committed",
+            "a cleanup removed the files of this run of the job, after another run was committed",
             ours=f"{plan.options.mode} of job {key!r}",
             theirs="a restore that undid the other run",
             version=dataset.version,
@@ -139,7 +139,7 @@ def _check_files(plan: WritePlan, results: Sequence[WriteTaskResult]) -> None:
 
 
 def abandon_write(plan: WritePlan, results: Iterable[WriteTaskResult]) -> None:
-    """Remove the files of parts that will not be committed."""
+    """Remove the files of uncommitted parts."""
     remove_files(plan.task.store, (path for result in results for path in result.paths))
 
 
@@ -158,7 +158,7 @@ def _commit(plan: WritePlan, fragments: tuple[Fragment, ...], attempt: Attempt) 
 def _replace(
     plan: WritePlan, results: Sequence[WriteTaskResult], attempt: Attempt, search: Search
 ) -> AppendResult:
-    """Delete what the predicate selects at the head and add the new rows, in one commit."""
+    """Delete the rows that match at the head and add the new rows, in one commit."""
     assert isinstance(plan.options.predicate, str)
     replacement = Replacement(
         plan.options.predicate, _fragments(results), allow_empty=bool(plan.options.allow_empty)
@@ -176,7 +176,7 @@ def _replace(
 
 
 def _commit_or_join(plan: WritePlan, results: Sequence[WriteTaskResult], attempt: Attempt) -> CommitResult:
-    """Commit; when another writer created the dataset first, that is a reason to plan anew, not to fail."""
+    """Commit; a dataset created concurrently by another writer leads to a new plan instead of a failure."""
     try:
         return _commit(plan, _fragments(results), attempt)
     except DatasetExistsError as error:
@@ -198,7 +198,7 @@ def _fragments(results: Sequence[WriteTaskResult]) -> tuple[Fragment, ...]:
 def _replan(
     plan: WritePlan, results: Sequence[WriteTaskResult], attempt: Attempt
 ) -> tuple[WritePlan, Sequence[WriteTaskResult]]:
-    """The plan on the head, with the files of the results, or with new ones for another schema."""
+    """Plan again on the head, with the files of the results, or with new ones for another schema."""
     head, task = attempt.dataset, plan.task
     current = replace(plan, dataset=head, mode=plan.options.mode)
     if plan.options.mode not in KEEPS_SCHEMA or _same_layout(task, head):
@@ -206,7 +206,7 @@ def _replan(
         return current, results
     if plan.options.mode != "append" or not _same_version(task, head):
         raise CommitConflictError(
-            "the schema or the storage version of the dataset is not what the data were written for",
+            "the schema or the storage version of the dataset changed after the data was written",
             ours=f"{plan.options.mode} on version {plan.dataset.version if plan.dataset else 0}",
             theirs=f"version {head.version}",
             version=head.version,

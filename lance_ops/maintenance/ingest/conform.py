@@ -1,12 +1,12 @@
-"""Conforming incoming data to the schema of a dataset: what differs, and the casts that lose nothing.
+"""Conversion of incoming data to the schema of a dataset: mismatches, and lossless casts.
 
 A column is accepted when its name matches and every value of its type has exactly one equal value in the
 dataset's type: the same type; strings, binaries and lists of another width; dictionaries for their values and
 back; wider integers, floats and decimals; timestamps, times and durations of a finer unit; null columns for
 nullable ones. Everything else is a mismatch: narrowing, int to float, strings to numbers, naive to zoned
-timestamps. The order of columns does not matter. A column that is declared nullable may feed one that is not,
-as long as it holds no null: Spark and pandas declare everything nullable. Rows without any column are
-refused: no file could hold their number.
+timestamps. The order of columns does not matter. A column declared nullable may be written to one that is
+not, if it contains no null: Spark and pandas declare everything nullable. Rows without any column are
+rejected: no file can store their number.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _OTHER_TYPE = " in the dataset"
 
 
 def find_mismatches(data: pa.Schema, target: pa.Schema, *, fill_missing: bool = False) -> tuple[str, ...]:
-    """Every reason why data of one schema cannot go into a dataset of the other; empty when they can.
+    """Return every mismatch between the schemas of data and dataset; empty if they are compatible.
 
     Args:
         data: Schema of the data.
@@ -34,7 +34,7 @@ def find_mismatches(data: pa.Schema, target: pa.Schema, *, fill_missing: bool = 
         fill_missing: Nullable top-level columns may be missing; they are filled with nulls.
     """
     if is_flat(target) and data.equals(target) and len(set(target.names)) == len(target):
-        # Wide tables have thousands of columns, most of which are just what they should be.
+        # Wide tables have thousands of columns, most of which match.
         return ()
     wanted = [
         field
@@ -43,7 +43,7 @@ def find_mismatches(data: pa.Schema, target: pa.Schema, *, fill_missing: bool = 
     ]
     known = {field.name for field in target}
     return tuple(_field_mismatches("", [field for field in data if field.name in known], wanted)) + tuple(
-        f"{field.name}: the dataset has no such column ({field.type} in the data)"
+        f"{field.name}: column not found in the dataset ({field.type} in the data)"
         + (f"; {drop_hint(field.name)}" if field.name in RESERVED_NAMES else "")
         for field in data
         if field.name not in known
@@ -53,7 +53,7 @@ def find_mismatches(data: pa.Schema, target: pa.Schema, *, fill_missing: bool = 
 def check_schema(
     data: pa.Schema, target: pa.Schema, *, what: str, path: str | None = None, fill_missing: bool = False
 ) -> None:
-    """Refuse data that do not fit.
+    """Check that data fit the schema.
 
     Args:
         data: Schema of the data.
@@ -72,19 +72,18 @@ def check_schema(
 
 
 def cast_hint(mismatches: Sequence[str]) -> str | None:
-    """Return how to convert data of which a column has another type; None where no column has."""
+    """Return how to convert data with a column of another type; None without one."""
     if not any(mismatch.endswith(_OTHER_TYPE) for mismatch in mismatches):
         return None
     return "convert the columns first, e.g. in Python table.cast(lance_ops.dataset(uri).schema)"
 
 
 def conform(batch: pa.RecordBatch, target: pa.Schema, *, fill_missing: bool = False) -> pa.RecordBatch:
-    """The batch with the columns, order and types of the target.
+    """Convert a batch to the columns, order and types of the target.
 
     Raises:
-        SchemaMismatchError: a column has another type than the target can take (lists every one), a null
-            stands in a column that takes none, or a value does not fit (a timestamp beyond the range of the
-            finer unit).
+        SchemaMismatchError: a column has an incompatible type (lists every one), a non-nullable column has a
+            null, or a value is out of range (such as a timestamp in a finer unit).
     """
     check_schema(batch.schema, target, what="a batch of the data", fill_missing=fill_missing)
     if not len(target) and batch.num_rows:
@@ -102,8 +101,7 @@ def conform(batch: pa.RecordBatch, target: pa.Schema, *, fill_missing: bool = Fa
             problems.append(f"{field.name}: a value does not fit {field.type}: {error}")
             continue
         problems += [
-            f"{name}: {count} nulls, but the column takes none"
-            for name, count in forbidden_nulls(field, array)
+            f"{name}: {count} nulls in a non-nullable column" for name, count in forbidden_nulls(field, array)
         ]
         arrays.append(array)
     if problems:
@@ -115,7 +113,7 @@ def _field_mismatches(prefix: str, data: list[pa.Field], target: list[pa.Field])
     given: dict[str, pa.Field] = {}
     for field in data:
         if field.name in given:
-            yield f"{prefix}{field.name}: the name stands twice in the data"
+            yield f"{prefix}{field.name}: duplicate column name in the data"
         given[field.name] = field
     known = {field.name: field for field in target}
     for name, field in known.items():
@@ -126,15 +124,15 @@ def _field_mismatches(prefix: str, data: list[pa.Field], target: list[pa.Field])
             yield from _type_mismatches(f"{prefix}{name}", given[name], field)
     for name, field in given.items():
         if name not in known:
-            yield f"{prefix}{name}: the dataset has no such column ({field.type} in the data)"
+            yield f"{prefix}{name}: column not found in the dataset ({field.type} in the data)"
 
 
 def _type_mismatches(path: str, data: pa.Field, target: pa.Field) -> Iterator[str]:
     for difference in differing_limits(data, target):
-        yield f"{path}: {difference}; leave it out of the data, or write a new dataset"
+        yield f"{path}: {difference}; remove it from the data, or write a new dataset"
     if pt.is_null(data.type) and not pt.is_null(target.type):
         if not target.nullable:
-            yield f"{path}: only nulls in the data, but the dataset's column takes none"
+            yield f"{path}: only nulls in the data, but the dataset's column is not nullable"
         return
     if pt.is_struct(data.type) and pt.is_struct(target.type):
         yield from _field_mismatches(f"{path}.", list(data.type), list(target.type))
@@ -145,7 +143,7 @@ def _type_mismatches(path: str, data: pa.Field, target: pa.Field) -> Iterator[st
 
 
 def _is_lossless(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether every value of `source` has exactly one equal value of `target`; both are not nested."""
+    """Return whether every value of `source` has exactly one equal value of `target`; both are flat."""
     if source.equals(target):
         return True
     if pt.is_dictionary(source):
@@ -196,7 +194,7 @@ def _is_wider_number(source: pa.DataType, target: pa.DataType) -> bool:
 
 def _is_finer_time(source: pa.DataType, target: pa.DataType) -> bool:
     if pt.is_timestamp(source) and pt.is_timestamp(target):
-        # Zoned timestamps are instants: the zone changes how they print, not what they are.
+        # Timestamps with a zone are instants: the zone changes their display, not their value.
         comparable = (source.tz is None) == (target.tz is None)
     else:
         comparable = (pt.is_time(source) and pt.is_time(target)) or (
@@ -220,7 +218,7 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
             encoded.indices.cast(kind.index_type), encoded.dictionary, ordered=kind.ordered
         )
     if pt.is_struct(kind) and pt.is_struct(array.type):
-        # By name: Arrow's own cast goes by position.
+        # By name: Arrow's own cast uses positions.
         children = [_cast(array.field(array.type.get_field_index(field.name)), field.type) for field in kind]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
@@ -230,7 +228,7 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _cast_list(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast the items ourselves, since they may be structs or dictionaries, and keep the list structure."""
+    """Cast list items separately, since they may be structs or dictionaries; keeps the list structure."""
     items = _cast(list_items(array), kind.value_type)
     large = pt.is_large_list(kind)
     lengths = array.value_lengths().fill_null(0).cast(pa.int64())

@@ -1,7 +1,7 @@
-"""CSV input: finds what type inference would lose (large numbers, other encodings) before it is written.
+"""CSV input: detects losses of type inference (large numbers, other encodings) before rows are written.
 
-Types are inferred from the first mebibyte of a file, as by pyarrow. Columns whose types the caller or the
-dataset states are not looked at: there, a value that does not fit is an error of pyarrow.
+Types are inferred from the first mebibyte of a file, as by pyarrow. Columns with types given by the caller or
+the dataset are not checked: there, an invalid value is an error of pyarrow.
 """
 
 import codecs
@@ -19,7 +19,7 @@ from lance_ops.maintenance.ingest.input_files import filesystem_of
 _BLOCK = 1 << 20
 _WHOLE = r"^[+-]?[0-9]+$"
 _PADDED = r"^[+-]?0[0-9]+(\.[0-9]*)?$"
-# Whole numbers below are exact as doubles.
+# Smaller integers are exact as doubles.
 _EXACT = float(1 << 53)
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
 _ABOUT_UTF8 = re.compile("utf-?8", re.IGNORECASE)
@@ -27,12 +27,12 @@ _UTF8 = "save the file as UTF-8, for example: iconv -f LATIN1 -t UTF-8 {0} > utf
 
 
 def parse_options(delimiter: str) -> pacsv.ParseOptions:
-    """Return how CSV files of a delimiter are parsed."""
+    """Return the parse options of CSV files with a delimiter."""
     return pacsv.ParseOptions(delimiter=delimiter)
 
 
 def check_inferred(path: str, delimiter: str, schema: pa.Schema, stated: Collection[str]) -> pa.Schema:
-    """Check what was inferred from the first block of a file, and return the types to read it with.
+    """Check the types inferred from the first block of a file, and return the types for reading.
 
     Whole numbers from 2^63 to 2^64-1 are uint64. Warns with `SuspiciousInputWarning` of numbers with leading
     zeros, and of a single column whose name has another separator in it.
@@ -44,7 +44,7 @@ def check_inferred(path: str, delimiter: str, schema: pa.Schema, stated: Collect
         stated: Columns whose types are not inferred.
 
     Raises:
-        InvalidArgumentError: A column is no UTF-8 text, or has whole numbers that no type but double holds.
+        InvalidArgumentError: A column is not UTF-8, or has integers that only fit a double.
     """
     inferred = [field for field in schema if field.name not in stated]
     binary = [field.name for field in inferred if pa.types.is_binary(field.type)]
@@ -66,8 +66,8 @@ def check_inferred(path: str, delimiter: str, schema: pa.Schema, stated: Collect
         padded = pc.index(pc.match_substring_regex(texts, _PADDED), value=True).as_py()
         if padded >= 0:
             warnings.warn(
-                f"the column {name!r} of {path} is read as numbers: {texts[padded].as_py()!r} loses its "
-                "leading zeros; create the dataset with a string column first to keep them",
+                f"column {name!r} of {path} is read as numbers: {texts[padded].as_py()!r} loses its leading "
+                "zeros; create the dataset with a string column first to keep them",
                 SuspiciousInputWarning,
                 stacklevel=2,
             )
@@ -82,7 +82,7 @@ def check_inferred(path: str, delimiter: str, schema: pa.Schema, stated: Collect
 def checked_doubles(
     batches: Iterator[pa.RecordBatch], path: str, delimiter: str, stated: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Pass batches on; refuse whole numbers that a column inferred as double cannot hold.
+    """Pass on batches; reject integers that a column inferred as double cannot represent.
 
     The text of such a column is read once more if any of its numbers is 2^53 or greater.
 
@@ -115,12 +115,12 @@ def not_utf8(path: str, what: str, field: str | None = None) -> InvalidArgumentE
     found = _first_bad_byte(path)
     where = "" if found is None else f": line {found[0]}, byte {found[1]} of the file is 0x{found[2]:02x}"
     return InvalidArgumentError(
-        f"{what} is not UTF-8 text{where}", path=path, field=field, hint=_UTF8.format(path.rpartition("/")[2])
+        f"{what} is not UTF-8{where}", path=path, field=field, hint=_UTF8.format(path.rpartition("/")[2])
     )
 
 
 def is_utf16(path: str) -> bool:
-    """Return whether a file begins as UTF-16 or UTF-32 does, which spreadsheets write on request."""
+    """Return whether a file starts as UTF-16 or UTF-32 does, which spreadsheets write on request."""
     try:
         with _stream(path) as stream:
             return bytes(stream.read(2)) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -129,7 +129,7 @@ def is_utf16(path: str) -> bool:
 
 
 def separator_hint(path: str, delimiter: str) -> str | None:
-    """Return what to do about a file whose first line has another separator and not this one."""
+    """Return a hint about a file whose first line has another separator than expected."""
     try:
         with _stream(path) as stream:
             line = stream.read(_BLOCK).partition(b"\n")[0].decode("utf-8", errors="replace")
@@ -145,7 +145,7 @@ def _check_single(path: str, delimiter: str, name: str) -> None:
     for sign, said in _SEPARATORS.items():
         if sign != delimiter and sign in name:
             warnings.warn(
-                f"{path} is read as a single column, {name!r}, whose name has {said}: "
+                f"{path} is read as a single column, {name!r}, whose name contains {said}: "
                 f"{_separated(delimiter)}",
                 SuspiciousInputWarning,
                 stacklevel=3,
@@ -163,7 +163,7 @@ def _separated(delimiter: str) -> str:
 
 
 def _texts(path: str, delimiter: str, names: list[str]) -> Iterator[pa.RecordBatch]:
-    """Columns of a file as they are written; null for what stands for null."""
+    """Return columns of a file as strings; null for null markers."""
     convert = pacsv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()), include_columns=names, strings_can_be_null=True
     )
@@ -191,7 +191,7 @@ def _check_exact(path: str, name: str, texts: pa.Array, start: int) -> None:
         text = texts[row].as_py()
         if len(text) > 15 and int(float(text)) != int(text):
             raise InvalidArgumentError(
-                f"the column {name!r} would be read as doubles, which cannot hold {text} of row "
+                f"column {name!r} would be read as doubles, which cannot represent {text} of row "
                 f"{start + row + 1}: the nearest is {int(float(text))}",
                 path=path,
                 field=name,
@@ -217,5 +217,5 @@ def _first_bad_byte(path: str) -> tuple[int, int, int] | None:
 
 
 def is_about_utf8(error: Exception) -> bool:
-    """Return whether an error of pyarrow says that a text is not UTF-8."""
+    """Return whether an error of pyarrow reports text that is not UTF-8."""
     return isinstance(error, UnicodeDecodeError) or _ABOUT_UTF8.search(str(error)) is not None

@@ -29,7 +29,7 @@ from lance_ops.maintenance.ingest.folder_columns import (
 from lance_ops.maintenance.ingest.input_files import expand, filesystem_of, format_of, input_errors, is_csv
 from lance_ops.maintenance.ingest.views import plain_batches, schema_without_views
 
-# It imports pandas where that is installed, which costs more than most appends: imported where it is needed.
+# It imports pandas if that is installed, which costs more than most appends: imported where needed.
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
 
@@ -67,10 +67,10 @@ class FileSource:
     def typed_by(self, schema: pa.Schema) -> "FileSource":
         """The same files, with the types of a dataset.
 
-        CSV columns are parsed as the types of `schema` where CSV can express them, and so are folder columns.
+        CSV columns and folder columns are parsed as the types of `schema` where CSV can express them.
 
         Raises:
-            SchemaMismatchError: The dataset has no column of the name that a folder has.
+            SchemaMismatchError: The dataset lacks a column of the folders.
         """
         known = {item.name: item.type for item in schema}
         for name, kind in self.folder_types:
@@ -85,7 +85,7 @@ class FileSource:
         return replace(source, column_types=types)
 
     def split(self, bytes_per_part: int) -> list["FileSource"]:
-        """Runs of files of at least `bytes_per_part` each, in order, for parallel tasks."""
+        """Yield runs of files of at least `bytes_per_part` each, in order, for parallel tasks."""
         parts: list[FileSource] = []
         first = size = 0
         for position, file_size in enumerate(self.sizes, start=1):
@@ -156,18 +156,16 @@ class FileSource:
                 hint = separator_hint(path, self._delimiter)
                 if hint is None:
                     raise
-                raise InvalidArgumentError(
-                    f"the input cannot be read: {error}", path=path, hint=hint
-                ) from error
+                raise InvalidArgumentError(f"cannot read the input: {error}", path=path, hint=hint) from error
 
 
 def open_files(paths: Iterable[str | Path]) -> FileSource:
-    """A source of files, directories or globs; all of one format, which their names say.
+    """Open a source of files, directories or globs; all of one format, by their names.
 
     Raises:
-        InvalidArgumentError: The files are of several formats, or of none that is known.
+        InvalidArgumentError: The files are of several formats, or of an unknown one.
         NotFoundError: A path matches nothing.
-        SchemaMismatchError: The folders of all files say null for one of their columns.
+        SchemaMismatchError: A folder column is null in all files.
     """
     found = [file for path in paths for file in expand(str(path))]
     if not found:
@@ -184,13 +182,13 @@ def open_files(paths: Iterable[str | Path]) -> FileSource:
 
 
 def check_types_known(schema: pa.Schema, parts: Sequence[tuple[str, pa.Schema]]) -> None:
-    """Refuse to make a column of type null from files in which no value tells its type.
+    """Check that no column of a new dataset would have type null, for lack of values.
 
     No value fits such a column, so that no later file could be appended.
 
     Args:
-        schema: Of the dataset to be.
-        parts: From `Source.read_schemas`; only input files are looked at.
+        schema: Schema of the new dataset.
+        parts: Result of `Source.read_schemas`; only input files are checked.
 
     Raises:
         SchemaMismatchError: There is such a column; lists each.
@@ -204,16 +202,16 @@ def check_types_known(schema: pa.Schema, parts: Sequence[tuple[str, pa.Schema]])
     }
     if found:
         raise SchemaMismatchError(
-            "no value tells the type of a column of the dataset to be",
-            [f"{name}: no value in it" for name in found],
+            "the type of a column of the new dataset is unknown",
+            [f"{name}: it has no values" for name in found],
             path=next(iter(found.values())),
-            hint="begin with a file that has values; or create the dataset with its types, and append the "
-            "file then: lance_ops.write_dataset(pyarrow.schema([...]).empty_table(), uri)",
+            hint="start with a file that has values; or create the dataset with its types, and append "
+            "the file then: lance_ops.write_dataset(pyarrow.schema([...]).empty_table(), uri)",
         )
 
 
 def scan(data: "pads.Dataset") -> Iterator[pa.RecordBatch]:
-    """Batches of a dataset of pyarrow, in bounded memory."""
+    """Yield batches of a pyarrow dataset, in bounded memory."""
     batches: Iterator[pa.RecordBatch] = data.scanner(
         batch_size=_BATCH_ROWS, batch_readahead=_READ_AHEAD, fragment_readahead=1
     ).to_batches()
@@ -235,9 +233,9 @@ def _missing_column(name: str, kind: pa.DataType, paths: Iterable[str]) -> Schem
     sql = f'{{"{name}": "CAST(NULL AS {_SQL.get(kind, "STRING")})"}}'
     return SchemaMismatchError(
         f"the dataset has no column {name!r}, which the folders of the input files have ({name}={text})",
-        [f"{name}: the dataset has no such column ({kind} in the names of folders)"],
+        [f"{name}: column not found in the dataset ({kind} in the names of folders)"],
         path=path,
-        hint=f"add the column first: lance_ops.add_columns(uri, {sql}); or read the files without it and "
+        hint=f"add the column first: lance_ops.add_columns(uri, {sql}); or read the files without it: "
         "pass pyarrow.dataset.dataset(path)",
     )
 
@@ -246,7 +244,7 @@ _SQL = {pa.int64(): "BIGINT", pa.date32(): "DATE", pa.timestamp("us"): "TIMESTAM
 
 
 def _parquet_batches(path: str) -> Iterator[pa.RecordBatch]:
-    """Page by page; a scanner would hold whole row groups, ten times the memory, and is slower."""
+    """Yield batches page by page; a scanner holds whole row groups, ten times the memory, and is slower."""
     with _open_parquet(path) as file:
         yield from file.iter_batches(_BATCH_ROWS)
 
@@ -254,6 +252,6 @@ def _parquet_batches(path: str) -> Iterator[pa.RecordBatch]:
 @contextmanager
 def _open_parquet(path: str) -> Iterator[pq.ParquetFile]:
     filesystem, inner = filesystem_of(path)
-    # Over a network one large request for a row group beats many small ones.
+    # Over a network one large request for a row group is faster than many small ones.
     with filesystem.open_input_file(inner) as file:
         yield pq.ParquetFile(file, pre_buffer="://" in path)

@@ -25,10 +25,10 @@ _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{
 
 
 def folder_values(path: str) -> dict[str, str | None]:
-    """Return the values that the folders of a path say, by column; None for null.
+    """Return the values in the folder names of a path, by column; None for null.
 
     Raises:
-        InvalidArgumentError: Two folders contradict each other, or an escape is no UTF-8.
+        InvalidArgumentError: Two folders contradict each other, or an escape is not UTF-8.
     """
     found: dict[str, str | None] = {}
     # Local paths may leave a folder again: k=1/../other/part.parquet.
@@ -41,12 +41,12 @@ def folder_values(path: str) -> dict[str, str | None]:
             name, text = (unquote(part, errors="strict") for part in match.groups())
         except UnicodeDecodeError as error:
             raise InvalidArgumentError(
-                f"the name of the folder {folder!r} has percent escapes that are not UTF-8", path=path
+                f"the folder name {folder!r} has percent escapes that are not UTF-8", path=path
             ) from error
         value = None if text == _NULL else text
         if name in found and found[name] != value:
             raise InvalidArgumentError(
-                f"two folders give the column {name!r} different values: {found[name]!r} and {value!r}",
+                f"two folders have different values of column {name!r}: {found[name]!r} and {value!r}",
                 path=path,
                 field=name,
             )
@@ -55,7 +55,7 @@ def folder_values(path: str) -> dict[str, str | None]:
 
 
 def infer_types(paths: Iterable[str]) -> dict[str, pa.DataType]:
-    """Return the type of each folder column of some files; null for one that has no value in any of them."""
+    """Return the type of each folder column of some files; null for one without values."""
     texts: dict[str, list[str]] = {}
     for path in paths:
         for name, text in folder_values(path).items():
@@ -118,7 +118,7 @@ def _reads(parse: object, text: str) -> bool:
 
 
 def _parse(text: str | None, kind: pa.DataType, name: str, path: str) -> pa.Scalar:
-    """The value of a folder in the type of its column."""
+    """Parse the value of a folder in the type of its column."""
     if text is None:
         return pa.scalar(None, kind)
     try:
@@ -142,7 +142,7 @@ def _check_equal(values: pa.Array, expected: pa.Scalar, text: str | None, name: 
         return
     row = pc.index(same, value=False).as_py()
     raise InvalidArgumentError(
-        f"the column {name!r} is {values[row].as_py()!r} in the file, and {text!r} by the name of its folder",
+        f"column {name!r} is {values[row].as_py()!r} in the file, but {text!r} in the name of its folder",
         path=path,
         field=name,
         hint="move the rows to the folder of their value, or read the files without the columns of their "

@@ -40,13 +40,13 @@ def filesystem_of(path: str) -> tuple[pafs.FileSystem, str]:
 
 
 def expand(path: str) -> list[tuple[str, int]]:
-    """Return (path, bytes) of a file, of every known file below a directory, or of what a glob matches.
+    """Return (path, bytes) of a file, of every known file below a directory, or of the matches of a glob.
 
-    Files and folders whose names start with "." or "_" are left out of directories, as by Spark and pyarrow:
+    Files and folders whose names start with "." or "_" are skipped in directories, as by Spark and pyarrow:
     they are unfinished or metadata. A folder of a column (`_day=2024-05-01`) is not.
 
     Raises:
-        NotFoundError: Nothing is there.
+        NotFoundError: Nothing was found.
     """
     if not is_address(path) and glob.has_magic(path) and not Path(path).exists():
         names = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - Path has no absolute globs
@@ -78,12 +78,12 @@ def format_of(path: str) -> str:
     """Return "parquet", "csv", "tsv" or "ipc", by the name of a file.
 
     Raises:
-        InvalidArgumentError: The name tells none of them.
+        InvalidArgumentError: The extension is unknown.
     """
     suffix = _suffix(path)
     if suffix is None:
         raise InvalidArgumentError(
-            "cannot tell the format of the input file from its name",
+            "cannot determine the format of the input file from its name",
             path=path,
             hint=f"known are {', '.join(_FORMATS)}",
         )
@@ -98,21 +98,21 @@ def is_csv(path: str) -> bool:
 
 @contextmanager
 def input_errors(path: str) -> Iterator[None]:
-    """Turn what pyarrow raises while it reads an input file into errors of ours that name the file."""
+    """Turn exceptions of pyarrow about an input file into errors of lance_ops with its name."""
     try:
         yield
     except FileNotFoundError as error:
         raise NotFoundError("no such input file", path=path) from error
     except pa.ArrowException as error:
         if isinstance(error, OSError):
-            raise StorageError(f"the input cannot be read: {error}", path=path) from error
-        raise InvalidArgumentError(f"the input cannot be read: {error}", path=path) from error
+            raise StorageError(f"cannot read the input: {error}", path=path) from error
+        raise InvalidArgumentError(f"cannot read the input: {error}", path=path) from error
     except UnicodeError as error:
         raise InvalidArgumentError(
             "the name of an input file, folder or column is not UTF-8", path=path, hint="rename it"
         ) from error
     except OSError as error:
-        raise StorageError(f"the input cannot be read: {error}", path=path) from error
+        raise StorageError(f"cannot read the input: {error}", path=path) from error
 
 
 def _suffix(path: str) -> str | None:

@@ -1,7 +1,7 @@
-"""Lost rows: what became of those that a commit added, whether later commits took some of them.
+"""Lost rows: whether later commits deleted rows that a commit added.
 
-Exactly once says that a job is not repeated; it does not say that its rows are still there. Whoever takes a
-job for done, and means that rows can be read, asks here.
+Exactly once means that a job is not repeated; it does not mean that its rows still exist. Callers that rely
+on the rows of a finished job check here.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from lance_ops.table.transaction.operations import Delete, Operation, Overwrite,
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Commits that took rows.
+    """Commits that deleted rows.
 
     Attributes:
-        commits: One line each: those that deleted rows of the fragments that hold the rows in question. After
-            a compaction a fragment holds rows of others, too; then it may have been these.
-        unknown: A version in between is gone, so there may be more.
+        commits: One line each: those that deleted rows of the fragments with the rows in question. After a
+            compaction a fragment also has other rows; then these may have been deleted.
+        unknown: A version in between was removed, so there may be more.
     """
 
     commits: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Losses:
 
 
 def losses_since(head: Dataset, version: int) -> Losses:
-    """Find out whether rows that a version added were deleted afterwards.
+    """Return whether rows added by a version were deleted afterwards.
 
     Args:
         head: The newest version; `version` is in its lineage.
@@ -54,7 +54,7 @@ def _is_whole(before: Fragment, now: Fragment | None) -> bool:
 
 
 def _follow(head: Dataset, version: int, bearers: frozenset[int]) -> Losses:
-    """Go through the commits after a version and see where the rows went."""
+    """Follow the rows through the commits after a version."""
     found: dict[int, str] = {}
     bearers_at = {version: bearers}
     for number in range(version + 1, head.version + 1):
@@ -76,7 +76,7 @@ def _takes(operation: Operation, bearers: frozenset[int]) -> bool:
 
 
 def _moved(operation: Operation, bearers: frozenset[int]) -> frozenset[int]:
-    """The fragments that hold the rows after an operation."""
+    """Return the fragments with the rows after an operation."""
     if not isinstance(operation, Rewrite):
         return bearers
     for group in operation.groups:

@@ -1,4 +1,4 @@
-"""Append: rows create, extend or overwrite a dataset, exactly once under a job key."""
+"""Append: rows create, extend or overwrite a dataset, exactly once with a job key."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -44,31 +44,31 @@ def write_dataset(
 ) -> AppendResult:
     """Write data to a dataset in one commit.
 
-    Columns are matched by name. A column fits when its type is that of the dataset, or one whose every value
-    has an equal there (see `maintenance.conform`); everything else is listed in one error before anything is
-    written.
+    Columns are matched by name. A column fits if its type is that of the dataset, or every value can be
+    converted without loss (see `maintenance.ingest.conform`); all mismatches are listed in one error before
+    anything is written.
 
     Args:
-        data: An Arrow table, batch, reader, dataset or iterable of batches; a pandas DataFrame, of which the
-            named levels of the index become columns; anything that exports an Arrow stream; or paths,
+        data: An Arrow table, batch, reader, dataset or iterable of batches; a pandas DataFrame, whose named
+            index levels become columns; any object that exports an Arrow stream; or paths,
             directories or globs of Parquet, CSV, TSV or Arrow IPC files.
             Read as a stream.
         uri_or_dataset: URI or path where the dataset is or shall be, or a `Dataset`.
         mode: "create" wants no dataset there; "append" adds rows, and creates the dataset if there is none;
             "overwrite" replaces schema and rows in a new version; "replace_where" replaces the rows that
-            `predicate` selects, in one commit, and creates the dataset if there is none.
-        predicate: SQL, for "replace_where". Rows for which it is true are deleted; every row of the data has
-            to match it, so that the next replacement finds them all. Or a function that gives the SQL when it
-            is told the schema of the dataset.
-        allow_empty: Data without rows may replace rows: these are deleted then. By default, None, they may in
-            mode "overwrite" and not in "replace_where".
+            match `predicate`, in one commit, and creates the dataset if there is none.
+        predicate: SQL, for "replace_where". Rows for which it is true are deleted; every row of the data must
+            match it, so that the next replacement finds all of them. Or a function from the schema of the
+            dataset to the SQL.
+        allow_empty: Allow data without rows to replace rows, which are then deleted. The default None allows
+            this in mode "overwrite" but not in "replace_where".
         **options: See `IngestOptions` and `RunOptions`. The runner writes several input files at once; every
             other kind of data is one stream written here.
 
     Raises:
-        DatasetExistsError: mode is "create" and there is a dataset.
+        DatasetExistsError: mode is "create" and the dataset exists.
         SchemaMismatchError: the data do not fit; lists every mismatch.
-        PredicateError: the predicate does not parse, or names a column that is not there.
+        PredicateError: the predicate does not parse, or names an unknown column.
         InvalidArgumentError: rows of the data do not match the predicate, or there are none and
             `allow_empty` is not set. Nothing was changed.
         UnsupportedTypeError: the storage version cannot hold a type; lists every field.
@@ -151,7 +151,7 @@ def replace_where(
     allow_empty: bool | None = None,
     **options: Unpack[IngestOptions],
 ) -> AppendResult | ReplacePlan:
-    """Replace the rows that a predicate selects, in one commit: readers see the old rows or the new ones.
+    """Replace the rows that match a predicate, in one commit: readers see the old rows or the new ones.
 
     Args:
         uri_or_dataset: URI or path where the dataset is or shall be, or a `Dataset`.
@@ -198,7 +198,7 @@ def _write(plan: WritePlan, source: Source, runner: Runner, report: Reporter) ->
                 message="writing input files",
                 discard=lambda results: abandon_write(plan, results),
             )
-    # Flushed while the commit is prepared: ours see to it that all is there before the version is.
+    # Flushed while the commit is prepared: our committer ensures that all files exist before the version.
     durable: Durability = "later" if plan.options.committer is None else "now"
     return [write_task(plan.task, _reported(source.batches(), report), durable=durable)]
 

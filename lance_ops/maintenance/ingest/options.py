@@ -1,4 +1,4 @@
-"""Write options: what `write_dataset` and its kin are told."""
+"""Write options of `write_dataset` and related functions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,23 +15,23 @@ from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 Mode = Literal["create", "append", "overwrite", "replace_where"]
 
 WRITE_REPLANS = 10
-"""How often a write is tried anew on the head, unless the caller says otherwise."""
+"""Default number of new plans of a write after conflicts."""
 
 KEEPS_SCHEMA = frozenset({"append", "replace_where"})
-"""Modes that leave the schema of the dataset as it is."""
+"""Modes that keep the schema of the dataset."""
 
 
 class IngestOptions(RunOptions, total=False):
-    """How data are written, besides `RunOptions`; keyword arguments of everything that writes, all optional.
+    """Options of a write, besides `RunOptions`; keyword arguments of all writing functions.
 
     Attributes:
-        data_storage_version: Of the data files; 2.2 for a new dataset if not given, else that of the dataset.
-            An append of another version from 2.0 on leaves the dataset its own and marks it as one with
-            files of several versions, which older libraries do not open.
-        max_rows_per_file: Rows after which a new fragment begins.
-        max_bytes_per_file: Bytes after which a new fragment begins.
+        data_storage_version: Storage version of the data files; default 2.2 for a new dataset, else that of
+            the dataset. An append of another version from 2.0 on keeps that of the dataset and sets a flag
+            for mixed versions, which older libraries do not open.
+        max_rows_per_file: Maximum rows per fragment.
+        max_bytes_per_file: Maximum bytes per fragment.
         enable_stable_row_ids: Rows of a new dataset keep their ids when they move.
-        fill_missing: Nullable columns that the data lack are filled with nulls instead of being a mismatch.
+        fill_missing: Fill missing nullable columns with nulls instead of reporting a mismatch.
     """
 
     data_storage_version: str | None
@@ -43,7 +43,7 @@ class IngestOptions(RunOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """How data go into a dataset; see `write_dataset` for what each means."""
+    """Write options of `write_dataset`; see there."""
 
     mode: Mode = "append"
     predicate: str | Callable[[pa.Schema], str] | None = None
@@ -67,7 +67,7 @@ class WriteOptions:
         predicate: str | Callable[[pa.Schema], str] | None = None,
         allow_empty: bool | None = None,
     ) -> "WriteOptions":
-        """Those that a caller gave, without how they are run.
+        """Return the given write options, without run options.
 
         Raises:
             InvalidArgumentError: One makes no sense.
@@ -78,13 +78,13 @@ class WriteOptions:
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
             raise InvalidArgumentError(
-                f"no such mode: {self.mode!r}", field="mode", hint=f"one of {', '.join(get_args(Mode))}"
+                f"unknown mode {self.mode!r}", field="mode", hint=f"one of {', '.join(get_args(Mode))}"
             )
         if (self.mode == "replace_where") != (self.predicate is not None):
             raise InvalidArgumentError(
-                "mode 'replace_where' and a predicate go together",
+                "mode 'replace_where' requires a predicate, and other modes exclude it",
                 field="predicate",
-                hint="the predicate says which rows the data replace",
+                hint="the predicate selects the rows to replace",
             )
         if self.predicate is not None and not callable(self.predicate):
             check_type(self.predicate, str, "an SQL condition", field="predicate")
@@ -95,7 +95,7 @@ class WriteOptions:
         for name in ("max_rows_per_file", "max_bytes_per_file"):
             check_type(getattr(self, name), Integral, "a whole number", field=name)
             if getattr(self, name) < 1:
-                raise InvalidArgumentError(f"must be at least 1, not {getattr(self, name)}", field=name)
+                raise InvalidArgumentError(f"must be at least 1, got {getattr(self, name)}", field=name)
 
 
 _ONLY_RUN = frozenset({"runner", "max_replans", "progress"})

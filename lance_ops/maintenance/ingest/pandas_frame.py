@@ -1,6 +1,6 @@
-"""DataFrames of pandas as Arrow tables, with errors that name the column.
+"""Conversion of pandas DataFrames to Arrow tables, with errors that name the column.
 
-Conversion errors of pyarrow come in six types, and some of them name no column.
+Conversion errors of pyarrow have six types, and some of them name no column.
 """
 
 from collections import Counter
@@ -18,25 +18,25 @@ def table_of_frame(frame: Any, schema: pa.Schema | None = None, *, keep_index: b
 
     Args:
         frame: A pandas DataFrame.
-        schema: Of the table; inferred when None.
-        keep_index: Make columns of the named levels of the index. Levels without a name count rows as a rule;
-            `set_index(name, drop=False)` leaves the column as it is.
+        schema: Schema of the table; inferred if None.
+        keep_index: Convert named index levels to columns. Unnamed levels usually count rows; `set_index(name,
+            drop=False)` keeps the column.
 
     Raises:
-        InvalidArgumentError: It is no DataFrame, has two columns of one name, or a column that Arrow cannot
-            hold.
+        InvalidArgumentError: It is not a DataFrame, has duplicate column names, or a column that Arrow does
+            not support.
     """
     if not _is_frame(frame):
         has_frame = hasattr(frame, "to_frame")
         raise InvalidArgumentError(
             f"cannot write pandas {type(frame).__name__} objects, expected a DataFrame",
             field="data",
-            hint="call its to_frame('name')" if has_frame else "make a DataFrame of it",
+            hint="call its to_frame('name')" if has_frame else "convert it to a DataFrame",
         )
     twice = [str(name) for name, count in Counter(frame.columns).items() if count > 1]
     if twice:
         raise InvalidArgumentError(
-            f"column names stand more than once in the DataFrame: {', '.join(twice)}",
+            f"duplicate column names in the DataFrame: {', '.join(twice)}",
             field="data",
             hint="rename or drop them, for example frame.loc[:, ~frame.columns.duplicated()]",
         )
@@ -53,7 +53,7 @@ def _is_frame(data: Any) -> bool:
 
 
 def _with_named_levels(frame: Any) -> tuple[Any, bool | None]:
-    """The frame without levels that become no column, and what pyarrow shall do about its index."""
+    """Return the frame without dropped levels, and pyarrow's option for its index."""
     dropped = [
         number
         for number, name in enumerate(frame.index.names)
@@ -62,7 +62,7 @@ def _with_named_levels(frame: Any) -> tuple[Any, bool | None]:
     if len(dropped) == frame.index.nlevels:
         frame = frame.copy(deep=False)
         frame.index = range(len(frame))
-        # The names of columns are noted as pandas has them, and the range as no column.
+        # Column names are recorded as in pandas, and the range is not a column.
         return frame, None
     return (frame.reset_index(level=dropped, drop=True) if dropped else frame), True
 
@@ -75,7 +75,7 @@ def _repeats_column(frame: Any, number: int, name: Any) -> bool:
 
 
 def _unfit(frame: Any, schema: pa.Schema | None, error: Exception, with_index: bool) -> InvalidArgumentError:
-    """The error of a conversion, with the first column that fails alone."""
+    """Return the error of a conversion, with the first failing column."""
     columns = [(name, frame[name]) for name in frame.columns]
     if with_index:
         columns += [
@@ -104,7 +104,7 @@ def _first_reason(error: Exception) -> str:
 
 def _hint(name: str, dtype: str) -> str:
     if dtype.startswith("Sparse"):
-        return f"give it dense: frame[{name!r}].sparse.to_dense()"
+        return f"make it dense: frame[{name!r}].sparse.to_dense()"
     if dtype in ("object", "category", "str", "string"):
-        return f"give all of its values one type, for example frame.astype({{{name!r}: 'string'}})"
-    return "cast it to a type that Arrow has, or drop it"
+        return f"convert all of its values to one type, for example frame.astype({{{name!r}: 'string'}})"
+    return "cast it to a type that Arrow supports, or drop it"

@@ -1,12 +1,12 @@
 """The rows of a partition as an SQL predicate on the columns that partitions are made of.
 
 It is built when the types of the columns are known: a month is a range of instants, of wall-clock times in
-the time zone of the partitions, or of dates, and a key is a text, a number or a date.
+the time zone of the partitions, or of dates, and a key is a string, a number or a date.
 
-Where clocks are set back, an hour of wall-clock times is read twice, and a timestamp without a time zone does
-not say which time it means. It counts as the first: the partition of the hour that is read again has no
-wall-clock times of its own, and rows of both hours belong to the one before it. Times that clocks skip when
-they are set forward belong to the partition in which they are skipped.
+When clocks are set back, an hour of wall-clock times is repeated, and a timestamp without a time zone is
+ambiguous. It counts as the first: the partition of the repeated hour has no wall-clock times, and rows of
+both hours belong to the one before it. Times skipped when clocks are set forward belong to the partition in
+which they are skipped.
 """
 
 import re
@@ -27,11 +27,11 @@ _BOOLEANS = {"true": "TRUE", "false": "FALSE"}
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """When a partition begins or ends, in the words of each type of column.
+    """Start or end of a partition, for each type of column.
 
     Attributes:
-        instant: In UTC.
-        shown: What clocks of the partitions' time zone show then, without a time zone.
+        instant: Instant in UTC.
+        shown: Wall-clock time in the partitions' time zone, without a zone.
         wall_clock: See the function of this name.
     """
 
@@ -41,20 +41,20 @@ class Bound:
 
     @classmethod
     def of(cls, moment: datetime) -> "Bound":
-        """Of an instant in the time zone of the partitions."""
+        """Return the bound for an instant in the time zone of the partitions."""
         return cls(moment.astimezone(UTC), moment.replace(tzinfo=None, fold=0), wall_clock(moment))
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRule:
-    """How the rows of a partition are told in one column.
+    """Rule for the rows of a partition in one column.
 
     Attributes:
-        column: A path into a struct is joined by dots; a part that has a dot itself stands in backticks,
-            unless the whole is the name of a column.
+        column: A path into a struct is joined by dots; a part that contains a dot is quoted by backticks,
+            unless the whole string is the name of a column.
         key: The partition.
-        start: When it begins, for partitions of time.
-        end: When the next one begins.
+        start: Start of a time partition.
+        end: Start of the next one.
     """
 
     column: str
@@ -64,14 +64,14 @@ class PartitionRule:
 
 
 def rows_of_partition(rules: Sequence[PartitionRule], schema: pa.Schema) -> str:
-    """The predicate that selects the rows of a partition.
+    """Return the predicate that selects the rows of a partition.
 
     Args:
         rules: One for each dimension of the partitions.
-        schema: Of the dataset.
+        schema: Schema of the dataset.
 
     Raises:
-        InvalidArgumentError: There is no such column, or its type does not go with the partitions.
+        InvalidArgumentError: A column does not exist, or its type does not match the partitions.
     """
     parts = [_rows_of(rule, schema) for rule in rules]
     return parts[0] if len(parts) == 1 else " AND ".join(f"({part})" for part in parts)
@@ -90,14 +90,14 @@ def _rows_of(rule: PartitionRule, schema: pa.Schema) -> str:
 
 
 def wall_clock(moment: datetime) -> datetime:
-    """The wall-clock time at which a partition begins or ends, so that each time belongs to one partition.
+    """Return the wall-clock bound of a partition, such that each time belongs to one partition.
 
     Args:
         moment: An instant, in the time zone of the partitions.
 
     Returns:
-        What clocks show then, without a time zone. While they show times for the second time that is the end
-        of those: all before it were shown already.
+        The wall-clock time, without a zone. Within a repeated hour, the end of that hour: all times before it
+        already occurred.
     """
     shown = moment.replace(tzinfo=None)
     if not moment.fold:
@@ -115,7 +115,7 @@ def wall_clock(moment: datetime) -> datetime:
 
 
 def _path_of(column: str, schema: pa.Schema) -> tuple[str, ...]:
-    """The parts of a path into structs; the name of a column is one, whatever it contains."""
+    """Split a path into structs; the name of a column is one part, whatever it contains."""
     if column in schema.names:
         return (column,)
     parts, end = [], 0
@@ -134,7 +134,7 @@ def _type_of(column: str, path: tuple[str, ...], schema: pa.Schema) -> pa.DataTy
         position = kind.get_field_index(part) if pt.is_struct(kind) else -1
         if position < 0:
             raise InvalidArgumentError(
-                f"there is no column {column!r}",
+                f"column {column!r} not found",
                 field="partition_column",
                 hint=f"columns: {', '.join(schema.names)}",
             )
@@ -152,9 +152,11 @@ def _moment(bound: Bound, kind: pa.DataType, column: str) -> str:
     if pt.is_date(kind):
         shown = bound.shown
         if (shown.hour, shown.minute, shown.second, shown.microsecond) != (0, 0, 0, 0):
-            raise _unfit(column, kind, f"the partition begins or ends at {shown.isoformat()}")
+            raise _unfit(column, kind, f"the partition starts or ends at {shown.isoformat()}")
         return f"DATE '{shown.date().isoformat()}'"
-    raise _unfit(column, kind, "partitions of time need a timestamp, a date, or their keys as text or number")
+    raise _unfit(
+        column, kind, "time partitions require a timestamp, a date, or their keys as string or number"
+    )
 
 
 def _constant(key: str, kind: pa.DataType, column: str) -> str:
@@ -169,14 +171,14 @@ def _constant(key: str, kind: pa.DataType, column: str) -> str:
         if pt.is_boolean(kind):
             return _BOOLEANS[key.lower()]
     except (ValueError, KeyError) as error:
-        raise _unfit(column, kind, f"the key {key!r} is no value of it") from error
-    raise _unfit(column, kind, "keys are texts, whole numbers, dates, or true and false")
+        raise _unfit(column, kind, f"the key {key!r} is not a value of its type") from error
+    raise _unfit(column, kind, "keys must be strings, integers, dates, or true and false")
 
 
 def _unfit(column: str, kind: pa.DataType, why: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"column {column!r} of type {kind} cannot tell the rows of a partition: {why}",
+        f"column {column!r} of type {kind} cannot identify the rows of a partition: {why}",
         field="partition_column",
-        hint="name a column that has the keys as text; an ingest takes `replace_where`, a function that "
-        "returns the predicate, instead",
+        hint="use a column with the keys as strings; or `replace_where` of an ingest, a function that "
+        "returns the predicate",
     )

@@ -1,4 +1,4 @@
-"""Ingest plan: looks at the dataset and at the schema of the data; nothing is written yet."""
+"""Ingest plan: checks the dataset and the schema of the data; nothing is written yet."""
 
 import time
 from collections.abc import Sequence
@@ -32,16 +32,16 @@ from lance_ops.table.dataset import Dataset
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """What `write_task` and `commit_write` need.
+    """Plan for `write_task` and `commit_write`.
 
     Attributes:
         uri: The dataset.
-        mode: What will be committed: "create" if there is no dataset yet, else as the options say.
-        options: As the caller gave them.
-        dataset: The head that the plan was made from; None for "create".
-        task: For `write_task`.
-        committed_version: Version that an earlier run under this job key made.
-        started: When planning began, on the monotonic clock.
+        mode: "create" if there is no dataset yet, else that of the options.
+        options: Options of the caller.
+        dataset: The head of the plan; None for "create".
+        task: Task for `write_task`.
+        committed_version: Version committed by an earlier run with this job key.
+        started: Start of planning, on the monotonic clock.
         committed_uuid: The transaction of that version.
     """
 
@@ -64,17 +64,16 @@ def plan_write(
 
     Args:
         schema: Schema of the data, or (what, schema) of each of its parts.
-        uri: The dataset; a `Dataset` stands for its head.
-        options: Append without them.
+        uri: The dataset; for a `Dataset`, its head.
+        options: Options; an append by default.
 
     Raises:
-        DatasetExistsError: mode is "create" and there is a dataset.
+        DatasetExistsError: mode is "create" and the dataset exists.
         SchemaMismatchError: the data do not fit the dataset; lists every mismatch.
-        InvalidArgumentError: an overwrite would drop all columns, or a new column has a name that none may
-            have.
-        UnsupportedTypeError: the storage version cannot hold a type; lists every field.
+        InvalidArgumentError: an overwrite would drop all columns, or a new column has an invalid name.
+        UnsupportedTypeError: the storage version does not support a type; lists every field.
         UnsupportedVersionError: the dataset has a storage version that cannot be written.
-        PredicateError: the predicate does not parse, or names a column that is not there.
+        PredicateError: the predicate does not parse, or names an unknown column.
     """
     options = options or WriteOptions()
     store, dataset = open_target(uri, options.storage_options)
@@ -87,7 +86,7 @@ def plan_write_on(
     schema: pa.Schema | Sequence[tuple[str, pa.Schema]],
     options: WriteOptions,
 ) -> WritePlan:
-    """Like `plan_write`, on a head that was opened just now; None when there is no dataset in the store."""
+    """Like `plan_write`, on an open head; None if the store has no dataset."""
     started = time.monotonic()
     if options.data_storage_version in ALIASES:
         options = replace(options, data_storage_version=ALIASES[options.data_storage_version])
@@ -114,7 +113,7 @@ def plan_write_on(
 
 
 def _with_predicate(options: WriteOptions, schema: Schema) -> WriteOptions:
-    """The predicate in SQL as it is recorded, now that the types of the columns are known."""
+    """Return the predicate in SQL as recorded, now that the column types are known."""
     if options.predicate is None:
         return options
     arrow = schema.to_arrow()
@@ -125,20 +124,20 @@ def _with_predicate(options: WriteOptions, schema: Schema) -> WriteOptions:
 def _check(
     dataset: Dataset, parts: Sequence[tuple[str, pa.Schema]], options: WriteOptions
 ) -> tuple[str, Schema]:
-    """Storage version and schema to write into an existing dataset."""
+    """Return storage version and schema for writing to an existing dataset."""
     current = dataset.data_storage_version
     if options.mode == "create":
         hint = "use mode 'append' or 'overwrite'"
-        raise DatasetExistsError("there is a dataset already", path=dataset.uri, hint=hint)
+        raise DatasetExistsError("the dataset already exists", path=dataset.uri, hint=hint)
     check_changeable(dataset)
     if options.mode == "overwrite":
         schema = _new_schema(parts, dataset.uri, options)
         if not schema.to_arrow().names and dataset.schema.names:
             raise InvalidArgumentError(
-                "the data have no columns, and would drop all columns of the dataset; nothing was changed",
+                "the data has no columns, and would drop all columns of the dataset; nothing was changed",
                 path=dataset.uri,
                 field="data",
-                hint="give data without rows the columns of the dataset: dataset.schema.empty_table()",
+                hint="use the columns of the dataset for data without rows: dataset.schema.empty_table()",
             )
         return options.data_storage_version or current, schema
     version = options.data_storage_version or current
@@ -151,7 +150,7 @@ def _check(
 def _with_blobs(
     parts: Sequence[tuple[str, pa.Schema]], version: str, *, is_new: bool
 ) -> list[tuple[str, pa.Schema]]:
-    # Binary columns that ask for blobs are columns of another type from 2.2 on.
+    # Binary columns declared as blobs have another type from 2.2 on.
     if version in VERSIONS_WITH_OLD_BLOBS:
         return list(parts)
     return [(what, upgrade_blobs(part, is_new=is_new)) for what, part in parts]
@@ -169,7 +168,7 @@ def _new_schema(parts: Sequence[tuple[str, pa.Schema]], uri: str, options: Write
 
 def _task(store: Store, schema: Schema, version: str, options: WriteOptions) -> WriteTask:
     check_schema_writable(schema, version)
-    # One that is not in SQL yet belongs to a job that is done: nothing will be written.
+    # A predicate that is not SQL yet belongs to a committed job: nothing will be written.
     sql = options.predicate if isinstance(options.predicate, str) else None
     predicate = None if sql is None else parse_filter(sql, schema.to_arrow())
     return WriteTask(

@@ -1,4 +1,4 @@
-"""Recast of written rows: an append whose data files do not fit the head any more writes new ones.
+"""Recast of written rows: new data files for an append that no longer fits the head.
 
 The schema changed after the files were written: a column was cast, or dropped and added again. The rows are
 read back from the files, matched by column name, and converted as `alter_columns` converts them. The source
@@ -27,12 +27,12 @@ from lance_ops.table.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class RecastTask:
-    """Rows of one part of the data; travels to executors.
+    """Rows of one part of the data; serializable for executors.
 
     Attributes:
         written: The fragments of the part, with the schema that they were written for.
         task: Writes the rows for the head.
-        sources: Columns of the part by the names that the head has for them.
+        sources: Columns of the part by their names in the head.
     """
 
     written: Snapshot
@@ -49,22 +49,21 @@ def recast(
     runner: Runner,
     report: Reporter,
 ) -> list[WriteTaskResult]:
-    """Write rows again that were written for an earlier schema.
+    """Rewrite rows that were written for an earlier schema.
 
     Args:
-        task: That they were written by.
-        base: The version that they were written for; None when there was no dataset.
-        results: Its results. Their files stay.
+        task: The task that wrote them.
+        base: The version for which they were written; None without a dataset.
+        results: Its results. Their files are kept.
         head: The version to write for.
         runner: Writes the parts.
-        report: Receives events.
+        report: Receives progress events.
 
     Returns:
         The new parts, in the order of `results`.
 
     Raises:
-        CommitConflictError: A column is gone, is required and missing, or has a type that its values cannot
-            become.
+        CommitConflictError: A column was dropped, is required and missing, or has an incompatible type.
         SchemaMismatchError: A value does not fit the new type.
     """
     sources, problems = match_columns(task.schema, base, head)
@@ -88,17 +87,17 @@ def recast(
 def match_columns(
     written: Schema, base: Dataset | None, head: Dataset, *, adds_rows: bool = True
 ) -> tuple[Mapping[str, str], list[str]]:
-    """The written column for each column of the head that has one, and what stands in the way.
+    """Match written columns to columns of the head; returns also the conflicts.
 
     Args:
         written: The columns, with their ids in `base`.
-        base: The version that they were written for; None when there was no dataset.
+        base: The version for which they were written; None without a dataset.
         head: A later version.
         adds_rows: The head must not require other columns.
     """
     wanted = head.lance_schema
     if has_blobs(written) or has_blobs(wanted):
-        return {}, ["the data have blob columns, which are not written a second time"]
+        return {}, ["the data has blob columns, which cannot be rewritten"]
     origins: Mapping[int, int] = {}
     if base is not None:
         origins = find_origins(base, head, lambda version: head.read_transaction(version).operation)
@@ -115,22 +114,24 @@ def match_columns(
         if field.name in sources:
             before = sources[field.name].arrow_type
             if not fits_type(before, now):
-                problems.append(f"column {field.name!r} is {now} now, which {before} cannot become")
+                problems.append(
+                    f"column {field.name!r} has type {now} now, to which {before} cannot be converted"
+                )
         elif same is not None and same.id not in taken:
             sources[field.name] = same
             if same.arrow_type != now:
                 problems.append(f"column {field.name!r} was replaced by one of type {now}")
         elif adds_rows and not field.nullable:
-            problems.append(f"the new column {field.name!r} must not be null")
+            problems.append(f"the new column {field.name!r} is not nullable")
     used = {field.id for field in sources.values()}
-    problems += [f"column {field.name!r} is gone" for field in written.fields if field.id not in used]
+    problems += [f"column {field.name!r} was dropped" for field in written.fields if field.id not in used]
     return {name: field.name for name, field in sources.items()}, problems
 
 
 def schema_conflict(ours: str, head: Dataset, problems: Sequence[str]) -> CommitConflictError:
-    """The error for data that do not fit the schema that others made meanwhile."""
+    """Return the error for data that do not fit a concurrently changed schema."""
     return CommitConflictError(
-        f"the schema of the dataset changed while the data were written: {'; '.join(problems)}",
+        f"the schema of the dataset changed while the data was written: {'; '.join(problems)}",
         ours=ours,
         theirs=f"version {head.version}",
         version=head.version,
@@ -156,7 +157,7 @@ def _converted(part: RecastTask) -> Iterator[pa.RecordBatch]:
 
 
 def convert(values: pa.Array, field: pa.Field) -> pa.Array:
-    """Values in the type that their column has now.
+    """Convert values to the present type of their column.
 
     Raises:
         SchemaMismatchError: A value does not fit; names column and value.
@@ -164,6 +165,6 @@ def convert(values: pa.Array, field: pa.Field) -> pa.Array:
     misfit = first_misfit(values, field.type)
     if misfit is not None:
         raise SchemaMismatchError(
-            "values do not fit the type that their column has now", [f"{field.name}: {misfit[1]}"]
+            "values do not fit the present type of their column", [f"{field.name}: {misfit[1]}"]
         )
     return fit(values, field.type)

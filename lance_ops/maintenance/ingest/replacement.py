@@ -1,8 +1,8 @@
-"""Replacement of the rows that a predicate selects by new ones, in one commit.
+"""Replacement of the rows that match a predicate by new ones, in one commit.
 
-The new rows are written first; what goes is looked for last, and again after every conflict, so that the rows
-that a concurrent writer added are replaced as well or the commit comes before theirs. Only fragments that are
-new or changed are looked at again, so that the search is soon shorter than the pauses of busy writers.
+The new rows are written first; the old rows are searched last, and again after every conflict, so that rows
+of a concurrent writer are replaced as well or the commit comes before theirs. Only new or changed fragments
+are searched again, so that the search soon becomes shorter than the pauses of busy writers.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,17 +28,17 @@ from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.transaction.operations import Update
 
 PREDICATE_KEY = "lance_ops.replace_where"
-"""Property of the transaction: which rows it replaced."""
+"""Property of the transaction with the predicate of the replaced rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What replaces what.
+    """Input of a replacement.
 
     Attributes:
-        predicate: SQL; rows for which it is true go.
-        fragments: The new rows, written and not numbered yet.
-        allow_empty: There may be none, although rows go.
+        predicate: SQL; rows for which it is true are deleted.
+        fragments: The new rows, written, without ids.
+        allow_empty: Allow no new rows although rows are deleted.
     """
 
     predicate: str
@@ -48,11 +48,11 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What came of it.
+    """Result of a replacement.
 
     Attributes:
-        done: The commit; None when there was nothing to do.
-        rows_deleted: Rows that the predicate selected.
+        done: The commit; None if there was nothing to do.
+        rows_deleted: Rows that matched the predicate.
         fragments_updated: Fragments that lost some of their rows.
         fragments_removed: Fragments that lost all of them.
     """
@@ -65,12 +65,12 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class ReplacePlan:
-    """What a replacement would delete; prints as a table.
+    """Plan of a replacement; prints as a table.
 
     Attributes:
         uri: The dataset.
-        predicate: As the caller wrote it.
-        deletion: The rows that would go; None when there is no dataset yet.
+        predicate: The predicate as written.
+        deletion: The rows to delete; None without a dataset.
     """
 
     uri: str
@@ -86,23 +86,23 @@ class ReplacePlan:
     def __str__(self) -> str:
         if self.deletion is None:
             return f"replace_where {self.predicate!r}: there is no dataset, it is created as {self.uri}"
-        return f"replace_where, the data take the place of these rows:\n{self.deletion}"
+        return f"replace_where, the data replaces these rows:\n{self.deletion}"
 
 
 @dataclass(slots=True)
 class Search:
-    """What a replacement deletes at the head, over its attempts.
+    """Search of a replacement at the head, over its attempts.
 
     Attributes:
-        found: The fragments that were looked at, as they were, and what the predicate deletes of each.
-        schema: What they were looked at with.
+        found: The searched fragments, and the matches in each.
+        schema: Schema of the search.
     """
 
     found: dict[int, tuple[Fragment, FragmentMatch | None]] = field(default_factory=dict)
     schema: Schema | None = None
 
     def find(self, dataset: Dataset, predicate: str, runner: Runner, report: Reporter) -> DeletePlan:
-        """The plan of a delete, with the rows that match."""
+        """Return the plan of a delete, with the matching rows."""
         if self.schema != dataset.lance_schema:
             self.found.clear()
             self.schema = dataset.lance_schema
@@ -120,7 +120,7 @@ class Search:
 def plan_replacement(
     uri: str, dataset: Dataset | None, predicate: str, runner: Runner, report: Reporter
 ) -> ReplacePlan:
-    """Look for the rows that would go; nothing is written.
+    """Find the rows to delete; nothing is written.
 
     Raises:
         PredicateError: The predicate does not parse, or names a column that is not there.
@@ -130,30 +130,30 @@ def plan_replacement(
 
 
 def check_replacing(batches: Iterable[pa.RecordBatch], predicate: Expression) -> Iterator[pa.RecordBatch]:
-    """Pass on the batches; each row has to match the predicate of the rows that they replace.
+    """Pass on batches; each row must match the predicate of the replaced rows.
 
     Raises:
-        InvalidArgumentError: One does not, so that the next replacement would leave it and add it once more.
+        InvalidArgumentError: One does not: the next replacement would keep it and add it again.
     """
     for batch in batches:
         wrong = batch.num_rows - (pc.sum(select(predicate, batch)).as_py() or 0)
         if wrong:
             raise InvalidArgumentError(
-                f"{count_text(wrong, 'row')} of a batch of {batch.num_rows:,} do not match the predicate "
-                f"of the rows that they replace",
+                f"{count_text(wrong, 'row')} of a batch of {batch.num_rows:,} do not match the predicate of "
+                "the replaced rows",
                 field="predicate",
-                hint="let the source give the rows of this predicate only, or choose a wider one",
+                hint="return only rows that match this predicate, or choose a wider one",
             )
         yield batch
 
 
 def commit_replacement(attempt: Attempt, work: Replacement, search: Search) -> Replaced:
-    """Find the rows that go, write their deletion files, and commit both sides as one Update.
+    """Find the rows to delete, write their deletion files, and commit both sides as one Update.
 
     Args:
-        attempt: On the version that the rows are looked for in.
-        work: What replaces what.
-        search: Remembers what earlier attempts found.
+        attempt: Attempt on the version to search.
+        work: The replacement.
+        search: Matches of earlier attempts.
 
     Raises:
         RetryableCommitConflictError: Another writer was faster; the new rows are kept for the next attempt.
@@ -168,11 +168,11 @@ def commit_replacement(attempt: Attempt, work: Replacement, search: Search) -> R
             return Replaced()
         if not work.allow_empty:
             raise InvalidArgumentError(
-                f"the data have no rows, and would replace {count_text(plan.rows_matched, 'row')} where "
+                f"the data has no rows, and would replace {count_text(plan.rows_matched, 'row')} where "
                 f"{work.predicate}; nothing was changed",
                 path=dataset.uri,
                 field="data",
-                hint="allow_empty=True, or a delete, if these rows are to go",
+                hint="use allow_empty=True, or delete, to remove these rows",
             )
     updated = tuple(item.fragment for item in write_deletion_files(attempt, matches))
     emptied = tuple(match.fragment.id for match in matches if match.empties)

@@ -1,4 +1,4 @@
-"""Sources: what callers hand in to be written, as a stream of record batches in bounded memory."""
+"""Sources: input data as a stream of record batches in bounded memory."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from lance_ops.maintenance.ingest.file_source import open_files, scan
 from lance_ops.maintenance.ingest.pandas_frame import table_of_frame
 from lance_ops.maintenance.ingest.views import plain_batches, schema_without_views
 
-# It imports pandas where that is installed, which costs more than most appends: imported where it is needed.
+# It imports pandas if that is installed, which costs more than most appends: imported where needed.
 
 _FOREIGN_METADATA = (b"PARQUET:field_id", b"org.apache.spark.version")
 
@@ -23,17 +23,17 @@ class Source(Protocol):
     """Data to be written, without views of Arrow (see `views`); read once, in order."""
 
     def read_schemas(self) -> Sequence[tuple[str, pa.Schema]]:
-        """(what, schema) of each part whose schema may differ: the input files, or the data as a whole."""
+        """Return (what, schema) of each part whose schema may differ: the input files, or all data."""
         ...
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows; the schema of a batch is that of its part."""
+        """Yield the rows; the schema of a batch is that of its part."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSource:
-    """Anything that gives record batches one after the other."""
+    """Any stream of record batches."""
 
     schema: pa.Schema
     stream: Iterable[pa.RecordBatch]
@@ -47,20 +47,20 @@ class StreamSource:
         try:
             yield from plain_batches(self.stream)
         except pa.ArrowException as error:
-            raise InvalidArgumentError(f"the data cannot be read: {error}", field="data") from error
+            raise InvalidArgumentError(f"cannot read the data: {error}", field="data") from error
 
 
 def open_source(data: Any) -> Source:
-    """Make a source of whatever callers have.
+    """Open a source for data of the caller.
 
     Args:
         data: A pyarrow Table, RecordBatch, RecordBatchReader or Dataset; an iterable of record batches (at
-            least one); a pandas DataFrame, of whose index the named levels become columns; any object that
+            least one); a pandas DataFrame, whose named index levels become columns; any object that
             exports an Arrow stream (Polars, DuckDB); or one or several paths, directories or globs of
             Parquet, CSV, TSV or Arrow IPC files.
 
     Raises:
-        InvalidArgumentError: it is none of these, or a DataFrame has a column that Arrow cannot hold.
+        InvalidArgumentError: it is none of these, or a DataFrame has a column that Arrow does not support.
         NotFoundError: a path matches nothing.
     """
     if isinstance(data, (str, Path)):
@@ -98,12 +98,12 @@ def _reader_of(data: Any) -> pa.RecordBatchReader:
         raise InvalidArgumentError(
             f"{type(data).__name__} objects have no named columns: {error}",
             field="data",
-            hint="make a table or DataFrame of it, for example by its to_frame()",
+            hint="convert it to a table or DataFrame, for example by its to_frame()",
         ) from error
 
 
 def unify_schemas(parts: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-    """The schema of a dataset made from all parts of a source, without metadata that mean nothing in it.
+    """Return the schema of a dataset from all parts of a source, without irrelevant metadata.
 
     Raises:
         SchemaMismatchError: the parts contradict each other.
@@ -122,7 +122,7 @@ def _own_metadata(metadata: dict[bytes, bytes] | None) -> dict[bytes, bytes] | N
 
 
 def _is_arrow_dataset(data: object) -> bool:
-    # Whoever has one has imported its module.
+    # Callers with such an object have imported its module.
     module = sys.modules.get("pyarrow.dataset")
     return module is not None and isinstance(data, module.Dataset)
 
@@ -150,5 +150,5 @@ def _not_data(data: object) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"cannot write {type(data).__name__} objects",
         field="data",
-        hint="give an Arrow table, reader or batches, a pandas DataFrame, or paths of Parquet or CSV files",
+        hint="use an Arrow table, reader or batches, a pandas DataFrame, or paths of Parquet or CSV files",
     )

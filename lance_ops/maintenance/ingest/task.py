@@ -18,17 +18,17 @@ from lance_ops.table.manifest.fragment import Fragment
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """How to write one part of the data; travels to executors.
+    """Writes one part of the data; serializable for executors.
 
     Attributes:
-        store: Of the dataset.
-        schema: Of the dataset after the commit, with field ids.
-        storage_version: Of the data files.
-        max_rows_per_file: Rows after which a new fragment begins.
-        max_bytes_per_file: Bytes after which a new fragment begins.
-        fill_missing: Columns that the data lack are filled with nulls.
+        store: Store of the dataset.
+        schema: Schema of the dataset after the commit, with field ids.
+        storage_version: Version of the data files.
+        max_rows_per_file: Maximum rows per fragment.
+        max_bytes_per_file: Maximum bytes per fragment.
+        fill_missing: Fill missing columns with nulls.
         base_uris: Of the bases of the dataset, by their ids, that blobs are named relative to.
-        predicate: Every row has to match it; None for no such rule.
+        predicate: Every row must match it; None without one.
         job_key: See `write_data_files`.
     """
 
@@ -45,7 +45,7 @@ class WriteTask:
 
 @dataclass(frozen=True, slots=True)
 class WriteTaskResult:
-    """New fragments of one part of the data, their ids not assigned yet."""
+    """New fragments of one part of the data, without ids."""
 
     fragments: tuple[Fragment, ...]
 
@@ -68,11 +68,11 @@ class WriteTaskResult:
 def write_task(
     task: WriteTask, batches: Iterable[pa.RecordBatch], *, durable: Durability = "now"
 ) -> WriteTaskResult:
-    """Write one part of the data as new fragments. Nothing refers to them until `commit_write`.
+    """Write one part of the data as new fragments. They are unused until `commit_write`.
 
     Args:
-        task: From the plan.
-        batches: The rows in order; columns by name, cast to the types of the dataset where nothing is lost.
+        task: Task of the plan.
+        batches: The rows in order; columns by name, losslessly cast to the types of the dataset.
         durable: See `write_data_files`.
 
     Raises:
@@ -86,7 +86,7 @@ def write_task(
         if batch.num_rows
     )
     if task.predicate is not None:
-        # It brings along all that finds and deletes rows, which most tasks on executors never need.
+        # It imports all that finds and deletes rows, which most tasks on executors never need.
         from lance_ops.maintenance.ingest.replacement import check_replacing
 
         fitting = check_replacing(fitting, task.predicate)

@@ -14,7 +14,7 @@ import pyarrow.types as pt
 
 
 def has_views(kind: pa.DataType) -> bool:
-    """Whether a type is a view, or has one at any depth; extension types but JSON are left as they are."""
+    """Return whether a type is or contains a view; extension types except JSON are unchanged."""
     if isinstance(kind, pa.JsonType):
         return bool(kind.storage_type != pa.string())
     if pt.is_string_view(kind) or pt.is_binary_view(kind):
@@ -29,7 +29,7 @@ def has_views(kind: pa.DataType) -> bool:
 
 
 def type_without_views(kind: pa.DataType) -> pa.DataType:
-    """The type with the same values and without views."""
+    """Return the type with the same values and without views."""
     if not has_views(kind):
         return kind
     if isinstance(kind, pa.JsonType):
@@ -51,12 +51,12 @@ def type_without_views(kind: pa.DataType) -> pa.DataType:
 
 
 def schema_without_views(schema: pa.Schema) -> pa.Schema:
-    """The same columns, without views."""
+    """Return the schema without views."""
     return pa.schema([_field(field) for field in schema], schema.metadata)
 
 
 def without_views(values: pa.Array) -> pa.Array:
-    """The same values, without views at any depth; what has none is not copied.
+    """Convert views at any depth; arrays without any are not copied.
 
     Raises:
         pyarrow.ArrowInvalid: More text or bytes than an array of 32-bit offsets holds.
@@ -93,7 +93,7 @@ def without_views(values: pa.Array) -> pa.Array:
 
 
 def batch_without_views(batch: pa.RecordBatch, plain: pa.Schema) -> pa.RecordBatch:
-    """The same rows without views.
+    """Convert views in a batch.
 
     Args:
         batch: Some rows.
@@ -106,7 +106,7 @@ def batch_without_views(batch: pa.RecordBatch, plain: pa.Schema) -> pa.RecordBat
 
 
 def plain_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches without views; they are of one schema as a rule, whose types are looked at once."""
+    """Convert views in batches; these usually have one schema, which is checked once."""
     seen: pa.Schema | None = None
     plain: pa.Schema | None = None
     for batch in batches:

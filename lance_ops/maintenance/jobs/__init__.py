@@ -1,1 +1,1 @@
-"""Durable records of a job: its plan, what its tasks finished, who is at work, and how all of that ends."""
+"""Durable records of a job: plan, results of tasks, drivers, and the end of the job."""

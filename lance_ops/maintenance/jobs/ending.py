@@ -1,17 +1,17 @@
-"""End of a job: its records go, and every file that it wrote and no version uses.
+"""End of a job: removes its records, and its files that no version uses.
 
-Who ends a job need not know who else is at work on it. First its header goes. From then on
+A job can be ended without knowledge of other processes that run it. First its header is removed. From then on
 
-- a task that finishes finds no header after it has written its record, and ends the job once more;
-- a driver commits no result any more: before it publishes a version it says which results it is about to
-  commit (`commit-*`), reads the newest version, and then looks for the header.
+- a task that finishes finds no header after it has written its record, and ends the job again;
+- a driver commits no result any more: before it publishes a version it records the results to commit
+  (`commit-*`), reads the newest version, and then checks the header.
 
-So a file that no version uses can go at once when no `commit-*` names the result that it belongs to,
-however slow a driver is. What is named there may be committed at this moment: a driver that saw the header
-read the newest version before the header went, and will publish the version after that one or none. As soon
-as the newest version is higher than it was when the header had gone, nothing comes any more, and what no
-version uses goes as well. In a table at rest, who cancels a job makes such a version; others leave a note
-behind (`closed`), and the next end of the job finishes it.
+So an unused file can be removed at once if no `commit-*` names its result, however slow a driver is. Named
+results may be in the process of being committed: a driver that saw the header read the newest version before
+the header went, and will publish the version after that one or none. As soon as the newest version is higher
+than it was when the header had gone, nothing comes any more, and what no version uses goes as well. In a
+table at rest, who cancels a job makes such a version; others leave a note behind (`closed`), and the next end
+of the job finishes it.
 
 Index segments are written once such a `commit-*` is there, and are named for the key of the job alone. So
 they are listed before the header goes, while no later incarnation can have any, and those that no version
@@ -52,18 +52,18 @@ from lance_ops.table.transaction.operations import ReserveFragments, present_fil
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What became of a job that was ended.
+    """Result of ending a job.
 
     Attributes:
-        files_removed: Data files and index segments that it had written and no version uses.
-        complete: Nothing of it is left; else the next end of it, or a cleanup, removes the rest.
+        files_removed: Unused data files and index segments of the job.
+        complete: True if nothing is left; else the next call, or a cleanup, removes the rest.
     """
 
     files_removed: int = 0
     complete: bool = True
 
     def __add__(self, other: "Ending") -> "Ending":
-        """Both of them together."""
+        """Add both results."""
         return Ending(
             files_removed=self.files_removed + other.files_removed,
             complete=self.complete and other.complete,
@@ -73,27 +73,28 @@ class Ending:
 def end_job(
     job: JobFolder, *, settle: bool, committed: Mapping[TaskName, Iterable[str]] | None = None
 ) -> Ending:
-    """End a job, whoever is at work on it; may be called again, and after somebody else did.
+    """End a job, even while it runs; may be repeated, also by another process.
 
     Args:
         job: The job.
-        settle: Make a version when only that can tell what is left, see above; else leave it for later.
-        committed: Files of results that are known to be in a version.
+        settle: Commit a version if that is required to determine unused files, see above; else leave them for
+            later.
+        committed: Files of results known to be in a version.
 
     Raises:
-        LanceOpsError: Of the store; the next end goes on from there.
+        LanceOpsError: The store failed; the next call continues from there.
     """
     ended, others = _end(job, settle=settle, committed=committed or {})
     return ended + _end_remains(job.store, job.mark, others, settle=settle)
 
 
 def end_left_over(store: Store, key: str, *, settle: bool) -> Ending | None:
-    """End all that there is under the key of a job, open or not; None when there is nothing.
+    """End all records under the key of a job, open or not; None without any.
 
     Args:
         store: Root of the dataset.
-        key: Of the job.
-        settle: See `end_job`, as the errors.
+        key: Job key.
+        settle: See `end_job`, also for errors.
     """
     mark = mark_of(key)
     listed = _listed(store, mark)
@@ -113,27 +114,27 @@ def _end(
     segments = job.segments()
     since = _close(job)
     if not since:
-        # They may be those of the incarnation that is open.
+        # They may be those of the open incarnation.
         segments = set()
     head = latest(store).version
     records = job.list()
     closed = job.read(CLOSED, CLOSED) if CLOSED in records else None
     if closed is not None:
         since = int(closed["since"])
-        # Only those that are named for this job: the record may say anything.
+        # Only those named by this job: a record may contain any path.
         lead = job.segment_lead
         segments = {path for path in closed.get("segments", ()) if path.startswith(lead)}
     known = {path for paths in committed.values() for path in paths}
     written = {info.path for info in job.files(unfinished=True)}
     unused = {path for path in written if _belongs(path) not in known}
-    # Of writers that are at work still: they fail.
+    # Of running writers: they fail.
     store.delete_many(sorted(filter(is_temporary, unused)))
     unused = {path for path in unused if not is_temporary(path)} | segments
     removed = 0
     if unused:
         unused -= _used(store, unused - segments, since) | _used(store, unused & segments, 0)
         if head <= since and _has_others(job):
-            # Of an earlier incarnation, whose end was broken off: its driver may be about to commit.
+            # Of an earlier incarnation with an interrupted end: its driver may be about to commit.
             unused -= segments
         doubtful = _in_doubt(job, records, unused, committed)
         _delete(store, unused - doubtful)
@@ -153,7 +154,7 @@ def _end(
             _delete(store, doubtful)
             removed += len(doubtful)
     listed = _listed(store, job.mark)
-    # What says that something may come is the last to go.
+    # The records that something may be committed are removed last.
     lead, last = f"{job.path}/", f"{job.path}/{COMMIT}-"
     own = [path for path in listed if path.startswith(lead)]
     store.delete_many(sorted(own, key=lambda path: path.startswith(last)))
@@ -161,7 +162,7 @@ def _end(
 
 
 def _delete(store: Store, paths: Iterable[str]) -> None:
-    """Delete files, and all files of directories."""
+    """Delete files, and all files of folders."""
     found: list[str] = []
     for path in sorted(paths):
         found += [info.path for info in store.list(path.rstrip("/"))] if path.endswith("/") else [path]
@@ -169,7 +170,7 @@ def _delete(store: Store, paths: Iterable[str]) -> None:
 
 
 def _has_others(job: JobFolder) -> bool:
-    """Whether there are records of other incarnations."""
+    """Return whether there are records of other incarnations."""
     own, header = f"{job.path}/", job.header_path
     return any(path != header and not path.startswith(own) for path in _listed(job.store, job.mark))
 
@@ -179,17 +180,17 @@ def _listed(store: Store, mark: str) -> list[str]:
 
 
 def _end_remains(store: Store, mark: str, listed: Iterable[str], *, settle: bool) -> Ending:
-    """End what has lost its header, of what was listed under a key."""
+    """End incarnations without a header, of those listed under a key."""
     root = f"{JOBS_DIRECTORY}/{mark}/"
     header_path = f"{root}{HEADER}"
     rests = [path.removeprefix(root) for path in listed]
     incarnations = {rest.partition("/")[0] for rest in rests if "/" in rest}
     ended = Ending()
     for incarnation in sorted(incarnations):
-        # The listing is older: meanwhile the job may have been begun anew.
+        # The listing is older: the job may have been started again.
         header = read_header_at(store, header_path)
         if header is None and is_named(store, header_path):
-            # Nobody can tell whose it is.
+            # The owner is unknown.
             return ended + Ending(complete=False)
         if header is None or header.incarnation != incarnation:
             ended += _end(JobFolder(store, mark, incarnation), settle=settle, committed={})[0]
@@ -197,7 +198,7 @@ def _end_remains(store: Store, mark: str, listed: Iterable[str], *, settle: bool
 
 
 def _close(job: JobFolder) -> int:
-    """Remove the header; the version that the job began at, 0 where nobody knows it any more."""
+    """Remove the header; returns the version at which the job began, 0 if unknown."""
     header = read_header_at(job.store, job.header_path)
     if header is None or header.incarnation != job.incarnation:
         return 0
@@ -208,14 +209,14 @@ def _close(job: JobFolder) -> int:
 def _in_doubt(
     job: JobFolder, records: Iterable[str], unused: set[str], committed: Mapping[TaskName, Iterable[str]]
 ) -> set[str]:
-    """Those of the files and segments that somebody may be about to commit."""
+    """Return the files and segments that may be about to be committed."""
     if not unused:
         return set()
     intents = read_intents(job, records)
     if intents.unknown:
         return set(unused)
     named: set[str] = set()
-    # A result without files tells by nothing that it was committed, but for whoever committed it.
+    # Without files, only the committing driver knows that a result was committed.
     bare = False
     for name in filter(None, map(parse_name, intents.results)):
         found = read_result(job, name)
@@ -229,7 +230,7 @@ def _in_doubt(
 
 
 def _used(store: Store, paths: set[str], since: int) -> set[str]:
-    """Those of the files that a version uses which was made after another one."""
+    """Return the files used by a version that was made after another one."""
     used: set[str] = set()
     if not paths:
         return used
@@ -239,7 +240,7 @@ def _used(store: Store, paths: set[str], since: int) -> set[str]:
             try:
                 present = present_files(read_manifest(store, location))
             except VersionNotFoundError:
-                # A fresh listing confirmed that it was removed meanwhile: it keeps nothing alive.
+                # A fresh listing confirmed its removal: it uses nothing.
                 continue
             used.update(path for path in paths - used if _belongs(path) in present)
             if len(used) == len(paths):
@@ -248,5 +249,5 @@ def _used(store: Store, paths: set[str], since: int) -> set[str]:
 
 
 def _belongs(path: str) -> str:
-    """The data file that a file is, or lies beside."""
+    """Return the data file that a file is, or belongs to."""
     return data_file_of(path) or path

@@ -48,15 +48,15 @@ READER = "reader"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobHeader:
-    """What says that a job is open.
+    """Header of an open job.
 
     Attributes:
-        key: Of the job.
-        incarnation: Tells this beginning of the job from others.
-        operation: What it does, e.g. "compact".
-        version: Newest version when it began.
-        began: When, by the clock of who began it; UTC.
-        options: Of the operation, as JSON values.
+        key: Job key.
+        incarnation: Identifies this start of the job.
+        operation: Its operation, e.g. "compact".
+        version: Newest version at its start.
+        began: Start, by the clock of its process; UTC.
+        options: Options of the operation, as JSON values.
     """
 
     key: str
@@ -69,11 +69,11 @@ class JobHeader:
 
 @dataclass(frozen=True, slots=True)
 class JobFolder:
-    """An incarnation of a job; travels to executors.
+    """An incarnation of a job; serializable for executors.
 
     Attributes:
         store: Root of the dataset.
-        mark: What the key is known by here, see `mark_of`.
+        mark: Mark of the key, see `mark_of`.
         incarnation: See `JobHeader`.
     """
 
@@ -83,12 +83,12 @@ class JobFolder:
 
     @property
     def names(self) -> str:
-        """What files of the tasks are named for, in place of a job key."""
+        """Name part of the tasks' files, instead of a job key."""
         return work_key(self.mark, self.incarnation)
 
     @property
     def prefix(self) -> str:
-        """What the names of these files begin with."""
+        """Prefix of the names of these files."""
         return job_uuid_prefix(self.names)
 
     @property
@@ -107,10 +107,10 @@ class JobFolder:
         return f"{self.root}/{HEADER}"
 
     def put(self, name: str, kind: str, values: Mapping[str, object]) -> bool:
-        """Write a record; whether there was none of that name, or an equal one (whose answer was lost).
+        """Write a record; returns whether it is new, or equal to an existing one (after a lost response).
 
         Raises:
-            StorageError: It may be there or not.
+            StorageError: It may exist or not.
         """
         data = seal(kind, values)
         path = f"{self.path}/{name}"
@@ -123,48 +123,48 @@ class JobFolder:
         return True
 
     def read(self, name: str, kind: str) -> dict[str, Any] | None:
-        """The values of a record; None where there is none that can be read.
+        """Return the values of a record; None if missing or unreadable.
 
         Raises:
-            InconsistentStoreError: The record is listed and is not found.
+            InconsistentStoreError: The record is listed but not found.
         """
         path = f"{self.path}/{name}"
         data = unless_gone(self.store, path, partial(self.store.read, path))
         return None if data is None else unseal(kind, data)
 
     def list(self) -> dict[str, ObjectInfo]:
-        """Records of this incarnation by their names."""
+        """Return records of this incarnation by name."""
         cut = len(self.path) + 1
         return {info.path[cut:]: info for info in self.store.list(self.path)}
 
     def is_open(self) -> bool:
-        """Whether the job goes on: its header is there, and of this incarnation."""
+        """Return whether the job continues: its header exists, for this incarnation."""
         header = read_header_at(self.store, self.header_path)
         return header is not None and header.incarnation == self.incarnation
 
     def is_cancelled(self) -> bool:
-        """Whether somebody wished that it end."""
+        """Return whether the job was cancelled."""
         return self.store.exists(f"{self.path}/{CANCEL}")
 
     def check_open(self) -> None:
-        """See that the job goes on.
+        """Check that the job continues.
 
         Raises:
-            JobCancelledError: Somebody ended it.
+            JobCancelledError: It was ended.
         """
         if not self.is_open():
             raise self.ended()
 
     def ended(self) -> JobCancelledError:
-        """The error of who is at work on a job that has ended."""
+        """Return the error for a process whose job has ended."""
         return JobCancelledError(
-            "the job was ended by somebody else while this run was at work",
+            "another process ended the job during this run",
             path=f"{self.store.uri}/{self.root}",
-            hint="run it again to begin anew",
+            hint="run it again to start over",
         )
 
     def files(self, *, unfinished: bool = False) -> Iterator[ObjectInfo]:
-        """Data files that its tasks wrote, and what lies beside them; those that are not whole, if asked."""
+        """Return data files of its tasks, with side files; on request also incomplete ones."""
         leads = [f"data/{self.prefix}"]
         if unfinished:
             leads.append(f"data/{TEMPORARY_PREFIX}{self.prefix}")
@@ -174,13 +174,14 @@ class JobFolder:
 
     @property
     def segment_lead(self) -> str:
-        """What the paths of its index segments begin with."""
+        """Prefix of the paths of its index segments."""
         return f"{INDICES_DIRECTORY}/{job_uuid_prefix(work_key(self.mark))}"
 
     def segments(self) -> set[str]:
-        """Directories of the index segments of this and earlier incarnations, each with a slash at its end.
+        """Return folders of the index segments of this and earlier incarnations, each with a final slash.
 
-        Their names do not tell incarnations apart: the next one may write some as soon as the header is gone.
+        Their names do not distinguish incarnations: the next one may write some as soon as the header is
+        removed.
         """
         lead = self.segment_lead
         found = self.store.list(INDICES_DIRECTORY, start_after=lead)
@@ -189,22 +190,22 @@ class JobFolder:
 
 
 def mark_of(key: str) -> str:
-    """What stands for the key of a job in the names of its files and folders."""
+    """Return the mark of a job key in names of files and folders."""
     return job_uuid_prefix(key).rstrip("-")
 
 
 def find_open_job(store: Store, key: str) -> tuple[JobFolder, JobHeader] | None:
-    """The job that is open under a key; None when there is none."""
+    """Return the open job of a key; None without one."""
     mark = mark_of(key)
     header = read_header_at(store, f"{JOBS_DIRECTORY}/{mark}/{HEADER}")
     return None if header is None else (JobFolder(store, mark, header.incarnation), header)
 
 
 def read_header_at(store: Store, path: str) -> JobHeader | None:
-    """The header in a file; None when it is gone or cannot be read.
+    """Return the header in a file; None if missing or unreadable.
 
     Raises:
-        InconsistentStoreError: The file is listed and is not found.
+        InconsistentStoreError: The file is listed but not found.
     """
     data = unless_gone(store, path, partial(store.read, path))
     values = None if data is None else unseal(HEADER, data)
@@ -223,10 +224,10 @@ def read_header_at(store: Store, path: str) -> JobHeader | None:
 def open_job(
     store: Store, key: str, *, operation: str, version: int, options: Mapping[str, object]
 ) -> tuple[JobFolder, bool]:
-    """Begin a job, or join the one that is open under its key.
+    """Start a job, or join the open one with its key.
 
     Returns:
-        Its folder, and whether it was there already.
+        Its folder, and whether it existed.
     """
     mark = mark_of(key)
     path = f"{JOBS_DIRECTORY}/{mark}/{HEADER}"
@@ -253,7 +254,7 @@ def open_job(
                 continue
             if found != data and unseal(HEADER, found) is None:
                 _refuse_newer(found, f"{store.uri}/{path}")
-                # Torn by a power cut: nobody can be at work on it.
+                # Truncated by a power failure: no process can run it.
                 store.delete(path)
             if found != data:
                 continue
@@ -263,7 +264,7 @@ def open_job(
 def _refuse_newer(data: bytes, path: str) -> None:
     if is_of_other_form(HEADER, data):
         raise UnsupportedError(
-            "the record of this job is of a form that this release of lance_ops does not write",
+            "the record of this job has a form that this release of lance_ops does not write",
             path=path,
             hint="run the job with the release that wrote it, or give another job key",
         )

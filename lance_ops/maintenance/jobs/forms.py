@@ -1,7 +1,7 @@
-"""Forms of job records: which fields a record of each kind has, and of which types.
+"""Forms of job records: fields and types of each kind.
 
-A checksum proves that a record is whole, and not that lance_ops wrote it. A record of another form counts as
-a torn one: nothing that it says is done, and nothing is removed because of it.
+A checksum proves that a record is complete, not that lance_ops wrote it. A record of another form counts as
+truncated: its work is repeated, and nothing is removed because of it.
 """
 
 import base64
@@ -21,7 +21,7 @@ _Check = Callable[[Any], bool]
 
 
 def has_form(kind: str, values: Mapping[str, Any]) -> bool:
-    """Return whether the values of a record are of the form of its kind; further fields are ignored."""
+    """Return whether the values of a record match the form of its kind; other fields are ignored."""
     return all(check(values.get(name, _MISSING)) for name, check in _FORMS.get(kind, {}).items())
 
 
@@ -33,7 +33,7 @@ def _count(value: Any) -> bool:
 
 
 def _text(value: Any) -> bool:
-    # JSON can hold halves of characters, which neither a path nor a message can.
+    # JSON may contain lone surrogates, which neither a path nor a message can contain.
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
@@ -79,7 +79,7 @@ def _encoded(value: Any) -> bool:
 
 
 def _result(value: Any) -> bool:
-    """Of a rewritten group, or of a file with columns."""
+    """Check the result of a rewritten group, or of a file with columns."""
     if not isinstance(value, dict):
         return False
     if "file" in value:

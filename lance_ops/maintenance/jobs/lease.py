@@ -1,8 +1,8 @@
-"""Lease of a job: a file that its driver writes anew while it is at work, aged by the store's clock.
+"""Lease of a job: a file that its driver renews while it runs, with its age by the store's clock.
 
-Where the file is young, somebody is at work; where it is old, nobody knows. So a lease decides nothing that
-could do harm: a job that is ended while its driver is only slow makes that driver fail (`ending` says why it
-cannot commit any more). It tells people whether to wait, and cleanup for how long a job is to be left alone.
+A recent file means a running driver; an old one means that this is unknown. So a lease decides nothing that
+could do harm: ending the job of a slow driver makes that driver fail (`ending` shows why it cannot commit any
+more). The lease shows people whether to wait, and cleanup how long to keep the job.
 """
 
 import threading
@@ -19,17 +19,17 @@ from lance_ops.storage.lease import Heartbeat, is_alive
 from lance_ops.storage.retry import discard, is_there
 
 RESUMABLE_FOR = timedelta(days=1)
-"""How long a job that nobody runs is kept to be resumed; then the next cleanup or compaction removes it."""
+"""Time for which an interrupted job can be resumed; then the next cleanup or compaction removes it."""
 
 
 @dataclass(slots=True)
 class Driver:
-    """Who runs a job: holds its lease while a `with` block lasts.
+    """Driver of a job: holds its lease during a `with` block.
 
     Attributes:
         job: The job.
-        id: Tells it apart from other drivers of the job.
-        cancelled: Set when the job was seen to be cancelled.
+        id: Identifies it among drivers of the job.
+        cancelled: Set when a cancellation was found.
     """
 
     job: JobFolder
@@ -39,7 +39,7 @@ class Driver:
 
     @property
     def path(self) -> str:
-        """Its file."""
+        """Path of its file."""
         return f"{self.job.path}/{DRIVER}-{self.id}"
 
     def __enter__(self) -> Self:
@@ -54,7 +54,7 @@ class Driver:
         discard(self.job.store, self.path)
 
     def check(self) -> None:
-        """See that the job was not cancelled, as far as is known.
+        """Check that the job was not cancelled, as far as known.
 
         Raises:
             JobCancelledError: It was.
@@ -63,13 +63,13 @@ class Driver:
             raise self.job.ended()
 
     def look(self) -> None:
-        """Ask the store whether the job is to stop or has ended."""
+        """Read from the store whether the job was cancelled or has ended."""
         store, header = self.job.store, self.job.header_path
         if self.job.is_cancelled() or not is_there(store, header):
             self.cancelled.set()
 
     def others(self) -> bool:
-        """Whether other drivers of the job count as at work."""
+        """Return whether other drivers of the job are running."""
         self._beat()
         records = self.job.list()
         mine = records[self.path.rpartition("/")[2]]
@@ -85,17 +85,17 @@ class Driver:
 
 
 def last_word(records: Mapping[str, ObjectInfo], began: datetime | None = None) -> datetime | None:
-    """When anybody at work on a job was heard of last, tasks included, by the store's clock."""
+    """Return the time of the last activity on a job, tasks included, by the store's clock."""
     words = [info.modified for info in records.values()]
     return max([*words, *([] if began is None else [began])], default=None)
 
 
 def living_drivers(records: Mapping[str, ObjectInfo], now: datetime) -> list[str]:
-    """Ids of the drivers that count as at work.
+    """Return the ids of running drivers.
 
     Args:
-        records: Of the job, as `JobFolder.list` names them.
-        now: By the store's clock.
+        records: Records of the job, from `JobFolder.list`.
+        now: The time by the store's clock.
     """
     lead = f"{DRIVER}-"
     return [

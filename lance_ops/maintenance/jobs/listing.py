@@ -1,4 +1,4 @@
-"""Jobs of a dataset: which are open, who is at work on them, and the end of those that nobody will resume."""
+"""Jobs of a dataset: open ones, their drivers, and the end of abandoned ones."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -20,11 +20,12 @@ class FoundJob:
     """An incarnation of a job that has records.
 
     Attributes:
-        folder: Where they lie.
-        header: None when it was ended, and something is left of it.
-        records: By their names.
-        last_word: When the newest of them was written, by the store's clock.
-        unknown: Another release of lance_ops wrote the header, or a power cut tore it: it is left alone.
+        folder: Folder of the records.
+        header: None if it was ended with remaining records.
+        records: Records by name.
+        last_word: Time of the newest record, by the store's clock.
+        unknown: Another release of lance_ops wrote the header, or a power failure truncated it: it is not
+            changed.
     """
 
     folder: JobFolder
@@ -34,18 +35,18 @@ class FoundJob:
     unknown: bool = False
 
     def is_running(self, now: datetime) -> bool:
-        """Whether a driver was heard of lately."""
+        """True if a driver was recently active."""
         return self.header is not None and bool(living_drivers(self.records, now))
 
     def is_dead(self, now: datetime) -> bool:
-        """Whether nobody is at work on it, and nobody will resume it."""
+        """True if no process runs or will resume it."""
         if self.unknown:
             return False
         return self.header is None or now - self.last_word >= RESUMABLE_FOR
 
 
 def find_jobs(store: Store) -> list[FoundJob]:
-    """All jobs that have records, also what is left of those that ended."""
+    """Return all jobs with records, ended ones included."""
     return _jobs_among(store, store.list(JOBS_DIRECTORY))
 
 
@@ -85,29 +86,29 @@ def _found(
 
 
 def job_prefixes(store: Store) -> frozenset[str]:
-    """What the names of files begin with that jobs wrote which have records: nobody else removes these."""
+    """Return the prefixes of files of jobs with records: others must not remove these."""
     found = find_jobs(store)
     segments = {job_uuid_prefix(work_key(job.folder.mark)) for job in found}
     return frozenset({job.folder.prefix for job in found} | segments)
 
 
 def job_prefix_of(path: str) -> str:
-    """The part of the name of a data file or index segment, finished or not, that tells of its job."""
+    """Return the job prefix in the name of a data file or index segment, finished or not."""
     name = path.split("/")[1] if "/" in path else path
     return name.removeprefix(TEMPORARY_PREFIX)[: len(job_uuid_prefix(""))]
 
 
 def sweep_jobs(store: Store, now: datetime) -> int:
-    """End the jobs that nobody is at work on and nobody will resume; headers that were never named go, too.
+    """End abandoned jobs; removes headers without an incarnation, too.
 
-    What fails stays for the next time.
+    Failures are left to the next call.
 
     Args:
         store: Root of the dataset.
-        now: By the store's clock.
+        now: The time by the store's clock.
 
     Returns:
-        How many were ended.
+        Number of ended jobs.
     """
     ended = 0
     infos = list(store.list(JOBS_DIRECTORY))
@@ -125,6 +126,6 @@ def sweep_jobs(store: Store, now: datetime) -> int:
 
 
 def _is_unnamed_header(path: str) -> bool:
-    """Whether a file is a header that its writer had not named yet: it belongs to no incarnation."""
+    """Return whether a file is a header without an incarnation, which its writer had not named yet."""
     rest = path.removeprefix(f"{JOBS_DIRECTORY}/").partition("/")[2]
     return "/" not in rest and is_temporary(rest)

@@ -1,4 +1,4 @@
-"""Jobs under way: which a dataset has, how far each is, and how to end one."""
+"""Unfinished jobs of a dataset: list them with progress, and cancel them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -21,19 +21,19 @@ JobState = Literal["running", "broken off", "cancelled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
-    """A job that has begun and not ended.
+    """An unfinished job.
 
     Attributes:
         key: Its job key.
-        operation: What it does, e.g. "compact".
-        state: "running" while somebody at work on it was heard of within two minutes; "cancelled" when it is
-            about to end; else "broken off": run it again under its key to go on.
-        began: When, by the clock of who began it; UTC.
-        last_word: When it was heard of last, by the clock of the store; UTC.
-        groups_done: Groups of its present plan that are done, committed or not.
-        groups_total: Groups of that plan; 0 while there is none.
-        bytes_done: Size of what these groups read.
-        bytes_total: Size of what all of them read.
+        operation: Its operation, e.g. "compact".
+        state: "running" if active within two minutes; "cancelled" if it is about to end; else "broken off":
+            run it again with its key to resume.
+        began: Start, by the clock of its process; UTC.
+        last_word: Last activity, by the clock of the store; UTC.
+        groups_done: Finished groups of its present plan, committed or not.
+        groups_total: Groups of that plan; 0 without one.
+        bytes_done: Bytes read by the finished groups.
+        bytes_total: Bytes read by all groups.
     """
 
     key: str
@@ -47,7 +47,7 @@ class JobStatus:
     bytes_total: int = 0
 
     def to_dict(self) -> dict[str, object]:
-        """All fields as JSON values."""
+        """Return all fields as JSON values."""
         moments = {"began": self.began.isoformat(), "last_word": self.last_word.isoformat()}
         return {**asdict(self), **moments}
 
@@ -80,19 +80,19 @@ def cancel_job(
     force: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> bool:
-    """End a job: what it committed stays, all else that it wrote is removed.
+    """Cancel a job: its commits are kept, its other files are removed.
 
-    Where somebody is at work on it, they stop as soon as they hear of it, after a task or 15 seconds, and
-    remove what is left. Where nobody is, that is done now.
+    A running process stops when it finds the cancellation, after a task or 15 seconds, and removes the files.
+    Without one, this is done now.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         job_key: Key of the job.
-        force: Do it now although somebody seems to be at work on it; they fail.
-        storage_options: For opening the store.
+        force: Do it now even if the job seems to run; its process fails.
+        storage_options: Options of the store.
 
     Returns:
-        Whether it has ended; else it will, see above.
+        True if it has ended; else it will, see above.
 
     Raises:
         InvalidArgumentError: No such job is under way.
@@ -104,16 +104,16 @@ def cancel_job(
     check_job_key(job_key)
     store = store_of(uri_or_dataset, storage_options)
     found = find_open_job(store, job_key)
-    # A cancellation that was broken off left no header, and is finished now.
+    # An interrupted cancellation left no header, and is finished now.
     ended = end_left_over(store, job_key, settle=True) if found is None else None
     if ended is not None:
         return ended.complete
     if found is None:
         raise InvalidArgumentError(
-            f"no job {job_key!r} is under way",
+            f"no unfinished job {job_key!r}",
             path=store.uri,
             field="job_key",
-            hint="lance-ops jobs lists those that are",
+            hint="lance-ops jobs lists the unfinished ones",
         )
     job, _ = found
     job.put(CANCEL, CANCEL, {})

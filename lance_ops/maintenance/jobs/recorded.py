@@ -1,4 +1,4 @@
-"""Recorded task: done once for its job, whichever attempt comes first, with its result written down."""
+"""Recorded task: run once per job by the first attempt, with a recorded result."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -19,18 +19,18 @@ def do_recorded(
     decode: Callable[[TaskRecord], Result],
     discard: Callable[[Result], None],
 ) -> Result:
-    """Do a task, unless another attempt has done so, and write down what came of it.
+    """Run a task, unless another attempt has done so, and record the result.
 
     Args:
-        job: Whose records these are.
-        name: Of the result.
-        do: Does the task, and may be done twice.
-        encode: Makes the record of a result.
+        job: The job of the records.
+        name: Name of the result.
+        do: Runs the task, possibly twice.
+        encode: Converts a result to a record.
         decode: Reads a record of an earlier attempt.
-        discard: Removes the files of a result that came too late to count.
+        discard: Removes the files of a superseded result.
 
     Raises:
-        JobCancelledError: The job has ended; nothing of this attempt is left.
+        JobCancelledError: The job has ended; files of this attempt are removed.
         LanceOpsError: As `do`.
     """
     job.check_open()
@@ -38,14 +38,14 @@ def do_recorded(
     if found is not None:
         return decode(found)
     result = do()
-    # When the store fails here, the record may be there: then the files are left to the end of the job.
+    # If the store fails here, the record may exist: then the files are left to the end of the job.
     if not put_result(job, encode(result)):
         first = read_result(job, name)
         if first is not None:
             discard(result)
             result = decode(first)
     if not job.is_open():
-        # Whoever ended it may have looked before the record was there.
+        # The end of the job may have checked before the record existed.
         end_job(job, settle=False)
         raise job.ended()
     return result

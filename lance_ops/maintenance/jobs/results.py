@@ -1,7 +1,7 @@
-"""Results of a job's tasks: written by the task itself, the first one counts, and a lost one is replaced.
+"""Results of a job's tasks: written by the task itself; the first one counts, and a lost one is replaced.
 
-A result is named for what went into it, and for how often it was lost: another library's cleanup may remove
-files that no version uses yet, and then the task is done again and writes the next result.
+A result is named by a digest of its input, and by the number of earlier losses: another library's cleanup may
+remove unused files, and then the task runs again and writes the next result.
 """
 
 import re
@@ -16,11 +16,11 @@ _NAME = re.compile(rf"{DONE}-([0-9a-f]+)\.([0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class TaskName:
-    """Which result of which task.
+    """Name of a result.
 
     Attributes:
-        task: Digest of what goes into the task.
-        lost: How many results of it were lost before.
+        task: Digest of the input of the task.
+        lost: Number of its earlier lost results.
     """
 
     task: str
@@ -33,18 +33,18 @@ class TaskName:
 
     @property
     def next(self) -> "TaskName":
-        """The result after this one is lost."""
+        """The name of the next result after this one is lost."""
         return TaskName(self.task, self.lost + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """A result that a task wrote.
+    """A recorded result of a task.
 
     Attributes:
-        name: Which one.
-        files: Sizes of the files that it brought, by their paths.
-        values: The rest, for the operation.
+        name: Its name.
+        files: Sizes of its files, by path.
+        values: Other values, for the operation.
     """
 
     name: TaskName
@@ -53,13 +53,13 @@ class TaskRecord:
 
 
 def parse_name(record: str) -> TaskName | None:
-    """The name of a result; None for another record."""
+    """Parse the name of a result; None for another record."""
     match = _NAME.fullmatch(record)
     return None if match is None else TaskName(match[1], int(match[2]))
 
 
 def newest_results(records: Iterable[str]) -> dict[str, TaskName]:
-    """The last result of each task, by the task."""
+    """Return the last result of each task, by task."""
     found: dict[str, TaskName] = {}
     for name in filter(None, map(parse_name, records)):
         if name.task not in found or found[name.task].lost < name.lost:
@@ -68,12 +68,12 @@ def newest_results(records: Iterable[str]) -> dict[str, TaskName]:
 
 
 def put_result(job: JobFolder, record: TaskRecord) -> bool:
-    """Write a result; whether it counts, and not one that was there before."""
+    """Write a result; returns False if another one was written before."""
     return job.put(record.name.record, DONE, {"files": dict(record.files), "values": dict(record.values)})
 
 
 def read_result(job: JobFolder, name: TaskName) -> TaskRecord | None:
-    """Read a result; None when there is none, or it was torn."""
+    """Read a result; None if missing or truncated."""
     values = job.read(name.record, DONE)
     if values is None:
         return None
@@ -81,17 +81,17 @@ def read_result(job: JobFolder, name: TaskName) -> TaskRecord | None:
 
 
 def put_intent(job: JobFolder, driver: str, number: int, version: int, results: Collection[TaskName]) -> str:
-    """Say which results are about to be committed.
+    """Record which results are about to be committed.
 
     Args:
         job: The job.
-        driver: Who is about to.
-        number: Of the commit, from 1.
-        version: That they are committed on.
-        results: What is committed.
+        driver: The committing driver.
+        number: Number of the commit, from 1.
+        version: Read version of the commit.
+        results: The results.
 
     Returns:
-        The name of the record, which goes when it is certain that nothing was committed.
+        The name of the record, which is removed when the commit is known to have failed.
     """
     name = f"{COMMIT}-{driver}-{number}"
     job.put(name, COMMIT, {"version": version, "results": sorted(result.record for result in results)})
@@ -100,12 +100,12 @@ def put_intent(job: JobFolder, driver: str, number: int, version: int, results: 
 
 @dataclass(frozen=True, slots=True)
 class Intents:
-    """What was about to be committed, and may have been.
+    """Results that may have been committed.
 
     Attributes:
         results: Names of records.
-        version: The lowest version that any of it was to be committed on.
-        unknown: One of them cannot be read.
+        version: The lowest read version of these commits.
+        unknown: A record is unreadable.
     """
 
     results: frozenset[str]
@@ -114,7 +114,7 @@ class Intents:
 
 
 def read_intents(job: JobFolder, records: Iterable[str]) -> Intents:
-    """Read what drivers said before they committed."""
+    """Read the records of drivers before their commits."""
     results: set[str] = set()
     versions: list[int] = []
     unknown = False
@@ -130,7 +130,7 @@ def read_intents(job: JobFolder, records: Iterable[str]) -> Intents:
 
 
 def lost_files(job: JobFolder, records: Iterable[TaskRecord]) -> set[str]:
-    """Files of results that are gone, or of another size: another library's cleanup removed them."""
+    """Return missing or changed files of results: another library's cleanup removed them."""
     wanted = {path: size for record in records for path, size in record.files.items()}
     if not wanted:
         return set()

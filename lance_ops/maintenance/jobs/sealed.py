@@ -1,4 +1,4 @@
-"""Record of a job: a small JSON object under a line with its kind, the version of its form and a checksum."""
+"""Record of a job: a small JSON object after a line with its kind, the version of its form and a checksum."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from lance_ops.maintenance.jobs.forms import has_form
 from lance_ops.storage import BytesLike
 
 FORM = 1
-"""Of the records that are written; those of another form are passed over, as torn ones are."""
+"""Form of the written records; those of another form are ignored, like truncated ones."""
 
 _MAGIC = "lance_ops job"
 
@@ -21,9 +21,9 @@ def seal(kind: str, values: Mapping[str, object]) -> bytes:
 
 
 def unseal(kind: str, data: BytesLike) -> dict[str, Any] | None:
-    """The values of a record; None for what is torn, of another kind or of another form (see `forms`).
+    """Return the values of a record; None if truncated, or of another kind or form (see `forms`).
 
-    Nobody has to stop at such a record: what it said is done once more.
+    Such a record is no error: its work is repeated.
     """
     head, _, body = bytes(memoryview(data)).partition(b"\n")
     if head != f"{_MAGIC} {kind} {FORM} {_digest(body)}".encode():
@@ -36,7 +36,7 @@ def unseal(kind: str, data: BytesLike) -> dict[str, Any] | None:
 
 
 def is_of_other_form(kind: str, data: BytesLike) -> bool:
-    """Whether a record that `unseal` does not read is whole all the same, as another release wrote it."""
+    """Return whether a record that `unseal` rejects is complete, written by another release."""
     head, _, body = bytes(memoryview(data)).partition(b"\n")
     words = head.decode("ascii", "replace").split(" ")
     return words[:-2] == [*_MAGIC.split(" "), kind] and words[-1] == _digest(body)

@@ -1,1 +1,1 @@
-"""Merge insert: rows of a source update, extend or thin out a dataset by a key, in one commit."""
+"""Merge insert: update, insert and delete rows of a dataset by a key, in one commit."""

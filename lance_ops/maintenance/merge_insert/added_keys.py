@@ -1,8 +1,8 @@
-"""Added keys: whether rows that others add meanwhile have a key that a merge adds as well.
+"""Added keys: whether rows added by concurrent commits have a key that a merge adds as well.
 
-Their transactions name the files of those rows. Of these the key alone is read, unless both sides tell the
-keys of their rows by filters that have none in common. So a merge stands beside whatever adds other keys, and
-is joined again only when a row came that it would have updated.
+Their transactions name the files of those rows. Only the key is read, unless the key filters of both sides
+are disjoint. So a merge does not conflict with rows with other keys, and is joined again only if a row was
+added that it would have updated.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,13 +25,13 @@ from lance_ops.table.transaction.transaction import Transaction
 
 @dataclass(frozen=True, slots=True)
 class AddedKeys:
-    """The keys of rows that a merge adds; looks at each commit since its read version.
+    """Keys of rows that a merge adds; checks each commit since its read version.
 
     Attributes:
         snapshot: The read version.
-        on: Columns of the key.
-        adds: Whether the merge adds one of some keys, given the columns of these (`plain_keys`).
-        told: The filter of these keys that the transaction carries; None when it carries none.
+        on: Key columns.
+        adds: Returns whether the merge adds one of some keys (`plain_keys`).
+        told: Key filter of the transaction; None without one.
     """
 
     snapshot: Snapshot
@@ -40,10 +40,10 @@ class AddedKeys:
     told: KeyFilter | None
 
     def __call__(self, theirs: Transaction) -> str | None:
-        """Why the merge has to be joined again after another commit; None when it has not.
+        """Return why the merge must be joined again after another commit; None if not.
 
         Raises:
-            StorageError: The store is down, or refuses.
+            StorageError: The store failed.
         """
         operation = theirs.operation
         if isinstance(operation, Append):
@@ -52,8 +52,8 @@ class AddedKeys:
             return None
         of_key = {self.snapshot.lance_schema.field(name).id for name in self.on}
         if not of_key.isdisjoint(operation.fields_modified):
-            return "the other gave rows other keys in place"
-        # Rows that were updated by their key keep it; what else changes a key carries no filter.
+            return "the other commit changed keys in place"
+        # Rows updated by their key keep it; other changes of a key have no filter.
         filters = (self.told, operation.inserted_keys)
         if filters[0] is not None and filters[1] is not None and not filters[0].meets(filters[1]):
             return None
@@ -65,12 +65,12 @@ class AddedKeys:
         try:
             met = self._have_key_of_ours(added)
         except NotFoundError as error:
-            return f"the other added rows that are gone by now ({error.path})"
+            return f"the other commit added rows that no longer exist ({error.path})"
         except StorageError:
             raise
         except LanceOpsError as error:
-            return f"the other added rows that cannot be read: {error}"
-        return "the other added rows with a key that ours adds, too" if met else None
+            return f"the other commit added unreadable rows: {error}"
+        return "the other commit added rows with a key that this merge adds, too" if met else None
 
     def _have_key_of_ours(self, added: Sequence[Fragment]) -> bool:
         schema = key_columns(self.snapshot.lance_schema, set(self.on))
@@ -92,11 +92,11 @@ class AddedKeys:
 
 
 def adds_of(keys: KeyIndex, inserted: Places) -> Callable[[Sequence[pa.Array]], bool]:
-    """Whether one of some keys is of these rows of a source; see `AddedKeys.adds`.
+    """Return whether one of some keys belongs to the inserted rows of a source; see `AddedKeys.adds`.
 
     Args:
         keys: The keys of the source.
-        inserted: The rows of it that are added.
+        inserted: The inserted rows of it.
     """
     mine = np.zeros(int(keys.rows.max(initial=-1)) + 1, np.bool_)
     mine[inserted[inserted < len(mine)]] = True

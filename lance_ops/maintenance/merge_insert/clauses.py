@@ -1,4 +1,4 @@
-"""Clauses of a merge: what becomes of rows of which the source has the key, and of those that it has not."""
+"""Clauses of a merge: actions on matched and unmatched rows."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -18,7 +18,7 @@ DELETE, NOTHING = "delete", "do_nothing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clauses:
-    """What a merge does; see `merge_insert` for what each means."""
+    """Clauses of a merge; see `merge_insert`."""
 
     when_matched: WhenMatched = "do_nothing"
     condition: str | None = None
@@ -44,7 +44,7 @@ class Clauses:
                 check_type(sql, str, "an SQL condition", field=name)
         if (self.condition is not None) != (self.when_matched == "update_if"):
             raise InvalidArgumentError(
-                "when_matched='update_if' and a condition go together",
+                "when_matched='update_if' requires a condition, and other values exclude it",
                 field="condition",
                 hint="for example condition='source.seen > target.seen'",
             )
@@ -54,35 +54,35 @@ class Clauses:
             raise InvalidArgumentError(
                 "no clause changes anything",
                 field="when_matched",
-                hint="say when_matched, when_not_matched or when_not_matched_by_source",
+                hint="set when_matched, when_not_matched or when_not_matched_by_source",
             )
 
     @property
     def updates(self) -> bool:
-        """Rows of which the source has the key get the values of the source."""
+        """True if matched rows get the values of the source."""
         return self.when_matched in ("update_all", "update_if")
 
     @property
     def touches_matched(self) -> bool:
-        """Something becomes of rows of which the source has the key."""
+        """True if matched rows are changed."""
         return self.updates or self.when_matched == "delete"
 
     @property
     def inserts(self) -> bool:
-        """Rows of the source whose key is new are added."""
+        """True if rows of the source with a new key are inserted."""
         return self.when_not_matched == "insert_all"
 
     @property
     def deletes_unmatched(self) -> bool:
-        """Rows go of which the source does not have the key."""
+        """True if rows whose key the source lacks are deleted."""
         return self.when_not_matched_by_source not in (None, NOTHING)
 
     def parse_condition(self, source: pa.Schema, target: pa.Schema) -> Expression | None:
-        """The condition of an update, which names columns as `source.x` and `target.x`."""
+        """Parse the condition of an update, with columns `source.x` and `target.x`."""
         return None if self.condition is None else merge_condition(self.condition, source, target)
 
     def parse_unmatched(self, target: pa.Schema) -> Expression | None:
-        """Which of the rows go of which the source does not have the key; None for all, or where none do."""
+        """Parse the condition on deletions of rows whose key the source lacks; None for all or none."""
         sql = self.when_not_matched_by_source
         return None if sql in (None, DELETE, NOTHING) else parse_filter(str(sql), target)
 
@@ -100,7 +100,7 @@ class Clauses:
 
 
 def merge_condition(sql: str, source: pa.Schema, target: pa.Schema) -> Expression:
-    """A condition on rows of both sides, which names columns as `source.x` and `target.x`.
+    """Parse a condition on rows of both sides, with columns `source.x` and `target.x`.
 
     Raises:
         PredicateError: It does not parse, or names a side without a column.
@@ -109,13 +109,14 @@ def merge_condition(sql: str, source: pa.Schema, target: pa.Schema) -> Expressio
     expression = parse_filter(sql, pa.schema(sides))
     if any(isinstance(node, Column) and len(node.path) < 2 for node in expression.walk()):
         raise PredicateError(
-            "a condition names columns of source and target, not these themselves", field="condition"
+            "a condition uses columns of source and target, not source or target themselves",
+            field="condition",
         )
     return expression
 
 
 def named_columns(condition: Expression, side: str) -> set[str]:
-    """The top-level columns that a condition names of the source or of the target."""
+    """Return the top-level columns of the source or of the target in a condition."""
     nodes = (node for node in condition.walk() if isinstance(node, Column))
     return {node.path[1] for node in nodes if node.path[0] == side}
 

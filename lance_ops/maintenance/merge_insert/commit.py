@@ -1,4 +1,4 @@
-"""Commit of a merge: rows that went, rows that came, and the keys of those that are new, as one Update."""
+"""Commit of a merge: deleted rows, new rows, and new keys, as one Update."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -25,15 +25,15 @@ MERGE_KEY = "lance_ops.merge_insert"
 
 @dataclass(frozen=True, slots=True)
 class MergedRows:
-    """What a join found, and what was written.
+    """Results of the join and of the writing tasks.
 
     Attributes:
-        matches: Rows that go from where they are.
-        new: Fragments with the rows that are updated or added.
-        rows_inserted: Rows that are added.
-        rows_updated: Rows that got other values.
-        rows_deleted: Rows that go for good.
-        told: The filter of the keys that are added; None when the transaction carries none.
+        matches: Rows to mark deleted.
+        new: Fragments with updated and inserted rows.
+        rows_inserted: Inserted rows.
+        rows_updated: Updated rows.
+        rows_deleted: Deleted rows.
+        told: Key filter of inserted keys; None without one.
         adds: See `AddedKeys`.
     """
 
@@ -47,12 +47,12 @@ class MergedRows:
 
 
 def told_keys(dataset: Snapshot, on: tuple[str, ...], keys: Callable[[], pa.Table]) -> KeyFilter | None:
-    """The filter of keys that are added, which others can read; None where the key is not the primary key.
+    """Return the filter of inserted keys for other writers; None if the key is not the primary key.
 
     Args:
-        dataset: What is merged into.
-        on: Columns of the key.
-        keys: Gives the keys.
+        dataset: The target.
+        on: Key columns.
+        keys: Returns the keys.
     """
     declared = primary_key(dataset.lance_schema)
     if not declared or tuple(item.name for item in declared) != on:
@@ -64,7 +64,7 @@ def commit_merged(attempt: Attempt, on: tuple[str, ...], clauses: Clauses, merge
     """Write the deletion files, and commit.
 
     Raises:
-        RetryableCommitConflictError: Other writers changed the same rows, or added some of the same keys.
+        RetryableCommitConflictError: Other writers changed the same rows, or inserted some of the same keys.
     """
     dataset, matches, new = attempt.dataset, merged.matches, merged.new
     updated = write_deletion_files(attempt, matches)

@@ -1,7 +1,7 @@
-"""Inserted keys: the filter by which two merges on the primary key notice that both add one key.
+"""Inserted keys: the filter by which two merges on the primary key detect a common new key.
 
-As the peer makes it: for 8,192 keys and a probability of 0.00057, whatever the number of keys, since only
-filters of one size can be compared.
+As in pylance: for 8,192 keys and a probability of 0.00057, for any number of keys, since only filters of one
+size can be compared.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _ITEMS, _PROBABILITY = 8192, 0.00057
 
 
 def primary_key(schema: Schema) -> tuple[Field, ...]:
-    """The top-level columns that the schema declares as its key, in their order; none when it does not."""
+    """Return the top-level columns of the declared key, in order; empty without one."""
     declared = []
     for number, field in enumerate(schema.fields):
         position = field.metadata.get(PRIMARY_KEY_POSITION_KEY, b"").decode("ascii", "replace")
@@ -32,11 +32,11 @@ def primary_key(schema: Schema) -> tuple[Field, ...]:
 
 
 def key_filter(fields: Sequence[Field], keys: pa.Table) -> KeyFilter | None:
-    """The filter of the keys of inserted rows; None where the peer knows no bytes for their type.
+    """Return the filter of the keys of inserted rows; None if pylance defines no bytes for their type.
 
     Args:
-        fields: Columns of the key.
-        keys: Their values, a row for each inserted one. A row with a null equals no other, and is left out.
+        fields: Key columns.
+        keys: Their values, a row for each inserted one. A row with a null matches no other, and is omitted.
     """
     columns = [key_bytes(keys[field.name].combine_chunks()) for field in fields]
     if any(column is None for column in columns):
@@ -53,10 +53,10 @@ def key_filter(fields: Sequence[Field], keys: pa.Table) -> KeyFilter | None:
 
 
 def key_bytes(column: pa.Array | pa.ChunkedArray) -> pa.Array | None:
-    """Values of a key by the bytes that are hashed: numbers as 64 bits, texts and bytes as they are.
+    """Return keys as the hashed bytes: numbers as 64 bits, strings and bytes unchanged.
 
-    None for types of which the peer tells nothing. Of integers below 32 bits and of dictionaries it commits a
-    filter without keys, and it would take ours for one that has none in common with that.
+    None for types without a definition in pylance. For integers below 32 bits and dictionaries it commits a
+    filter without keys, and would consider ours as disjoint from it.
     """
     array = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
     if pat.is_integer(array.type) and array.type.bit_width < 32:
@@ -73,7 +73,7 @@ def key_bytes(column: pa.Array | pa.ChunkedArray) -> pa.Array | None:
 
 
 def _joined(columns: Sequence[pa.Array]) -> pa.Array:
-    """Keys of several columns: the bytes of each, ended by a zero."""
+    """Return keys of several columns: the bytes of each, terminated by a zero."""
     rows = zip(*(map(_as_bytes, column) for column in columns), strict=True)
     joined = [
         None if None in row else b"".join(part + b"\0" for part in row if part is not None) for row in rows

@@ -1,8 +1,8 @@
-"""Join keys: where each row of a dataset has its partner in the source of a merge.
+"""Join keys: match of each row of a dataset in the source of a merge.
 
-Keys are compared exactly: numbers by value, floats by their bits (NaN equals NaN, 0.0 is not -0.0), texts and
-bytes by their bytes. A null equals nothing, as in SQL. Keys of several columns are numbered column by column:
-a pair of numbers that the source does not have cannot match.
+Keys are compared exactly: numbers by value, floats by their bits (NaN equals NaN, 0.0 is not -0.0), strings
+and bytes by their bytes. A null matches nothing, as in SQL. Keys of several columns are numbered column by
+column: a pair of numbers that the source lacks cannot match.
 """
 
 from collections.abc import Sequence
@@ -21,20 +21,20 @@ from lance_ops.storage.fork_safe import cached_property
 Places = npt.NDArray[np.int64]
 NOWHERE = -1
 
-# A table by value takes this much memory at most for each key, or this many entries in all.
+# Maximum memory of a table by value for each key, or maximum entries in total.
 _SPAN_OF_EACH, _SMALL_SPAN = 64, 1 << 20
 
 
 def check_key_type(name: str, kind: pa.DataType) -> None:
-    """Refuse types whose values are not compared as keys.
+    """Check that the values of a type can be compared as keys.
 
     Raises:
-        InvalidArgumentError: The type is nested, or one that only an extension knows to compare.
+        InvalidArgumentError: The type is nested, or an extension type without a comparison.
     """
     plain = kind.value_type if pat.is_dictionary(kind) else kind
     known = pat.is_primitive(plain) or pat.is_decimal(plain) or _is_bytes(plain)
     if not known or isinstance(plain, pa.BaseExtensionType) or pat.is_interval(plain):
-        raise InvalidArgumentError(f"a column of type {kind} is no key", field=name)
+        raise InvalidArgumentError(f"a column of type {kind} cannot be a key", field=name)
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -48,10 +48,10 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def plain_keys(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column of keys in a form whose values can be compared by their bits.
+    """Return a column of keys in a form that is comparable by bits.
 
     Args:
-        column: Of a type that `check_key_type` lets pass.
+        column: Column of a type accepted by `check_key_type`.
     """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):
@@ -73,17 +73,16 @@ def plain_keys(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 @dataclass(frozen=True)
 class ColumnCodes:
-    """Numbers of the values of one column of the source, in the order in which they first come.
+    """Numbers of the values of one column of the source, in order of first occurrence.
 
-    Attributes:
-        values: The distinct values, none of them null.
+    Attributes: values: The distinct values, none of them null.
     """
 
     values: pa.Array
 
     @cached_property
     def _table(self) -> tuple[int, Places] | None:
-        """Lowest value, and the number of each value from there on, where integers lie close."""
+        """Return the lowest value, and the number of each value from there on, for dense integers."""
         if not pat.is_integer(self.values.type) or not len(self.values):
             return None
         bounds = pc.min_max(self.values)
@@ -96,14 +95,14 @@ class ColumnCodes:
         return low, table
 
     def find(self, keys: pa.Array) -> Places:
-        """Number of each value; -1 for null and for what the source does not have."""
+        """Return the number of each value; -1 for null and for values that the source lacks."""
         table = self._table
         if table is None:
             positions = pc.index_in(keys, value_set=self.values).fill_null(NOWHERE)
             return np.asarray(positions.to_numpy(zero_copy_only=False), dtype=np.int64)
         low, numbers = table
         values = (keys.fill_null(0) if keys.null_count else keys).to_numpy()
-        # What lies below wraps around and is as large as what lies above: both are the last entry, nowhere.
+        # Smaller values wrap around and are as large as greater ones: both map to the last entry, no match.
         first = np.uint64(low % (1 << 64))
         places = np.minimum(values.astype(np.int64).view(np.uint64) - first, np.uint64(len(numbers) - 1))
         found: Places = numbers[places.view(np.int64)]
@@ -114,11 +113,11 @@ class ColumnCodes:
 
 @dataclass(frozen=True)
 class KeyIndex:
-    """The keys of a source, by which rows of the dataset find their partners.
+    """The keys of a source, for lookups of rows of the dataset.
 
     Attributes:
-        columns: Numbers of the values of each column of the key.
-        pairs: For each further column: the numbers that key so far and column have together, ascending.
+        columns: Numbers of the values of each key column.
+        pairs: For each further column: the numbers of pairs of previous key and column, ascending.
         rows: The first row of the source with each key, by the number of the key.
     """
 
@@ -131,10 +130,10 @@ class KeyIndex:
         """Number the keys of a source.
 
         Args:
-            keys: The columns of the key, from `plain_keys`.
+            keys: The key columns, from `plain_keys`.
 
         Returns:
-            The index, and for each row the first row with the same key; -1 where a null makes it no key.
+            The index, and for each row the first row with the same key; -1 for a key with a null.
         """
         columns, pairs = [], []
         numbers: Places | None = None
@@ -152,7 +151,7 @@ class KeyIndex:
         assert numbers is not None
         count = int(numbers.max()) + 1 if len(numbers) else 0
         rows = np.full(count, NOWHERE, np.int64)
-        # Backwards, so that of several rows the first one stays.
+        # Backwards, so that the first of several rows remains.
         order = np.arange(len(numbers) - 1, -1, -1)
         order = order[numbers[order] >= 0]
         rows[numbers[order]] = order
@@ -160,7 +159,7 @@ class KeyIndex:
         return cls(tuple(columns), tuple(pairs), rows), firsts
 
     def find(self, keys: Sequence[pa.Array]) -> Places:
-        """The first row of the source with the key of each row; -1 where it has none."""
+        """Return the first row of the source with the key of each row; -1 without one."""
         numbers = self.columns[0].find(keys[0])
         for codes, known, column in zip(self.columns[1:], self.pairs, keys[1:], strict=True):
             numbers = _looked_up(known, _paired(numbers, codes.find(column), len(codes.values)))

@@ -1,8 +1,8 @@
-"""Merge insert: an upsert and its kin, by a key, exactly once under a job key.
+"""Merge insert: upsert and other merges by a key, exactly once with a job key.
 
-Rows that are updated are marked deleted where they lie and written anew, as in an update; new rows lie behind
-them. Rows keep their stable ids. Whoever adds rows meanwhile may add the same keys: these are looked at, and
-where one is of ours, all is joined again on the head, so that there is one row for each key.
+Updated rows are marked deleted and written again, as in an update; new rows come after them. Rows keep their
+stable ids. Concurrently added rows are checked for the same keys, and after a match everything is joined
+again on the head, so that each key has one row.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,19 +42,19 @@ from lance_ops.table.scan.pruner import Pruner
 
 _ROWS_PER_TASK = 1 << 18
 REPLANS = 20
-"""How often a merge is planned again: each conflict means that another writer got on."""
+"""Maximum new plans of a merge: each conflict means that another writer made progress."""
 
 
 class MergeArguments(RunOptions, total=False):
-    """What `merge_insert` takes by name, beside `RunOptions`; see there for all of them.
+    """Keyword arguments of `merge_insert`, beside `RunOptions`; see there.
 
     Attributes:
-        when_matched: What becomes of rows of which the source has the key.
-        condition: Of `when_matched="update_if"`.
-        when_not_matched: What becomes of rows of the source whose key is new.
-        when_not_matched_by_source: What becomes of rows of which the source lacks the key.
-        on_duplicates: What becomes of several rows of the source with one key.
-        use_index: Whether an index on the key may say where partners are.
+        when_matched: Action on rows whose key the source has.
+        condition: Condition of `when_matched="update_if"`.
+        when_not_matched: Action on rows of the source with a new key.
+        when_not_matched_by_source: Action on rows whose key the source lacks.
+        on_duplicates: Action on several rows of the source with one key.
+        use_index: Allow an index on the key to find matches.
     """
 
     when_matched: WhenMatched | None
@@ -108,7 +108,7 @@ def merge_insert(
     dry_run: bool = False,
     **run: Unpack[RunOptions],
 ) -> MergeResult | MergePlan:
-    """Merge rows into a dataset by a key, in one commit. When nothing changes, nothing is committed.
+    """Merge rows into a dataset by a key, in one commit. Without changes, nothing is committed.
 
     Without any `when_...` clause this is an upsert: rows with a known key are updated, where `condition` is
     true if there is one, and the others are added. With one, the clauses that are left out do nothing.
@@ -125,20 +125,20 @@ def merge_insert(
             values; "update_if" does where `condition` is true; "delete" removes them; "fail" raises an error
             when there is one; "do_nothing", as None, leaves them.
         condition: SQL over `source.` and `target.` columns, such as "source.seen > target.seen".
-        when_not_matched: "insert_all" adds rows of the source whose key is new; "do_nothing", as None, leaves
-            them out.
-        when_not_matched_by_source: What becomes of rows of the dataset of which the source does not have the
-            key: "delete" removes them all; any other SQL condition removes those for which it is true;
-            "do_nothing", as None, leaves them.
-        on_duplicates: Several rows of the source with one key, where these would be written or delete:
-            "fail" is an error that names them, "first" takes the first of them.
-        use_index: An index on the key may say where partners are, when the source is small.
-        dry_run: Join, write nothing, and return the plan.
-        **run: See `RunOptions`; it is planned again 20 times unless told otherwise.
+        when_not_matched: "insert_all" inserts rows of the source with a new key; "do_nothing", like None,
+            ignores them.
+        when_not_matched_by_source: Action on rows of the dataset whose key the source lacks: "delete" deletes
+            them all; an SQL condition deletes those for which it is true; "do_nothing", like None, keeps
+            them.
+        on_duplicates: Several rows of the source with one key that has an effect: "fail" raises an error that
+            names them, "first" uses the first of them.
+        use_index: Allow an index on the key to find matches of a small source.
+        dry_run: Join without writing, and return the plan.
+        **run: See `RunOptions`; the default of `max_replans` is 20.
 
     Raises:
-        InvalidArgumentError: There is no such key, no clause changes anything, rows of the source have one
-            key, or a row matches where none may. Nothing was changed.
+        InvalidArgumentError: The key does not exist, no clause changes anything, rows of the source have the
+            same key, or a row matches with "fail". Nothing was changed.
         SchemaMismatchError: The source does not fit the dataset; lists every mismatch.
         PredicateError: A condition does not parse, or names a column that is not there.
         CommitConflictError: Another commit stands in the way.
@@ -169,7 +169,7 @@ def merge_changes(
     on_duplicates: OnDuplicates = "fail",
     **run: Unpack[RunOptions],
 ) -> MergeResult:
-    """Update the rows of some keys, add those that are new, and delete the rows of other keys, in one commit.
+    """Update or insert the rows of some keys, and delete the rows of other keys, in one commit.
 
     Args:
         target: URI or path of the dataset, or a `Dataset`.
@@ -178,12 +178,13 @@ def merge_changes(
             are those of the key.
         on: Columns of the key.
         on_duplicates: See `merge_insert`.
-        **run: See `RunOptions`; it is planned again 20 times unless told otherwise.
+        **run: See `RunOptions`; the default of `max_replans` is 20.
 
     Raises:
-        InvalidArgumentError: There is no such key, or rows have one key, or a key stays and goes.
+        InvalidArgumentError: The key does not exist, rows have the same key, or a key is both kept and
+            deleted.
         SchemaMismatchError: The source does not fit the dataset; lists every mismatch.
-        CommitConflictError: Another commit stands in the way.
+        CommitConflictError: Another commit conflicts.
     """
     clauses = Clauses(when_matched="update_all", when_not_matched="insert_all", on_duplicates=on_duplicates)
     result = _merge(target, data, on, clauses, use_index=True, dry_run=False, run=run, leaving=leaving)
@@ -245,7 +246,7 @@ def _merge(
 
 
 def key_of(dataset: Dataset, on: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The columns of the key: those named, or the primary key that the schema declares.
+    """Return the key columns: those given, or the primary key of the schema.
 
     Raises:
         InvalidArgumentError: There is none.
@@ -257,13 +258,15 @@ def key_of(dataset: Dataset, on: str | Sequence[str] | None) -> tuple[str, ...]:
     declared = primary_key(dataset.lance_schema)
     if not declared:
         raise InvalidArgumentError(
-            "no key was given, and the schema declares none", field="on", hint="name the columns of the key"
+            "no key columns were given, and the schema has no primary key",
+            field="on",
+            hint="set the key columns",
         )
     return tuple(item.name for item in declared)
 
 
 def commit_merge(source: SourceRows, keys: SourceKeys, attempt: Attempt, plan: MergePlan) -> MergeResult:
-    """Write the rows of a plan, and the deletion files, and commit both; see `commit_merged`."""
+    """Write the rows of a plan and the deletion files, and commit both; see `commit_merged`."""
     if plan.changes_nothing:
         return MergeResult(**attempt.common(), on=plan.on)
     with reading(attempt.dataset, "a merge"), said_by_rows():
@@ -294,7 +297,8 @@ def _write_rows(attempt: Attempt, source: SourceRows, plan: MergePlan) -> tuple[
                 inserted,
                 dataset.data_storage_version,
                 job_key=run.commits.job_key,
-                # Flushed while the commit is prepared; ours see to it that all is there before the version.
+                # Flushed while the commit is prepared; our committer ensures that all files exist before the
+                # version.
                 durable="later" if here and run.commits.committer is None else "now",
             )
         )

@@ -33,21 +33,21 @@ from lance_ops.table.transaction.key_filter import KeyFilter
 Hashes = npt.NDArray[np.uint64]
 
 MOST_HASHES = 1 << 22
-"""Keys that a partition adds of which the hashes are told, at most; 8 bytes each."""
+"""Maximum number of added keys of a partition with reported hashes; 8 bytes each."""
 
 _MIX = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionTask:
-    """What is done with each hash partition; travels to executors.
+    """Merge of one hash partition; serializable for executors.
 
     Attributes:
         snapshot: The version.
         source: Columns of the source, in the types of the dataset, with no rows.
-        on: Columns of the key.
-        clauses: What becomes of which rows.
-        condition: Of the clauses, parsed.
+        on: Key columns.
+        clauses: Clauses of the merge.
+        condition: Parsed condition of the clauses.
         job_key: See `write_data_files`.
     """
 
@@ -61,14 +61,14 @@ class PartitionTask:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Some rows of a partition: all those of some keys.
+    """Rows of a partition: all those with some keys.
 
     Attributes:
         source: Rows of the source, in the types of the dataset.
         source_keys: Their keys, column by column (`carried_keys`).
         target_keys: Keys of rows of the dataset.
-        addresses: Where these lie, uint64.
-        selected: Which of these go when they have no partner.
+        addresses: Row addresses of these, uint64.
+        selected: Which of these are deleted if unmatched.
     """
 
     source: pa.Table
@@ -80,16 +80,16 @@ class Window:
 
 @dataclass(slots=True)
 class PartitionResult:
-    """What came of a partition.
+    """Result of a partition.
 
     Attributes:
-        new: Fragments that were written.
-        matched: Rows that go from where they are, by fragment.
-        rows_inserted: Rows that were added.
-        rows_updated: Rows that got other values.
-        rows_deleted: Rows that go for good.
-        hashes: Of the keys that were added; None where there were too many.
-        told: The filter of these keys; see `told_keys`.
+        new: Written fragments.
+        matched: Rows to mark deleted, by fragment.
+        rows_inserted: Inserted rows.
+        rows_updated: Updated rows.
+        rows_deleted: Deleted rows.
+        hashes: Hashes of inserted keys; None if there are too many.
+        told: Filter of these keys; see `told_keys`.
     """
 
     new: list[Fragment] = field(default_factory=list)
@@ -101,7 +101,7 @@ class PartitionResult:
     told: KeyFilter | None = None
 
     def add(self, other: "PartitionResult") -> None:
-        """Take in what came of other rows."""
+        """Add the result of other rows."""
         self.new += other.new
         for fragment_id, rows in other.matched.items():
             known = self.matched.get(fragment_id)
@@ -165,11 +165,11 @@ def _has_null(columns: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
 
 
 def merge_partition(task: PartitionTask, windows: Iterable[Window]) -> PartitionResult:
-    """Join a partition, window by window, and write what is updated and added.
+    """Join a partition, window by window, and write updated and inserted rows.
 
     Raises:
-        InvalidArgumentError: Several rows of the source have one key that matters, or rows have partners
-            although none may. Files written by then are removed.
+        InvalidArgumentError: Several rows of the source have the same effective key, or rows match although
+            no match is allowed. Files written by then are removed.
     """
     total = PartitionResult()
     try:

@@ -1,4 +1,4 @@
-"""Merge plan: which rows have partners in the source, and what becomes of all of them."""
+"""Merge plan: matches in the source, and actions on all rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,23 +30,23 @@ Places = npt.NDArray[np.int64]
 
 _ROWS_PER_TASK = 1 << 20
 _ASK_INDEX_OF = ((20_000, 32), (200_000, 1024))
-"""An index is asked for so many keys at most, when the dataset has so many times more rows."""
+"""Limits for the use of an index: maximum keys, if the dataset has this many times more rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """What a merge would do; prints as a table.
+    """Plan of a merge; prints as a table.
 
     Attributes:
         uri: The dataset.
         version: Version that it was planned from.
-        on: Columns of the key.
-        clauses: What becomes of which rows.
+        on: Key columns.
+        clauses: Clauses of the merge.
         source_rows: Rows of the source.
         total_rows: Live rows of the dataset.
-        joined: What was found, fragments with nothing left out.
-        inserted: Rows of the source that are new.
-        indices: Those that said where partners can be; none where the key is read whole.
+        joined: Matches by fragment.
+        inserted: New rows of the source.
+        indices: Indices used to find matches; empty for a scan of the key.
     """
 
     uri: str
@@ -61,12 +61,12 @@ class MergePlan:
 
     @property
     def uses_index(self) -> bool:
-        """An index said where partners can be: of the fragments that it covers nothing else is read."""
+        """True if an index found the candidates: nothing else is read of the fragments that it covers."""
         return bool(self.indices)
 
     @property
     def found_by(self) -> str:
-        """How partners are found, in words."""
+        """Description of how matches are found."""
         if not self.indices:
             return "a scan of the key"
         names = " and ".join(sorted({f"{use.kind} index {use.index}" for use in self.indices}))
@@ -76,12 +76,12 @@ class MergePlan:
 
     @property
     def matches(self) -> tuple[FragmentMatch, ...]:
-        """Rows that go from where they are, fragment by fragment."""
+        """Rows to mark deleted, by fragment."""
         return tuple(match for item in self.joined if (match := item.match) is not None)
 
     @property
     def parts(self) -> tuple[PairedPart, ...]:
-        """Rows that get the values of their partners."""
+        """Rows updated from the source."""
         if not self.clauses.updates:
             return ()
         return tuple(
@@ -90,22 +90,22 @@ class MergePlan:
 
     @property
     def rows_updated(self) -> int:
-        """Rows that get the values of their partners."""
+        """Number of updated rows."""
         return sum(len(item.offsets) for item in self.joined) if self.clauses.updates else 0
 
     @property
     def rows_deleted(self) -> int:
-        """Rows that go for good."""
+        """Number of deleted rows."""
         return sum(len(item.offsets) + len(item.unmatched) for item in self.joined) - self.rows_updated
 
     @property
     def rows_inserted(self) -> int:
-        """Rows of the source that are new."""
+        """Number of inserted rows."""
         return len(self.inserted)
 
     @property
     def changes_nothing(self) -> bool:
-        """No row is touched."""
+        """True if no row is changed."""
         return not (len(self.inserted) or self.matches)
 
     def to_dict(self) -> dict[str, object]:
@@ -161,11 +161,11 @@ class MergePlan:
 
 @dataclass(frozen=True, slots=True)
 class SourceKeys:
-    """The keys of a source, numbered once for all plannings.
+    """The keys of a source, numbered once for all plans.
 
     Attributes:
-        index: By which rows of the dataset find their partners.
-        firsts: The first row with the key of each row; -1 where there is none for a null.
+        index: Lookup of keys for rows of the dataset.
+        firsts: The first row with the key of each row; -1 for a null.
     """
 
     index: KeyIndex
@@ -188,12 +188,12 @@ def plan_merge(
     report: Reporter,
     pruners: Sequence[Pruner],
 ) -> MergePlan:
-    """Join the source with a version. Reads the key, and what conditions name.
+    """Join the source with a version. Reads the key, and the columns of conditions.
 
     Raises:
-        PredicateError: A condition does not parse, or names a column that is not there.
-        InvalidArgumentError: Several rows of the source have one key that matters, or rows have partners
-            although none may.
+        PredicateError: A condition does not parse, or names an unknown column.
+        InvalidArgumentError: Several rows of the source have the same effective key, or rows match although
+            no match is allowed.
     """
     pruning = None if clauses.deletes_unmatched else _ask_indices(dataset, source, on, pruners)
     tasks = _tasks(dataset, source, keys, on, clauses, pruning)
@@ -259,19 +259,19 @@ def _tasks(
 def _ask_indices(
     dataset: Dataset, source: SourceRows, on: tuple[str, ...], pruners: Sequence[Pruner]
 ) -> Pruning | None:
-    """Where rows with these keys can be; None when no index says, or a scan of the key is cheaper."""
+    """Return the candidate rows for these keys from an index; None without one, or if a scan is cheaper."""
     total = sum(fragment.num_rows for fragment in dataset.fragments)
     few = any(source.num_rows <= keys and source.num_rows * times < total for keys, times in _ASK_INDEX_OF)
     if not pruners or not few:
         return None
-    parts = tuple(_among(dataset, source, name) for name in on)
+    parts = tuple(_is_in_source(dataset, source, name) for name in on)
     condition = And(parts) if len(parts) > 1 else parts[0]
     found = (pruner.prune(dataset, condition) for pruner in pruners)
     prunings = [item for item in found if item is not None]
     return max(prunings, key=lambda item: len(item.covered_fragment_ids), default=None)
 
 
-def _among(dataset: Dataset, source: SourceRows, name: str) -> Expression:
+def _is_in_source(dataset: Dataset, source: SourceRows, name: str) -> Expression:
     kind = plain_type(dataset.schema.field(name).type)
     column = pc.unique(source.table[name].cast(kind)).drop_null()
     return InList(Column((name,), kind), tuple(from_scalar(scalar) for scalar in column))
@@ -286,18 +286,19 @@ def settle(
     *,
     numbered: bool = True,
 ) -> Places:
-    """The rows of the source to insert; refuses what the clauses do not allow.
+    """Return the rows of the source to insert; checks the clauses.
 
     Args:
         source: The source, or some rows of it with all those of their keys.
         keys: Its keys.
-        on: Columns of the key.
-        clauses: What becomes of which rows.
-        joined: Where its partners were found.
-        numbered: Errors tell the numbers of rows, which are those in the source.
+        on: Key columns.
+        clauses: Clauses of the merge.
+        joined: Its matches.
+        numbered: Include row numbers of the source in errors.
 
     Raises:
-        InvalidArgumentError: Several rows have one key that matters, or rows have partners although none may.
+        InvalidArgumentError: Several rows have the same effective key, or rows match although no match is
+            allowed.
     """
     rows = source.num_rows
     partnered = np.zeros(rows, np.bool_)
@@ -309,8 +310,8 @@ def settle(
         key = ", ".join(f"{name} = {named[name][row]}" for name in on)
         which = f"row {row}" if numbered else "a row"
         raise InvalidArgumentError(
-            f"{which} of the source has a key that is there already ({key}), and "
-            f"{count_text(int(partnered.sum()), 'key')} of it are; nothing was changed",
+            f"{which} of the source has an existing key ({key}), {count_text(int(partnered.sum()), 'key')} "
+            "of it in total; nothing was changed",
             field="when_matched",
         )
     firsts = keys.firsts

@@ -1,4 +1,4 @@
-"""Merge result: what a merge did, in numbers."""
+"""Merge result in numbers."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,15 +12,15 @@ class MergeResult(OperationResult):
     """Result of `merge_insert`.
 
     Attributes:
-        on: Columns of the key.
-        rows_inserted: Rows of the source whose key was new.
-        rows_updated: Rows that got the values of their partners in the source.
-        rows_deleted: Rows that went, for their partners or for having none.
-        fragments_added: Fragments that hold the inserted and the updated rows.
+        on: Key columns.
+        rows_inserted: Inserted rows of the source.
+        rows_updated: Rows updated from the source.
+        rows_deleted: Deleted rows, matched or unmatched.
+        fragments_added: Fragments with the inserted and updated rows.
         fragments_updated: Fragments with a new deletion file.
-        fragments_removed: Fragments of which no row was left.
+        fragments_removed: Fragments without remaining rows.
         bytes_written: Size of the new data and deletion files.
-        transaction_uuid: Of the commit; empty when there was none.
+        transaction_uuid: Transaction of the commit; empty without one.
     """
 
     operation: ClassVar[str] = "merge_insert"
@@ -38,7 +38,7 @@ class MergeResult(OperationResult):
     def summary(self) -> str:
         """See `OperationResult.summary`."""
         if not (self.rows_inserted or self.rows_updated or self.rows_deleted):
-            return "no row to insert, update or delete, nothing was changed"
+            return "no rows to insert, update or delete; nothing was changed"
         return (
             f"inserted {count_text(self.rows_inserted, 'row')}, updated {self.rows_updated:,}, "
             f"deleted {self.rows_deleted:,}: {count_text(self.fragments_added, 'fragment')} added, "

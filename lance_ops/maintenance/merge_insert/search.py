@@ -1,7 +1,7 @@
-"""Join: the task that finds the partners of rows in the source, and the rows that have none.
+"""Join: task that matches rows with the source, and finds unmatched rows.
 
-The keys of the source are at hand whole; of the dataset the columns of the key are read, fragment by
-fragment, and what a condition names for the rows that it is about.
+The keys of the source are in memory; of the dataset the key columns are read, fragment by fragment, and the
+columns of conditions for the affected rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,19 +29,19 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class JoinTask:
-    """Some fragments to join; travels to executors.
+    """Fragments to join; serializable for executors.
 
     Attributes:
         snapshot: The fragments.
-        on: Columns of the key.
+        on: Key columns.
         keys: The keys of the source.
-        condition: Which of the rows with a partner are touched; None for all.
-        compared: The columns of the source that the condition names.
-        touches_matched: Rows with a partner are updated or deleted.
-        deletes_unmatched: Rows without one go.
-        unmatched: Which of those go; None for all.
-        candidates: Of each fragment, the rows that can have a partner, as an index says; None for all.
-        staying: Rows of the source, from the first on, that are not there to say what goes; None for all.
+        condition: Condition on changed matched rows; None for all.
+        compared: Columns of the source in the condition.
+        touches_matched: Matched rows are updated or deleted.
+        deletes_unmatched: Unmatched rows are deleted.
+        unmatched: Condition on deleted unmatched rows; None for all.
+        candidates: Rows of each fragment that may match, from an index; None for all.
+        staying: Number of leading rows of the source that are not deletions; None for all.
     """
 
     snapshot: Snapshot
@@ -58,15 +58,15 @@ class JoinTask:
 
 @dataclass(frozen=True, slots=True)
 class JoinedRows:
-    """What was found in one fragment.
+    """Matches in one fragment.
 
     Attributes:
-        fragment: As it is.
-        partners: Rows of the source that are the partner of some row, each once.
-        offsets: Ascending offsets of the rows that are updated or deleted for their partners.
-        rows: Their partners.
-        unmatched: Ascending offsets of the rows that go for having none, or for one that says so.
-        deleted: Offsets that are deleted already.
+        fragment: The fragment.
+        partners: Matched rows of the source, each once.
+        offsets: Ascending offsets of the changed matched rows.
+        rows: Their matches in the source.
+        unmatched: Ascending offsets of the deleted rows.
+        deleted: Offsets of rows already deleted.
     """
 
     fragment: Fragment
@@ -78,7 +78,7 @@ class JoinedRows:
 
     @property
     def match(self) -> FragmentMatch | None:
-        """All rows that go, as a delete has them; None when there is none."""
+        """All rows to mark deleted, as for a delete; None without any."""
         gone = np.concatenate([self.offsets, self.unmatched])
         if not len(gone):
             return None
@@ -86,7 +86,7 @@ class JoinedRows:
 
 
 def join_rows(task: JoinTask) -> list[JoinedRows]:
-    """Find partners; fragments in which nothing is found are left out."""
+    """Find matches; fragments without any are omitted."""
     found = []
     for fragment, candidates in zip(task.snapshot.fragments, task.candidates, strict=True):
         rows = FragmentRows(task.snapshot, fragment, 0)
@@ -121,14 +121,14 @@ def _join(task: JoinTask, rows: FragmentRows, candidates: Offsets | None) -> Joi
 def joined_rows(
     task: JoinTask, rows: FragmentRows, offsets: Places, places: Places, unmatched: Places
 ) -> JoinedRows:
-    """What becomes of rows whose partners are known.
+    """Return the changes of rows with known matches.
 
     Args:
-        task: What is done to which rows; its keys and candidates are not looked at.
+        task: The clauses; its keys and candidates are not used.
         rows: The fragment.
-        offsets: Ascending offsets of live rows with a partner.
-        places: Their partners.
-        unmatched: Ascending offsets of the rows that go for having none.
+        offsets: Ascending offsets of matched live rows.
+        places: Their matches in the source.
+        unmatched: Ascending offsets of unmatched rows to delete.
     """
     met = distinct(places)
     if task.staying is not None:
@@ -153,7 +153,7 @@ def joined_rows(
 def key_windows(
     task: JoinTask, rows: FragmentRows, candidates: Offsets | None
 ) -> Iterator[tuple[pa.Table, Places]]:
-    """The columns of the key of one fragment, and those that `unmatched` names, with their offsets."""
+    """Yield the key columns of one fragment, and those of `unmatched`, with offsets."""
     names = {*task.on, *(task.unmatched.root_columns if task.unmatched is not None else ())}
     schema = key_columns(task.snapshot.lance_schema, names)
     if candidates is not None:
@@ -170,7 +170,7 @@ def key_windows(
 def _meets(
     task: JoinTask, rows: FragmentRows, offsets: npt.NDArray[np.int64], places: Places
 ) -> npt.NDArray[np.bool_]:
-    """Whether the condition is true for pairs of rows."""
+    """Return whether the condition is true for pairs of rows."""
     assert task.condition is not None
     assert task.compared is not None
     schema = key_columns(task.snapshot.lance_schema, named_columns(task.condition, TARGET))
@@ -193,17 +193,17 @@ def _as_struct(table: pa.Table, count: int) -> pa.Array:
 
 
 def selected(expression: Expression, table: pa.Table) -> npt.NDArray[np.bool_]:
-    """For which rows a condition is true."""
+    """Return for which rows a condition is true."""
     return np.asarray(select(expression, table).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def key_columns(schema: Schema, names: set[str]) -> Schema:
-    """The columns of these names, in the order of the schema."""
+    """Return columns by name, in the order of the schema."""
     return schema.select([name for name in schema.names if name in names])
 
 
 def share_fragments(fragments: Sequence[Fragment], rows_per_task: int) -> Iterator[tuple[Fragment, ...]]:
-    """Neighbouring fragments, so many rows for each task or a few more."""
+    """Return groups of neighbouring fragments with a number of rows for each task."""
     share: list[Fragment] = []
     rows = 0
     for fragment in fragments:

@@ -1,7 +1,7 @@
-"""Source of a merge: rows that fit the dataset, and that can be read as often as the merge is planned.
+"""Source of a merge: rows that fit the dataset, readable for every plan.
 
-What is no table in memory already, and large, goes into a temporary file that is mapped: the system decides
-how much of it is in memory.
+Large data that is not a table in memory is written to a temporary file that is mapped: the system decides how
+much of it is in memory.
 """
 
 import tempfile
@@ -27,7 +27,7 @@ from lance_ops.table.assemble import null_column
 from lance_ops.table.dataset import Dataset
 
 IN_MEMORY = 256 << 20
-"""Bytes of a source above which it is put on disk."""
+"""Bytes of a source above which it is written to disk."""
 
 
 @dataclass(slots=True)
@@ -36,9 +36,9 @@ class SourceRows:
 
     Attributes:
         schema: Its columns, in the order of the dataset.
-        table: The rows; it may lie on disk.
-        leaving: The last so many rows only say by their keys which rows of the dataset go.
-        folder: Of the file that it lies in; removed with this value.
+        table: The rows, possibly on disk.
+        leaving: Number of trailing rows whose keys are deletions.
+        folder: Folder of its file; removed with this value.
     """
 
     schema: Schema
@@ -53,11 +53,11 @@ class SourceRows:
 
     @property
     def staying(self) -> int:
-        """Rows of the source that are written, or compared; those that say what goes lie behind them."""
+        """Number of rows to write or compare; the deletions come after them."""
         return self.num_rows - self.leaving
 
     def close(self) -> None:
-        """Give the file back."""
+        """Remove the file."""
         if self.folder is not None:
             self.table = self.table.slice(0, 0)
             self.folder.cleanup()
@@ -76,16 +76,16 @@ def read_source(
     """Read the source of a merge, in the types of the dataset.
 
     Args:
-        data: What `write_dataset` takes.
+        data: Data for `write_dataset`.
         target: Schema of the dataset.
-        on: Columns of the key.
-        inserts: Rows are added: columns that the source lacks are null in them.
-        uri: Names the dataset in errors.
-        leaving: Keys of rows of the dataset that go.
+        on: Key columns.
+        inserts: Rows are inserted, with nulls in missing columns.
+        uri: URI of the dataset, for errors.
+        leaving: Keys of rows to delete.
 
     Raises:
         SchemaMismatchError: The data do not fit; lists every mismatch.
-        InvalidArgumentError: There is no key, or a column that is none.
+        InvalidArgumentError: There is no key, or a column cannot be one.
     """
     source = open_source(data)
     arrow = prepare_schema(target).arrow
@@ -106,17 +106,17 @@ def fit_source(source: SourceRows, base: Dataset, head: Dataset, on: Sequence[st
 
     Args:
         source: The rows.
-        base: The version that they were read for.
+        base: The version for which they were read.
         head: The later version.
-        on: Columns of the key.
-        inserts: Rows are added.
+        on: Key columns.
+        inserts: Rows are inserted.
 
     Raises:
-        CommitConflictError: A column of the source is gone, or has a type that its values cannot become.
+        CommitConflictError: A column of the source was dropped, or has an incompatible type.
         SchemaMismatchError: A value does not fit the new type.
     """
     sources, problems = match_columns(source.schema, base, head, adds_rows=inserts)
-    problems += [f"{name!r}, a column of the key, has another name" for name in on if name not in sources]
+    problems += [f"key column {name!r} was renamed" for name in on if name not in sources]
     if problems:
         raise schema_conflict("merge_insert", head, problems)
     schema = head.lance_schema.select([name for name in head.lance_schema.names if name in sources])
@@ -131,18 +131,18 @@ def fit_source(source: SourceRows, base: Dataset, head: Dataset, on: Sequence[st
 
 
 def source_schema(given: pa.Schema, target: Schema, on: Sequence[str], *, inserts: bool, uri: str) -> Schema:
-    """The columns of the dataset that a source gives; see `read_source`.
+    """Return the columns of the dataset in a source; see `read_source`.
 
     Args:
         given: Schema of the source.
         target: Schema of the dataset.
-        on: Columns of the key.
-        inserts: Rows are added.
-        uri: Names the dataset in errors.
+        on: Key columns.
+        inserts: Rows are inserted.
+        uri: URI of the dataset, for errors.
 
     Raises:
         SchemaMismatchError: The data do not fit; lists every mismatch.
-        InvalidArgumentError: There is no key, or a column that is none.
+        InvalidArgumentError: There is no key, or a column cannot be one.
     """
     arrow = prepare_schema(target).arrow
     _check_keys(given, arrow, on)
@@ -151,7 +151,7 @@ def source_schema(given: pa.Schema, target: Schema, on: Sequence[str], *, insert
     problems = list(find_mismatches(given, prepare_schema(schema).arrow))
     if inserts:
         problems += [
-            f"{item.name}: missing, and rows that are added cannot be null there"
+            f"{item.name}: missing, and not nullable in inserted rows"
             for item in arrow
             if item.name not in named and not item.nullable
         ]
@@ -162,12 +162,12 @@ def source_schema(given: pa.Schema, target: Schema, on: Sequence[str], *, insert
 
 
 def fitted(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """Rows of a source in the types of the dataset."""
+    """Convert rows of a source to the types of the dataset."""
     return conform(upgrade_batch(batch, wanted), wanted)
 
 
 def _with_keys(table: pa.Table, keys: pa.Table, on: Sequence[str]) -> pa.Table:
-    """Rows with the keys of others behind them, whose other columns nobody looks at."""
+    """Append deletions by key to rows, whose other columns are not read."""
     named = conform(
         keys.select(list(on)).combine_chunks().to_batches()[0], pa.schema(map(table.schema.field, on))
     )
@@ -185,10 +185,10 @@ def _check_keys(given: pa.Schema, target: pa.Schema, on: Sequence[str]) -> None:
                 f"the dataset has no column {name!r}", field="on", hint=f"it has {', '.join(target.names)}"
             )
         if name not in given.names:
-            raise InvalidArgumentError(f"the source has no column {name!r}, which is of the key", field="on")
+            raise InvalidArgumentError(f"the source has no key column {name!r}", field="on")
         check_key_type(name, target.field(name).type)
     if len(set(on)) != len(on):
-        raise InvalidArgumentError("a column stands twice in the key", field="on")
+        raise InvalidArgumentError("duplicate column in the key", field="on")
 
 
 def _gather(
@@ -215,16 +215,16 @@ def _gather(
 
 
 def refuse_duplicates(keys: pa.Table, firsts: "Any", doubled: "Any", *, numbered: bool = True) -> None:
-    """Refuse a source of which several rows have one key.
+    """Check for duplicate keys in a source.
 
     Args:
-        keys: The columns of the key.
+        keys: The key columns.
         firsts: The first row with the key of each row, int64.
-        doubled: Numbers of the rows that are not the first ones of their keys.
-        numbered: The error tells the numbers of rows.
+        doubled: Numbers of the rows that repeat a key.
+        numbered: Include row numbers in the error.
 
     Raises:
-        InvalidArgumentError: There are such rows; it names the first key, and its rows.
+        InvalidArgumentError: There are duplicates; names the first key, and its rows.
     """
     if not len(doubled):
         return
@@ -234,8 +234,8 @@ def refuse_duplicates(keys: pa.Table, firsts: "Any", doubled: "Any", *, numbered
     key = ", ".join(f"{name} = {keys[name][row]}" for name in keys.column_names)
     which = f"rows {', '.join(map(str, same[:5]))}" if numbered else count_text(len(same), "row")
     raise InvalidArgumentError(
-        f"{which} of the source have one key ({key}); "
-        f"{count_text(len(doubled), 'row')} of it come after another one of their key",
+        f"{which} of the source have the same key ({key}); {count_text(len(doubled), 'row')} of it repeat "
+        "an earlier key",
         field="data",
-        hint="leave one row for each key, or say on_duplicates='first'",
+        hint="keep one row for each key, or use on_duplicates='first'",
     )

@@ -1,4 +1,4 @@
-"""Writing of a merge: the task that writes rows with the values of their partners, and rows that are new."""
+"""Writing of a merge: the task that writes updated and inserted rows."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ _BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class PairedPart:
-    """Rows of one fragment that get the values of their partners.
+    """Updated rows of one fragment.
 
     Attributes:
-        fragment: As it is.
+        fragment: The fragment.
         offsets: Ascending offsets of live rows, uint32.
-        rows: Their partners in the source of the task.
+        rows: Their matches in the source of the task.
     """
 
     fragment: Fragment
@@ -41,14 +41,14 @@ class PairedPart:
 
 @dataclass(frozen=True, slots=True)
 class MergeTask:
-    """Rows to write; travels to executors.
+    """Rows to write; serializable for executors.
 
     Attributes:
         snapshot: The version, with the fragments of `parts`.
         source: Rows of the source, in the types of the dataset.
-        parts: Rows that are updated, fragment by fragment.
-        inserted: Rows of the source that are new.
-        storage_version: Of the data files.
+        parts: Updated rows, by fragment.
+        inserted: New rows of the source.
+        storage_version: Version of the data files.
         job_key: See `write_data_files`.
         durable: See `write_data_files`.
     """
@@ -63,7 +63,7 @@ class MergeTask:
 
 
 def write_merged(task: MergeTask) -> tuple[Fragment, ...]:
-    """Write rows as new fragments: those that are updated in the order of the dataset, then the new ones.
+    """Write rows as new fragments: updated ones in the order of the dataset, then inserted ones.
 
     Raises:
         CorruptFileError: A file of the dataset is damaged. Files written by then are removed.
@@ -130,14 +130,14 @@ def _joined(
 
 
 def taken_rows(source: pa.Table, rows: Places) -> pa.Table:
-    """Some rows of a source, in the order asked for."""
+    """Return some rows of a source, in the requested order."""
     if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((np.diff(rows) == 1).all()):
         return source.slice(int(rows[0]), len(rows))
     return source.take(pa.array(rows))
 
 
 def carried_along(task: MergeTask) -> MergeTask:
-    """The same task with no more of the source than it needs, for a way to another process."""
+    """Return the task with only the required part of the source, for another process."""
     wanted = np.concatenate([*(part.rows for part in task.parts), task.inserted])
     places = distinct(wanted)
     return MergeTask(
@@ -155,7 +155,7 @@ def carried_along(task: MergeTask) -> MergeTask:
 def share_rows(
     parts: Sequence[PairedPart], inserted: Places, rows_per_task: int
 ) -> Iterator[tuple[tuple[PairedPart, ...], Places]]:
-    """Rows to write, so many for each task or a few more; the new ones come last."""
+    """Yield groups of rows for tasks; inserted ones come last."""
     share: list[PairedPart] = []
     rows = 0
     for part in parts:

@@ -1,1 +1,1 @@
-"""Operations on metadata alone: restore, config, columns dropped, tags, clones."""
+"""Metadata operations: restore, config, dropped columns, tags, branches, clones."""

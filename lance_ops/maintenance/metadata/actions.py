@@ -30,9 +30,9 @@ from lance_ops.table.transaction.operations import (
 def restore(
     uri_or_dataset: Target, version: int | str | tuple[str, int], **run: Unpack[RunOptions]
 ) -> MetadataResult:
-    """Make an old version the newest one, under a new number. The versions in between stay.
+    """Make an old version the newest one, under a new number. The versions in between are kept.
 
-    The newest version may be damaged, as long as the one to restore is not.
+    The newest version may be damaged, if the one to restore is not.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
@@ -40,7 +40,7 @@ def restore(
         **run: See `RunOptions`; so for all functions here.
 
     Raises:
-        VersionNotFoundError: There is no such version.
+        VersionNotFoundError: The version does not exist.
         RetryableCommitConflictError: A cleanup is removing the version.
         InvalidArgumentError: The version is on another branch.
 
@@ -90,7 +90,7 @@ def update_config(
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         upsert: Config keys to set.
         delete: Config keys to remove.
-        table_metadata: Keys to set; to remove where the value is None.
+        table_metadata: Keys to set; a value of None removes the key.
         schema_metadata: Likewise, in the metadata of the Arrow schema.
         field_metadata: Likewise, in the metadata of columns, by their path.
         **run: See `RunOptions`.
@@ -119,7 +119,7 @@ def update_config(
             },
         )
         if operation == UpdateConfig():
-            raise InvalidArgumentError("there is nothing to change", field="upsert")
+            raise InvalidArgumentError("nothing would change", field="upsert")
         return operation
 
     return _change(_start("update_config", uri_or_dataset, run), plan)
@@ -137,7 +137,7 @@ def drop_columns(uri_or_dataset: Target, columns: Iterable[str], **run: Unpack[R
         **run: See `RunOptions`.
 
     Raises:
-        InvalidArgumentError: There is no such column or member, or none would be left.
+        InvalidArgumentError: A column or member does not exist, or none would be left.
         UnsupportedError: A member of a map, a fixed-size list, an extension type, or a packed struct of
             version 2.0: what is left could not be read.
 
@@ -147,7 +147,7 @@ def drop_columns(uri_or_dataset: Target, columns: Iterable[str], **run: Unpack[R
     """
     if isinstance(columns, str):
         raise InvalidArgumentError(
-            f"columns must be a list of names, got the text {columns!r}",
+            f"columns must be a list of names, got the string {columns!r}",
             field="columns",
             hint=f"write [{columns!r}]",
         )
@@ -155,14 +155,14 @@ def drop_columns(uri_or_dataset: Target, columns: Iterable[str], **run: Unpack[R
 
     def plan(dataset: Dataset) -> Operation:
         schema = schema_without(dataset.lance_schema, dropped, dataset.data_storage_version, dataset.uri)
-        # What remains is as required as it was, so rows written meanwhile stay valid.
+        # The rest keeps its nullability, so rows written concurrently stay valid.
         return Project(schema, preserves_nullability=True)
 
     return _change(_start("drop_columns", uri_or_dataset, run), plan)
 
 
 def _start(operation: str, target: Target, run: RunOptions) -> Run:
-    """A run on the head, or on the version that the caller looked at: then a conflict is theirs to judge."""
+    """Start a run on the head, or on the caller's version: then the caller decides on conflicts."""
     if isinstance(target, Dataset):
         return Run.on(operation, target.store, target, run, max_replans=0, is_newest=False)
     return Run.start(operation, target, run)
@@ -195,7 +195,7 @@ def create_tag(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> Tag:
-    """Name a version, which cleanup then keeps. Makes no version of its own.
+    """Tag a version, which cleanup then keeps. Makes no version.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
@@ -227,7 +227,7 @@ def move_tag(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> Tag:
-    """Let a tag name another version; see `create_tag`.
+    """Move a tag to another version; see `create_tag`.
 
     Raises:
         VersionNotFoundError: There is no such tag, or no such version.

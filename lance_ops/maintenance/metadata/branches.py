@@ -1,8 +1,8 @@
-"""Branches: lines of versions of their own that start as a version of another line, and how they end.
+"""Branches: create and delete lines of versions that start at a version of another line.
 
 The first version of a branch is a shallow clone of the version that it starts at, below `tree/` of the root;
-then a ref file is written, and from then on the branch is found. It goes in the opposite order. Cleanups of
-the line that it stems from keep the version that it started at. Source: format, branches.
+then a ref file is written, which makes the branch visible. It is removed in the opposite order. Cleanups of
+the parent line keep its start version. Source: format, branches.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ _FOLDERS = (
     "_refs",
     "_lance_ops",
 )
-"""What a branch may have beside its manifests, unless it belongs to a branch that lies there."""
+"""Folders of a branch besides its manifests, unless they belong to a nested branch."""
 
 _CHUNK = 1000
 
@@ -74,7 +74,7 @@ def create_branch(
     committer: Committer | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Dataset:
-    """Start a branch at a version. No file is copied; the branch has versions of its own from here on.
+    """Create a branch at a version. No file is copied; the branch then has its own versions.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
@@ -85,15 +85,15 @@ def create_branch(
         storage_options: For opening the dataset.
 
     Returns:
-        The branch, at its first version, which has the number of the version that it forked off.
+        The branch, at its first version, which has the number of its start version.
 
     Raises:
-        InvalidArgumentError: The name breaks a rule.
-        AlreadyExistsError: There is such a branch.
-        DatasetExistsError: There is no such branch, but files are where it would lie.
-        LeaseHeldError: A branch of this name is being made or deleted.
-        VersionNotFoundError: There is no such version.
-        RetryableCommitConflictError: A cleanup is removing the version, or somebody the branch that has it.
+        InvalidArgumentError: The name is not allowed.
+        AlreadyExistsError: The branch exists.
+        DatasetExistsError: The branch does not exist, but its folder has files.
+        LeaseHeldError: A branch with this name is being created or deleted.
+        VersionNotFoundError: The version does not exist.
+        RetryableCommitConflictError: The version, or its branch, is being removed.
         UnsupportedError: The version has files that a branch cannot refer to.
 
     Examples:
@@ -105,16 +105,16 @@ def create_branch(
         source = source.checkout_version(version)
     if is_detached(source.version):
         raise InvalidArgumentError(
-            "no branch can start at a detached version", path=source.uri, field="version"
+            "a branch cannot start at a detached version", path=source.uri, field="version"
         )
     root = source.root
     path = branch_path(name)
     check_ref_length(path, "branch", field="name")
     parent = None if source.branch is None else read_branch(root, source.branch)
     store = branch_store(root, name)
-    with _held(root, name, "makes this branch"):
+    with _held(root, name, "creates this branch"):
         if is_there(root, path):
-            raise AlreadyExistsError(f"the branch {name!r} exists", path=root.uri)
+            raise AlreadyExistsError(f"branch {name!r} already exists", path=root.uri)
         if _folders(store) and _folders(store, _below(root, name)):
             raise _left_over(store, name)
         with pinned(source.store, source.version, f"branch {name}"):
@@ -147,7 +147,7 @@ def create_branch(
                     store.delete_many([made.location.path, f"_transactions/{made.manifest.transaction_file}"])
                 raise
             except BaseException:
-                # Its first version is ours, so all that is there is.
+                # Its first version is ours, so everything exists.
                 with contextlib.suppress(LanceOpsError):
                     remove_branch(root, name)
                     _remove_files(store, _below(root, name))
@@ -163,9 +163,9 @@ def _held(root: Store, name: str, work: str) -> Lease:
 
 def _left_over(store: Store, name: str) -> DatasetExistsError:
     return DatasetExistsError(
-        f"there is no branch {name!r}, but files of one",
+        f"branch {name!r} does not exist, but its folder has files",
         path=store.uri,
-        hint="its making or removal was broken off: delete_branch removes them",
+        hint="its creation or removal was interrupted: delete_branch removes them",
     )
 
 
@@ -175,7 +175,7 @@ def _below(root: Store, name: str) -> tuple[str, ...]:
 
 
 def _folders(store: Store, below: Sequence[str] = ()) -> list[str]:
-    """The folders of a branch that have a file of its own.
+    """Return the folders of a branch with its own files.
 
     Args:
         store: Its root.
@@ -192,14 +192,14 @@ def _files(store: Store, folder: str, below: Sequence[str]) -> Iterator[str]:
 
 
 def _confirm(source: Dataset, branch: Branch) -> None:
-    """See that what a branch forked off is still there now that the branch is."""
+    """Check that the start version of a branch still exists after its creation."""
     try:
         if branch.parent_branch is not None:
             read_branch(source.root, branch.parent_branch)
         locate(source.store, branch.parent_version)
     except VersionNotFoundError as error:
         raise RetryableCommitConflictError(
-            "what the branch was made of was removed meanwhile",
+            "the start version of the branch was removed meanwhile",
             ours=f"branch {branch.name}",
             theirs=f"cleanup or removal of version {branch.parent_version} of {source.branch or MAIN}",
             version=branch.parent_version,
@@ -214,10 +214,10 @@ def delete_branch(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
-    """Remove a branch with all its versions, and the files that it has of its own.
+    """Remove a branch with all its versions and own files.
 
-    What is left of a branch whose making or removal was broken off goes, too. Rows that somebody appends to
-    the branch at the same time are lost with it.
+    This also removes the remains of an interrupted creation or removal. Rows appended concurrently to the
+    branch are lost.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
@@ -225,14 +225,14 @@ def delete_branch(
         storage_options: For opening the dataset.
 
     Returns:
-        How many files were removed.
+        Number of removed files.
 
     Raises:
-        VersionNotFoundError: There is no such branch, and nothing is left of one.
-        BranchInUseError: Another branch forked off it, a tag names one of its versions, or something that
-            needs one is being made.
-        LeaseHeldError: It is being made, or deleted by somebody else.
-        InvalidArgumentError: No branch can have this name.
+        VersionNotFoundError: The branch does not exist, without remains.
+        BranchInUseError: Another branch started at it, a tag names one of its versions, or an operation in
+            progress requires one.
+        LeaseHeldError: It is being created, or deleted by another process.
+        InvalidArgumentError: The name is not allowed.
         PathEscapeError: A folder of the branch is a symbolic link that leads out of it.
 
     Examples:
@@ -259,8 +259,7 @@ def delete_branch(
         announce_removal(store, announcement, versions, ())
         remove_branch(root, name)
         try:
-            # Who named or forked off a version before it was announced is seen here; who comes later sees
-            # the announcement.
+            # References created before the announcement are found here; later ones find the announcement.
             _refuse_used(root, store, name)
         except BranchInUseError:
             if described is not None:
@@ -276,7 +275,9 @@ def _refuse_used(root: Store, store: Store, name: str) -> None:
     users = [*(f"branch {fork!r}" for fork in forks), *(f"tag {tag!r}" for tag in tags)]
     young = datetime.now(UTC) - PIN_LIFETIME
     users += [
-        f"what is being made of version {pin.version}" for pin in list_pins(store) if pin.modified > young
+        f"an operation in progress on version {pin.version}"
+        for pin in list_pins(store)
+        if pin.modified > young
     ]
     if users:
         raise BranchInUseError(
@@ -292,10 +293,10 @@ def _refuse_linked(root: Store, store: Store, name: str) -> None:
         folders.insert(0, "its own folder")
     if folders:
         raise PathEscapeError(
-            f"branch {name!r} has symbolic links that lead out of it, and nothing behind such a link is "
+            f"branch {name!r} has symbolic links that lead out of it, and files behind such a link are not "
             f"deleted: {', '.join(folders)}",
             path=store.uri,
-            hint="remove the links by hand first",
+            hint="remove the links manually first",
         )
 
 

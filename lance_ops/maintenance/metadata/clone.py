@@ -1,8 +1,8 @@
-"""Shallow clones: a dataset of its own, or a branch, that starts with the files of another one.
+"""Shallow clones: a separate dataset, or a branch, that starts with the files of another one.
 
-The clone refers to the files of its source through a base path, and writes its own. Nothing in the format
-tells the source, so a cleanup of the source would take the files away: a clone made here leaves a tag at its
-source, which cleanups of both libraries keep. Source: format, base paths; what the peer writes.
+The clone refers to the files of its source through a base path, and writes its own. The format has no record
+at the source, so a cleanup of the source would remove the files: a clone made here creates a tag at its
+source, which cleanups of both libraries keep. Source: format, base paths; files written by pylance.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ from lance_ops.table.transaction.operations import ForeignOperation
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction, new_transaction
 
 PLACE_FOLDER = "_lance_ops/making"
-"""Leases of those who make a clone below its root, or a branch below that of the dataset."""
+"""Folder of the leases for creating a clone below its root, or a branch below that of the dataset."""
 
 _FOLDERS = frozenset(
     {
@@ -75,10 +75,10 @@ def shallow_clone(
     storage_options: Mapping[str, str] | None = None,
     committer: Committer | None = None,
 ) -> Dataset:
-    """Make a dataset that starts as a version of another one, without copying its files.
+    """Create a dataset that starts as a version of another one, without copying its files.
 
-    A tag at the source, named after the clone, keeps these files from cleanup. When the clone is gone, delete
-    the tag; it is in the source's list of tags, with the URI of the clone.
+    A tag at the source, named after the clone, keeps these files from cleanup. After removing the clone,
+    delete the tag; the source lists its tags with the URI of the clone.
 
     Args:
         uri_or_dataset: URI or path of the source, or a `Dataset`.
@@ -91,9 +91,9 @@ def shallow_clone(
         The clone, at its first version, which has the number of the source's version.
 
     Raises:
-        DatasetExistsError: A dataset is at `uri` already.
-        LeaseHeldError: Another clone is being made at `uri`.
-        VersionNotFoundError: There is no such version.
+        DatasetExistsError: `uri` already has a dataset.
+        LeaseHeldError: Another clone is being created at `uri`.
+        VersionNotFoundError: The version does not exist.
         RetryableCommitConflictError: A cleanup of the source is removing the version.
         InvalidArgumentError: The version is a detached one, or `uri` is within the folders of the source.
         UnsupportedError: The version has files that a clone cannot refer to.
@@ -137,16 +137,16 @@ def write_first_version(
 
     Args:
         source: The version.
-        store: Where the clone is to lie.
-        branch: Name of the branch that it is; None for a dataset of its own.
-        committer: Who decides races for the version; the store when None.
-        storage_options: Of the clone.
+        store: Root of the clone.
+        branch: Name of the branch; None for a separate dataset.
+        committer: Committer of the version; the store if None.
+        storage_options: Options of the clone's store.
         root: Main root of the dataset that a branch is of.
 
     Raises:
-        DatasetExistsError: There is a version of this number.
-        UnsupportedError: The version has files that a clone cannot refer to.
-        CommitOutcomeUnknownError: It may be there.
+        DatasetExistsError: The version exists.
+        UnsupportedError: The version has files to which a clone cannot refer.
+        CommitOutcomeUnknownError: It may exist.
     """
     manifest, transaction = _first_version(source, branch)
     return publish_first(
@@ -163,9 +163,9 @@ def publish_first(
     storage_options: Mapping[str, str] | None = None,
     root: Store | None = None,
 ) -> Dataset:
-    """Publish the version that a dataset or branch starts with; see `write_first_version`.
+    """Publish the first version of a dataset or branch; see `write_first_version`.
 
-    A failure leaves nothing of it, as far as the store allows and as it is certain what is there.
+    A failure leaves no files, as far as the store allows and the outcome is known.
     """
     path = manifest_path(manifest.version, NamingScheme.V2)
     location = ManifestLocation(manifest.version, path, scheme=NamingScheme.V2)
@@ -193,7 +193,7 @@ def publish_first(
 
 
 def _is_alone(store: Store, first: ManifestLocation) -> bool:
-    """Whether there is no version below one that a dataset starts with."""
+    """Return whether there is no version below the first one of a dataset."""
     return all(location.version >= first.version for location in list_versions(store))
 
 
@@ -206,14 +206,14 @@ def _remove_first(store: Store, path: str, manifest: bytes, transaction: Transac
 
 
 def pin_clone(source: Dataset, clone_uri: str) -> str:
-    """Keep the files of a version for a clone, whoever makes that; returns the name of the tag.
+    """Keep the files of a version for a clone of any library; returns the name of the tag.
 
     Args:
-        source: The version that is cloned.
+        source: The cloned version.
         clone_uri: Root of the clone.
 
     Raises:
-        VersionNotFoundError: There is no such version any more.
+        VersionNotFoundError: The version was removed.
         RetryableCommitConflictError: A cleanup is removing the version.
     """
     name = f"{CLONE_TAG}-{blake2b(clone_uri.encode(), digest_size=8).hexdigest()}"
@@ -223,14 +223,14 @@ def pin_clone(source: Dataset, clone_uri: str) -> str:
     except LanceOpsError:
         create_tag(source.root, name, source.version, branch=source.branch, metadata=notes)
     else:
-        # Of a clone that was at the same place and is gone.
+        # Of a removed clone at the same URI.
         update_tag(source.root, name, source.version, branch=source.branch)
     return name
 
 
 @contextlib.contextmanager
 def hold_place(store: Store, what: str) -> Iterator[Lease]:
-    """Keep other clones from a place while one is made there.
+    """Hold the lease for creating a clone at a URI.
 
     Two clones of different versions have different first manifests, so that no put-if-absent of a manifest
     decides between them; and copies of one source have the same names, so that the one that fails could
@@ -238,22 +238,22 @@ def hold_place(store: Store, what: str) -> Iterator[Lease]:
 
     Args:
         store: Root of the clone.
-        what: What is made, for errors.
+        what: Description for errors.
 
     Raises:
-        DatasetExistsError: A dataset is there.
-        LeaseHeldError: Another clone is being made there.
+        DatasetExistsError: There is a dataset.
+        LeaseHeldError: Another clone is being created there.
     """
-    with Lease(store, what, folder=PLACE_FOLDER, work="makes a dataset here") as lease:
+    with Lease(store, what, folder=PLACE_FOLDER, work="creates a dataset here") as lease:
         refuse_existing(store)
         yield lease
 
 
 def refuse_inside(source: Dataset, store: Store) -> None:
-    """Refuse a clone in a folder where its source keeps files: its cleanup would take them for its own.
+    """Check that a clone is not in a folder of its source's files, whose cleanup would remove it.
 
     Raises:
-        InvalidArgumentError: It is in such a folder, by whatever links.
+        InvalidArgumentError: It is in such a folder, with links resolved.
     """
     roots = {source.root.uri, source.uri, *(base.path for base in source.manifest.base_paths)}
     flat = {base.path for base in source.manifest.base_paths if not base.is_dataset_root}
@@ -261,10 +261,10 @@ def refuse_inside(source: Dataset, store: Store) -> None:
         inside = below(store.uri, root)
         if inside and (root in flat or inside.partition("/")[0] in _FOLDERS):
             raise InvalidArgumentError(
-                f"a clone cannot lie at {inside.rstrip('/')!r} within the files of its source",
+                f"a clone cannot be at {inside.rstrip('/')!r} within the files of its source",
                 path=store.uri,
                 field="uri",
-                hint=f"choose a place outside of {root}",
+                hint=f"choose a URI outside of {root}",
             )
 
 
@@ -278,17 +278,19 @@ def refuse_existing(store: Store) -> None:
 
 
 def _exists(store: Store) -> DatasetExistsError:
-    return DatasetExistsError("a dataset is here already", path=store.uri, hint="clone to another place")
+    return DatasetExistsError(
+        "the dataset already exists", path=store.uri, hint="choose another URI for the clone"
+    )
 
 
 def _first_version(source: Dataset, branch: str | None) -> tuple[Manifest, Transaction]:
     before = source.manifest
     if source.fragment_reuse is not None and source.fragment_reuse.row_maps():
         raise UnsupportedError(
-            "its fragment reuse index has row maps, files that a clone or branch cannot refer to",
+            "its fragment reuse index has row maps, to which a clone or branch cannot refer",
             path=source.uri,
             field="stable_partition",
-            hint="optimize_indices() first, which lets them go; or make a deep clone",
+            hint="run optimize_indices() first, which removes them; or make a deep clone",
         )
     base = BasePath(
         id=max((item.id for item in before.base_paths), default=-1) + 1,
@@ -313,30 +315,30 @@ def _first_version(source: Dataset, branch: str | None) -> tuple[Manifest, Trans
 
 
 def refuse_attached_blobs(manifest: Manifest, path: str | None = None) -> None:
-    """See that a version does not need the blob dataset of old tables, which a clone would be without.
+    """Check that a version does not use the blob dataset of old tables, which a clone would lack.
 
     Raises:
         UnsupportedError: It does.
     """
     if manifest.blob_dataset_version:
         raise UnsupportedError(
-            "the dataset keeps blobs in a dataset of their own, as old writers did, and cannot be cloned",
+            "the dataset stores blobs in a separate dataset, as old writers did, and cannot be cloned",
             path=path,
             field="blob_dataset_version",
-            hint="read the rows and write them into a new dataset",
+            hint="read the rows and write them to a new dataset",
         )
 
 
 def first_manifest(
     before: Manifest, wire: bytes, branch: str | None, **parts: Any
 ) -> tuple[Manifest, Transaction]:
-    """The manifest and the transaction that a clone or branch starts with.
+    """Return the first manifest and transaction of a clone or branch.
 
     Args:
-        before: Manifest of the version that is cloned.
+        before: Manifest of the cloned version.
         wire: The Clone message.
-        branch: Name of the branch that it is; None for a dataset of its own.
-        **parts: What is different in the clone: fragments, indices, bases.
+        branch: Name of the branch; None for a separate dataset.
+        **parts: Differences of the clone: fragments, indices, bases.
     """
     refuse_attached_blobs(before)
     transaction = new_transaction(ForeignOperation("Clone", wire), before.version)
@@ -359,7 +361,7 @@ def _from_base(fragment: Fragment, base_id: int, uri: str) -> Fragment:
         for sequence in (fragment.row_ids, fragment.last_updated_at_versions, fragment.created_at_versions)
     ):
         raise UnsupportedError(
-            f"fragment {fragment.id} keeps row ids in a file that a clone cannot refer to", path=uri
+            f"fragment {fragment.id} has row ids in a file to which a clone cannot refer", path=uri
         )
     deletion = fragment.deletion_file
     if deletion is not None and deletion.base_id is None:

@@ -1,6 +1,6 @@
-"""Deep clones: a dataset of its own with copies of all files that a version uses, wherever these lie.
+"""Deep clones: a separate dataset with copies of all files that a version uses, in any base.
 
-Source: format, base paths; what the peer writes.
+Source: format, base paths; files written by pylance.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ _PIECE = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A file, and where its copy lies below the root of the clone."""
+    """A file, and the path of its copy below the root of the clone."""
 
     store: Store
     path: str
@@ -78,11 +78,11 @@ def deep_clone(
     committer: Committer | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Make a dataset that starts as a version of another one, with copies of its files.
+    """Create a dataset that starts as a version of another one, with copies of its files.
 
-    Files of other bases are copied as well, and objects of managed blobs, so that the clone needs nothing but
-    itself; what blobs name by an address outside of the dataset stays there.
-    A failed clone leaves no copies; one whose process died is made anew by another call.
+    Files of other bases are copied as well, and objects of managed blobs, so that the clone is independent;
+    blobs at external addresses are not copied. A failed clone leaves no copies; after a crash another call
+    starts over.
 
     Args:
         uri_or_dataset: URI or path of the source, or a `Dataset`.
@@ -98,10 +98,10 @@ def deep_clone(
 
     Raises:
         DatasetExistsError: A dataset is at `uri` already.
-        LeaseHeldError: Another clone is being made at `uri`.
-        VersionNotFoundError: There is no such version.
+        LeaseHeldError: Another clone is being created at `uri`.
+        VersionNotFoundError: The version does not exist.
         RetryableCommitConflictError: A cleanup of the source is removing the version.
-        FileMissingError: A file of the version is gone.
+        FileMissingError: A file of the version is missing.
         InvalidArgumentError: The version is a detached one, or `uri` is within the folders of the source.
         UnsupportedError: Managed and external blobs share a base.
 
@@ -197,10 +197,10 @@ def _managed_objects(source: Dataset) -> frozenset[tuple[int, str]]:
     shared = sorted(external & {base_id for base_id, _ in objects})
     if shared:
         raise UnsupportedError(
-            f"base {shared[0]} holds managed blobs, which a clone copies, and external ones",
+            f"base {shared[0]} has managed blobs, which a clone copies, and external ones",
             path=source.uri,
             field="base_paths",
-            hint="make a shallow clone, or read the rows and write them into a new dataset",
+            hint="make a shallow clone, or read the rows and write them to a new dataset",
         )
     return frozenset(objects)
 
@@ -212,7 +212,7 @@ def _copies(source: Dataset, objects: Collection[tuple[int, str]]) -> list[_Copy
         before = found.setdefault(copy.name, copy)
         if (before.store.uri, before.path) != (copy.store.uri, copy.path):
             raise CorruptManifestError(
-                f"two bases have a file {copy.name}, of which a clone can have one", path=source.uri
+                f"two bases have a file {copy.name}, but a clone can have only one", path=source.uri
             )
     return list(found.values())
 
@@ -241,7 +241,7 @@ def _files(source: Dataset) -> Iterator[_Copy]:
                 "its fragment reuse index has row maps in another base, which a clone would still refer to",
                 path=source.uri,
                 field="stable_partition",
-                hint="optimize_indices() first, which lets them go",
+                hint="run optimize_indices() first, which removes them",
             )
         yield _Copy(bases.root, path, path)
     for index in source.manifest.indices:

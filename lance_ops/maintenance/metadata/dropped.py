@@ -1,4 +1,4 @@
-"""Fields to drop: the schema that is left, of whole columns and of members inside of them."""
+"""Dropped fields: the remaining schema, without columns and nested members."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ def schema_without(schema: Schema, names: Iterable[str], storage_version: str, p
         dropped.update(node.id for node in line[-1].walk())
     kept = [left for top in schema.fields if (left := _left(top, dropped)) is not None]
     if not wanted or not kept:
-        what = "no column would be left" if wanted else "none is named"
+        what = "no column would be left" if wanted else "the list is empty"
         raise InvalidArgumentError(
             f"cannot drop the columns {list(wanted)}: {what}", path=path, field="columns"
         )
@@ -46,7 +46,7 @@ def _line(schema: Schema, name: str, path: str) -> Sequence[Field]:
         return schema.ancestry(name)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
-            f"cannot drop {name!r}: there is no such column", path=path, field="columns", hint=error.hint
+            f"cannot drop {name!r}: column not found", path=path, field="columns", hint=error.hint
         ) from error
 
 
@@ -58,7 +58,7 @@ def _check_readable(line: Sequence[Field], name: str, storage_version: str, path
             reason = "members of a packed struct are stored together in version 2.0"
         elif parent.logical_type.startswith("fixed_size_list"):
             # pylance fails on what is left.
-            reason = "it is inside of a fixed-size list"
+            reason = "it is nested in a fixed-size list"
         elif parent.extension_name or EXTENSION_NAME_KEY in parent.metadata:
             reason = f"column {parent.name!r} has an extension type"
         else:
@@ -67,12 +67,12 @@ def _check_readable(line: Sequence[Field], name: str, storage_version: str, path
             f"cannot drop {name!r}: {reason}",
             path=path,
             field="columns",
-            hint=f"drop {line[0].name!r}, or add a column of what is to stay",
+            hint=f"drop {line[0].name!r}, or add a column with the members to keep",
         )
 
 
 def _left(field: Field, dropped: set[int]) -> Field | None:
-    """What is left of a field; None for nothing."""
+    """Return the rest of a field; None if nothing is left."""
     if field.id in dropped:
         return None
     if not field.children:

@@ -1,9 +1,9 @@
-"""Migrate manifest paths: all manifests of a dataset get names of the other scheme, no version is ever lost.
+"""Migrate manifest paths: rename all manifests of a dataset to the other scheme without losing a version.
 
-Each manifest is first copied to its new name, the newest first; only when all have new names do the old ones
-go, the oldest first. So at every moment the newest version has a name of each scheme that has any, and a run
-that was broken off is finished by the next one. While both schemes are there, both libraries refuse to read
-and to write, rather than to go by one of them.
+Each manifest is first copied to its new name, newest first; only when all have new names are the old ones
+removed, oldest first. So the newest version always has a name of each scheme in use, and an interrupted run
+is finished by the next one. While both schemes exist, both libraries fail to read and write, rather than use
+one of them.
 """
 
 import time
@@ -41,13 +41,13 @@ SchemeName = Literal["v1", "v2"]
 
 @dataclass(frozen=True, slots=True)
 class MigratePathsPlan:
-    """What a migration would do; prints well.
+    """Plan of a migration; prints as text.
 
     Attributes:
         uri: The dataset.
-        scheme: The names that all manifests would have.
+        scheme: The new naming scheme.
         version: The newest version.
-        manifests: Manifests of other names, of all branches.
+        manifests: Number of manifests to rename, on all branches.
     """
 
     uri: str
@@ -68,7 +68,7 @@ class MigratePathsPlan:
 
     def __str__(self) -> str:
         return (
-            f"{count_text(self.manifests, 'manifest')} of {self.uri} would get names of scheme {self.scheme}"
+            f"{count_text(self.manifests, 'manifest')} of {self.uri} would be renamed to scheme {self.scheme}"
         )
 
 
@@ -91,7 +91,7 @@ class MigratePathsResult(Result):
 
     def summary(self) -> str:
         """See `Result.summary`."""
-        return f"{count_text(self.manifests, 'manifest')} got names of scheme {self.scheme}"
+        return f"{count_text(self.manifests, 'manifest')} renamed to scheme {self.scheme}"
 
     def __str__(self) -> str:
         return f"{self.operation}: {self.summary()} ({self.seconds:.2f} s)"
@@ -129,18 +129,18 @@ def migrate_manifest_paths(
     dry_run: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> MigratePathsResult | MigratePathsPlan:
-    """Give all manifests names of the other scheme: "v2" lists the newest version first, "v1" is the old one.
+    """Rename all manifests to the other scheme: "v2" lists the newest version first, "v1" is the old one.
 
-    May be broken off and run again. Until it has ended, the dataset can neither be read nor written. Commits
-    of lance_ops to "v1" names that were under way are moved along, or planned again. Of pylance, and before a
-    migration to "v1" of any library, writers should be stopped; a version that one of them stores under an
-    old name afterwards is never passed over: the dataset is refused until this is run again.
+    May be interrupted and run again. Until it has ended, the dataset can neither be read nor written. Commits
+    of lance_ops in progress with "v1" names are renamed, or planned again. Stop writers of pylance, and
+    before a migration to "v1" all writers; a version stored under an old name afterwards is never skipped:
+    the dataset cannot be opened until this is run again.
 
     Args:
         uri_or_dataset: URI or path of the dataset, with all its branches, or of one branch; or a `Dataset`.
         scheme: Of the new names; releases of pylance before 0.17 know "v1" alone.
         dry_run: Return the plan.
-        storage_options: For the store.
+        storage_options: Options of the store.
 
     Raises:
         DatasetNotFoundError: There is no manifest.
@@ -206,7 +206,7 @@ def _migrate(store: Store, wanted: NamingScheme) -> int:
             store.delete(manifest_path(version, _other(wanted)))
             moved.add(version)
     raise CommitConflictError(
-        "other writers keep storing versions under old names",
+        "other writers keep committing versions under old names",
         ours="migration of manifest names",
         theirs="commits under old names",
         version=max(moved, default=0),
@@ -216,7 +216,7 @@ def _migrate(store: Store, wanted: NamingScheme) -> int:
 
 
 def _copy(store: Store, version: int, wanted: NamingScheme) -> None:
-    """See that a version has its new name, with the same bytes."""
+    """Check that a version has its new name, with the same bytes."""
     source, target = manifest_path(version, _other(wanted)), manifest_path(version, wanted)
     found = unless_gone(store, source, lambda: store.read(source))
     if found is None:
@@ -231,7 +231,7 @@ def _copy(store: Store, version: int, wanted: NamingScheme) -> None:
             _copy(store, version, wanted)
         elif bytes(there) != data:
             raise CorruptManifestError(
-                f"two manifests claim version {version}, and they differ: {source} and {target}",
+                f"two different manifests claim version {version}: {source} and {target}",
                 path=f"{store.uri}/{source}",
-                hint="see which of the two later versions were built on; move the other one away",
+                hint="check which of the two later versions are based on; move the other one away",
             ) from None

@@ -12,9 +12,9 @@ class MetadataResult(OperationResult):
     """Result of `restore`, `update_config` and `drop_columns`.
 
     Attributes:
-        operation: Which of them.
-        change: What was committed, in one line.
-        dataset: The new version; the newest one when that of an earlier run of the job is gone.
+        operation: Its name.
+        change: The commit in one line.
+        dataset: The new version; the newest one if that of an earlier run of the job was removed.
     """
 
     operation: str
@@ -23,10 +23,10 @@ class MetadataResult(OperationResult):
 
     @property
     def transaction(self) -> Transaction:
-        """What was committed; read from the version.
+        """Read the committed transaction.
 
         Raises:
-            NotFoundError: It was not recorded, or its file is gone.
+            NotFoundError: It was not recorded, or its file is missing.
         """
         return self.dataset.read_transaction()
 

@@ -1,4 +1,4 @@
-"""Truncate: all rows go in one commit, by metadata alone; schema, config and earlier versions stay."""
+"""Truncate: delete all rows in one commit, by metadata alone; schema, config and history are kept."""
 
 from dataclasses import dataclass
 from typing import Literal, Unpack, overload
@@ -19,11 +19,11 @@ EVERYTHING = "true"
 
 @dataclass(frozen=True, slots=True)
 class TruncatePlan:
-    """What truncating would do; prints well.
+    """Plan of a truncate; prints as text.
 
     Attributes:
         uri: The dataset.
-        version: Version that it was planned from.
+        version: Version of the plan.
         rows: Live rows.
         fragment_ids: All fragments.
     """
@@ -46,7 +46,7 @@ class TruncatePlan:
 
     def __str__(self) -> str:
         what = f"{count_text(self.rows, 'row')} in {count_text(len(self.fragment_ids), 'fragment')}"
-        return f"truncate version {self.version} of {self.uri}: {what} would go"
+        return f"truncate version {self.version} of {self.uri}: {what} would be deleted"
 
 
 @overload
@@ -66,9 +66,9 @@ def truncate(
 def truncate(
     uri_or_dataset: Target, *, dry_run: bool = False, **run: Unpack[RunOptions]
 ) -> DeleteResult | TruncatePlan:
-    """Delete all rows, without reading any. The schema stays, and earlier versions keep their rows.
+    """Delete all rows, without reading any. The schema is kept, and earlier versions keep their rows.
 
-    Rows that others append meanwhile stay, too.
+    Rows appended concurrently are kept, too.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.

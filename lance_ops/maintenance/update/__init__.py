@@ -1,1 +1,1 @@
-"""Update by SQL expressions: rows are deleted, and added again with other values."""
+"""Update by SQL expressions: rows are deleted, and written again with new values."""

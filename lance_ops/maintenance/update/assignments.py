@@ -1,6 +1,6 @@
-"""Assignments of an update: an SQL expression for each column that gets another value.
+"""Assignments of an update: an SQL expression for each changed column.
 
-All of them see the row as it was, so that `{"a": "b", "b": "a"}` swaps two columns.
+All of them read the old values, so that `{"a": "b", "b": "a"}` swaps two columns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ from lance_ops.table.assemble import forbidden_nulls
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one column becomes.
+    """New value of one column.
 
     Attributes:
         field: The column.
-        sql: As the caller wrote it.
-        expression: The tree.
+        sql: The expression as written.
+        expression: The parsed expression.
     """
 
     field: pa.Field
@@ -48,9 +48,9 @@ def parse_assignments(
         InvalidArgumentError: There are none, or one is for a column that is not there.
         PredicateError: An expression does not parse, or has a type that the column cannot take.
     """
-    check_type(values, Mapping, "columns and what they become", field="values")
+    check_type(values, Mapping, "a mapping of columns to SQL expressions", field="values")
     if not values:
-        raise InvalidArgumentError("no column was given a new value", field="values")
+        raise InvalidArgumentError("no columns were assigned", field="values")
     return tuple(_parse(name, sql, columns, named) for name, sql in values.items())
 
 
@@ -60,18 +60,21 @@ def _parse(name: str, sql: str, columns: pa.Schema, named: pa.Schema) -> Assignm
     if position < 0:
         nested = name.partition(".")[0] in columns.names
         raise InvalidArgumentError(
-            f"there is no column {name!r} to change",
+            f"column {name!r} not found",
             field="values",
-            hint="only whole columns get new values" if nested else f"there are {', '.join(columns.names)}",
+            hint="only whole columns can be assigned" if nested else f"there are {', '.join(columns.names)}",
         )
     check_type(sql, str, f"the SQL of column {name!r}", field="values")
     if not sql.strip():
-        raise InvalidArgumentError(f"column {name!r} is to become nothing", field="values", hint="write NULL")
+        raise InvalidArgumentError(
+            f"the expression of column {name!r} is empty", field="values", hint="write NULL"
+        )
     field = columns.field(position)
     expression = parse_value(sql, named, field.type)
     if not fits_type(expression.type, field.type):
         raise PredicateError(
-            f"column {name!r} is {field.type}, and the expression {sql!r} gives {expression.type}", field=name
+            f"column {name!r} has type {field.type}, but the expression {sql!r} has type {expression.type}",
+            field=name,
         )
     return Assignment(field, sql, expression)
 
@@ -97,14 +100,14 @@ def changed_rows(
         misfit = first_misfit(values, item.field.type)
         if misfit is not None:
             at, why = misfit
-            problems.append(f"{item.column}: {why} in the row of address {addresses[at]} ({item.sql})")
+            problems.append(f"{item.column}: {why} in the row with address {addresses[at]} ({item.sql})")
             continue
         column = fit(values, item.field.type)
         nulls = [name for name, _ in forbidden_nulls(item.field, column)]
         if nulls:
             missing = column.is_null().index(pa.scalar(True)).as_py() if column.null_count else -1
-            where = f" in the row of address {addresses[missing]}" if missing >= 0 else ""
-            problems.append(f"{nulls[0]}: a null{where}, but the column takes none ({item.sql})")
+            where = f" in the row with address {addresses[missing]}" if missing >= 0 else ""
+            problems.append(f"{nulls[0]}: null{where} in a non-nullable column ({item.sql})")
             continue
         changed = changed.set_column(batch.schema.get_field_index(item.column), item.field, column)
     if problems:

@@ -1,7 +1,7 @@
-"""Update in place: rows stay where they are, and fragments get files with the columns that changed.
+"""Update in place: rows keep their addresses, and fragments get files with the changed columns.
 
-What the specification calls rewriting columns. All rows of a fragment are written anew, but only with their
-changed columns; rows keep their addresses, so that indices on other columns stay whole.
+The specification calls this rewriting columns. All rows of a fragment are rewritten, but only their changed
+columns; rows keep their addresses, so that indices on other columns keep their coverage.
 """
 
 from collections.abc import Sequence
@@ -31,10 +31,10 @@ from lance_ops.table.transaction.apply_fragments import replace_columns
 from lance_ops.table.transaction.operations import Update
 
 Rewrite = Literal["rows", "columns", "auto"]
-"""What an update writes: the changed rows with all their columns, or the changed columns of all rows."""
+"""Written data of an update: the changed rows with all their columns, or the changed columns of all rows."""
 
 _TEXT_BYTES = 32
-"""Of a value whose type does not tell."""
+"""Assumed bytes of a variable-length value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,34 +83,34 @@ class UpdatedValues:
 def choose(
     dataset: Dataset, matches: Sequence[FragmentMatch], assignments: Sequence[Assignment], wish: Rewrite
 ) -> tuple[Literal["rows", "columns"], str]:
-    """What to write anew, and why.
+    """Choose what to rewrite, with the reason.
 
     Args:
         dataset: The version.
         matches: The rows.
-        assignments: What becomes of them.
-        wish: Of the caller.
+        assignments: Assignments of the update.
+        wish: Choice of the caller.
 
     Raises:
-        InvalidArgumentError: The caller asks for columns, and these cannot be.
+        InvalidArgumentError: The caller chose columns, and these cannot be rewritten in place.
     """
     if wish == "rows":
-        return "rows", "as asked for"
+        return "rows", "as requested"
     columns = _changed_schema(dataset, assignments)
     hindrance = None
     if has_blobs(columns):
-        hindrance = "blobs among the columns"
+        hindrance = "blob columns"
     elif any(match.fragment.has_overlays for match in matches):
-        hindrance = "overlays, which would lie over the new values"
+        hindrance = "overlays, which would hide the new values"
     if wish == "columns":
         if hindrance is not None:
             raise InvalidArgumentError(
                 f"columns cannot be rewritten in place: {hindrance}",
                 path=dataset.uri,
                 field="rewrite",
-                hint='leave it to rewrite="auto", or give "rows"',
+                hint='use rewrite="auto" or "rows"',
             )
-        return "columns", "as asked for"
+        return "columns", "as requested"
     if hindrance is not None:
         return "rows", hindrance
     changed = {node.id for node in columns.walk()}
@@ -131,10 +131,10 @@ def choose(
 def update_in_place(
     attempt: Attempt, matches: Sequence[FragmentMatch], assignments: tuple[Assignment, ...]
 ) -> tuple[Update, int]:
-    """Write the changed columns of the fragments that have rows to change.
+    """Write the changed columns of the fragments with matching rows.
 
     Returns:
-        What is to be committed, and the bytes of the new files.
+        The operation to commit, and the bytes of the new files.
 
     Raises:
         SchemaMismatchError: A value does not fit its column. Files written by then are removed.
@@ -186,7 +186,7 @@ def _changed_schema(dataset: Dataset, assignments: Sequence[Assignment]) -> Sche
 
 
 def _row_bytes(schema: Schema) -> float:
-    """Of the values of a row, about."""
+    """Estimate the bytes of a row's values."""
     return sum(_width(field.type) for field in schema.to_arrow())
 
 

@@ -1,9 +1,9 @@
-"""Update: rows get other values, computed by SQL, exactly once under a job key.
+"""Update: set columns of rows by SQL, exactly once with a job key.
 
-The rows are marked deleted where they lie, and written anew with all columns: what the specification calls
-rewriting rows. Rows keep their stable ids, and the version that created them. What other writers delete at
-the same time merges at the commit; when they changed the very same rows, all is looked for again on the head.
-Where asked for, columns are rewritten instead, see `in_place`: then any change of the same fragments is.
+The rows are marked deleted, and written again with all columns: the specification calls this rewriting rows.
+Rows keep their stable ids, and the version that created them. Concurrent deletes are merged at the commit;
+after concurrent changes of the very same rows, the search is repeated on the head. Optionally, columns are
+rewritten instead, see `in_place`: then any change of the same fragments conflicts.
 """
 
 import json
@@ -85,11 +85,11 @@ def update(
     pruners: Sequence[Pruner] = (),
     **run: Unpack[RunOptions],
 ) -> UpdateResult | UpdatePlan:
-    """Give columns of rows other values. When no row matches, nothing is committed.
+    """Set columns of rows to new values. Without matching rows, nothing is committed.
 
-    All expressions see the row as it was before. A value that its column cannot hold (a fraction for an
-    integer, a number that is too large, a null where none may be) is an error, and nothing is changed; write
-    a CAST to cut it.
+    All expressions read the old values. A value that its column cannot hold (a fraction for an integer, a
+    number that is too large, a null where none may be) is an error, and nothing is changed; write a CAST to
+    cut it.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
@@ -109,10 +109,10 @@ def update(
         **run: See `RunOptions`.
 
     Raises:
-        InvalidArgumentError: There is no such column, or no value was given; or columns of blobs, or under
-            overlays, were to be rewritten in place.
-        PredicateError: A condition or an expression does not parse, names a column that is not there, cannot
-            be computed, or is of a type that the column cannot take.
+        InvalidArgumentError: A column does not exist, or no value was given; or blob columns, or columns with
+            overlays, cannot be rewritten in place.
+        PredicateError: A condition or an expression does not parse, names an unknown column, cannot be
+            computed, or has an incompatible type.
         SchemaMismatchError: A value does not fit its column; it names column and row.
         CommitConflictError: Another commit stands in the way; of a condition that names rows by where they
             lie: any that the update cannot be merged with, since rows may lie elsewhere now.
@@ -145,7 +145,7 @@ def update(
 
 
 def commit_update(attempt: Attempt, plan: UpdatePlan) -> UpdateResult:
-    """Write the rows of a plan anew, and the deletion files, and commit both; or the columns.
+    """Write and commit the rows of a plan and the deletion files; or the columns.
 
     Raises:
         RetryableCommitConflictError: Other writers changed the same rows.
@@ -217,7 +217,8 @@ def _write_rows(attempt: Attempt, plan: UpdatePlan) -> tuple[Fragment, ...]:
             plan.assignments,
             dataset.data_storage_version,
             job_key=run.commits.job_key,
-            # Flushed while the commit is prepared: ours see to it that all is there before the version is.
+            # Flushed while the commit is prepared: our committer ensures that all files exist before the
+            # version.
             durable="later" if here else "now",
         )
         for parts in share_parts(plan.search.matches or (), _ROWS_PER_TASK)

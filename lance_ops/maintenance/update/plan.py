@@ -1,4 +1,4 @@
-"""Update plan: which rows get other values, and what becomes of them."""
+"""Update plan: rows to update, and their assignments."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,13 +14,13 @@ EVERY_ROW = "true"
 
 @dataclass(frozen=True, slots=True)
 class UpdatePlan:
-    """What an update would do; prints as a table.
+    """Plan of an update; prints as a table.
 
     Attributes:
-        search: The rows, as a delete looks for them.
-        assignments: What becomes of them.
-        rewrite: What is written anew: "rows" or "columns".
-        reason: Why that.
+        search: The rows, as the plan of a delete.
+        assignments: Assignments of the update.
+        rewrite: "rows" or "columns".
+        reason: Reason of the choice.
     """
 
     search: DeletePlan
@@ -57,7 +57,7 @@ class UpdatePlan:
     def __str__(self) -> str:
         head = f"update at version {self.version} of {self.uri} where {self.where}"
         if not self.search.matches:
-            return f"{head}: no row matches"
+            return f"{head}: no rows match"
         matches = self.search.matches
         columns = [(item.column, item.sql) for item in self.assignments]
         rows = [

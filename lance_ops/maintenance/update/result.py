@@ -36,7 +36,7 @@ class UpdateResult(OperationResult):
     def summary(self) -> str:
         """See `OperationResult.summary`."""
         if not self.rows_updated:
-            return "no row matches, nothing was changed"
+            return "no rows match, nothing was changed"
         if self.rewrite == "columns":
             return (
                 f"updated {count_text(self.rows_updated, 'row')} in place "

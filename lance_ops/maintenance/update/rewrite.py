@@ -1,6 +1,6 @@
-"""Rewrite of rows: the task that reads rows that go, and writes what takes their place.
+"""Rewrite of rows: the task that reads old rows, and writes new ones.
 
-Rows that move bring their stable ids, and the versions that created them, along.
+Moved rows keep their stable ids, and the versions that created them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ class MovedRows:
 
     @classmethod
     def join(cls, parts: Sequence["MovedRows"]) -> "MovedRows":
-        """Those of several stretches of rows."""
+        """Concatenate several ranges of rows."""
         none = np.zeros(0, np.uint64)
         return cls(
             np.concatenate([none, *(part.ids for part in parts)]),
@@ -48,7 +48,7 @@ class MovedRows:
         )
 
     def bring(self, fragments: Sequence[Fragment]) -> tuple[Fragment, ...]:
-        """New fragments whose first rows, in turn, are these; the rest of them has no ids yet."""
+        """Assign these to the first rows of new fragments; the others have no ids yet."""
         start, numbered = 0, []
         for fragment in fragments:
             stop = min(start + fragment.physical_rows, len(self.ids))
@@ -64,10 +64,10 @@ class MovedRows:
 
 @dataclass(frozen=True, slots=True)
 class FragmentPart:
-    """Rows of one fragment that move.
+    """Moved rows of one fragment.
 
     Attributes:
-        fragment: As it is.
+        fragment: The fragment.
         offsets: Ascending offsets of live rows, uint32.
     """
 
@@ -77,15 +77,15 @@ class FragmentPart:
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
-    """Rows to change; travels to executors.
+    """Rows to change; serializable for executors.
 
     Attributes:
         snapshot: The version, with the fragments concerned.
-        parts: The rows, fragment by fragment.
-        assignments: What becomes of them.
-        storage_version: Of the data files.
-        max_rows_per_file: Rows after which a new fragment begins.
-        max_bytes_per_file: Bytes after which a new fragment begins.
+        parts: The rows, by fragment.
+        assignments: Assignments of the update.
+        storage_version: Version of the data files.
+        max_rows_per_file: Maximum rows per fragment.
+        max_bytes_per_file: Maximum bytes per fragment.
         job_key: See `write_data_files`.
         durable: See `write_data_files`.
     """
@@ -101,7 +101,7 @@ class RewriteTask:
 
 
 def rewrite_rows(task: RewriteTask) -> tuple[Fragment, ...]:
-    """Write the rows with their new values as new fragments, in the order of the table.
+    """Write the rows with new values as new fragments, in the order of the table.
 
     Raises:
         SchemaMismatchError: A value does not fit its column. Files written by then are removed.
@@ -126,7 +126,7 @@ def rewrite_rows(task: RewriteTask) -> tuple[Fragment, ...]:
 
 
 def _read_schema(schema: Schema, assignments: Sequence[Assignment]) -> Schema:
-    """The columns, with documents as files hold them unless somebody looks into one or writes one."""
+    """Return the columns to read; JSON documents in stored form unless an expression uses them."""
     touched = {item.column for item in assignments}
     touched.update(name for item in assignments for name in item.expression.root_columns)
     stored = stored_documents(schema)
@@ -137,7 +137,7 @@ def _read_schema(schema: Schema, assignments: Sequence[Assignment]) -> Schema:
 def _changed(
     task: RewriteTask, schema: Schema, note: Callable[[MovedRows], None]
 ) -> Iterator[pa.RecordBatch]:
-    # Reading goes on while rows are encoded, where that takes long enough to matter.
+    # Reading continues while rows are encoded, if that takes long enough.
     ahead = _READ_AHEAD if sum(len(part.offsets) for part in task.parts) >= _READ_AHEAD_FROM else 1
     for moved, batches in prefetch(_reads(task, schema), ahead):
         if moved is not None:
@@ -149,7 +149,7 @@ _Read = tuple[MovedRows | None, list[pa.RecordBatch]]
 
 
 def _reads(task: RewriteTask, schema: Schema) -> Iterator[Callable[[], _Read]]:
-    """Reads of bounded size: the rows with their new values, and what they bring along."""
+    """Yield bounded reads: the rows with new values, and their ids."""
     names = {name for item in task.assignments for name in item.expression.root_columns}
     own = task.snapshot.lance_schema.names
     row_columns = tuple(name for name in ROW_COLUMNS if name in names and name not in own)
@@ -176,7 +176,7 @@ def _read(
 
 
 def windows(rows: FragmentRows, schema: Schema, offsets: npt.NDArray[np.uint32]) -> Iterator[Offsets]:
-    """Offsets in stretches whose rows, with those in between, take a bounded amount of memory."""
+    """Yield ranges of offsets whose rows, with those in between, have a bounded size."""
     wanted = offsets.astype(np.int64)
     if not len(wanted):
         return
@@ -187,12 +187,12 @@ def windows(rows: FragmentRows, schema: Schema, offsets: npt.NDArray[np.uint32])
 
 
 def moved_rows(rows: FragmentRows, offsets: Offsets) -> MovedRows:
-    """Ids and creating versions of rows of a table with stable ids."""
+    """Return ids and creating versions of rows of a table with stable ids."""
     return MovedRows(rows.columns.values(ROW_ID, offsets), rows.columns.values(ROW_CREATED_AT, offsets))
 
 
 def share_parts(matches: Sequence[FragmentMatch], rows_per_task: int) -> Iterator[tuple[FragmentPart, ...]]:
-    """Rows of neighbouring fragments, so many for each task or a few more."""
+    """Yield groups of rows of neighbouring fragments for tasks."""
     share: list[FragmentPart] = []
     rows = 0
     for match in matches:

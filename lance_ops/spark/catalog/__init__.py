@@ -1,8 +1,8 @@
-"""The session catalog: tables of the format `lance` by their names, as in `CREATE TABLE ... USING lance`.
+"""Session catalog: named tables of the format `lance`, as in `CREATE TABLE ... USING lance`.
 
-Spark's own catalog keeps location and options of a table, but does not tell them to a data source that is
-written in Python. A small class of the JVM does, on the driver alone. Spark's own compiler builds it from its
-source (beside this module) once for each version of Spark; the result waits in the cache.
+Spark's own catalog keeps location and options of a table, but does not pass them to a data source written in
+Python. A small class of the JVM does, on the driver only. Spark's own compiler builds it from its source
+(beside this module) once for each version of Spark; the result is cached.
 """
 
 import hashlib
@@ -23,10 +23,10 @@ _SOURCE = "LanceSessionCatalog.java"
 
 
 def install_catalog(spark: "SparkSession") -> bool:
-    """Let a session read and write tables of the format by name; whether it can.
+    """Install the catalog in a session; returns whether that was possible.
 
-    It cannot on Spark Connect, whose server has to be started with the jar, and where another catalog took
-    the place of Spark's own already.
+    It is not on Spark Connect, whose server must be started with the jar, and if another catalog has replaced
+    Spark's own.
     """
     chosen = spark.conf.get(CATALOG_SETTING, None) or "builtin"
     if chosen == CATALOG_CLASS:
@@ -36,13 +36,14 @@ def install_catalog(spark: "SparkSession") -> bool:
     jar = catalog_jar(spark)
     spark.sql(f"ADD JAR '{jar.as_uri()}'")
     spark.conf.set(CATALOG_SETTING, CATALOG_CLASS)
-    # The jar reaches the class loader of this thread only: another one could not load the catalog later.
+    # The jar is visible in the class loader of this thread only: another one could not load the catalog
+    # later.
     spark.catalog.currentCatalog()
     return True
 
 
 def catalog_jar(spark: "SparkSession") -> Path:
-    """The jar of the catalog for the Spark of a classic session, built where it is not there yet.
+    """Return the jar of the catalog for the Spark of a classic session; builds it if needed.
 
     For `spark.jars` of a Connect server, together with `spark.sql.catalog.spark_catalog` =
     `lanceops.LanceSessionCatalog`.
@@ -61,7 +62,7 @@ def catalog_jar(spark: "SparkSession") -> Path:
 
 
 def _compile(spark: "SparkSession", source: str) -> dict[str, bytes]:
-    """Class files by name."""
+    """Compile the source; returns class files by name."""
     jvm = spark._jvm  # noqa: SLF001 - the one way of pyspark into the JVM
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())

@@ -1,1 +1,1 @@
-"""Small: partitions with few rows become one file, and small files larger ones, before a commit."""
+"""Coalescing before a commit: partitions with few rows share a file, and small files are joined."""

@@ -1,8 +1,8 @@
-"""Small files: neighbours among what partitions have written become one file before the commit.
+"""Small files: neighbours written by partitions are joined into one file before the commit.
 
-A partition of a few mebibytes is worth a file while tasks run, and hundreds of them would be hundreds of
-fragments. Their encoded pages are copied, as compaction copies them, so that nothing is encoded twice, and
-readers never see the small ones.
+A partition of a few mebibytes is worth a file while tasks run, but hundreds of them would be hundreds of
+fragments. Their encoded pages are copied, as compaction does, so that nothing is encoded twice, and readers
+never see the small ones.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.snapshot import Snapshot
 
 SMALL_FILE_BYTES = 32 << 20
-"""Of a data file: a larger one stays as it is."""
+"""Size of a data file from which it is not joined."""
 
 JOINED_BYTES = 128 << 20
-"""Of a file that is made of small ones, at most; it ends at the limits of the write, too."""
+"""Maximum size of a joined file; the limits of the write apply, too."""
 
 MOST_BYTES = 2 << 30
-"""That one process copies; what is beyond stays as it is, for compactions. Executors copy any number."""
+"""Maximum bytes that one process copies; the rest is left to compactions. Executors copy any number."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Join:
-    """New fragments that become one; travels to executors."""
+    """New fragments to join; serializable for executors."""
 
     task: WriteTask
     fragments: tuple[Fragment, ...]
@@ -38,18 +38,18 @@ class _Join:
 def join_small_files(
     task: WriteTask, written: Sequence[WriteTaskResult], runner: Runner | None = None
 ) -> list[WriteTaskResult]:
-    """Put small files together that follow each other; on the driver, before the commit.
+    """Join consecutive small files; on the driver, before the commit.
 
     Args:
-        task: How they were written.
-        written: By all partitions, in the order of the rows.
-        runner: Copies; threads of this process when None.
+        task: The write.
+        written: Files of all partitions, in the order of the rows.
+        runner: Copies; threads of this process if None.
 
     Returns:
-        The same rows in the same order. The files that were put together are gone.
+        The same rows in the same order. The joined small files are removed.
 
     Raises:
-        TaskFailedError: A file could not be read or written. What was made here is removed; `written` stays.
+        TaskFailedError: A file could not be read or written. Joined files are removed; `written` is kept.
     """
     fragments = [fragment for result in written for fragment in result.fragments]
     groups = _within(group_small(fragments, task), None if runner is not None else MOST_BYTES)
@@ -78,7 +78,7 @@ def join_small_files(
 
 
 def group_small(fragments: Sequence[Fragment], task: WriteTask) -> list[tuple[Fragment, ...]]:
-    """Small fragments that follow each other, in groups within the limits; all others alone. Pure."""
+    """Group consecutive small fragments within the limits; all others alone. Pure."""
     most_bytes = min(task.max_bytes_per_file, JOINED_BYTES)
     groups: list[tuple[Fragment, ...]] = []
     group: list[Fragment] = []
@@ -98,7 +98,7 @@ def group_small(fragments: Sequence[Fragment], task: WriteTask) -> list[tuple[Fr
 
 
 def _within(groups: Sequence[tuple[Fragment, ...]], most: int | None) -> list[tuple[Fragment, ...]]:
-    """Groups of more than one fragment up to a number of bytes; those of the others one by one."""
+    """Return groups of several fragments up to a number of bytes; the fragments of others one by one."""
     kept: list[tuple[Fragment, ...]] = []
     size = 0
     for group in groups:
@@ -112,7 +112,7 @@ def _within(groups: Sequence[tuple[Fragment, ...]], most: int | None) -> list[tu
 
 
 def _join(join: _Join) -> Fragment | None:
-    """One fragment of a group; None where their pages cannot be copied, as those of blobs."""
+    """Join the fragments of a group; None if their pages cannot be copied, as those of blobs."""
     task = join.task
     manifest = Manifest(
         0, task.schema, join.fragments, datetime.now(UTC), data_format=("lance", task.storage_version)

@@ -1,8 +1,8 @@
-"""Small partitions: rows that travel to the driver, which writes neighbours into files together.
+"""Small partitions: their rows are sent to the driver, which writes neighbours into common files.
 
-Two hundred partitions of a few rows would be two hundred fragments. A task knows how little it has when its
-rows end before they are worth a file; what it sends instead lies nowhere until the commit, so that neither a
-second copy of the task nor its death leaves anything behind.
+Two hundred partitions of a few rows would be two hundred fragments. A task knows that it has few rows when
+they end before they are worth a file; the rows it sends are not stored until the commit, so that neither a
+duplicate task nor a failed one leaves files behind.
 """
 
 import os
@@ -16,10 +16,10 @@ import pyarrow as pa
 from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult, write_task
 
 SMALL_BYTES = 1 << 20
-"""In memory: a partition of less sends its rows."""
+"""Size in memory below which a partition sends its rows."""
 
 RESULT_VARIABLE = "LANCE_OPS_SPARK_RESULT_BYTES"
-"""In the environment of Python workers: `spark.driver.maxResultSize` in bytes."""
+"""Environment variable of Python workers: `spark.driver.maxResultSize` in bytes."""
 
 _UNKNOWN_RESULT_BYTES = 256 << 20
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -33,35 +33,35 @@ class SmallPart:
 
     Attributes:
         data: An Arrow stream.
-        num_rows: How many they are.
+        num_rows: Number of rows.
     """
 
     data: bytes
     num_rows: int
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows."""
+        """Yield the rows."""
         with pa.ipc.open_stream(self.data) as stream:
             yield from stream
 
 
 def result_bytes(setting: str) -> int:
-    """Bytes of `spark.driver.maxResultSize`; 0 there is no limit, which counts as the default of 1 GiB."""
+    """Return the bytes of `spark.driver.maxResultSize`; 0 (no limit) counts as the default of 1 GiB."""
     match = re.fullmatch(r"(\d+)([bkmgt]?)b?", setting.strip().lower())
     found = int(match[1]) * _UNITS[match[2]] if match else 0
     return found or _UNITS["g"]
 
 
 def send_limit(partition: int, most: int | None = None) -> int:
-    """Bytes that a partition may send to the driver, of which Spark refuses a sum above `maxResultSize`.
+    """Return the bytes that a partition may send to the driver; Spark rejects a total above `maxResultSize`.
 
-    A task does not know how many others there are. So the limit falls with its number: the first send up to
-    `SMALL_BYTES`, which takes a sixteenth of the sum, those after them in inverse proportion to their number,
-    which leaves a million partitions within two thirds of it.
+    A task does not know the number of tasks. So the limit falls with its number: the first ones send up to
+    `SMALL_BYTES`, a sixteenth of the total, later ones in inverse proportion to their number, which keeps a
+    million partitions within two thirds of it.
 
     Args:
         partition: Number of the partition.
-        most: The greatest sum; None for what the session says in the environment of its workers.
+        most: Maximum total; None to read it from the environment of the worker.
     """
     if most is None:
         text = os.environ.get(RESULT_VARIABLE, "")
@@ -72,13 +72,13 @@ def send_limit(partition: int, most: int | None = None) -> int:
 def write_or_send(
     task: WriteTask, batches: Iterable[pa.RecordBatch], schema: pa.Schema, limit: int = SMALL_BYTES
 ) -> WriteTaskResult | SmallPart:
-    """Write the rows of a partition, or return them where they are few; on an executor.
+    """Write the rows of a partition, or return them if they are few; on an executor.
 
     Args:
-        task: How to write.
+        task: The write.
         batches: The rows.
         schema: Their schema.
-        limit: Bytes that may be sent.
+        limit: Maximum bytes to send.
 
     Raises:
         SchemaMismatchError: A value does not fit the dataset. Files written by then are removed.
@@ -106,12 +106,12 @@ def write_or_send(
 def write_small_parts(
     task: WriteTask, parts: Sequence[WriteTaskResult | SmallPart], written: list[WriteTaskResult]
 ) -> None:
-    """Write what partitions sent, neighbours together, in the order of all; on the driver.
+    """Write the rows sent by partitions, neighbours together, in order; on the driver.
 
     Args:
-        task: How to write.
-        parts: Of all partitions, in their order.
-        written: Gets the results, in the order of the rows; also those before an error.
+        task: The write.
+        parts: Parts of all partitions, in order.
+        written: Receives the results, in the order of the rows; also those before an error.
 
     Raises:
         SchemaMismatchError: A value does not fit the dataset.

@@ -1,1 +1,1 @@
-"""SQL of maintenance: the verbs of Lance's connector for the JVM, over the operations of this package."""
+"""Maintenance SQL: the statements of Lance's connector for the JVM, run by the operations of lance_ops."""

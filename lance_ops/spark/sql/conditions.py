@@ -1,8 +1,9 @@
-"""Conditions of deletes and updates: the rows that Spark selects, not those that a filter selects.
+"""Conditions of deletes and updates, with the semantics of Spark instead of those of filters.
 
 Filters and Spark's SQL agree on comparisons of columns with constants of their own type. They differ in most
-other respects: time zones, NaN, decimals, overflow, casts of text, positions in arrays. A condition that may
-differ is evaluated by Spark, on the version that the operation reads, and the operation gets row addresses.
+other respects: time zones, NaN, decimals, overflow, casts of strings, positions in arrays. A condition that
+may differ is evaluated by Spark, on the version that the operation reads, and the operation gets row
+addresses.
 """
 
 import re
@@ -50,12 +51,12 @@ _EPOCH, _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class SparkSearch:
-    """Finds rows by Spark where a filter may select others. A `table.scan.pruner.Pruner`, for the driver.
+    """Finds rows with Spark if a filter may select others. A `table.scan.pruner.Pruner`, for the driver.
 
     Attributes:
         spark: A session.
-        condition: As Spark reads it.
-        alias: Of the table in the condition.
+        condition: The condition in Spark's SQL.
+        alias: Alias of the table in the condition.
     """
 
     spark: "SparkSession"
@@ -63,7 +64,7 @@ class SparkSearch:
     alias: str = "target"
 
     def prune(self, dataset: Snapshot, expression: Expression) -> Pruning | None:
-        """The addresses of all rows that match; None where the filter selects the same rows.
+        """Return the addresses of all matching rows; None if the filter selects the same rows.
 
         Raises:
             InvalidArgumentError: Spark cannot evaluate the condition.
@@ -89,7 +90,7 @@ class SparkSearch:
                 f"Spark cannot evaluate the condition {self.condition!r}: {spark_reason(error)}",
                 path=dataset.uri,
                 field="condition",
-                hint="run it in a query first: SELECT * FROM ... WHERE ...",
+                hint="test it in a query: SELECT * FROM ... WHERE ...",
             ) from error
         return RowSet.of(found.column(0).combine_chunks().cast(pa.uint64()).to_numpy(zero_copy_only=False))
 
@@ -97,13 +98,13 @@ class SparkSearch:
 def refuse_other_meaning(
     condition: str, expression: Expression | None, spark: "SparkSession", *, hint: str
 ) -> None:
-    """Refuse a condition that Spark may read otherwise, in an operation that Spark finds no rows for.
+    """Check that a condition has the same meaning in Spark, in an operation without Spark's evaluation.
 
     Args:
-        condition: As Spark reads it.
+        condition: The condition in Spark's SQL.
         expression: The same as a filter; None for no condition.
         spark: A session.
-        hint: What to write.
+        hint: Suggested alternative.
 
     Raises:
         UnsupportedError: It may select other rows.
@@ -111,18 +112,18 @@ def refuse_other_meaning(
     if expression is None or means_the_same(condition, expression, session_zone(spark)):
         return
     raise UnsupportedError(
-        f"the condition {condition!r} may select other rows than in Spark",
+        f"the condition {condition!r} may select different rows than in Spark",
         field="condition",
         hint=f"compare columns with constants of their own type, without functions; or {hint}",
     )
 
 
 def refuse_local_values(values: Mapping[str, str], dataset: Dataset, spark: "SparkSession") -> None:
-    """Refuse values that depend on the time zone of the session, which expressions read in UTC.
+    """Check that values do not depend on the time zone of the session; expressions use UTC.
 
     Args:
         values: Expressions by column.
-        dataset: Gets them.
+        dataset: Dataset to update.
         spark: A session.
 
     Raises:
@@ -140,7 +141,8 @@ def refuse_local_values(values: Mapping[str, str], dataset: Dataset, spark: "Spa
             raise UnsupportedError(
                 f"the value {written!r} of {column} is read in UTC, and the zone of the session is {zone}",
                 field=column,
-                hint="write the zone, as in TIMESTAMP '2024-01-15 13:00:00Z', or set its zone to UTC",
+                hint="add the zone, as in TIMESTAMP '2024-01-15 13:00:00Z', or set the zone of the "
+                "session to UTC",
             )
 
 
@@ -153,12 +155,12 @@ def _depends_on_zone(written: str, expression: Expression, wanted: pa.DataType |
 
 
 def means_the_same(condition: str, expression: Expression, zone: str) -> bool:
-    """Whether a filter selects the rows that Spark selects. False where that is not certain.
+    """Return whether a filter selects the same rows as Spark. False if uncertain.
 
     Args:
-        condition: As Spark reads it.
+        condition: The condition in Spark's SQL.
         expression: The same as a filter, in which constants have the types of their columns.
-        zone: Of the session.
+        zone: Time zone of the session.
     """
     if "\\" in condition:
         return False
@@ -195,7 +197,7 @@ def _is_plain(tokens: list[Token]) -> bool:
 
 
 def _has_known_types(expression: Expression, utc: bool) -> bool:
-    """Whether both sides of each comparison have one type, in which Spark compares as filters do."""
+    """Return whether both sides of each comparison have the same type, which Spark compares as filters do."""
     match expression:
         case And(operands) | Or(operands):
             return all(_has_known_types(part, utc) for part in operands)
@@ -224,7 +226,7 @@ def _is_known(kind: pa.DataType, utc: bool) -> bool:
 
 
 def _constants_of(tokens: list[Token]) -> Counter[Any] | None:
-    """Constants by type, as they are written; None where one is of a form that not both read alike."""
+    """Return constants by type, as written; None if one has a form that both sides read differently."""
     found: Counter[Any] = Counter()
     before = Token(TokenType.L_PAREN, "(")
     for token in tokens:
@@ -245,13 +247,13 @@ def _constants_of(tokens: list[Token]) -> Counter[Any] | None:
         before = token
     numbers = any(kind == "integer" for kind, _ in found)
     if numbers and any(kind == "text" and _NUMERIC.match(text) for kind, text in found):
-        # A number in quotes may stand beside a number, and a number beside text.
+        # A quoted number may be compared with a number, and a number with a string.
         return None
     return found
 
 
 def _constants_in(expression: Expression) -> Counter[Any]:
-    """Constants by type, as a filter compares them."""
+    """Return constants by type, as a filter compares them."""
     found: Counter[Any] = Counter()
     for node in expression.walk():
         values = (

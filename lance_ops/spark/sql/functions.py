@@ -1,7 +1,7 @@
 """Functions and numbers of Spark's SQL in the SQL of filters, where the same text means something else.
 
-A call that would give other values than in Spark is written otherwise, or refused: rows must not be deleted,
-or changed, that Spark would have left. What is not named here gives the same in both.
+A call with another result than in Spark is rewritten or rejected: no other rows may be deleted or changed
+than by Spark. Functions not listed here have the same result in both.
 """
 
 import re
@@ -15,10 +15,10 @@ _SAME_PARTS = frozenset(("year", "quarter", "month", "week", "day", "doy", "hour
 
 
 def subscript(index: str) -> str:
-    """The position of an item of an array, which Spark counts from 0, and filters from 1.
+    """Convert the position of an array item, which Spark counts from 0, and filters from 1.
 
     Raises:
-        UnsupportedError: It is no number.
+        UnsupportedError: It is not a number.
     """
     if not _COUNT.fullmatch(index):
         raise _refused(f"[{index}]", "write the position as a number")
@@ -26,7 +26,7 @@ def subscript(index: str) -> str:
 
 
 def number_literal(digits: str, suffix: str) -> str | None:
-    """A number with a suffix that says its type; None where there is no such suffix."""
+    """Convert a number with a type suffix; None without one."""
     match suffix.upper():
         case "Y" | "S" | "L" if digits.isdigit():
             return digits
@@ -44,8 +44,8 @@ def number_literal(digits: str, suffix: str) -> str | None:
 def check_divisor(digits: str, suffix: str) -> None:
     """Refuse a division that means something else in Spark.
 
-    Spark divides to fractions, and fails where the divisor is zero. Filters divide whole numbers to whole
-    ones, and fractions by zero to infinity. So all but a constant that is a fraction may select other rows.
+    Spark divides to fractions, and fails if the divisor is zero. Filters divide integers to integers, and
+    fractions by zero to infinity. So only constant fractions as divisors are certain to select the same rows.
 
     Args:
         digits: The number behind the sign; empty when something else stands there.
@@ -65,7 +65,7 @@ def check_divisor(digits: str, suffix: str) -> None:
 
 def _refused(what: str, hint: str = "compute the values in a query, and MERGE them") -> UnsupportedError:
     return UnsupportedError(
-        f"{what} gives other values in filters than in Spark's SQL", field="statement", hint=hint
+        f"{what} has another result in filters than in Spark's SQL", field="statement", hint=hint
     )
 
 
@@ -78,7 +78,7 @@ def _refuse(name: str, arguments: Sequence[str]) -> str:
 
 
 def _concat(name: str, arguments: Sequence[str]) -> str:
-    """Null where one of them is null."""
+    """Rewrite concat: null if an argument is null."""
     if not arguments:
         return _plain(name, arguments)
     parts = arguments if len(arguments) > 1 else (*arguments, "''")
@@ -86,7 +86,7 @@ def _concat(name: str, arguments: Sequence[str]) -> str:
 
 
 def _logarithm(name: str, arguments: Sequence[str]) -> str:
-    """Null for what has none; without a base the natural one."""
+    """Rewrite log: null if undefined; without a base the natural logarithm."""
     if name == "log" and len(arguments) == 1:
         name = "ln"
     tests = " AND ".join(f"({argument}) > 0" for argument in arguments)
@@ -94,32 +94,32 @@ def _logarithm(name: str, arguments: Sequence[str]) -> str:
 
 
 def _substring(name: str, arguments: Sequence[str]) -> str:
-    """Position 0 is the first; negative ones count from the end."""
+    """Rewrite substring: position 0 is the first; negative ones count from the end."""
     if len(arguments) == 1:
         if re.search(r"\sFROM\s+0*[1-9]\d*(\s+FOR\s|$)", arguments[0], re.IGNORECASE):
             return _plain(name, arguments)
         raise _refused(_plain(name, arguments), "write the position as a number above 0")
     if not _COUNT.fullmatch(arguments[1]):
-        raise _refused(_plain(name, arguments), "write the position as a number, which is not negative")
+        raise _refused(_plain(name, arguments), "write the position as a number, at least 0")
     return _plain(name, (arguments[0], str(max(1, int(arguments[1]))), *arguments[2:]))
 
 
 def _side(name: str, arguments: Sequence[str]) -> str:
-    """Nothing is left of a negative length."""
+    """Rewrite left and right: a negative length gives an empty string."""
     if len(arguments) == 2 and not _COUNT.fullmatch(arguments[1]):
-        raise _refused(_plain(name, arguments), "write the length as a number, which is not negative")
+        raise _refused(_plain(name, arguments), "write the length as a number, at least 0")
     return _plain(name, arguments)
 
 
 def _trim(name: str, arguments: Sequence[str]) -> str:
-    """The letters to trim come first."""
+    """Rewrite trim: the characters to trim come first."""
     return _plain(name, arguments[::-1] if len(arguments) == 2 else arguments)
 
 
 def _replace(name: str, arguments: Sequence[str]) -> str:
-    """What is to be replaced may be the empty text, which stands nowhere."""
+    """Rewrite replace: an empty search string is never found."""
     if len(arguments) != 3:
-        raise _refused(_plain(name, arguments), "name what takes its place, '' for nothing")
+        raise _refused(_plain(name, arguments), "add the replacement, '' for none")
     text, searched, _ = arguments
     if re.fullmatch(r"'[^']+'", searched):
         return _plain(name, arguments)
@@ -127,21 +127,21 @@ def _replace(name: str, arguments: Sequence[str]) -> str:
 
 
 def _character(name: str, arguments: Sequence[str]) -> str:
-    """Numbers begin anew at 256."""
+    """Rewrite char: numbers wrap around at 256."""
     if len(arguments) == 1 and _COUNT.fullmatch(arguments[0]) and 0 < int(arguments[0]) < 256:
         return _plain(name, arguments)
-    raise _refused(_plain(name, arguments), "write a number from 1 to 255, or the letter as a text")
+    raise _refused(_plain(name, arguments), "write a number from 1 to 255, or the character as a string")
 
 
 def _regexp_replace(name: str, arguments: Sequence[str]) -> str:
-    """All that match are replaced."""
+    """Rewrite regexp_replace: all matches are replaced."""
     if len(arguments) != 3:
         raise _refused(_plain(name, arguments))
     return _plain(name, (*arguments, "'g'"))
 
 
 def _regexp_count(name: str, arguments: Sequence[str]) -> str:
-    """Null where one of them is null."""
+    """Rewrite regexp_count: null if an argument is null."""
     if len(arguments) != 2:
         raise _refused(_plain(name, arguments))
     tests = " AND ".join(f"({argument}) IS NOT NULL" for argument in arguments)
@@ -149,19 +149,19 @@ def _regexp_count(name: str, arguments: Sequence[str]) -> str:
 
 
 def _isnan(name: str, arguments: Sequence[str]) -> str:
-    """A null is no NaN."""
+    """Rewrite isnan: false for null."""
     return f"coalesce({_plain(name, arguments)}, FALSE)"
 
 
 def _round(name: str, arguments: Sequence[str]) -> str:
-    """Digits behind the point are those of the number as it is written."""
+    """Rewrite round: digits after the point are those of the number as written."""
     if len(arguments) == 2 and not re.fullmatch(r"0|-\s*\d+", arguments[1]):
         raise _refused(_plain(name, arguments))
     return _plain(name, arguments)
 
 
 def _part(name: str, arguments: Sequence[str]) -> str:
-    """Weeks begin with day 1, and seconds have fractions."""
+    """Rewrite date_part: weeks start with day 1, and seconds have fractions."""
     match = re.match(r"'?(\w+)'?(\s+FROM\s|$)", arguments[0], re.IGNORECASE) if arguments else None
     if match is None or match[1].lower() not in _SAME_PARTS:
         raise _refused(_plain(name, arguments), f"there are {', '.join(sorted(_SAME_PARTS))}")

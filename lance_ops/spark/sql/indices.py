@@ -1,4 +1,4 @@
-"""Statements on indices: created, refreshed, optimized, shown."""
+"""Statements on indices: create, refresh, optimize, show."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,30 +17,34 @@ from lance_ops.table.dataset import Dataset
 _METHODS = {"fts": "INVERTED"}
 _WHOLE_BUILD = frozenset({"train", "build_mode", "rows_per_range"})
 _TUNING = frozenset({"zone_size", "num_segments", "prefetch_distance"})
-"""Options that tune machinery of the connector, and mean nothing here."""
+"""Tuning options of the connector, without effect here."""
 
 
 def create_named_index(create: statements.CreateIndex, uri: str, options: Mapping[str, Any]) -> pa.Table:
     """`CREATE INDEX`.
 
     Args:
-        create: What it says.
+        create: The statement.
         uri: The table.
-        options: Of the operation: the store's, and who runs its tasks.
+        options: Options of the store, and the runner.
     """
     if len(create.columns) != 1:
-        raise UnsupportedError("an index is on one column", field="statement", hint="create one for each")
+        raise UnsupportedError(
+            f"an index must have one column, got {len(create.columns)}",
+            field="statement",
+            hint="create one for each",
+        )
     kind = _METHODS.get(create.method, create.method.upper())
     trains = typed("train", create.options.get("train", True), bool)
     if not trains and "num_segments" in create.options:
         raise InvalidArgumentError(
-            "an index that is not trained has no segments to build yet",
+            "an index without training has no segments yet",
             field="num_segments",
-            hint="leave it out; REFRESH INDEX builds them",
+            hint="omit the option; REFRESH INDEX builds segments",
         )
     parameters = {name: value for name, value in create.options.items() if name not in _WHOLE_BUILD | _TUNING}
     if kind.endswith("SQ") and parameters.get("num_bits") == 8:
-        # The only number there is, which is why these kinds have no parameter for it.
+        # The only value, so these kinds have no parameter for it.
         del parameters["num_bits"]
     first, *inner = create.columns[0]
     known = Dataset.open(uri, storage_options=options["storage_options"]).schema.names
@@ -60,10 +64,10 @@ def create_named_index(create: statements.CreateIndex, uri: str, options: Mappin
 
 
 def maintain_index(maintain: statements.MaintainIndex, uri: str, options: Mapping[str, Any]) -> pa.Table:
-    """`REFRESH INDEX` and `OPTIMIZE INDEX`; arguments as those of `create_named_index`."""
+    """Run `REFRESH INDEX` and `OPTIMIZE INDEX`; arguments as for `create_named_index`."""
     known = {"num_indices_to_merge", "retrain"}
     if maintain.verb == "refresh":
-        # New segments are built as those that are there.
+        # New segments have the parameters of existing ones.
         known = set(maintain.options) - _WHOLE_BUILD
     check_names(maintain.options, known)
     before = _described(uri, maintain.index, options)
@@ -87,7 +91,7 @@ def maintain_index(maintain: statements.MaintainIndex, uri: str, options: Mappin
 
 
 def show_indexes(dataset: Dataset) -> pa.Table:
-    """`SHOW INDEXES`."""
+    """Run `SHOW INDEXES`."""
     return results.rows(
         results.SHOW_INDEXES,
         [
@@ -110,4 +114,4 @@ def _described(uri: str, index: str, options: Mapping[str, Any]) -> IndexDescrip
     for item in describe_indices(Dataset.open(uri, storage_options=options["storage_options"])):
         if item.name == index:
             return item
-    raise InvalidArgumentError(f"there is no index {index!r}", path=uri, field="statement")
+    raise InvalidArgumentError(f"index {index!r} does not exist", path=uri, field="statement")

@@ -1,4 +1,4 @@
-"""Names of columns in statements, which Spark reads in any case."""
+"""Names of columns in statements, which Spark matches in any case."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,11 +9,11 @@ from lance_ops.spark.sql.tokens import QUOTED, WORD, is_word, tokens_of
 
 
 def own_names(known: Sequence[str], names: Iterable[str]) -> dict[str, str]:
-    """Names as a schema has them, by the names that a statement writes; those that it lacks stay.
+    """Map names in a statement to names of a schema; unknown ones are unchanged.
 
     Args:
-        known: Names of the schema. One that is written exactly so is meant, whatever else there is.
-        names: Of the statement.
+        known: Names of the schema. An exact match takes precedence.
+        names: Names in the statement.
     """
     lower: dict[str, list[str]] = {}
     for name in known:
@@ -24,28 +24,28 @@ def own_names(known: Sequence[str], names: Iterable[str]) -> dict[str, str]:
 
 
 def check_new(known: Sequence[str], names: Iterable[str]) -> None:
-    """See that columns have names of their own, in any case: Spark could not tell them apart.
+    """Check that column names are unique regardless of case, as Spark requires.
 
     Raises:
-        InvalidArgumentError: There is one of this name.
+        InvalidArgumentError: The name exists.
     """
     for name, own in own_names(known, names).items():
         if own in known:
             raise InvalidArgumentError(
-                f"there is a column {own!r} already, and Spark tells none apart from {name!r}",
+                f"column {own!r} already exists, and Spark does not distinguish it from {name!r}",
                 field="statement",
             )
 
 
 def refuse_padded(statement: Statement, padded: frozenset[str]) -> None:
-    """Spark compares CHAR(n) with a constant as if that were padded, too; filters take both as they are.
+    """Check the use of CHAR(n): Spark pads constants in comparisons with it, filters do not.
 
     Args:
-        statement: What is run.
-        padded: Columns of CHAR(n), in small letters.
+        statement: The statement.
+        padded: Columns of CHAR(n), in lower case.
 
     Raises:
-        UnsupportedError: A condition names one otherwise than trimmed, or to see whether it is null.
+        UnsupportedError: A condition uses one other than trimmed, or in a null test.
     """
     for condition in _conditions(statement) if padded else ():
         # Conditions are in the SQL of filters, where a backslash is a character like others.
@@ -62,7 +62,7 @@ def refuse_padded(statement: Statement, padded: frozenset[str]) -> None:
             )
             if not is_trimmed and not any(is_word(after, "IS") for after in tokens[place + 1 : place + 2]):
                 raise UnsupportedError(
-                    f"column {token.text!r} is of CHAR, whose values are padded",
+                    f"column {token.text!r} has type CHAR, whose values are padded",
                     field="statement",
                     hint=f"compare rtrim({token.text})",
                 )

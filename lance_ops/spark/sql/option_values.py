@@ -1,4 +1,4 @@
-"""Values of options in statements: their names and types, checked."""
+"""Values of options in statements: checks of names and types."""
 
 from datetime import datetime
 from typing import Any
@@ -16,11 +16,11 @@ COMPACTION = {
     "batch_size": int,
 }
 NOT_OURS = frozenset({"max_rows_per_group", "num_threads"})
-"""Options that tune machinery of the connector, and mean nothing here."""
+"""Tuning options of the connector, without effect here."""
 
 
 def check_names(options: Options, known: set[str]) -> None:
-    """Refuse options that a statement does not know."""
+    """Check for unknown options of a statement."""
     unknown = sorted(set(options) - known)
     if unknown:
         raise InvalidArgumentError(
@@ -31,7 +31,7 @@ def check_names(options: Options, known: set[str]) -> None:
 
 
 def typed(name: str, value: Any, kind: type) -> Any:
-    """An option as a value of its type; texts are read, as SQL has them in quotes at times."""
+    """Convert the value of an option to its type; strings are parsed, as SQL may quote values."""
     if isinstance(value, str) and kind is bool and value.lower() in ("true", "false"):
         return value.lower() == "true"
     try:

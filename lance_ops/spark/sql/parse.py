@@ -1,4 +1,4 @@
-"""Parses statements of maintenance; see `statements`."""
+"""Parser of maintenance statements; see `statements`."""
 
 from collections.abc import Callable, Collection
 from functools import partial
@@ -39,8 +39,8 @@ def parse_statement(sql: str) -> Statement | None:
     """Parse a statement; None for one that is none of ours, such as a query.
 
     Raises:
-        InvalidArgumentError: It begins like one of ours and goes on otherwise.
-        UnsupportedError: It is right, but no operation does it.
+        InvalidArgumentError: It starts like one of ours and is not valid.
+        UnsupportedError: It is valid, but not supported.
     """
     try:
         reader = Reader(sql)
@@ -78,7 +78,7 @@ def _fields(reader: Reader, form: str) -> dict[str, Any] | None:
 
 
 def _ref(reader: Reader) -> str:
-    """Names of branches have parts between slashes."""
+    """Parse a reference; names of branches have parts between slashes."""
     name = reader.identifier()
     while reader.takes("/"):
         name = f"{name}/{reader.identifier()}"
@@ -100,7 +100,7 @@ def _source(reader: Reader) -> Source:
 def _version(reader: Reader) -> int:
     value = reader.value()
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidArgumentError(f"{value!r} is not the number of a version", field="statement")
+        raise InvalidArgumentError(f"{value!r} is not a version number", field="statement")
     return value
 
 
@@ -126,7 +126,7 @@ def _type(reader: Reader) -> pa.DataType:
     for word in ("FIRST", "AFTER", "DEFAULT", "NOT", "COMMENT"):
         if reader.sees(word):
             raise UnsupportedError(
-                f"a column that is added comes last and is null: no {word}",
+                f"an added column comes last and is null: {word} is not supported",
                 field="statement",
                 hint="lance_ops.add_columns computes values by SQL",
             )
@@ -250,7 +250,7 @@ def merge_keys(condition: str, sides: Collection[str] = ()) -> tuple[str, ...]:
         reader.expect_end()
     except InvalidArgumentError as error:
         raise UnsupportedError(
-            f"MERGE joins by columns that are equal and have one name, not by {condition!r}",
+            f"MERGE requires equality of columns with the same name, got {condition!r}",
             field="ON",
             hint="rename columns in the source: USING (SELECT x AS id, ... FROM ...) AS s ON t.id = s.id",
         ) from error
@@ -319,7 +319,7 @@ def _check_same(column: str, value: str) -> None:
 
 
 def _unknown_to_merge(what: str, hint: str) -> UnsupportedError:
-    return UnsupportedError(f"MERGE INTO does not know {what}", field="statement", hint=hint)
+    return UnsupportedError(f"MERGE INTO does not support {what}", field="statement", hint=hint)
 
 
 _FORMS: tuple[tuple[str, Callable[..., Statement | None]], ...] = (

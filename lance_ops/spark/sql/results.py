@@ -1,4 +1,4 @@
-"""Result tables: the columns that the connector for the JVM returns for each verb, with Arrow types."""
+"""Result tables with the columns and Arrow types of the connector for the JVM."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,10 +34,10 @@ MERGED = _schema("num_affected_rows num_updated_rows num_deleted_rows num_insert
 
 
 def one_row(schema: pa.Schema, *values: Any) -> pa.Table:
-    """A result of one row."""
+    """Return a result with one row."""
     return rows(schema, [dict(zip(schema.names, values, strict=True))])
 
 
 def rows(schema: pa.Schema, values: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """A result of any rows."""
+    """Return a result with any rows."""
     return pa.Table.from_pylist(list(values), schema=schema)

@@ -1,4 +1,4 @@
-"""Statements that change rows: conditions select the rows that Spark selects, with or without its help."""
+"""Statements that change rows, with the conditions' meaning in Spark."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def searches(spark: "SparkSession | None", condition: str | None) -> Sequence[Pruner]:
-    """What finds the rows of a condition that a filter may read otherwise; nothing without a session."""
+    """Return the search for a condition that a filter may read differently; None without a session."""
     if spark is None or not isinstance(condition, Translated):
         return ()
     from lance_ops.spark.sql.conditions import SparkSearch
@@ -32,7 +32,7 @@ def searches(spark: "SparkSession | None", condition: str | None) -> Sequence[Pr
 
 
 def check_values(spark: "SparkSession | None", values: Mapping[str, str], dataset: Dataset) -> None:
-    """Refuse values that depend on the time zone of a session; see `refuse_local_values`."""
+    """Check that values do not depend on the time zone of a session; see `refuse_local_values`."""
     if spark is not None:
         from lance_ops.spark.sql.conditions import refuse_local_values
 
@@ -40,13 +40,15 @@ def check_values(spark: "SparkSession | None", values: Mapping[str, str], datase
 
 
 def replace_rows(replace: Replace, tables: Tables, dataset: Dataset, options: Mapping[str, Any]) -> pa.Table:
-    """Replace rows by those of a query; those that do not meet the condition are refused.
+    """Replace rows by those of a query, which must match the condition.
 
     Raises:
         UnsupportedError: There is no session, or the condition may select other rows than in Spark.
     """
     if tables.spark is None:
-        raise UnsupportedError("REPLACE runs a query", field="statement", hint="give spark=...")
+        raise UnsupportedError(
+            "REPLACE requires a session for its query", field="statement", hint="give spark=..."
+        )
     from lance_ops.spark.writing.dataframe import append_dataframe
 
     _check(

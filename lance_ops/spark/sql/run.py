@@ -1,4 +1,4 @@
-"""Runs statements of maintenance by the operations of this package."""
+"""Runs maintenance statements by the operations of lance_ops."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -53,7 +53,7 @@ def sql(
     storage_options: Mapping[str, str] | None = None,
     runner: Runner | None = None,
 ) -> Any:
-    """Run a statement of maintenance, as the connector for the JVM has them.
+    """Run a maintenance statement of Lance's connector for the JVM.
 
     `OPTIMIZE`, `VACUUM`, `ALTER TABLE ... CREATE | REFRESH | OPTIMIZE | DROP INDEX`, `... CREATE | DROP TAG`
     and `BRANCH`, `... ADD COLUMNS ... FROM`, `... DROP | RENAME COLUMN`, `... SET | UNSET TBLPROPERTIES`,
@@ -61,12 +61,12 @@ def sql(
     columns of results have the same names.
 
     Args:
-        statement: One statement. With `spark`, any that is none of these goes to `spark.sql`.
-        spark: A session: its catalog knows tables, its executors run tasks, and its views are what
-            `MERGE INTO` and `ADD COLUMNS` read from.
-        tables: URIs of tables by the names in statements. A path in backticks is a table, too.
+        statement: One statement. With `spark`, any other statement is passed to `spark.sql`.
+        spark: A session: its catalog has the tables, its executors run tasks, and `MERGE INTO` and `ADD
+            COLUMNS` read from its views.
+        tables: URIs of tables by name. A path in backticks is a table, too.
         root: Folder in which table `t` is `t.lance`.
-        storage_options: For the stores.
+        storage_options: Options of the stores.
         runner: Runs tasks; the executors of `spark`, or threads of this process by default.
 
     Returns:
@@ -86,7 +86,7 @@ def sql(
         if spark is not None:
             return spark.sql(statement)
         raise InvalidArgumentError(
-            "it is no statement of maintenance", field="statement", hint="queries need a session: spark=..."
+            "not a maintenance statement", field="statement", hint="queries require a session: spark=..."
         )
     if spark is not None:
         refuse_names_in_quotes(statement, spark)
@@ -114,7 +114,7 @@ def run_statement(statement: Statement, tables: Tables, runner: Runner | None = 
     except DatasetNotFoundError:
         if table.quoted is None or open_latest_if_any(table.uri, table.storage_options) is not None:
             raise
-    # A table of the catalog gets its dataset with its first rows, or with none of them.
+    # A table of the catalog gets its dataset with its first rows, or an empty one.
     assert tables.spark is not None
     tables.spark.table(table.quoted).write.insertInto(table.quoted)
     return run.result()
@@ -132,7 +132,7 @@ class _Run:
         self._tasks = self._options if runner is None else {**self._options, "runner": runner}
 
     def result(self) -> pa.Table:
-        """Run it."""
+        """Run the statement."""
         match self._statement:
             case statements.Optimize(options=options):
                 return self._optimize(options)
@@ -201,11 +201,11 @@ class _Run:
         return names
 
     def _own_names(self, names: Iterable[str]) -> dict[str, str]:
-        """Names of columns as the dataset has them."""
+        """Return names of columns as in the dataset."""
         return own_names(self._names(), names)
 
     def _path(self, column: Name) -> str:
-        """Path of a column, whose first name may be written in any case."""
+        """Return the path of a column, whose first name may be written in any case."""
         return format_field_path((self._own_names(column[:1])[column[0]], *column[1:]))
 
     # Layout
@@ -248,7 +248,7 @@ class _Run:
                 moment = datetime.fromtimestamp(millis / 1000, UTC)
             except (ValueError, OverflowError, OSError) as error:
                 raise InvalidArgumentError(
-                    f"{millis} milliseconds since 1970 are no moment", field="before_timestamp_millis"
+                    f"{millis} milliseconds since 1970 are out of range", field="before_timestamp_millis"
                 ) from error
             older = {item.version for item in versions if item.timestamp < moment}
             going = going & older if "before_version" in options else older
@@ -259,15 +259,15 @@ class _Run:
             ]
             if tagged:
                 raise InvalidArgumentError(
-                    f"tags name versions that would go: {', '.join(sorted(tagged))}",
+                    f"tags name versions to remove: {', '.join(sorted(tagged))}",
                     field="error_if_tagged_old_versions",
-                    hint="drop the tags, or leave the option out: tagged versions stay",
+                    hint="drop the tags, or omit the option: tagged versions are kept",
                 )
         unverified = typed("delete_unverified", options.get("delete_unverified", False), bool)
         done = cleanup(self._uri, delete_unverified=unverified, **chosen, **self._options)
         return results.one_row(results.VACUUM, done.bytes_removed, done.versions_removed)
 
-    # Names of versions
+    # References
 
     def _show(self, what: str) -> pa.Table:
         dataset = self._open()
@@ -315,10 +315,10 @@ class _Run:
         return results.rows(results.NOTHING, [])
 
     def _add_columns(self, columns: tuple[str, ...], source: Name) -> pa.Table:
-        """Values come by the addresses of rows; rows that the source lacks get nulls.
+        """Add columns with values by row address; rows that the source lacks get nulls.
 
         Raises:
-            InvalidArgumentError: An address comes twice, or is none of a row of the newest version.
+            InvalidArgumentError: An address is repeated, or does not exist in the newest version.
         """
         given = source_rows(self._tables, source, ["_rowaddr", *columns])
         dataset = self._open()
@@ -326,13 +326,13 @@ class _Run:
         live = dataset.to_table(["_rowaddr"])["_rowaddr"].combine_chunks().cast(pa.uint64())
         addresses = given["_rowaddr"].combine_chunks().cast(pa.uint64())
         if pc.count_distinct(addresses).as_py() != len(addresses):
-            raise InvalidArgumentError("a row of the table comes twice in the source", field="_rowaddr")
+            raise InvalidArgumentError("a row of the table occurs twice in the source", field="_rowaddr")
         found = pc.sum(pc.is_in(addresses, value_set=live)).as_py() or 0
         if found != len(addresses):
-            # Merged or updated rows have other addresses than they had: their values would be lost.
+            # Merged or updated rows have new addresses: their values would be lost.
             raise InvalidArgumentError(
-                f"{len(addresses) - found} of {len(addresses)} addresses in the source are of no row of the"
-                f" table's version {dataset.version}; nothing was changed",
+                f"{len(addresses) - found} of {len(addresses)} addresses in the source do not exist in "
+                f"version {dataset.version} of the table; nothing was changed",
                 path=self._uri,
                 field="_rowaddr",
                 hint="compute the source again from the newest version: compactions and updates move rows",

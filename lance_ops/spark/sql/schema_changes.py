@@ -1,4 +1,4 @@
-"""Schema changes of SQL: types of columns that are added, and the declaration of a primary key."""
+"""Schema changes in SQL: types of added columns, and the declaration of a primary key."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,14 +17,14 @@ _TIMESTAMPS = {"TIMESTAMP": pa.timestamp("us", "UTC"), "TIMESTAMP_NTZ": pa.times
 
 
 def column_type(name: str, arguments: Sequence[int]) -> pa.DataType:
-    """The Arrow type that a simple type of Spark's SQL is stored as.
+    """Return the Arrow type for a simple type of Spark's SQL.
 
     Args:
         name: Such as "INT" or "DECIMAL".
-        arguments: What stands in brackets behind it.
+        arguments: Its arguments in parentheses.
 
     Raises:
-        UnsupportedError: It is none of these.
+        UnsupportedError: The type is not supported.
     """
     upper = name.upper()
     if upper in ("DECIMAL", "DEC", "NUMERIC") and len(arguments) <= 2:
@@ -33,7 +33,7 @@ def column_type(name: str, arguments: Sequence[int]) -> pa.DataType:
     found = _TIMESTAMPS.get(upper) or arrow_type(_FILTER_NAMES.get(upper, upper), ())
     if found is None or arguments or not upper.isidentifier():
         raise UnsupportedError(
-            f"columns of type {name} are not added by SQL here",
+            f"SQL cannot add columns of type {name}",
             field="statement",
             hint="use lance_ops.add_columns with an Arrow schema",
         )
@@ -43,28 +43,28 @@ def column_type(name: str, arguments: Sequence[int]) -> pa.DataType:
 def declare_primary_key(
     uri: str, columns: Sequence[str], storage: Mapping[str, str], options: Mapping[str, Any]
 ) -> None:
-    """Declare the columns of the primary key, once; nothing looks whether keys are unique.
+    """Declare the columns of the primary key, once; keys are not checked to be unique.
 
     Raises:
-        InvalidArgumentError: There is a key already, or a column cannot be of one.
+        InvalidArgumentError: There is a key already, or a column cannot be part of one.
     """
     dataset = Dataset.open(uri, storage_options=storage)
     declared = primary_key(dataset.lance_schema)
     if declared:
         raise InvalidArgumentError(
-            f"the table has a primary key already: {', '.join(field.name for field in declared)}",
+            f"the table already has a primary key: {', '.join(field.name for field in declared)}",
             path=uri,
             field="statement",
-            hint="it is declared once, and stays",
+            hint="a primary key cannot be changed",
         )
     if len(set(columns)) != len(columns):
-        raise InvalidArgumentError("a column stands twice in the key", path=uri, field="statement")
+        raise InvalidArgumentError("duplicate column in the key", path=uri, field="statement")
     for name in columns:
         field = dataset.lance_schema.field(name)
         if field.children or field.nullable:
-            why = "is nested" if field.children else "may be null"
+            why = "is nested" if field.children else "is nullable"
             raise InvalidArgumentError(
-                f"column {name!r} {why}, and cannot be of a primary key", path=uri, field="statement"
+                f"column {name!r} {why}, and cannot be part of a primary key", path=uri, field="statement"
             )
     update_config(
         dataset,

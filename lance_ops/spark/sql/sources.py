@@ -1,4 +1,4 @@
-"""Sources of statements: tables and queries that MERGE INTO and ADD COLUMNS take rows from."""
+"""Sources of statements: tables and queries that MERGE INTO and ADD COLUMNS read."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from lance_ops.table.dataset import Dataset
 
 
 def source_frame(tables: Tables, source: Name | str, columns: Sequence[str] | None) -> Any:
-    """Columns of a source as a DataFrame: of a table, or of what a query gives; there is a session."""
+    """Return columns of a source as a DataFrame: of a table, or of a query; requires a session."""
     assert tables.spark is not None
     if isinstance(source, str):
         df = tables.spark.sql(source)
@@ -29,27 +29,27 @@ def source_frame(tables: Tables, source: Name | str, columns: Sequence[str] | No
 
 
 def source_rows(tables: Tables, source: Name | str, columns: Sequence[str] | None) -> pa.Table:
-    """The rows of a source, here.
+    """Return the rows of a source in this process.
 
     Raises:
-        UnsupportedError: It is a query, and there is no session; or addresses of another dataset.
+        UnsupportedError: It is a query, and there is no session; or it has addresses of another dataset.
     """
     if tables.spark is not None:
         found: pa.Table = source_frame(tables, source, columns).toArrow()
         return found
     if isinstance(source, str):
         raise UnsupportedError(
-            "a query as the source needs a session", field="statement", hint="give spark=..."
+            "a query as the source requires a session", field="statement", hint="give spark=..."
         )
     table = tables.find(source)
     dataset = Dataset.open(table.uri, storage_options=table.storage_options)
     if columns is not None and "_rowaddr" in columns and "_rowaddr" not in dataset.schema.names:
         raise UnsupportedError(
-            "the addresses of a dataset's rows are its own, and say nothing of rows of the table",
+            "row addresses of another dataset do not match rows of the table",
             path=table.uri,
             field="_rowaddr",
-            hint="give spark=... and a view with _rowaddr of the table, or use merge_insert by a key"
-            " or lance_ops.add_columns",
+            hint="use spark=... and a view with _rowaddr of the table, or merge_insert by a key or "
+            "lance_ops.add_columns",
         )
     if columns is None:
         return dataset.to_table()

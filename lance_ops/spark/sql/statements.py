@@ -1,4 +1,4 @@
-"""Statements: what a text of SQL says, as values."""
+"""Statements of SQL as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Options: TypeAlias = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A state of a table that a tag or branch is made of; all None for the newest version of main."""
+    """Version of a table for a new tag or branch; all None for the newest version of main."""
 
     version: int | None = None
     branch: str | None = None
@@ -177,12 +177,12 @@ class Merge(Statement):
     Attributes:
         table: The target.
         source: Name of a table or view, or a query.
-        on: Columns of the key, of the same name on both sides.
-        matched: What becomes of rows of which the source has the key.
-        condition: Under which, with `source.` and `target.`; None for always.
-        not_matched: Whether new rows are inserted.
-        not_matched_by_source: Condition on rows that the source lacks, to delete them; "true" for all.
-        columns: Columns that are written, where the clauses name them; None for all.
+        on: Key columns, with the same name on both sides.
+        matched: Action on rows whose key the source has.
+        condition: Its condition, with `source.` and `target.`; None for always.
+        not_matched: True to insert new rows.
+        not_matched_by_source: Condition for deleting rows that the source lacks; "true" for all.
+        columns: Written columns, if the clauses name them; None for all.
     """
 
     source: Name | str

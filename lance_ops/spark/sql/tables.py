@@ -1,4 +1,4 @@
-"""Names of tables: where the dataset lies that a statement speaks of."""
+"""Names of tables: location of the dataset of a statement."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,10 +21,10 @@ class TableRef:
     """A dataset.
 
     Attributes:
-        uri: Where it lies.
-        storage_options: For its store.
-        quoted: Its name in Spark's catalog, as SQL has it; None when it is found otherwise.
-        padded: Its columns of CHAR(n), in small letters.
+        uri: URI of the dataset.
+        storage_options: Options of its store.
+        quoted: Its quoted name in Spark's catalog; None if found elsewhere.
+        padded: Its columns of CHAR(n), in lower case.
     """
 
     uri: str
@@ -35,13 +35,13 @@ class TableRef:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Where tables are looked for: among `named`, in Spark's catalog, below `root`.
+    """Resolver of table names: among `named`, in Spark's catalog, below `root`.
 
     Attributes:
-        named: URIs by the names that statements use, with their dots.
+        named: URIs by the names in statements, with dots.
         root: Folder of a namespace: table `t` is `root/t.lance`.
-        spark: A session, whose catalog knows tables of the format.
-        storage_options: For all of them.
+        spark: A session, whose catalog has tables of the format.
+        storage_options: Options of all stores.
     """
 
     named: Mapping[str, str] = field(default_factory=dict)
@@ -50,12 +50,12 @@ class Tables:
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, name: Name) -> TableRef:
-        """The dataset that a name means.
+        """Return the dataset of a name.
 
         Raises:
-            InvalidArgumentError: Nobody knows it. A folder has no databases: it knows names of one part.
-            UnsupportedError: It is a view, or a table of another format; or Spark does not tell the storage
-                options that the catalog has for it.
+            InvalidArgumentError: It is unknown. A folder has no databases, only names of one part.
+            UnsupportedError: It is a view, or a table of another format; or Spark redacts its storage
+                options.
         """
         dotted = ".".join(name)
         if dotted in self.named:
@@ -72,29 +72,29 @@ class Tables:
         if self.root is not None and len(name) == 1:
             return TableRef(f"{self.root.rstrip('/')}/{name[-1]}.lance", self.storage_options)
         if name[-1].endswith(_SUFFIX) and name[:-1] in ((), (_FORMAT,)):
-            # A path without a folder: words of SQL have no dots.
+            # A path without a folder: words of SQL contain no dots.
             return TableRef(name[-1], self.storage_options)
         raise InvalidArgumentError(
-            f"where is the table {dotted}?",
+            f"unknown table {dotted}",
             field="statement",
-            hint="name it by its path in backticks, or give tables={name: uri}, spark=... or root=folder,"
-            " which knows names of one part alone",
+            hint="use its path in backticks, or pass tables={name: uri}, spark=... or root=folder, "
+            "which has names of one part only",
         )
 
 
 def _refuse_redacted(name: str, storage: Mapping[str, str]) -> None:
-    """A store would take Spark's asterisks for a key, and complain of something else."""
+    """Check for redacted options: a store would use Spark's asterisks as a key, and report another error."""
     hidden = sorted(key for key, value in storage.items() if _REDACTED in value)
     if hidden:
         raise UnsupportedError(
-            f"Spark hides values of storage options of the table {name}: {', '.join(hidden)}",
+            f"Spark redacts storage options of the table {name}: {', '.join(hidden)}",
             field="storage_options",
-            hint="give them in storage_options={...}, which LanceTable.for_path takes, too",
+            hint="pass them in storage_options={...}, also to LanceTable.for_path",
         )
 
 
 def _in_catalog(spark: "SparkSession", name: Name) -> TableRef | None:
-    """A table of Spark's catalog, by what `DESCRIBE` says of it; None when it does not know the name.
+    """Return a table of Spark's catalog, from `DESCRIBE`; None if the name is unknown.
 
     Raises:
         UnsupportedError: It is a view, or a table of another format.
@@ -112,13 +112,13 @@ def _in_catalog(spark: "SparkSession", name: Name) -> TableRef | None:
     dotted = ".".join(name)
     if said.get("Provider", _FORMAT).lower() != _FORMAT:
         raise UnsupportedError(
-            f"the table {dotted} is none of the format lance, but of {said['Provider']}",
+            f"table {dotted} has format {said['Provider']}, expected lance",
             path=said.get("Location"),
             field="statement",
             hint="spark.sql(...) runs statements on tables of other formats",
         )
     if "VIEW" in said.get("Type", "VIEW" if "Provider" not in said else ""):
-        raise UnsupportedError(f"{dotted} is a view, and no table", field="statement")
+        raise UnsupportedError(f"{dotted} is a view, expected a table", field="statement")
     options = dict(part.partition("=")[::2] for part in said.get("Table Properties", "")[1:-1].split(","))
     uri = options.get("option.uri") or said.get("Location")
     if not uri:
@@ -134,5 +134,5 @@ def _in_catalog(spark: "SparkSession", name: Name) -> TableRef | None:
 
 
 def quoted_name(name: Name) -> str:
-    """A name as SQL has it, in backticks."""
+    """Quote a name in backticks for SQL."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in name)

@@ -77,7 +77,7 @@ def refuse_names_in_quotes(statement: str, spark: "SparkSession") -> None:
         return
     if any(token.token_type is STRING and statement[token.start] == '"' for token in tokens_of(statement)):
         raise UnsupportedError(
-            f"with {setting}, what stands in double quotes is a name, and it is read as a text here",
+            f"with {setting}, double quotes mean names, but they are read as strings here",
             field="statement",
-            hint="write names in backticks, and texts in single quotes",
+            hint="write names in backticks, and strings in single quotes",
         )

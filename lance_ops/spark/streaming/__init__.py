@@ -1,1 +1,1 @@
-"""Streaming: the stream reader and the stream writer of the format `lance`."""
+"""Structured Streaming: source and sink of the format `lance`."""

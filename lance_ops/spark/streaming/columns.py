@@ -1,4 +1,4 @@
-"""Columns of a stream, which keeps its schema while the dataset's may change."""
+"""Columns of a stream, which keeps its schema when that of the dataset changes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,14 +24,14 @@ CHANGE_FIELDS = (
     StructField(COMMIT_VERSION, LongType(), nullable=False),
     StructField(COMMIT_TIMESTAMP, TimestampType(), nullable=False),
 )
-"""Columns that mode "changes" adds."""
+"""Columns added by mode "changes"."""
 
 
 def split_changes(schema: StructType) -> tuple[StructType, StructType]:
-    """The columns of the rows of a change feed, and those that tell what became of them.
+    """Split the columns of a change feed into those of the rows and those of the changes.
 
     Raises:
-        SchemaMismatchError: It is the schema of no change feed; lists every column that is missing.
+        SchemaMismatchError: It is not the schema of a change feed; lists every missing column.
     """
     told = [field.name for field in CHANGE_FIELDS]
     needed = {CHANGE_TYPE: StringType(), COMMIT_VERSION: LongType()}
@@ -42,9 +42,7 @@ def split_changes(schema: StructType) -> tuple[StructType, StructType]:
         if name not in there or there[name].dataType != kind
     ]
     if missing:
-        raise SchemaMismatchError(
-            "these are not the rows of a stream with mode=changes, which applyChanges is for", missing
-        )
+        raise SchemaMismatchError("applyChanges requires the rows of a stream with mode=changes", missing)
     rows = [field for field in schema.fields if field.name not in told]
     return StructType(rows), StructType([field for field in schema.fields if field.name in told])
 
@@ -54,15 +52,15 @@ class SourceColumn:
     """A column of a stream in one version.
 
     Attributes:
-        name: There.
-        former: How its values become those of the stream; None where they are alike.
+        name: Its name in the version.
+        former: Conversion of its values to those of the stream; None if equal.
     """
 
     name: str
     former: FormerColumn | None = None
 
     def values(self, column: pa.Array) -> pa.Array:
-        """Values of the version in the type that the column of the stream is made from."""
+        """Return values of the version in the type of the stream's column."""
         if self.former is None:
             return column
         converted = self.former.convert(pa.chunked_array([column]), self.former.now.to_arrow().type)
@@ -75,12 +73,12 @@ Sources = tuple[SourceColumn | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class StreamColumns:
-    """The columns of a stream, found again in each version.
+    """The columns of a stream, located in each version.
 
     Attributes:
-        rows: Those of the rows, without `CHANGE_FIELDS`.
-        ids: Field ids by name, as of `version`.
-        version: The version that the schema is from.
+        rows: Columns of the rows, without `CHANGE_FIELDS`.
+        ids: Field ids by name, in `version`.
+        version: The version of the schema.
     """
 
     rows: StructType
@@ -91,7 +89,7 @@ class StreamColumns:
 
     @classmethod
     def of(cls, dataset: Dataset, rows: StructType) -> "StreamColumns":
-        """Columns of a stream whose schema is that of a version.
+        """Return the columns of a stream with the schema of a version.
 
         Raises:
             SchemaMismatchError: The version lacks some.
@@ -99,23 +97,23 @@ class StreamColumns:
         known = {top.name: top.id for top in dataset.lance_schema.fields}
         missing = [name for name in rows.fieldNames() if name not in known]
         if missing:
-            lines = [f"{name}: the dataset has no such column" for name in missing]
+            lines = [f"{name}: column not found in the dataset" for name in missing]
             raise SchemaMismatchError("the wanted schema does not fit the dataset", lines, path=dataset.uri)
         return cls(rows, {name: known[name] for name in rows.fieldNames()}, dataset.version)
 
     @property
     def schema(self) -> pa.Schema:
-        """The rows, as Spark takes them."""
+        """Schema of the rows in Spark's types."""
         return arrow_schema(self.rows)
 
     def sources_in(self, dataset: Dataset) -> Sources:
-        """The columns of a version; None for one that it does not have yet.
+        """Return the columns of a version; None for one that it does not have yet.
 
-        A column of an older version is the same under another name or type: its values are cast, null where
-        one does not fit. A column that was dropped has no successor.
+        A column of an older version may have another name or type: its values are cast, null if one does not
+        fit. A dropped column has no successor.
 
         Raises:
-            SchemaMismatchError: A column is gone, or of another type; lists every one.
+            SchemaMismatchError: A column was dropped, or has another type; lists every one.
         """
         found: list[SourceColumn | None] = []
         problems: list[str] = []
@@ -125,21 +123,20 @@ class StreamColumns:
             may_lack = column.nullable and dataset.version < self.version
             unproven = own is None and column.name in dataset.lance_schema.names
             if source is None and not (may_lack and not unproven):
-                problems.append(f"{column.name}: version {dataset.version} has no such column of this type")
+                problems.append(f"{column.name}: not found with this type in version {dataset.version}")
             elif source is not None and source.former is not None and not column.nullable:
-                problems.append(f"{column.name}: version {dataset.version} has it of another type")
+                problems.append(f"{column.name}: has another type in version {dataset.version}")
             found.append(source)
         if problems:
             raise SchemaMismatchError(
-                "columns of the stream changed; start the query again, with the option columns if some are "
-                "to be left out",
+                "columns of the stream changed; restart the query, with the option columns to omit some",
                 problems,
                 path=dataset.uri,
             )
         return tuple(found)
 
     def _own(self, dataset: Dataset) -> Dataset | None:
-        """The version that the schema is from, where it is needed; None when it was cleaned away."""
+        """Open the version of the schema, if needed; None if it was removed."""
         if dataset.version == self.version or all(
             self._is_same(column, dataset) for column in self.rows.fields
         ):
@@ -150,7 +147,7 @@ class StreamColumns:
             return None
 
     def _is_same(self, column: StructField, dataset: Dataset) -> bool:
-        """Whether a version has the column under its name, id and type."""
+        """Return whether a version has the column with its name, id and type."""
         named = _top(dataset, column.name)
         return named is not None and named.id == self.ids[column.name] and _has_type(column, dataset)
 
@@ -158,7 +155,7 @@ class StreamColumns:
         if self._is_same(column, dataset):
             return SourceColumn(column.name)
         if own is None:
-            # Nothing is left to tell what became of columns, so that names have to do.
+            # The old version is removed, so names are compared.
             return SourceColumn(column.name) if _has_type(column, dataset) else None
         wanted = self.ids[column.name]
         origins = self._origins_of(own, dataset)
@@ -174,7 +171,7 @@ class StreamColumns:
         return SourceColumn(after.name)
 
     def _origins_of(self, own: Dataset, dataset: Dataset) -> Mapping[int, int]:
-        """Field ids of the older of two versions by those of the newer one."""
+        """Return field ids of the older of two versions by those of the newer one."""
         key = (dataset.version < self.version, dataset.lance_schema.fields)
         if key not in self._origins:
             old, new = sorted((own, dataset), key=lambda item: item.version)
@@ -189,7 +186,7 @@ def _top(dataset: Dataset, name: str) -> Field | None:
 
 
 def _has_type(column: StructField, dataset: Dataset, name: str | None = None) -> bool:
-    """Whether a version has a column, under its own name or another one, in the type of the stream."""
+    """Return whether a version has a column, under any name, in the type of the stream."""
     name = column.name if name is None else name
     if _top(dataset, name) is None:
         return False
@@ -198,11 +195,11 @@ def _has_type(column: StructField, dataset: Dataset, name: str | None = None) ->
 
 
 def wanted_columns(dataset: Dataset, columns: Sequence[str] | None) -> StructType:
-    """The columns of a stream in Spark's types.
+    """Return the columns of a stream in Spark's types.
 
     Args:
-        dataset: The version that the stream is made from.
-        columns: Top-level names; all when None.
+        dataset: The version of the stream's schema.
+        columns: Top-level names; all if None.
     """
     names = None if columns is None else [format_field_path([name]) for name in columns]
     return spark_schema(dataset.scanner(names).schema)
@@ -211,10 +208,10 @@ def wanted_columns(dataset: Dataset, columns: Sequence[str] | None) -> StructTyp
 def spark_batch(
     batch: pa.RecordBatch, sources: Sources, schema: pa.Schema, extra: Sequence[pa.Scalar]
 ) -> pa.RecordBatch:
-    """Rows of a version as rows of a stream.
+    """Convert rows of a version to rows of a stream.
 
     Args:
-        batch: With the columns of `sources` that there are, in this order.
+        batch: Rows with the existing columns of `sources`, in this order.
         sources: See `StreamColumns.sources_in`.
         schema: See `StreamColumns.schema`.
         extra: Values of `CHANGE_FIELDS` for all rows; none in other modes.

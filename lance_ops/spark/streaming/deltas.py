@@ -1,4 +1,4 @@
-"""Delta of a version: the rows that its commit added, or all that it changed, in an order that stays."""
+"""Delta of a version: the rows added or changed by its commit, in a stable order."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class ScannedRows:
     """Rows of whole fragments.
 
     Attributes:
-        dataset: The version that has them.
+        dataset: The version with the rows.
         fragments: The fragments.
     """
 
@@ -39,11 +39,11 @@ class ScannedRows:
 
     @property
     def rows(self) -> int:
-        """How many rows are delivered."""
+        """The number of delivered rows."""
         return sum(fragment.num_rows for fragment in self.fragments)
 
     def plans(self, start: int, stop: int, most: int) -> Iterator[list[FragmentPlan]]:
-        """Live rows from `start` to before `stop`, in groups of at most about `most` rows."""
+        """Yield plans of live rows from `start` to before `stop`, in groups of about `most` rows."""
         group: list[FragmentPlan] = []
         room = most
         before = 0
@@ -64,11 +64,11 @@ class ScannedRows:
 
 @dataclass(frozen=True, slots=True)
 class TakenRows:
-    """Single rows that were deleted or inserted.
+    """Single deleted or inserted rows.
 
     Attributes:
-        dataset: The version that has them.
-        addresses: Of the rows.
+        dataset: The version with the rows.
+        addresses: Row addresses.
         kind: Their `_change_type`.
     """
 
@@ -78,13 +78,13 @@ class TakenRows:
 
     @property
     def rows(self) -> int:
-        """How many rows are delivered."""
+        """The number of delivered rows."""
         return len(self.addresses)
 
 
 @dataclass(frozen=True, slots=True)
 class UpdatedRows:
-    """Rows that were updated; each is delivered as it was and as it is, in the same epoch.
+    """Updated rows; each is delivered with old and new values, in the same epoch.
 
     Attributes:
         old: The version before.
@@ -100,7 +100,7 @@ class UpdatedRows:
 
     @property
     def rows(self) -> int:
-        """How many rows are delivered."""
+        """The number of delivered rows."""
         return 2 * len(self.before)
 
 
@@ -109,11 +109,11 @@ Part = ScannedRows | TakenRows | UpdatedRows
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What one version brings to a stream.
+    """Rows of one version for a stream.
 
     Attributes:
-        parts: In the order in which positions count.
-        commit: Of the version.
+        parts: Parts in the order of positions.
+        commit: Commit of the version.
     """
 
     parts: tuple[Part, ...]
@@ -121,19 +121,19 @@ class Delta:
 
     @property
     def rows(self) -> int:
-        """How many rows are delivered."""
+        """The number of delivered rows."""
         return sum(part.rows for part in self.parts)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of files of a row, about, with blobs beside data files; at least 1."""
+        """Approximate file bytes of a row, with blobs outside of data files; at least 1."""
         datasets = [part.new if isinstance(part, UpdatedRows) else part.dataset for part in self.parts]
         fragments = [fragment for dataset in datasets for fragment in dataset.with_side_sizes().fragments]
         rows = sum(fragment.physical_rows for fragment in fragments)
         return max(1, sum(fragment.data_bytes for fragment in fragments) // max(1, rows))
 
     def align(self, position: int) -> int:
-        """The first position from this one on that no updated row is cut in two at."""
+        """Return the first position from this one on that splits no updated row."""
         before = 0
         for part in self.parts:
             if isinstance(part, UpdatedRows) and before < position < before + part.rows:
@@ -144,7 +144,7 @@ class Delta:
     def shares(
         self, start: int, stop: int, columns: StreamColumns, *, partition_bytes: int, tells_changes: bool
     ) -> Iterator[Share]:
-        """What partitions read of the rows from one position to before another."""
+        """Return the shares for the rows between two positions."""
         schema = columns.schema
         before = 0
         for part in self.parts:
@@ -185,46 +185,45 @@ def _updated(
 
 
 def commit_of(dataset: Dataset) -> Commit:
-    """The commit that made a version."""
+    """Return the commit that made a version."""
     return Commit(dataset.version, dataset.manifest.timestamp)
 
 
 def snapshot_delta(dataset: Dataset) -> Delta:
-    """All rows of a version, as rows that are new to the stream."""
+    """Return all rows of a version, as rows that are new to the stream."""
     return Delta(_scanned(dataset, dataset.fragments), commit_of(dataset))
 
 
 def added_rows(old: Dataset | None, new: Dataset, *, skip_changes: bool) -> Delta:
-    """The rows that a commit added to those before it.
+    """Return the rows added by a commit.
 
     Args:
-        old: The version before; None when that is gone, which does for an append.
+        old: The version before; None if removed, which suffices for an append.
         new: The version.
-        skip_changes: Pass over a commit that changed or deleted rows.
+        skip_changes: Skip a commit that changed or deleted rows.
 
     Raises:
         StreamChangeError: It changed or deleted rows.
-        VersionNotFoundError: Without the version before it cannot be told.
+        VersionNotFoundError: The version before is required, and was removed.
     """
     added = _only_added(old, new)
     if added is None:
         if skip_changes:
             return Delta((), commit_of(new))
         raise StreamChangeError(
-            f"version {new.version} changed or deleted rows that this stream has delivered already "
+            f"version {new.version} changed or deleted rows that this stream has already delivered "
             f"({_describe(new)})",
             path=new.uri,
-            hint="read the stream with the option mode=changes, or pass over such commits with "
-            "skipChangeCommits=true",
+            hint="use the option mode=changes, or skip such commits with skipChangeCommits=true",
         )
     return Delta(_scanned(new, added), commit_of(new))
 
 
 def changed_rows(old: Dataset, new: Dataset) -> Delta:
-    """The rows that a commit inserted, updated and deleted.
+    """Return the rows inserted, updated and deleted by a commit.
 
     Raises:
-        UnsupportedError: Values were replaced in place: which rows changed is not recorded.
+        UnsupportedError: Values were replaced in place: the changed rows are not recorded.
     """
     added = _only_added(old, new)
     if added is not None:
@@ -247,7 +246,7 @@ def _scanned(dataset: Dataset, fragments: Sequence[Fragment]) -> tuple[Part, ...
 
 
 def _only_added(old: Dataset | None, new: Dataset) -> Sequence[Fragment] | None:
-    """The new fragments, of a commit that left all others with their rows and values; else None."""
+    """Return the new fragments of a commit that kept all others with their rows and values; else None."""
     if old is None:
         operation = new.read_transaction().operation
         if not isinstance(operation, Append):
@@ -262,7 +261,7 @@ def _only_added(old: Dataset | None, new: Dataset) -> Sequence[Fragment] | None:
 
 
 def _stays(before: Fragment, after: Fragment | None) -> bool:
-    """Whether a fragment has the same rows and values; columns may have been added or dropped."""
+    """Return whether a fragment keeps its rows and values; columns may have been added or dropped."""
     if not before.num_rows:
         return True
     if after is None or before.deletion_file != after.deletion_file:
@@ -275,7 +274,7 @@ def _stays(before: Fragment, after: Fragment | None) -> bool:
 
 
 def _replaced(before: Fragment, after: Fragment) -> bool:
-    """Whether a file holds the values of a column that another one held."""
+    """Return whether a file has the values of a column that another file had."""
     known = _files(before)
     new = {number for file in after.files if file.path not in known for number in file.fields if number >= 0}
     old = {number for file in before.files for number in file.fields if number >= 0}
@@ -293,10 +292,10 @@ def _refuse_replaced(old: Dataset, new: Dataset) -> None:
     noted = new.uses_stable_row_ids and isinstance(new.read_transaction().operation, Update)
     if replaced and not noted:
         raise UnsupportedError(
-            f"columns of fragment {replaced[0]} were replaced in place by version {new.version}: which rows "
-            "changed is not recorded",
+            f"columns of fragment {replaced[0]} were replaced in place by version {new.version}: the "
+            "changed rows are not recorded",
             path=new.uri,
-            hint="begin again with a new checkpoint, or behind that version with "
+            hint="start over with a new checkpoint, or after that version with "
             f"startingVersion={new.version + 1}",
         )
 

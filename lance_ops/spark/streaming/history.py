@@ -1,4 +1,4 @@
-"""History behind a stream: version after version from an offset on, and never over a gap."""
+"""History of a stream: version after version from an offset on, without gaps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ _KEPT = 8
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A version on the way of a stream.
+    """One version read by a stream.
 
     Attributes:
-        offset: Where it begins.
+        offset: Start of the version.
         delta: Its rows.
-        after: Where the next one begins.
+        after: Start of the next version.
     """
 
     offset: Offset
@@ -33,11 +33,11 @@ class Step:
 
 @dataclass(slots=True)
 class History:
-    """The versions of a dataset, as a stream reads them.
+    """The versions of a dataset for a stream.
 
     Attributes:
         dataset: Any version.
-        options: What is read of each.
+        options: Options of the source.
     """
 
     dataset: Dataset
@@ -50,10 +50,10 @@ class History:
         return self.dataset
 
     def first(self) -> Offset:
-        """Where a new query begins.
+        """Return the start of a new query.
 
         Raises:
-            VersionNotFoundError: There is no such version or tag.
+            VersionNotFoundError: The version or tag does not exist.
             StreamGapError: Versions since then were removed.
         """
         options, head = self.options, self.latest()
@@ -67,7 +67,7 @@ class History:
         if options.starting_version is not None:
             if options.starting_version > head.version + 1:
                 raise VersionNotFoundError(
-                    f"there is no version {options.starting_version} yet: the newest is {head.version}",
+                    f"version {options.starting_version} does not exist yet: the newest is {head.version}",
                     path=head.uri,
                     field="startingVersion",
                 )
@@ -75,10 +75,10 @@ class History:
         return Offset(head.version, snapshot=True, data=_data(head))
 
     def steps(self, start: Offset, until: int) -> Iterator[Step]:
-        """The versions from an offset on, up to one; those without rows too.
+        """Yield the versions from an offset up to one, including those without rows.
 
         Raises:
-            StreamGapError: Versions that were not read yet were removed.
+            StreamGapError: Versions not read yet were removed.
             StreamChangeError: See `added_rows`.
         """
         offset = start
@@ -88,14 +88,14 @@ class History:
             offset = step.after
 
     def end_of(self, offset: Offset) -> Offset:
-        """The same place, with its history looked at.
+        """Return the offset after a check of its history.
 
         Raises:
-            StreamGapError: The dataset is not the one that the offset is of.
+            StreamGapError: The offset belongs to another dataset.
         """
         head = self.latest()
         if offset.version > head.version + 1:
-            raise self._made_anew(offset, f"the newest version is {head.version}")
+            raise self._recreated_error(offset, f"the newest version is {head.version}")
         return offset
 
     def _step(self, offset: Offset) -> Step:
@@ -113,21 +113,21 @@ class History:
         if dataset is None:
             raise self._gap(offset, offset.version)
         if _data(dataset) != offset.data:
-            raise self._made_anew(offset, f"version {offset.version} has other rows")
+            raise self._recreated_error(offset, f"version {offset.version} has other rows")
         return Step(offset, snapshot_delta(dataset), Offset(offset.version + 1, data=offset.data))
 
     def _commit_step(self, offset: Offset) -> Step:
         version = offset.version
         new = self._find(version)
         if new is None:
-            return self._over_gap(offset)
+            return self._skip_gap(offset)
         data = _data(new)
         after = Offset(version + 1, data=data)
         if offset.data and data == offset.data:
             return Step(offset, Delta((), commit_of(new)), after)
         old = self._find(version - 1) if version > 1 else None
         if old is not None and offset.data and _data(old) != offset.data:
-            raise self._made_anew(offset, f"version {version - 1} has other rows")
+            raise self._recreated_error(offset, f"version {version - 1} has other rows")
         if version > 1 and old is None and not self._is_append(new):
             raise self._gap(offset, version - 1)
         if version > 1 and old is not None and data == _data(old):
@@ -140,8 +140,8 @@ class History:
             delta = changed_rows(old, new)
         return Step(offset, delta, after)
 
-    def _over_gap(self, offset: Offset) -> Step:
-        """Past versions that were removed, if it is certain that they changed no rows."""
+    def _skip_gap(self, offset: Offset) -> Step:
+        """Skip removed versions if it is certain that they changed no rows."""
         there = [
             found.version for found in list_versions(self.dataset.store) if found.version > offset.version
         ]
@@ -158,11 +158,11 @@ class History:
         return Offset(version, data="" if before is None else _data(before))
 
     def _version_since(self, moment: datetime) -> int:
-        """The first version that was made at a moment or later."""
+        """Return the first version made at a time or later."""
         limit = moment.astimezone(UTC)
         locations = list_versions(self.dataset.store)
         first = locations[0].version
-        # One by one from the newest: streams begin near it as a rule.
+        # One by one from the newest: streams usually start near it.
         for location in reversed(locations):
             if read_summary(self.dataset.store, location).timestamp < limit:
                 return location.version + 1
@@ -185,20 +185,20 @@ class History:
         oldest = min((found.version for found in list_versions(self.dataset.store)), default=0)
         return StreamGapError(
             f"version {missing} was removed before this stream had read it (it is at version "
-            f"{offset.version}, the oldest one left is {oldest})",
+            f"{offset.version}, the oldest remaining one is {oldest})",
             path=self.dataset.uri,
             field="startingVersion",
-            hint="rows may be lost to the stream: begin with a new checkpoint, which reads the whole dataset "
-            "first, or with startingVersion where you know what is missing; and let cleanup keep versions "
-            "longer than a query may be down (older_than, or a tag)",
+            hint="the stream may lose rows: start over with a new checkpoint, which reads the whole "
+            "dataset first, or with startingVersion if you know what is missing; and keep versions "
+            "longer than a query may be down (older_than of cleanup, or a tag)",
         )
 
-    def _made_anew(self, offset: Offset, why: str) -> StreamGapError:
+    def _recreated_error(self, offset: Offset, why: str) -> StreamGapError:
         return StreamGapError(
-            f"the history is not the one that this stream has read up to version {offset.version}: "
-            f"{why}; the dataset was made anew",
+            f"the history differs from the one that this stream has read up to version {offset.version}: "
+            f"{why}; the dataset was recreated",
             path=self.dataset.uri,
-            hint="begin with a new checkpoint",
+            hint="start over with a new checkpoint",
         )
 
 

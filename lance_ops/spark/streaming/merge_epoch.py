@@ -1,4 +1,4 @@
-"""Merge of an epoch: its rows update those of the same key and add the others, in one commit."""
+"""Merge of an epoch: its rows update those with the same key and insert the others, in one commit."""
 
 from collections.abc import Sequence
 
@@ -29,21 +29,21 @@ def merge_epoch(
     first: int,
     options: WriteOptions,
 ) -> bool:
-    """Merge the rows of an epoch, unless it is committed.
+    """Merge the rows of an epoch, unless already committed.
 
     Args:
         uri: The dataset; it is created, in a commit of its own, if there is none.
         rows: Schema of the rows in the dataset.
         epoch: The epoch.
         outboxes: The rows.
-        on: Columns of the key.
+        on: Key columns.
         on_duplicates: See `merge_insert`.
         applies_changes: The rows are those of a change feed; see `net_changes`.
-        first: Number of the first epoch that is meant for this dataset.
-        options: Of a dataset that is created, and of the commit.
+        first: Number of the first epoch for this dataset.
+        options: Options of a created dataset, and of the commit.
 
     Returns:
-        Whether this call committed anything.
+        True if this call committed.
     """
     store, dataset = open_target(uri, options.storage_options)
     try:
@@ -73,7 +73,7 @@ def merge_epoch(
             storage_options=options.storage_options,
         )
     finally:
-        # The rows are put into data files by the merge itself, so that these are of no use afterwards.
+        # The merge writes the rows to data files itself, so that these are useless afterwards.
         discard_outboxes(store, outboxes)
         discard_staged(store, epoch)
     return result.changed and not result.already_committed

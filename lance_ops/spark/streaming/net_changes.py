@@ -1,7 +1,7 @@
-"""Net changes of an epoch: what the rows of a change feed come to, key by key.
+"""Net changes of an epoch: the last change of each key in a change feed.
 
-A feed tells version by version what was deleted, updated and inserted. A mirror needs the last of it: the
-rows that are there now, and the keys that are gone.
+A feed has the deleted, updated and inserted rows of each version. A mirror needs the final state: the present
+rows, and the deleted keys.
 """
 
 from collections.abc import Sequence
@@ -32,11 +32,11 @@ _KNOWN = (*_ADDED, DELETE, UPDATE_BEFORE)
 
 @dataclass(frozen=True, slots=True)
 class NetChanges:
-    """What is left to do.
+    """Net changes.
 
     Attributes:
         rows: Rows to update or insert, without the columns of the feed.
-        gone: Keys of rows to delete; the columns of the key.
+        gone: Keys of rows to delete; the key columns.
     """
 
     rows: pa.Table
@@ -44,14 +44,14 @@ class NetChanges:
 
 
 def net_changes(feed: pa.Table, on: Sequence[str]) -> NetChanges:
-    """Work out what the rows of an epoch come to.
+    """Compute the net changes of the rows of an epoch.
 
     Args:
-        feed: Rows with the columns of mode "changes", of whole updates, in any order.
-        on: Columns of the key.
+        feed: Rows with the columns of mode "changes", with both rows of each update, in any order.
+        on: Key columns.
 
     Raises:
-        InvalidArgumentError: A change of no known kind, or a key with a null, which no row can be found by.
+        InvalidArgumentError: A type of change is unknown, or a key has a null.
         UnsupportedError: The key of a row was updated.
     """
     kinds = pc.index_in(feed[CHANGE_TYPE], value_set=pa.array(_KNOWN)).fill_null(len(_KNOWN))
@@ -59,21 +59,21 @@ def net_changes(feed: pa.Table, on: Sequence[str]) -> NetChanges:
     unknown = pc.unique(feed[CHANGE_TYPE].filter(pa.array(kinds == len(_KNOWN))))
     if len(unknown):
         raise InvalidArgumentError(
-            f"no such kind of change: {', '.join(sorted(map(str, unknown.to_pylist())))}",
+            f"unknown type of change: {', '.join(sorted(map(str, unknown.to_pylist())))}",
             field=CHANGE_TYPE,
             hint=f"there are {', '.join(_KNOWN)}",
         )
     nulls = [name for name in on if feed[name].null_count]
     if nulls:
-        raise InvalidArgumentError("a row without a key cannot be mirrored", field=", ".join(nulls))
+        raise InvalidArgumentError("a row with a null in its key cannot be mirrored", field=", ".join(nulls))
     for name in on:
         check_key_type(name, feed.schema.field(name).type)
-    # The first row with the key of each row stands for the key.
+    # The first row with a key represents the key.
     _, keys = KeyIndex.of([plain_keys(feed[name]) for name in on])
     versions = feed[COMMIT_VERSION].to_numpy().astype(np.int64)
     _refuse_new_keys(feed, keys, kinds, versions, on)
     is_added = kinds < len(_ADDED)
-    # Within a version, what is gone comes before what is there: a row may be deleted and written anew.
+    # Within a version, deletions come first: a row may be deleted and inserted again.
     ranks = 2 * versions + is_added
     last = np.full(len(keys), np.iinfo(np.int64).min)
     np.maximum.at(last, keys, ranks)
@@ -86,7 +86,7 @@ def net_changes(feed: pa.Table, on: Sequence[str]) -> NetChanges:
 def _refuse_new_keys(
     feed: pa.Table, keys: Places, kinds: npt.NDArray[Any], versions: Places, on: Sequence[str]
 ) -> None:
-    """A version may be cut between epochs: who took the former key of a row may have come before."""
+    """Check that no key was updated: the change of its new owner may be in an earlier epoch."""
     numbers = np.unique(versions, return_inverse=True)[1]
     pairs = numbers * max(len(keys), 1) + keys
     before = np.flatnonzero(kinds == _KNOWN.index(UPDATE_BEFORE))
@@ -95,7 +95,7 @@ def _refuse_new_keys(
         row = int(lost[np.argmin(versions[lost])])
         key = tuple(feed[name][row].as_py() for name in on)
         raise UnsupportedError(
-            f"version {versions[row]} gave the row with the key {key} another one",
+            f"version {versions[row]} changed the key {key} of a row",
             field=", ".join(on),
-            hint="mirror by a key that stays, or begin again with a new checkpoint behind that version",
+            hint="mirror by a key that never changes, or start over with a new checkpoint after that version",
         )

@@ -1,4 +1,4 @@
-"""Offset of a source: the row that a query wants next."""
+"""Offset of a source: the next row of a query."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -9,14 +9,15 @@ from lance_ops.errors import InvalidArgumentError
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A place in the history of a dataset; kept in the checkpoint as JSON.
+    """A position in the history of a dataset; stored in the checkpoint as JSON.
 
     Attributes:
-        version: The version that comes next.
-        position: How many of its rows were delivered already.
-        snapshot: All rows of the version are wanted, as a query begins, and not what its commit changed.
-        data: What the rows were before those that are wanted: UUID of the last transaction that changed any
-            (`data_transaction`); empty where that is not known. It shows that the history is still the same.
+        version: The next version.
+        position: Number of its rows already delivered.
+        snapshot: True to read all rows of the version, as at the start of a query, instead of the changes of
+            its commit.
+        data: State of the data before: UUID of the last transaction that changed rows (`data_transaction`);
+            empty if unknown. It proves that the history is still the same.
     """
 
     version: int
@@ -25,12 +26,12 @@ class Offset:
     data: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """For Spark."""
+        """Return the form for Spark."""
         return asdict(self)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Offset":
-        """From Spark.
+        """Read the form from Spark.
 
         Raises:
             InvalidArgumentError: A source of another kind wrote it.
@@ -41,7 +42,7 @@ class Offset:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidArgumentError(
-                f"the checkpoint has an offset that is none of this source: {dict(given)!r}",
+                f"the checkpoint has an offset of another source: {dict(given)!r}",
                 field="checkpointLocation",
-                hint="give this query a checkpoint of its own",
+                hint="use a separate checkpoint for this query",
             ) from error

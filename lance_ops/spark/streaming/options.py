@@ -1,4 +1,4 @@
-"""Options of `readStream` and `writeStream`, whose names may be written as Spark writes them or as we do."""
+"""Options of `readStream` and `writeStream`, with names in camel case or snake case."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -22,12 +22,12 @@ T = TypeVar("T")
 StreamMode = Literal["append", "changes"]
 
 COMPACT_EVERY = 50
-"""Epochs after which a sink looks whether small fragments are worth a compaction, unless told otherwise."""
+"""Default number of epochs between compactions of small fragments."""
 
 PARTITION_BYTES = 64 << 20
-"""Of data files, for a partition of a source, unless told otherwise."""
+"""Default size of the data files of a partition of a source."""
 
-# What Spark itself is told by options, and passes on.
+# Options of Spark itself, which it passes on.
 _OF_SPARK = ("checkpointlocation", "queryname")
 
 _ONLY_STREAMS = frozenset(
@@ -46,17 +46,17 @@ _ONLY_STREAMS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """How epochs are written.
+    """Options of a sink.
 
     Attributes:
         uri: The dataset.
-        query_id: Names the query in place of the id that Spark's checkpoint gives it.
-        first_epoch: Number of the first epoch that is meant for this dataset.
-        merge_keys: Columns of the key by which rows are merged; None to append them.
+        query_id: Id of the query instead of the one in Spark's checkpoint.
+        first_epoch: Number of the first epoch for this dataset.
+        merge_keys: Key columns of a merge; None to append.
         on_duplicates: See `merge_insert`.
-        apply_changes: The rows are those of a change feed: what it says is done, deletions included.
-        compact_every: Epochs from one look at small fragments to the next; 0 for none.
-        write: Others of `WriteOptions`.
+        apply_changes: Apply the rows of a change feed, deletions included.
+        compact_every: Epochs between compactions of small fragments; 0 for none.
+        write: Other options of `WriteOptions`.
     """
 
     uri: str
@@ -71,22 +71,22 @@ class SinkOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a query reads.
+    """Options of a source.
 
     Attributes:
         uri: The dataset.
-        branch: Name of a branch; main when None.
-        mode: "append" for rows that were added, "changes" for all changes of rows.
-        starting_version: The first version whose rows are wanted; "latest" for those to come.
-        starting_tag: The same as the name of a tag.
-        starting_timestamp: The same as a moment: the first version that was made then or later.
-        max_versions: Versions with rows in an epoch at most.
-        max_rows: Rows in an epoch at most.
-        max_bytes: Bytes of data files in an epoch at most, about.
-        skip_change_commits: Pass over commits that changed or deleted rows, in mode "append".
-        columns: Names; all when None.
-        partition_bytes: Bytes of data files of a partition, about.
-        storage_options: For the store.
+        branch: Name of a branch; main if None.
+        mode: "append" for added rows, "changes" for all changes of rows.
+        starting_version: First version to read; "latest" for future ones only.
+        starting_tag: The same as a tag.
+        starting_timestamp: The same as a time: the first version made then or later.
+        max_versions: Maximum versions with rows in an epoch.
+        max_rows: Maximum rows of an epoch.
+        max_bytes: Approximate maximum bytes of data files of an epoch.
+        skip_change_commits: Skip commits that changed or deleted rows, in mode "append".
+        columns: Names; all if None.
+        partition_bytes: Approximate bytes of data files of a partition.
+        storage_options: Options of the store.
     """
 
     uri: str
@@ -105,12 +105,12 @@ class SourceOptions:
 
 
 def is_for_streams(given: Mapping[str, str]) -> bool:
-    """Whether options of a load are such as `readStream` alone has."""
+    """Return whether a load has options of `readStream` only."""
     return any(name.lower().replace("_", "") in _ONLY_STREAMS for name in given)
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
-    """Options of `df.writeStream`.
+    """Parse the options of `df.writeStream`.
 
     Raises:
         InvalidArgumentError: An unknown option, or a value that cannot be read.
@@ -129,11 +129,11 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     keys = options.take_either("mergeKeys", "on", _names)
     duplicates = options.take("onDuplicates", _one_of(get_args(OnDuplicates)))
     if duplicates is not None and keys is None:
-        raise InvalidArgumentError("only a merge has keys that stand twice", field="onDuplicates")
+        raise InvalidArgumentError("onDuplicates requires mergeKeys", field="onDuplicates")
     apply_changes = options.take("applyChanges", _flag) or False
     if apply_changes and keys is None:
         raise InvalidArgumentError(
-            "rows are found by a key", field="applyChanges", hint="give the option mergeKeys"
+            "applyChanges requires a key", field="applyChanges", hint="add the option mergeKeys"
         )
     found = SinkOptions(
         uri,
@@ -150,7 +150,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
 
 
 def source_options(given: Mapping[str, str]) -> SourceOptions:
-    """Options of `spark.readStream`.
+    """Parse the options of `spark.readStream`.
 
     Raises:
         InvalidArgumentError: An unknown option, a value that cannot be read, or two that contradict.
@@ -162,7 +162,7 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
 
 
 def source_names() -> list[str]:
-    """Names of the options of `spark.readStream`."""
+    """Return the names of the options of `spark.readStream`."""
     options = _StreamOptions({"path": "any"})
     _source(options)
     return options.known
@@ -176,13 +176,13 @@ def _source(options: "_StreamOptions") -> SourceOptions:
     moment = None if text is None else parse_timestamp(text, options.table.get("zone"), field=field)
     if sum(start is not None for start in (version, tag, moment)) > 1:
         raise InvalidArgumentError(
-            "one start at a time", field="startingVersion, startingTag, startingTimestamp"
+            "set only one start", field="startingVersion, startingTag, startingTimestamp"
         )
     mode = options.take("mode", _one_of(get_args(StreamMode))) or "append"
     skip = options.take("skipChangeCommits", _flag) or False
     if skip and mode == "changes":
         raise InvalidArgumentError(
-            "mode 'changes' is for the commits that this option passes over", field="skipChangeCommits"
+            "mode 'changes' excludes this option, which skips such commits", field="skipChangeCommits"
         )
     return SourceOptions(
         uri,
@@ -202,13 +202,13 @@ def _source(options: "_StreamOptions") -> SourceOptions:
 
 
 class _StreamOptions(_Options):
-    """Options of a stream, which are named `likeThis`, and may be given `like_this`."""
+    """Options of a stream, with names `likeThis` or `like_this`."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         super().__init__({name: value for name, value in given.items() if name.lower() not in _OF_SPARK})
 
     def take(self, name: str, parse: Callable[[str], T]) -> T | None:
-        """One option, if it is there."""
+        """Return one option, if it is set."""
         key, ours = name.lower(), re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
         if ours != key and ours in self._left:
             self._left.setdefault(key, self._left.pop(ours))
@@ -224,14 +224,14 @@ def _or(value: int | None, default: int) -> int:
 
 def _text(text: str) -> str:
     if not text:
-        raise ValueError("it is empty")
+        raise ValueError("must not be empty")
     return text
 
 
 def _not_negative(text: str) -> int:
     number = int(text)
     if number < 0:
-        raise ValueError("it must not be negative")
+        raise ValueError("must not be negative")
     return number
 
 
@@ -242,7 +242,7 @@ def _start(text: str) -> int | Literal["latest"]:
 def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.lower() not in choices:
-            raise ValueError(f"it is one of {', '.join(choices)}")
+            raise ValueError(f"must be one of {', '.join(choices)}")
         return text.lower()
 
     return parse

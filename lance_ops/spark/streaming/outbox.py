@@ -1,7 +1,7 @@
-"""Outbox of a partition: few rows travel to the driver, many are written where they are.
+"""Outbox of a partition: few rows are sent to the driver, many are written by the executor.
 
-Epochs are small and have many partitions. Rows that travel with the result of their task become one file
-together, instead of one for each partition, and a task that dies leaves nothing behind.
+Epochs are small and have many partitions. Rows sent with the result of their task share one file, instead of
+one for each partition, and a failed task leaves no files behind.
 """
 
 import uuid
@@ -20,7 +20,7 @@ from lance_ops.table.commit.jobs.stream_epochs import Epoch
 from lance_ops.table.commit.jobs.stream_notes import query_digest
 
 TRAVELS = SMALL_BYTES
-"""Bytes of a partition up to which its rows travel, as in a batch."""
+"""Maximum bytes of a partition whose rows are sent, as in a batch."""
 
 STAGED_DIRECTORY = "_lance_ops/stream_rows"
 
@@ -29,13 +29,13 @@ _STAGED_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """What became of the rows of a partition.
+    """Result of the rows of a partition.
 
     Attributes:
         rows: An Arrow stream of all of them, if they are few.
-        written: Data files, of rows that are appended.
+        written: Data files of rows to append.
         written_for: Schema and storage version of these.
-        staged: Arrow files, of rows that are merged; relative to the root of the dataset.
+        staged: Arrow files of rows to merge; relative to the root of the dataset.
     """
 
     rows: bytes | None = None
@@ -56,12 +56,12 @@ def write_partition(
     """Send or write the rows of a partition, on an executor.
 
     Args:
-        task: How to write them.
+        task: The write.
         schema: Types of the batches.
         batches: The rows.
-        epoch: The epoch, for which files are named.
-        merges: The driver wants to read the rows, so they are put aside instead of into data files.
-        limit: Bytes of a partition up to which its rows travel, if fewer than `TRAVELS`.
+        epoch: The epoch, part of file names.
+        merges: The driver reads the rows, so they are staged instead of written to data files.
+        limit: Maximum bytes of a partition whose rows are sent, if less than `TRAVELS`.
 
     Raises:
         SchemaMismatchError: A value does not fit the dataset. Files written by then are removed.
@@ -83,7 +83,7 @@ def write_partition(
 
 
 def rows_of(store: Store, outboxes: Sequence[Outbox]) -> Iterator[pa.RecordBatch]:
-    """The rows that travelled or were put aside, in the order of the partitions."""
+    """Return the rows that were sent or staged, in the order of the partitions."""
     for outbox in outboxes:
         if outbox.rows is not None:
             yield from pa.ipc.open_stream(pa.py_buffer(outbox.rows))
@@ -99,7 +99,7 @@ def discard_outboxes(store: Store, outboxes: Iterable[Outbox]) -> None:
 
 
 def discard_staged(store: Store, epoch: Epoch) -> None:
-    """Remove what tasks put aside that died, in this epoch and those before it."""
+    """Remove files staged by failed tasks, in this epoch and earlier ones."""
     query = query_digest(epoch.query_id)
     names = [info.path for info in store.list(STAGED_DIRECTORY)]
     parts = ((path, path.rpartition("/")[2].split(".")) for path in names)

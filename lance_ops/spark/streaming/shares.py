@@ -1,4 +1,4 @@
-"""Shares of an epoch: what one partition of a stream reads, on an executor."""
+"""Shares of an epoch: the rows of one partition of a stream, read by an executor."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,18 +28,18 @@ Addresses = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The commit that rows are of.
+    """The commit of rows.
 
     Attributes:
-        version: Version that it made.
-        moment: When; UTC.
+        version: Its version.
+        moment: Time of the commit; UTC.
     """
 
     version: int
     moment: datetime
 
     def columns(self, kind: str) -> tuple[pa.Scalar, ...]:
-        """Values of `CHANGE_FIELDS`."""
+        """Return values of `CHANGE_FIELDS`."""
         values = (kind, self.version, self.moment)
         return tuple(
             pa.scalar(value, arrow_type(field.dataType))
@@ -49,10 +49,10 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A version that rows are read from.
+    """A version to read.
 
     Attributes:
-        snapshot: Narrowed to what is read.
+        snapshot: Snapshot restricted to the fragments read.
         sources: Columns, see `StreamColumns.sources_in`.
     """
 
@@ -61,7 +61,7 @@ class Side:
 
     @property
     def paths(self) -> list[str]:
-        """The columns that there are."""
+        """The existing columns."""
         return [format_field_path([source.name]) for source in self.sources if source is not None]
 
 
@@ -71,9 +71,9 @@ class ScanShare:
 
     Attributes:
         side: The version; its snapshot has no fragments.
-        plan: What to read.
-        schema: Of the stream, without `CHANGE_FIELDS`.
-        commit: The commit, where that is wanted.
+        plan: Rows to read.
+        schema: Schema of the stream, without `CHANGE_FIELDS`.
+        commit: The commit, if requested.
         kind: `_change_type` of the rows.
     """
 
@@ -84,7 +84,7 @@ class ScanShare:
     kind: str
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """The rows, as Spark takes them."""
+        """Yield the rows in Spark's types."""
         extra = () if self.commit is None else self.commit.columns(self.kind)
         scan = Scan(self.side.snapshot, self.plan, batch_rows=BATCH_ROWS, threads=_THREADS)
         for batch in scan.to_batches():
@@ -93,12 +93,12 @@ class ScanShare:
 
 @dataclass(frozen=True, slots=True)
 class TakeShare:
-    """Single rows of a version; of two versions, one after the other, for rows that were updated.
+    """Single rows of a version; of two versions, one after the other, for updated rows.
 
     Attributes:
         sides: The versions, with the fragments of the rows.
         kinds: `_change_type` in each.
-        addresses: Of the rows in each.
+        addresses: Row addresses in each.
         schema: See `ScanShare`.
         commit: See `ScanShare`.
     """
@@ -110,7 +110,7 @@ class TakeShare:
     commit: Commit
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """The rows, as Spark takes them."""
+        """Yield the rows in Spark's types."""
         for start in range(0, len(self.addresses[0]), _TAKE_ROWS):
             for side, kind, addresses in zip(self.sides, self.kinds, self.addresses, strict=True):
                 rows = addresses[start : start + _TAKE_ROWS]
@@ -130,14 +130,14 @@ def scan_share(
     commit: Commit | None,
     kind: str,
 ) -> ScanShare:
-    """A share that reads fragments, or parts of them, of a version."""
+    """Return a share that reads fragments, or parts of them, of a version."""
     side = Side(dataset.narrowed((), Schema(())), sources)
     plan = replace(dataset.scanner(side.paths).plan, fragments=tuple(plans))
     return ScanShare(side, plan, schema, commit, kind)
 
 
 def side_of(dataset: Dataset, sources: Sources, addresses: Addresses) -> Side:
-    """A version as far as some of its rows need it."""
+    """Return the part of a version that some of its rows need."""
     wanted = {int(number) for number in np.unique(addresses >> np.uint64(32))}
     fragments = [fragment for fragment in dataset.fragments if fragment.id in wanted]
     return Side(dataset.narrowed(fragments), sources)
@@ -146,7 +146,7 @@ def side_of(dataset: Dataset, sources: Sources, addresses: Addresses) -> Side:
 def updated_share(
     sides: tuple[Side, Side], before: Addresses, after: Addresses, schema: pa.Schema, commit: Commit
 ) -> TakeShare:
-    """A share of rows that were updated, as they were and as they are."""
+    """Return a share of updated rows, with old and new values."""
     return TakeShare(sides, (UPDATE_BEFORE, UPDATE_AFTER), (before, after), schema, commit)
 
 

@@ -1,7 +1,7 @@
-"""Sink: `df.writeStream.format("lance")`, one commit for each epoch, and none a second time.
+"""Sink: `df.writeStream.format("lance")`, with exactly one commit for each epoch.
 
-Executors learn the id that the checkpoint gives the query, and the number of the epoch, from the properties
-of their task, and send both along with their rows; the driver commits under a job key that is made of them.
+Executors get the query id in the checkpoint, and the number of the epoch, from the properties of their task,
+and send both with their rows; the driver commits under a job key made of them.
 """
 
 import logging
@@ -39,21 +39,21 @@ from lance_ops.storage import Store
 from lance_ops.table.commit.jobs.stream_epochs import Epoch, forget_past_epochs, is_due, note_epoch
 
 _log = logging.getLogger("lance_ops.streaming")
-# Each row is rewritten once for each tier, however long the query runs.
+# Each row is rewritten once per tier, however long the query runs.
 _TIER_GROWTH = 8
 
-# Spark's own, in the properties of every task of a streaming query.
+# Spark's own names, in the properties of every task of a streaming query.
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True)
 class _Sent(WriterCommitMessage):  # type: ignore[misc]  # pyspark counts as untyped
-    """How one task ended.
+    """Result of one task.
 
     Attributes:
         partition: Its number.
-        query_id: Spark's id of the query, which its checkpoint keeps.
+        query_id: Spark's id of the query, stored in its checkpoint.
         outcome: Pickled outcome with its `Outbox`.
     """
 
@@ -66,20 +66,20 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # p
     """Writes the epochs of one query; see `datasource.LanceDataSource`.
 
     Args:
-        schema: Of the rows.
-        options: How to write them.
-        complete: Each epoch replaces what is there (output mode "complete").
+        schema: Schema of the rows.
+        options: Options of the sink.
+        complete: Each epoch replaces all rows (output mode "complete").
 
     Raises:
         SchemaMismatchError: The rows do not fit the dataset; lists every mismatch.
         UnsupportedTypeError: A type cannot be stored; lists every field.
-        InvalidArgumentError: What is replaced as a whole is not merged.
+        InvalidArgumentError: Output mode "complete" excludes a merge.
     """
 
     def __init__(self, schema: StructType, options: SinkOptions, *, complete: bool) -> None:
         if complete and options.merge_keys is not None:
             raise InvalidArgumentError(
-                "output mode 'complete' replaces all rows, so that there is nothing to merge with",
+                "output mode 'complete' replaces all rows, and excludes mergeKeys",
                 field="mergeKeys",
                 hint="use output mode 'append'",
             )
@@ -106,16 +106,17 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # p
             limit = send_limit(partition_id())
             return write_partition(self._task, self._rows, batches, epoch, merges=merges, limit=limit)
 
-        # An error is sent like a result, as in a batch write: nobody would know the files of the others.
+        # An error is sent like a result, as in a batch write: otherwise the files of other tasks would be
+        # unknown.
         return _Sent(partition_id(), query_id, capture(run))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """Commit an epoch, on the driver, unless it is committed.
+        """Commit an epoch, on the driver, unless already committed.
 
         Raises:
-            TaskFailedError: A partition could not be written. What the others wrote is removed.
-            StreamUnprovenError: It cannot be told whether it is committed already.
-            CommitConflictError: Another commit stands in the way.
+            TaskFailedError: A partition could not be written. Files of the others are removed.
+            StreamUnprovenError: It is unknown whether it was committed.
+            CommitConflictError: Another commit conflicts.
         """
         sent = sorted(_sent(messages), key=lambda message: message.partition)
         epoch = self._epoch(next(message.query_id for message in sent), batchId)
@@ -131,14 +132,14 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # p
             compact_after(self._task.store, epoch, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Remove the files of an epoch that did not come to its commit."""
+        """Remove the files of an uncommitted epoch."""
         # Spark calls this after a failed commit too, with all messages there: see `LanceWriter.abort`.
         if any(message is None for message in messages):
             outcomes = [load_outcome(message.outcome) for message in _sent(messages)]
             discard_outboxes(self._task.store, [item.value for item in outcomes if item.error is None])
 
     def _commit(self, epoch: Epoch, outboxes: Sequence[Outbox]) -> bool:
-        """Whether this call committed anything: it may be done already, or there is nothing to do."""
+        """Commit; returns False if it was done already, or there is nothing to do."""
         options, first = self._write_options(epoch), self._options.first_epoch
         if self._options.merge_keys is not None:
             return merge_epoch(
@@ -183,9 +184,9 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # p
         query_id = self._options.query_id or spark_id
         if not query_id:
             raise InvalidArgumentError(
-                "this Spark does not tell its tasks which query they belong to",
+                "this Spark does not pass the query id to its tasks",
                 field="queryId",
-                hint="give the query an id of your own, which stays over restarts",
+                hint="set queryId to a value that is the same after restarts",
             )
         return Epoch(query_id, number, spark_id)
 
@@ -198,13 +199,13 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # p
 
 
 def _check_written_for(plan: WritePlan, outboxes: Sequence[Outbox]) -> None:
-    """See that data files were written for the schema that the dataset has now."""
+    """Check that data files were written for the present schema of the dataset."""
     found = [item.written_for for item in outboxes if item.written_for is not None]
     wanted = (plan.task.schema.fields, plan.task.storage_version)
     if any((schema.fields, version) != wanted for schema, version in found):
         raise SchemaMismatchError(
-            "the dataset got another schema or storage version while the epoch was written; start the query "
-            "again",
+            "the schema or storage version of the dataset changed while the epoch was written; restart the "
+            "query",
             [],
             path=plan.uri,
         )
@@ -215,9 +216,9 @@ def _sent(messages: Iterable[WriterCommitMessage | None]) -> list[_Sent]:
 
 
 def compact_after(store: Store, epoch: Epoch, options: SinkOptions) -> None:
-    """Merge small fragments by size tiers after every so many epochs.
+    """Merge small fragments by size tiers after a number of epochs.
 
-    The epoch is committed, so that a failure is only logged; the dataset's health says what is left to do.
+    The epoch is committed, so a failure is only logged; the dataset's health shows the remaining work.
     """
     if not options.compact_every or (epoch.number + 1) % options.compact_every:
         return

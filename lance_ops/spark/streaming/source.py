@@ -1,4 +1,4 @@
-"""Source: `spark.readStream.format("lance")`, rows that were added or changed, version by version.
+"""Source: `spark.readStream.format("lance")`, added or changed rows, version by version.
 
 The driver plans an epoch from manifests; executors get their share of fragments or rows, as in a batch.
 """
@@ -27,7 +27,7 @@ from lance_ops.table.dataset import Dataset
 
 
 def open_source_dataset(options: SourceOptions) -> Dataset:
-    """The newest version of the dataset, or branch, that a stream reads."""
+    """Open the newest version of the dataset, or branch, of a stream."""
     version = None if options.branch is None else (options.branch, None)
     dataset = Dataset.open(options.uri, version, storage_options=options.storage_options)
     refuse_memory_store(dataset.store)
@@ -35,7 +35,7 @@ def open_source_dataset(options: SourceOptions) -> Dataset:
 
 
 def source_schema(options: SourceOptions) -> StructType:
-    """The columns of a stream in Spark's types.
+    """Return the columns of a stream in Spark's types.
 
     Raises:
         UnsupportedTypeError: Spark has no type for some columns; lists every one.
@@ -46,7 +46,7 @@ def source_schema(options: SourceOptions) -> StructType:
 
 @dataclass(slots=True)
 class _Budget:
-    """What an epoch may still take; None for no limit."""
+    """Remaining limits of an epoch; None for no limit."""
 
     versions: int | None
     rows: int | None
@@ -54,7 +54,7 @@ class _Budget:
     fresh: bool = True
 
     def take(self, step: Step, position: int) -> int:
-        """How far this step may be read from a position on; takes that."""
+        """Return how far a version may be read from a position on; subtracts this."""
         rows = step.delta.rows - position
         if rows <= 0:
             return step.delta.rows
@@ -68,7 +68,7 @@ class _Budget:
             room = self.size // row_bytes
         if room <= 0 and not self.fresh:
             return position
-        # An epoch that would take nothing would be asked for again and again.
+        # An empty epoch would be requested again and again.
         stop = min(step.delta.align(position + max(room, 1)), step.delta.rows)
         taken = stop - position
         if self.rows is not None:
@@ -83,7 +83,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     """Reads one dataset, or branch, as a stream; see `datasource.LanceDataSource`.
 
     Args:
-        options: What to read.
+        options: Options of the source.
         schema: The columns in Spark's types, from the data source.
 
     Raises:
@@ -104,11 +104,11 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return {**self.__dict__, "_history": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new query begins."""
+        """Return the start of a new query."""
         return self._past.first().to_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """That there are limits; which ones, `latestOffset` knows."""
+        """Return that limits exist; `latestOffset` applies them."""
         options = self._options
         limits = (options.max_versions, options.max_rows, options.max_bytes)
         if all(limit is None for limit in limits):
@@ -116,16 +116,16 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return ReadMaxRows(options.max_rows or 1)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Read up to the version that is the newest now."""
+        """Limit the query to the present newest version."""
         self._target = self._past.latest().version
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """How far the next epoch goes.
+        """Return the end of the next epoch.
 
         Raises:
-            StreamGapError: Versions that were not read yet were removed.
+            StreamGapError: Versions not read yet were removed.
             StreamChangeError: A commit changed or deleted rows, in mode "append".
-            SchemaMismatchError: Columns of the stream are gone.
+            SchemaMismatchError: Columns of the stream were dropped.
         """
         options = self._options
         limited = not isinstance(limit, ReadAllAvailable)
@@ -145,11 +145,11 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return offset.to_dict()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Where the dataset is, for the status of the query."""
+        """Return the newest version of the dataset, for the status of the query."""
         return Offset(self._past.latest().version + 1).to_dict()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """What the tasks of an epoch read.
+        """Return the shares of an epoch.
 
         Raises:
             StreamGapError: See `latestOffset`.
@@ -177,12 +177,12 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return [InputPartition(share) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one share, on an executor."""
+        """Yield the rows of one share, on an executor."""
         if partition.value is not None:
             yield from partition.value.read()
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is kept for rows that were processed."""
+        """Do nothing: no state is kept for processed rows."""
 
     @property
     def _past(self) -> History:

@@ -1,4 +1,4 @@
-"""Work that a scheduler submits to a cluster: what is asked for, the program that does it, what it answers.
+"""Work submitted by a scheduler to a cluster: request, program, and answer.
 
-The scheduler's side needs no Spark, and the program's side no scheduler; both know request and answer.
+The scheduler's side needs no Spark, and the program's side no scheduler; both use request and answer.
 """

@@ -1,4 +1,4 @@
-"""Answer: what came of a piece of work, in words that travel: a result, a plan, or the error that it met."""
+"""Answer of a submitted program: a result, a plan, or an error."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -10,7 +10,7 @@ from lance_ops.maintenance.progress import ProgressEvent
 from lance_ops.maintenance.results import AppendResult, OperationResult
 
 KIND = "lance_ops"
-"""Key of each message of ours; its value is what the message is."""
+"""Key of each message of lance_ops; its value is the type of the message."""
 
 RESULT, PLAN, ERROR, PROGRESS = "result", "plan", "error", "progress"
 
@@ -20,12 +20,12 @@ _MOST_TEXT = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedResult(OperationResult):
-    """Result of an operation that was done elsewhere: its numbers and its words.
+    """Result of an operation in another process: numbers and text.
 
     Attributes:
-        values: As `to_dict` gave them there.
-        text: As it printed itself there.
-        complete: All was done that there was to do.
+        values: Result of its `to_dict`.
+        text: Its printed form.
+        complete: True if all work was done.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -34,11 +34,11 @@ class SubmittedResult(OperationResult):
 
     @property
     def operation(self) -> str:
-        """Its name."""
+        """The name of the operation."""
         return str(self.values["operation"])
 
     def to_dict(self) -> dict[str, object]:
-        """The numbers."""
+        """Return the numbers."""
         return dict(self.values)
 
     def summary(self) -> str:
@@ -50,12 +50,12 @@ class SubmittedResult(OperationResult):
 
 
 def is_outcome(message: object) -> bool:
-    """Whether a message of a program says how its work ended."""
+    """Return whether a message of a program is its final result."""
     return isinstance(message, dict) and message.get(KIND) in (RESULT, PLAN, ERROR)
 
 
 def pack_outcome(outcome: object) -> dict[str, Any]:
-    """What an operation returned: a result, values by name, or a plan in words."""
+    """Convert the return value of an operation: a result, values by name, or a plan as text."""
     if isinstance(outcome, Mapping):
         return {KIND: RESULT, "type": _VALUES, "values": _plain(outcome)}
     if not isinstance(outcome, OperationResult):
@@ -70,10 +70,10 @@ def pack_outcome(outcome: object) -> dict[str, Any]:
 
 
 def unpack_outcome(message: Mapping[str, Any]) -> OperationResult | str | dict[str, Any]:
-    """What `pack_outcome` gave; raises what `pack_error` gave.
+    """Read a value of `pack_outcome`; raises an error of `pack_error`.
 
     Raises:
-        LanceOpsError: The work ended with it.
+        LanceOpsError: The work ended with this error.
     """
     if message[KIND] == ERROR:
         raise unpack_error(message)
@@ -94,7 +94,7 @@ def unpack_outcome(message: Mapping[str, Any]) -> OperationResult | str | dict[s
 
 
 def pack_error(error: BaseException) -> dict[str, Any]:
-    """An error, with what it carries and what made a task fail."""
+    """Convert an error with its attributes and the cause of a failed task."""
     packed: dict[str, Any] = {KIND: ERROR, "type": type(error).__name__, "text": str(error)[:_MOST_TEXT]}
     if not isinstance(error, LanceOpsError):
         return packed
@@ -107,7 +107,7 @@ def pack_error(error: BaseException) -> dict[str, Any]:
 
 
 def unpack_error(message: Mapping[str, Any]) -> LanceOpsError:
-    """The error of `pack_error`; one of other code than ours is a task that failed."""
+    """Read an error of `pack_error`; one of other libraries is a failed task."""
     kind = getattr(errors, str(message["type"]), None)
     text = str(message["text"])
     if not (isinstance(kind, type) and issubclass(kind, LanceOpsError)) or "values" not in message:
@@ -121,17 +121,17 @@ def unpack_error(message: Mapping[str, Any]) -> LanceOpsError:
 
 
 def pack_progress(event: ProgressEvent) -> dict[str, Any]:
-    """How far the work is."""
+    """Convert a progress event."""
     return {KIND: PROGRESS, **{item.name: getattr(event, item.name) for item in fields(event)}}
 
 
 def unpack_progress(message: Mapping[str, Any]) -> ProgressEvent:
-    """What `pack_progress` gave."""
+    """Read a progress event of `pack_progress`."""
     return ProgressEvent(**{item.name: message[item.name] for item in fields(ProgressEvent)})
 
 
 def _plain(value: object) -> Any:
-    """A value of JSON; what is none becomes text."""
+    """Return a JSON value; other values become text."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Ingest on a cluster: a source by its name gives the rows of a partition, and they become one commit."""
+"""Ingest on a cluster: a named source returns the rows of a partition, which become one commit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +21,7 @@ INGEST = "ingest"
 
 
 class TimeWindow(NamedTuple):
-    """From when to when a partition is, with their offsets from UTC."""
+    """Start and end of a partition, with UTC offsets."""
 
     start: datetime
     end: datetime
@@ -29,22 +29,22 @@ class TimeWindow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionOfProgram:
-    """Gives a source the session that it asks the scheduler's resource for."""
+    """Provides the Spark session that a source requests from the scheduler's resource."""
 
     session: "SparkSession"
 
     def spark_session(self) -> "SparkSession":
-        """The session of this program."""
+        """Return the session of this program."""
         return self.session
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRequest:
-    """What a source is asked for, with the names that the scheduler's own request has.
+    """Request to a source, with the attributes of the scheduler's own request.
 
     Attributes:
         partition_key: Partition to load; None when the ingest has none.
-        time_window: Its start and end, when partitions are times.
+        time_window: Start and end of a time partition.
         wall_clock_window: The times without a time zone that belong to it.
         store: Has the session: `request.store.spark_session()`.
     """
@@ -66,7 +66,7 @@ def ingest_arguments(
     predicate: str | Sequence[PartitionRule] | None,
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The arguments of a request for an ingest.
+    """Return the arguments of a request for an ingest.
 
     Args:
         source: `module:name` of the function.
@@ -75,7 +75,7 @@ def ingest_arguments(
         wall_clock_window: As in `SourceRequest`.
         mode: As in `RowWrite`.
         on: As in `RowWrite`.
-        predicate: Of the rows that are replaced, or the rules that make it of the schema.
+        predicate: Predicate of the replaced rows, or rules that build it from the schema.
         options: More arguments of `write_dataset`.
     """
     rules = None if predicate is None or isinstance(predicate, str) else [_packed(rule) for rule in predicate]
@@ -100,7 +100,7 @@ def ingest(
     progress: Progress,
     storage_options: Mapping[str, str],
 ) -> AppendResult:
-    """Load what a request with `ingest_arguments` asks for."""
+    """Run a request with `ingest_arguments`."""
     given = request.arguments
     source = import_named(given["source"], field="source")
     window, wall = _moments(given["window"]), _moments(given["wall_clock_window"])

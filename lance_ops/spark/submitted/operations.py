@@ -1,4 +1,4 @@
-"""Operations by name: what a request asks for, done with a runner, here or on a cluster."""
+"""Operations by name: run a request with a runner, here or on a cluster."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -26,26 +26,26 @@ Arguments = Mapping[str, Any]
 def operate(
     request: Request, *, runner: Runner, progress: Progress | None, storage_options: Mapping[str, str] | None
 ) -> object:
-    """Do what a request asks for.
+    """Run a request.
 
     Args:
-        request: Of an operation of `OPERATIONS`.
-        runner: Of its tasks; its commits are made here.
-        progress: Is told how far it is.
-        storage_options: Of the dataset.
+        request: Request of an operation of `OPERATIONS`.
+        runner: Runs its tasks; commits are made here.
+        progress: Receives progress events.
+        storage_options: Options of the dataset's store.
 
     Returns:
         Its result, or its plan.
 
     Raises:
-        InvalidArgumentError: There is no such operation.
+        InvalidArgumentError: The operation is unknown.
     """
     work = OPERATIONS.get(request.operation)
     if request.operation in _ELSEWHERE:
         work = import_named(_ELSEWHERE[request.operation], field="operation")
     if work is None:
         raise InvalidArgumentError(
-            f"there is no operation {request.operation!r}",
+            f"unknown operation {request.operation!r}",
             field="operation",
             hint=f"one of {', '.join((*OPERATIONS, *_ELSEWHERE))}",
         )
@@ -82,7 +82,9 @@ def _delete(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
 def _add_columns(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
     values, function = arguments["values"], arguments["function"]
     if bool(values) == bool(function):
-        raise InvalidArgumentError("either SQL or a function says what is added", field="values, function")
+        raise InvalidArgumentError(
+            "use either SQL expressions or a function for the new columns", field="values, function"
+        )
     columns = import_named(function, field="function") if function else values
     return add_columns(uri, columns, dry_run=arguments["dry_run"], **options)
 
@@ -93,10 +95,10 @@ def _alter_columns(uri: str, arguments: Arguments, options: dict[str, Any]) -> o
 
 
 def _alteration(values: Mapping[str, Any]) -> Alteration:
-    """One column's alteration, with the type that its name says.
+    """Return the alteration of one column, with its type by name.
 
     Raises:
-        InvalidArgumentError: There is no such type.
+        InvalidArgumentError: The type is unknown.
     """
     name = values.get("data_type")
     if name is None:
@@ -105,9 +107,9 @@ def _alteration(values: Mapping[str, Any]) -> Alteration:
         return cast("Alteration", {**values, "data_type": pa.type_for_alias(name)})
     except ValueError as error:
         raise InvalidArgumentError(
-            f"there is no type {name!r}",
+            f"unknown type {name!r}",
             field="data_type",
-            hint="as Arrow names it: int64, float, double, string, date32, timestamp[us]",
+            hint="use an Arrow name: int64, float, double, string, date32, timestamp[us]",
         ) from error
 
 
@@ -153,7 +155,7 @@ OPERATIONS: Mapping[str, Callable[[str, Arguments, dict[str, Any]], object]] = {
     "optimize_indices": _optimize_indices,
     "build_indices": _build_indices,
 }
-"""The operations by the names that requests have for them."""
+"""The operations by their names in requests."""
 
 _ELSEWHERE: Mapping[str, str] = {"fleet_run": "lance_ops.fleet.run.submitted:run_submitted"}
-"""Those of floors that this one does not know, by where they are."""
+"""Operations of packages above this one, by their location."""

@@ -1,4 +1,4 @@
-"""The program that `spark-submit` runs: reads a request by Dagster Pipes, works, and answers by Pipes.
+"""Program run by `spark-submit`: reads a request by Dagster Pipes, runs it, and answers by Pipes.
 
 It plans and commits in the driver, and its tasks run on the executors. It needs `dagster-pipes`, which has no
 dependencies, and not Dagster.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Do what the scheduler asks for; exit code 1 when it failed, which the answer explains."""
+    """Run the request of the scheduler; exit code 1 on failure, with the error in the answer."""
     with open_pipes() as pipes:
         failed = _work(pipes)
     sys.exit(1 if failed else 0)
@@ -42,7 +42,7 @@ def main() -> None:
 
 @contextmanager
 def open_pipes() -> "Iterator[PipesContext]":
-    """The connection to the scheduler that submitted this program; being asked to end is an interrupt."""
+    """Connect to the scheduler that submitted this program; a request to end is an interrupt."""
     library = load_extra("dagster_pipes")
     by_arguments = library.DAGSTER_PIPES_CONTEXT_CLI_ARGUMENT in sys.argv
     kind = library.PipesCliArgsParamsLoader if by_arguments else library.PipesEnvVarParamsLoader
@@ -55,7 +55,7 @@ def open_pipes() -> "Iterator[PipesContext]":
 
 
 def driver_session() -> "SparkSession":
-    """The session of a program that was submitted, with the settings that it was submitted with."""
+    """Return the session of a submitted program, with the settings of its submission."""
     from pyspark.sql import SparkSession
 
     from lance_ops.spark.datasource import register
@@ -69,7 +69,7 @@ def driver_session() -> "SparkSession":
 
 
 def _work(pipes: "PipesContext") -> bool:
-    """Work and answer; whether it failed."""
+    """Run and answer; returns whether it failed."""
     from lance_ops.spark.runner import SparkRunner
 
     def tell(event: ProgressEvent) -> None:
@@ -96,20 +96,20 @@ def _work(pipes: "PipesContext") -> bool:
 
 
 def _interrupt(*_: object) -> None:
-    # Once: what is at work removes what it has not committed, and is not interrupted at that.
+    # Only once: the removal of uncommitted files is not interrupted.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def end_with(path: str) -> None:
-    """End this program when whoever holds a file locked ends: nobody waits for its answer any more.
+    """End this program when the holder of a file lock ends: nobody waits for its answer any more.
 
-    Nobody else removes the files with secrets beside it then.
+    This also removes the files with secrets beside it, which would otherwise remain.
     """
     import fcntl
 
     if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
-        # It was ignored by whoever started this program, which passes that on.
+        # The parent process ignored the signal, and the program inherits this.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""Request: one piece of work in words that travel: an operation on a dataset, or rows from a source."""
+"""Request: one serialized piece of work: an operation on a dataset, or rows of a source."""
 
 import os
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from lance_ops.spark.cache import publish_tree
 SCHEMA = 1
 
 REQUEST, STORAGE_OPTIONS, WATCH = "lance_ops_request", "lance_ops_storage_options", "lance_ops_watch"
-"""Extras of Pipes: the request, options of the store, and the file that whoever submitted it holds locked."""
+"""Extras of Pipes: the request, options of the store, and the file locked by the submitter."""
 
 CONTEXT_FILE, PROPERTIES = "context", "properties"
-"""Files beside the one that is held locked; they may have secrets."""
+"""Files beside the locked one; they may contain secrets."""
 
 _PROGRAM = """\
 from lance_ops.spark.submitted.program import main
@@ -27,14 +27,14 @@ main()
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One piece of work on a dataset. All values are those of JSON.
+    """One piece of work on a dataset. All values are JSON values.
 
     Attributes:
         operation: Name in `operations.OPERATIONS`.
         uri: The dataset.
-        arguments: Of the operation.
-        job_key: What is committed once, however often it is asked for.
-        properties: Notes for the transaction.
+        arguments: Arguments of the operation.
+        job_key: Job key of the commit.
+        properties: Properties of the transaction.
     """
 
     operation: str
@@ -44,19 +44,19 @@ class Request:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """As values of JSON."""
+        """Return JSON values."""
         return {"schema": SCHEMA, **asdict(self)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Request":
-        """From what `to_dict` gave.
+        """Read a value of `to_dict`.
 
         Raises:
-            InvalidArgumentError: It is of another release, which has other words.
+            InvalidArgumentError: It is from another release.
         """
         if values.get("schema") != SCHEMA:
             raise InvalidArgumentError(
-                f"the request has the schema {values.get('schema')!r}, and {SCHEMA} is known here",
+                f"the request has schema {values.get('schema')!r}, expected {SCHEMA}",
                 field="schema",
                 hint="install the same release of lance-ops with the scheduler and on the cluster",
             )
@@ -64,16 +64,16 @@ class Request:
 
 
 def program_file() -> Path:
-    """The file that `spark-submit` is given: in a folder without others, which Python would import from."""
+    """Return the file for `spark-submit`: in a folder without others, which Python could import from."""
     return publish_tree("program", {"lance_ops_program.py": _PROGRAM}) / "lance_ops_program.py"
 
 
 @dataclass(frozen=True, slots=True)
 class FromEnvironment:
-    """A secret that does not travel: an environment variable of the program has it.
+    """A secret that is not sent: an environment variable of the program has it.
 
     Attributes:
-        name: Of the variable.
+        name: Name of the variable.
     """
 
     name: str
@@ -84,7 +84,7 @@ Options = Mapping[str, str | FromEnvironment]
 
 
 def pack_options(options: Options) -> dict[str, Any]:
-    """Options of a store as values of JSON."""
+    """Convert options of a store to JSON values."""
     return {
         name: {"env": value.name} if isinstance(value, FromEnvironment) else value
         for name, value in options.items()
@@ -92,7 +92,7 @@ def pack_options(options: Options) -> dict[str, Any]:
 
 
 def unpack_options(values: Mapping[str, Any]) -> dict[str, str]:
-    """What `pack_options` gave, with the variables of this process.
+    """Read options of `pack_options`, with the variables of this process.
 
     Raises:
         InvalidArgumentError: One of them is not set.
@@ -105,7 +105,8 @@ def unpack_options(values: Mapping[str, Any]) -> dict[str, str]:
         variable = value["env"]
         if variable not in os.environ:
             raise InvalidArgumentError(
-                f"storage option {name!r} is in the environment variable {variable}, which is not set here",
+                f"storage option {name!r} refers to the environment variable {variable}, which is not set "
+                "here",
                 field="storage_options",
                 hint=f"set {variable} for the driver, e.g. by spark.kubernetes.driver.secretKeyRef or "
                 "spark.yarn.appMasterEnv",
@@ -115,15 +116,15 @@ def unpack_options(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def import_named(name: str, *, field: str) -> Any:
-    """What `module:name` names.
+    """Import `module:name`.
 
     Raises:
-        InvalidArgumentError: It is not there.
+        InvalidArgumentError: It does not exist.
     """
     module, _, attribute = name.partition(":")
     try:
         return getattr(import_module(module), attribute)
     except (AttributeError, ImportError, ValueError) as error:
         raise InvalidArgumentError(
-            f"{name!r} is not there: {error}", field=field, hint="module:name, importable where it runs"
+            f"cannot import {name!r}: {error}", field=field, hint="use module:name, importable where it runs"
         ) from error

@@ -1,1 +1,1 @@
-"""Writing: what executors and the data source do with the rows that Spark hands over."""
+"""Writing of Spark rows by executors and the data source."""

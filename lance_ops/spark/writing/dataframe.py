@@ -1,4 +1,4 @@
-"""Writing Spark DataFrames: executors write data files, the driver makes one commit."""
+"""Writing of Spark DataFrames: executors write data files, the driver makes one commit."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -48,10 +48,10 @@ def plan_dataframe_write(
     """Check that a DataFrame can be written; nothing is written yet.
 
     Args:
-        data: Its schema.
+        data: Schema of the DataFrame.
         uri: The dataset.
-        options: How to write.
-        schema: Of a new dataset; see `append_dataframe`.
+        options: Options of the write.
+        schema: Schema of a new dataset; see `append_dataframe`.
 
     Raises:
         SchemaMismatchError: The data do not fit; lists every mismatch.
@@ -85,30 +85,31 @@ def append_dataframe(
 ) -> AppendResult:
     """Write the rows of a Spark DataFrame to a dataset in one commit, in the order of its partitions.
 
-    Small partitions that follow each other become one fragment together, up to the limits of a file; large
-    ones become fragments of their own. Columns are matched by name; a column
-    also fits when its type is the one in which Spark reads the dataset's (see `spark.types`).
+    Consecutive small partitions share a fragment, up to the limits of a file; large ones become separate
+    fragments. Columns are matched by name; a column also fits when its type is the one in which Spark reads
+    the dataset's (see `spark.types`).
 
     Args:
         df: The rows, from a classic session or Spark Connect; computed once.
-        uri: Where the dataset is or shall be.
-        mode: "append" adds rows, and creates the dataset if there is none; "create" wants none there;
+        uri: URI of the dataset, which may not exist yet.
+        mode: "append" adds rows, and creates the dataset if there is none; "create" requires that it does not
+            exist;
             "overwrite" replaces schema and rows in a new version; "replace_where" replaces the rows that
-            `predicate` selects.
-        schema: Of a dataset that is created or overwritten, where Spark lacks the types: fixed-size lists
-            for vectors, unsigned integers, half floats. An append takes the types of the dataset.
+            match `predicate`.
+        schema: Schema of a created or overwritten dataset, if Spark lacks the types: fixed-size lists
+            for vectors, unsigned integers, half floats. An append uses the types of the dataset.
         predicate: See `write_dataset`.
         allow_empty: See `write_dataset`.
-        **options: See `IngestOptions` and `RunOptions`. Where the job is done already, no Spark job is
-            started. The runner looks for the rows that a replacement deletes, and puts small files together.
+        **options: See `IngestOptions` and `RunOptions`. If the job is already committed, no Spark job is
+            started. The runner finds the rows that a replacement deletes, and joins small files.
 
     Raises:
-        DatasetExistsError: mode is "create" and there is a dataset.
+        DatasetExistsError: mode is "create" and the dataset exists.
         SchemaMismatchError: The schema does not fit; lists every mismatch.
         UnsupportedTypeError: A type cannot be stored; lists every field.
         TaskFailedError: A partition could not be computed or written; nothing was committed. The cause is the
             error, e.g. a `SchemaMismatchError` for a value that does not fit.
-        CommitConflictError: Another commit stands in the way.
+        CommitConflictError: Another commit conflicts.
     """
     chosen = WriteOptions.of(options, mode=mode, predicate=predicate, allow_empty=allow_empty)
     plan, writer = plan_dataframe_write(df.schema, uri, chosen, schema)
@@ -141,7 +142,8 @@ def _write_partitions(
         raise TaskFailedError(
             f"Spark could not compute or write the rows: {spark_reason(error)}; nothing was committed",
             path=plan.uri,
-            hint="see Spark's log; the executors need lance_ops, the dataset and enough memory",
+            hint="see Spark's log; the executors must have lance_ops installed, access to the dataset "
+            "and enough memory",
         ) from error
     return written_by(plan, {int(row["partition"]): bytes(row["outcome"]) for row in rows}, runner)
 
@@ -149,10 +151,10 @@ def _write_partitions(
 def written_by(
     plan: WritePlan, sent: Mapping[int, bytes], runner: Runner | None = None
 ) -> list[WriteTaskResult]:
-    """What the partitions wrote, in their order, with what they sent written too, small files put together.
+    """Return the files of the partitions, in order, after writing sent rows and joining small files.
 
     Raises:
-        TaskFailedError: One of them failed. What the others wrote is removed.
+        TaskFailedError: One of them failed. Files of the others are removed.
     """
     outcomes = {number: load_outcome(data) for number, data in sent.items()}
     failures = [(number, outcome.error) for number, outcome in sorted(outcomes.items()) if outcome.error]
@@ -170,6 +172,6 @@ def written_by(
 
 
 def files_of(outcomes: Iterable[Outcome]) -> list[WriteTaskResult]:
-    """What was written to files."""
+    """Return the files written."""
     found = (outcome.value for outcome in outcomes if outcome.error is None)
     return [value for value in found if isinstance(value, WriteTaskResult)]

@@ -1,7 +1,7 @@
-"""Partition writer: what an executor does with the rows of one partition. It knows neither plans nor commits.
+"""Partition writer for executors, independent of plans and commits.
 
-Workers import this for the first partition that they write, and a worker is soon ended; so it is kept apart
-from what the driver needs.
+Workers import this for the first partition that they write, and are short-lived; so it is separate from
+modules of the driver.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,13 +17,13 @@ from lance_ops.spark.small.parts import SmallPart, send_limit, write_or_send
 
 @dataclass(frozen=True, slots=True)
 class PartitionWriter:
-    """Writes one partition of a DataFrame; travels to executors.
+    """Writes one partition of a DataFrame; serializable for executors.
 
     Attributes:
-        task: From the plan.
+        task: The write, from the plan.
         schema: Types to which Spark's batches are converted first.
-        already_committed: An earlier run under the same job key did it all: the rows are not even asked for.
-        result_bytes: That all partitions may send to the driver; None for what workers know.
+        already_committed: An earlier run with the same job key did it all: the rows are not computed.
+        result_bytes: Maximum bytes sent by all partitions; None to read it from the environment.
     """
 
     task: WriteTask
@@ -42,7 +42,7 @@ class PartitionWriter:
         return write_task(self.task, self._converted(batches))
 
     def write_or_send(self, batches: Iterable[pa.RecordBatch], partition: int) -> WriteTaskResult | SmallPart:
-        """Write the rows of a partition, or return them where they are too few for a file of their own.
+        """Write the rows of a partition, or return them if they are too few for a separate file.
 
         Args:
             batches: The rows.
@@ -61,7 +61,7 @@ class PartitionWriter:
 
 
 def partition_id() -> int:
-    """Number of the partition that this executor works on."""
+    """Return the number of this executor's partition."""
     context = TaskContext.get()
     assert context is not None
     return int(context.partitionId())

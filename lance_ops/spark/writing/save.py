@@ -1,4 +1,4 @@
-"""Save: the writing half of the `lance` data source; executors import it for what they write."""
+"""Batch writer of the `lance` data source; imported by executors."""
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.ingest.options import Mode, WriteOptions
     from lance_ops.maintenance.ingest.plan import WritePlan
 
-# What plans and commits is imported by the functions that do: executors import this module, too.
+# Planning and commits are imported by the functions that use them: executors import this module, too.
 
 
 def plan_save(
     data: StructType, uri: str, *, overwrite: bool, options: Mapping[str, Any], table: TableWrite
 ) -> "LanceWriter":
-    """What the `lance` data source writes with; see `plan_dataframe_write`.
+    """Return the writer of the `lance` data source; see `plan_dataframe_write`.
 
     Args:
         data: Schema of the DataFrame.
         uri: The dataset.
-        overwrite: Replace the rows, or those that a predicate among the options selects.
-        options: Of `WriteOptions`, without the mode.
-        table: What Spark's catalog says of it.
+        overwrite: Replace all rows, or those that match a predicate in the options.
+        options: Options of `WriteOptions`, without the mode.
+        table: The table in Spark's catalog.
     """
     from lance_ops.maintenance.ingest.options import WriteOptions
     from lance_ops.spark.writing.dataframe import plan_dataframe_write
@@ -39,7 +39,7 @@ def plan_save(
     mode: Mode = "overwrite" if overwrite else "append"
     if "predicate" in options:
         if not overwrite:
-            raise InvalidArgumentError("it is for mode 'overwrite'", field="replaceWhere")
+            raise InvalidArgumentError("requires mode 'overwrite'", field="replaceWhere")
         _check_predicate(uri, options, table)
         mode = "replace_where"
     elif table.is_new and not overwrite:
@@ -49,7 +49,7 @@ def plan_save(
 
 
 def _with_properties(uri: str, options: Mapping[str, Any], table: TableWrite) -> dict[str, Any]:
-    """Options with what the properties of a table say of a dataset that is made."""
+    """Add the properties of a table for the creation of its dataset."""
     from lance_ops.maintenance.target import open_latest_if_any
 
     names = {"enable_stable_row_ids": "enable_stable_row_ids", "file_format_version": "data_storage_version"}
@@ -74,7 +74,7 @@ def _check_predicate(uri: str, options: Mapping[str, Any], table: TableWrite) ->
 
 
 def _schema_of_table(uri: str, options: "WriteOptions", table: TableWrite) -> pa.Schema | None:
-    """What a table has, for a dataset that is made or overwritten: a query over literals knows no nulls."""
+    """Return the schema of a table, for a created or overwritten dataset: literals have no nulls."""
     if table.declared is None:
         return None
     from lance_ops.maintenance.target import open_latest_if_any
@@ -88,7 +88,7 @@ def _schema_of_table(uri: str, options: "WriteOptions", table: TableWrite) -> pa
 
 @dataclass(frozen=True)
 class _Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark counts as untyped
-    """How one task ended."""
+    """Result of one task."""
 
     partition: int
     outcome: bytes
@@ -104,8 +104,8 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark count
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a partition, on an executor."""
-        # A final error is sent like a result: when a task fails, Spark kills the others, and nobody would
-        # know which files these have written.
+        # A final error is sent like a result: when a task fails, Spark kills the others, and their files
+        # would be unknown.
         partition = partition_id()
         return _Written(partition, capture(lambda: self._writer.write_or_send(iterator, partition)))
 
@@ -113,7 +113,7 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark count
         """Make the one commit, on the driver, after all tasks have ended.
 
         Raises:
-            TaskFailedError: A partition could not be written. What the others wrote is removed.
+            TaskFailedError: A partition could not be written. Files of the others are removed.
         """
         from lance_ops.maintenance.cleanup.auto import cleans_up
         from lance_ops.maintenance.ingest.commit import commit_write
@@ -123,12 +123,12 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark count
         cleans_up(commit_write)(plan, written_by(plan, _sent(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove the files of a write that did not come to its commit."""
+        """Remove the files of an uncommitted write."""
         from lance_ops.maintenance.ingest.commit import abandon_write
         from lance_ops.spark.writing.dataframe import files_of
 
-        # Spark calls this after a failed commit too, with all messages there. That commit removed what may be
-        # removed; files of a commit whose outcome is unknown must stay.
+        # Spark calls this after a failed commit, too, with all messages. That commit removed the files that
+        # may be removed; files of a commit with unknown outcome must stay.
         if any(message is None for message in messages):
             outcomes = [load_outcome(data) for data in _sent(messages).values()]
             abandon_write(self._load_plan(), files_of(outcomes))

@@ -1,1 +1,1 @@
-"""The suite of stores: objects, writers, names."""
+"""Test suite for stores: objects, writers, names."""

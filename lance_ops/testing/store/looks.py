@@ -1,13 +1,13 @@
-"""Looks: what is in a store, for comparisons."""
+"""Contents of a store, for comparisons."""
 
 from lance_ops.storage import Store
 
 
 def paths(store: Store, prefix: str = "", *, start_after: str | None = None) -> list[str]:
-    """The paths of a listing."""
+    """Return the paths of a listing."""
     return [info.path for info in store.list(prefix, start_after=start_after)]
 
 
 def content(store: Store, path: str) -> bytes:
-    """A whole object."""
+    """Return a whole object."""
     return bytes(store.read(path).to_pybytes())

@@ -1,4 +1,4 @@
-"""Names: listings, folders, odd names, and paths that lead out of the root."""
+"""Names: listings, folders, unusual names, and paths that leave the root."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -44,7 +44,7 @@ _WITH_A_PATH: Sequence[Callable[[Store, str], object]] = [
 
 
 class Names:
-    """Names of objects in a store."""
+    """Contract of object names in a store."""
 
     def test_listing_is_recursive_and_ordered_by_path(self, store: Store) -> None:
         names = ["a/b/c", "a.txt", "a/b.txt", "a-b/c", "b", "a0/x"]

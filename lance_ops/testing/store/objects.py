@@ -1,4 +1,4 @@
-"""Objects: what is put is read, whole or in ranges; what is absent, and what cannot be found out."""
+"""Objects: full and range reads, missing objects, and errors of lookups."""
 
 import pickle
 import threading
@@ -20,7 +20,7 @@ from lance_ops.storage import BytesLike, Store, StoreWriter
 from lance_ops.testing.store.looks import content, paths
 
 Failing = Callable[[], AbstractContextManager[object]]
-"""Makes the context in which whatever is behind a store answers nothing but errors."""
+"""Makes a context in which every request to the backend fails."""
 
 ASKING: Mapping[str, Callable[[Store], object]] = {
     "list": lambda store: list(store.list("")),
@@ -41,7 +41,7 @@ ASKING: Mapping[str, Callable[[Store], object]] = {
     "copy": lambda store: store.copy("folder/a", "b"),
     "child": lambda store: list(store.child("folder").list("")),
 }
-"""Every call that looks for something."""
+"""Every call that looks up something."""
 
 _NEGATIVE: Sequence[Callable[[Store], object]] = [
     lambda store: store.read("a", -1),
@@ -62,7 +62,7 @@ _OF_AN_OBJECT: Sequence[Callable[[Store, str], object]] = [
 
 
 class Objects:
-    """Objects of a store."""
+    """Contract of objects in a store."""
 
     def test_it_is_a_store(self, store: Store) -> None:
         assert isinstance(store, Store)

@@ -1,4 +1,4 @@
-"""The suite of stores, put together."""
+"""The complete test suite for stores."""
 
 import pytest
 
@@ -9,10 +9,10 @@ from lance_ops.testing.store.writers import Writers
 
 
 class StoreConformance(Objects, Writers, Names):
-    """What every `Store` promises. A subclass named `Test...` overrides the fixtures.
+    """Contract of `Store`. A subclass named `Test...` overrides the fixtures.
 
-    A promise that does not apply is taken back by its name: nothing behind a store in memory can fail, so
-    its class says `test_what_cannot_be_found_out_is_an_error_and_not_absence = None`.
+    A test that does not apply is removed by its name: the backend of a store in memory cannot fail, so its
+    class sets `test_what_cannot_be_found_out_is_an_error_and_not_absence = None`.
     """
 
     @pytest.fixture
@@ -22,5 +22,5 @@ class StoreConformance(Objects, Writers, Names):
 
     @pytest.fixture
     def failing(self) -> Failing:
-        """Makes a context manager in which whatever is behind the store answers nothing but errors."""
-        raise pytest.UsageError("override the fixture `failing`: it makes what is behind the store fail")
+        """Make a context manager in which every request to the backend fails."""
+        raise pytest.UsageError("override the fixture `failing`: it makes the backend of the store fail")

@@ -1,4 +1,4 @@
-"""Writers: an object appears whole when its writer is closed, or not at all."""
+"""Writers: an object appears as a whole after its writer is closed, or not at all."""
 
 import uuid
 
@@ -10,7 +10,7 @@ from lance_ops.testing.store.looks import content, paths
 
 
 class Writers:
-    """Writers of a store."""
+    """Contract of writers of a store."""
 
     def test_a_writer_shows_nothing_before_it_is_closed(self, store: Store) -> None:
         writer = store.open_writer("data/w")

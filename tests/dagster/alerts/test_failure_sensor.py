@@ -272,7 +272,7 @@ def test_an_alert_has_time_severity_owner_links_and_what_to_do(tmp_path, instanc
     assert re.fullmatch(r"since \d{4}-\d\d-\d\d \d\d:\d\d UTC, severity error", lines[1])
     assert lines[2:] == [
         "owner: team:a, b@x.org",
-        "what to do: read the error; the next run of the job that succeeds ends this alert",
+        "advice: read the error; the next successful run of the job resolves this alert",
         f"run: https://dagster.example.com/runs/{run.run_id}",
         "asset: https://dagster.example.com/assets/shop/orders",
     ]

@@ -173,7 +173,7 @@ def test_one_cause_is_one_message_an_owner_and_a_digest_collects(tmp_path, insta
     assert "severity critical" in text
     assert "https://d.example.com/assets/t0" in text
     assert "owner: team:x" in text
-    assert "what to do: stop writers" in text
+    assert "advice: stop writers" in text
     for number in range(8):
         fail(instance, f"t{number}", "deletion_vectors_valid")
     alarm.tick()

@@ -142,7 +142,7 @@ def test_a_fleet_that_cannot_be_listed_keeps_the_state_that_it_has(tmp_path, mon
     )
     monkeypatch.delenv("NOT_SET", raising=False)
     state = tmp_path / "state.json"
-    with pytest.raises(lo.errors.InvalidArgumentError, match=r"could not be listed.*NOT_SET"):
+    with pytest.raises(lo.errors.InvalidArgumentError, match=r"cannot list the datasets.*NOT_SET"):
         LanceFleetComponent(policy=str(policy)).write_state_to_path(state)
     assert not state.exists()
 
@@ -405,12 +405,12 @@ def test_an_age_that_is_none_is_refused_by_its_name(tmp_path):
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ("select: tag:tier=gold", "no dataset of 1 is selected"),
-        ("select: '(('", "no selection of assets"),
+        ("select: tag:tier=gold", "matches none of 1 datasets"),
+        ("select: '(('", "not a selection of assets"),
         (f"downstream: [{{job: {__name__}:report, datasets: [order]}}]", "no dataset 'order' in `datasets`"),
         ("ingests: [{dataset: order, source: 'a:b'}]", "no dataset 'order' in `datasets`"),
         ("translation: {skippable: true}", "translation of orders has skippable"),
-        ("runner: thread", "no such runner"),
+        ("runner: thread", "unknown runner"),
     ],
 )
 def test_what_a_component_cannot_do_is_said_when_it_is_loaded(tmp_path, more, says):

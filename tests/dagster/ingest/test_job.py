@@ -202,7 +202,9 @@ def test_a_translator_says_how_an_ingest_looks_and_changes_no_key(ref):
     (spec,) = [spec for spec in defs.resolve_all_asset_specs() if spec.key == ingest.key]
     assert spec.owners == ["team:ours"]
     Ours.key = "other"
-    with pytest.raises(InvalidArgumentError, match="the translator gave numbers_ingest the key other"):
+    with pytest.raises(
+        InvalidArgumentError, match="the translator changed the key of numbers_ingest to other"
+    ):
         build_lance_definitions([ref], ingests=[ingest], translator=Ours())
 
 
@@ -213,4 +215,4 @@ def test_execute_has_to_return_what_was_loaded(ref):
         done = job.execute_in_process(instance=instance, raise_on_error=False)
     assert not done.success
     (event,) = [event for event in done.all_events if event.event_type_value == "STEP_FAILURE"]
-    assert "no MaterializeResult" in event.step_failure_data.user_failure_data.description
+    assert "must return a MaterializeResult" in event.step_failure_data.user_failure_data.description

@@ -65,7 +65,7 @@ def test_partitions_that_a_restore_took_are_named_until_they_are_loaded_again(tm
         alarm.tick()
         (verdict,) = world.verdicts()
         assert not verdict.passed
-        assert verdict.description == "to be loaded again: 2 partitions not in the dataset any more: y, z"
+        assert verdict.description == "to be loaded again: 2 partitions no longer in the dataset: y, z"
         command = verdict.metadata[keys.ERROR_HINT].value
         assert command == "dagster job backfill -j orders_ingest_job --partitions y,z --noprompt"
         assert not last_passed(instance, world.ingest)
@@ -77,7 +77,7 @@ def test_partitions_that_a_restore_took_are_named_until_they_are_loaded_again(tm
 
         world.load("y")
         (verdict,) = world.verdicts()
-        assert verdict.description.endswith("1 partition not in the dataset any more: z")
+        assert verdict.description.endswith("1 partition no longer in the dataset: z")
         world.load("z")
         (verdict,) = world.verdicts()
         assert verdict.passed

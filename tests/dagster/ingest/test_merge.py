@@ -60,7 +60,7 @@ def test_partitions_are_merged_by_their_key_and_again_when_they_are_launched_aga
 def test_a_key_names_the_mode_and_goes_with_no_partition_column(ref):
     assert LanceIngest(ref, prices, partitions=DAYS, on=["id"]).effective_mode == "merge"
     for wrong in ({"mode": "append"}, {"partition_column": "day"}):
-        with pytest.raises(InvalidArgumentError, match="a key goes with mode 'merge'"):
+        with pytest.raises(InvalidArgumentError, match="key columns require mode 'merge'"):
             LanceIngest(ref, prices, partitions=DAYS, on=["id"], **wrong)
 
 

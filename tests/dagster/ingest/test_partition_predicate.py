@@ -167,10 +167,10 @@ def test_dimensions_have_a_column_each():
     ("partitions", "key", "column", "message"),
     [
         (DAYS, "2024-03-31", pa.array([1]), "text"),
-        (HOURS, "2024-03-31-01:00", pa.array([date(2024, 3, 31)]), "begins or ends at"),
-        (STATIC, "it's", pa.array([1]), "no value of it"),
-        (STATIC, "1", pa.array([1.5]), "keys are texts"),
-        (STATIC, "1", pa.array([True]), "no value of it"),
+        (HOURS, "2024-03-31-01:00", pa.array([date(2024, 3, 31)]), "starts or ends at"),
+        (STATIC, "it's", pa.array([1]), "is not a value"),
+        (STATIC, "1", pa.array([1.5]), "keys must be strings"),
+        (STATIC, "1", pa.array([True]), "is not a value"),
     ],
 )
 def test_columns_that_cannot_tell_a_partition_are_refused(partitions, key, column, message):

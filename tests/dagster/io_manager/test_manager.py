@@ -238,12 +238,12 @@ def test_a_step_that_fails_after_its_commit_commits_once(tmp_path, manager, inst
 @pytest.mark.parametrize(
     ("metadata", "partitions", "says"),
     [
-        ({}, DAYS, "nothing tells their rows"),
-        ({"lance/mode": "overwrite"}, DAYS, "each partition would replace those before it"),
-        ({"lance/mode": "replace_where"}, None, "nothing says which rows are replaced"),
-        ({"lance/mode": "upsert"}, None, "no such mode"),
-        ({"lance/on": ["id"], "lance/mode": "append"}, None, "a key goes with mode 'merge'"),
-        ({"lance/on": 3}, None, "no columns of a key"),
+        ({}, DAYS, "their rows are not identified"),
+        ({"lance/mode": "overwrite"}, DAYS, "each partition would replace the previous ones"),
+        ({"lance/mode": "replace_where"}, None, "the rows to replace are not identified"),
+        ({"lance/mode": "upsert"}, None, "unknown mode"),
+        ({"lance/on": ["id"], "lance/mode": "append"}, None, "key columns require mode 'merge'"),
+        ({"lance/on": 3}, None, "key columns must be a name"),
         ({"partition_expr": 3}, DAYS, "no column"),
         ({"lance/allow_empty": "yes"}, None, "is no bool"),
     ],
@@ -303,7 +303,7 @@ def test_the_key_of_an_asset_leads_nowhere_out_of_the_root(tmp_path, instance):
 
     with pytest.raises(Exception) as caught:  # noqa: PT011 - Dagster wraps it
         run([escapes], LanceIOManager(root=str(tmp_path / "lake"), store=STORE), instance)
-    assert "out of the root" in fails_with(caught.value)
+    assert "outside of the root" in fails_with(caught.value)
     assert not (tmp_path / "evil.lance").exists()
 
 
@@ -314,7 +314,7 @@ def test_an_asset_without_a_place_and_an_unknown_type_are_refused(tmp_path, inst
 
     with pytest.raises(Exception) as caught:  # noqa: PT011 - Dagster wraps it
         run([prices], LanceIOManager(store=STORE), instance)
-    assert "nothing says where" in fails_with(caught.value)
+    assert "has no URI" in fails_with(caught.value)
 
     @dg.asset
     def sums(prices: int):

@@ -114,7 +114,7 @@ def test_the_launchpad_of_what_destroys_something_shows_that_the_default_is_a_dr
             (node,) = job.nodes
             field = node.definition.config_schema.config_type.fields["dry_run"]
             assert field.default_value is True
-            assert field.description.endswith("Default: true. Set false to do it.")
+            assert field.description.endswith("Default: true. Set false to run the operation.")
 
 
 def _every_job(tmp_path) -> list[tuple[str, dict]]:

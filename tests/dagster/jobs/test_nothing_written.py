@@ -37,7 +37,7 @@ def test_a_compaction_that_lost_names_the_version_that_reserved_ids(tmp_path, mo
     said = capfd.readouterr().err
     if lost:
         (version,) = own
-        assert f"reserved fragment ids that stay unused, in version {version}" in said
+        assert f"reserved unused fragment ids in version {version}" in said
         assert "nothing was written" not in said
     else:
         assert own == []

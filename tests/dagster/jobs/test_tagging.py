@@ -131,7 +131,7 @@ def test_a_deletion_that_never_happened_is_not_said_to_have_when_the_tag_was_mov
 
     monkeypatch.setattr(tagging, "delete_tag", fail)
     description, _ = failure_of(run_job(ref, TAG, instance, name="good", action="delete", version=1))
-    assert "was changed while this run was at work" in description
+    assert "was changed during this run" in description
     assert tags(ref) == {"good": 2}
 
 
@@ -156,7 +156,7 @@ def test_a_move_whose_answer_was_lost_succeeds_once_and_never_undoes_that_of_ano
     lo.move_tag(ref.uri, "good", 1)
     lose_the_answer(monkeypatch, "move_tag", lambda: lo.move_tag(ref.uri, "good", 3))
     description, _ = failure_of(run_job(ref, TAG, instance, **config))
-    assert "was changed while this run was at work" in description
+    assert "was changed during this run" in description
     assert tags(ref) == {"good": 3}
 
 

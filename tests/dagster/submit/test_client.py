@@ -142,7 +142,7 @@ def test_a_command_that_is_not_there_says_so(cluster):
 
 
 def test_a_driver_in_the_cluster_needs_a_folder_to_talk_through(tmp_path):
-    with pytest.raises(InvalidArgumentError, match="a folder that both see"):
+    with pytest.raises(InvalidArgumentError, match="a folder shared by"):
         SparkSubmitClient("yarn", submit=SparkSubmit(deploy_mode="cluster"))
     store = LanceStoreResource(
         runner="spark-submit",

@@ -122,7 +122,7 @@ def test_an_answer_that_nobody_understands_is_one_that_is_lost(store, tmp_path, 
     assert result.success
     assert lo.dataset(ref.uri).version == 1
     (again,) = [item for item in result.all_events if item.event_type_value == "STEP_UP_FOR_RETRY"]
-    assert "does not understand" in str(again.event_specific_data)
+    assert "cannot read the program's result" in str(again.event_specific_data)
 
 
 def test_a_function_without_a_name_cannot_be_submitted(store, tmp_path, instance):

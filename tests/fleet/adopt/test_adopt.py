@@ -27,7 +27,7 @@ def test_it_writes_a_policy_that_loads_and_changes_nothing(tmp_path):
 def test_it_overwrites_no_file_unless_told(tmp_path):
     write(tmp_path, "a.lance")
     adopt_fleet(str(tmp_path), tmp_path / "fleet.yaml")
-    with pytest.raises(DatasetExistsError, match="there already"):
+    with pytest.raises(DatasetExistsError, match="already exists"):
         adopt_fleet(str(tmp_path), tmp_path / "fleet.yaml")
     adopt_fleet(str(tmp_path), tmp_path / "fleet.yaml", replace=True)
 
@@ -40,7 +40,7 @@ def test_where_nothing_is_it_says_so_and_writes_nothing(tmp_path):
 
 def test_the_kind_of_patterns_goes_with_a_pattern_and_says_so_without(tmp_path):
     write(tmp_path, "a.lance")
-    with pytest.raises(InvalidArgumentError, match="needs a pattern") as refused:
+    with pytest.raises(InvalidArgumentError, match="requires a pattern") as refused:
         adopt_fleet(str(tmp_path), tmp_path / "fleet.yaml", kind="glob")
     assert "--glob" in refused.value.hint
     found = adopt_fleet(str(tmp_path), tmp_path / "fleet.yaml", kind="glob", glob="*.lance")

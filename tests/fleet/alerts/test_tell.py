@@ -150,7 +150,7 @@ def test_a_condition_is_told_once_and_so_is_that_it_is_well_again(tmp_path, hook
     headers, body = hook.got[0]
     assert headers["Idempotency-Key"] == body["id"]
     assert "12 things" in body["text"]
-    assert "what to do" in body["text"]
+    assert "advice: " in body["text"]
 
 
 def test_another_reason_is_told_anew_and_is_no_recovery(tmp_path, hook):
@@ -258,7 +258,7 @@ def test_a_failure_that_the_next_run_mended_before_anybody_was_told_is_told(tmp_
     for minute in range(2, 4):
         tell_alerts(policy, looks=[], now=NOW + minute * MINUTE)
     ((_, body),) = hook.got
-    assert "died" in body["text"]
+    assert "result is unknown" in body["text"]
     assert "and recovered" in body["title"]
 
 
@@ -325,7 +325,7 @@ def test_a_mail_that_some_recipients_may_not_have_goes_to_the_others_once(tmp_pa
     looks = [look("x", "damaged")]
     told = tell_alerts(policy, looks=looks, now=NOW)
     (refused,) = told.refused
-    assert refused.endswith("refused b@example.org (550 unknown); the other recipients have it")
+    assert refused.endswith("refused b@example.org (550 unknown); the other recipients were accepted")
     assert told.errors == ()
     assert (told.messages, told.waiting) == (1, 0)
     assert tell_alerts(policy, looks=looks, now=NOW).messages == 0
@@ -427,7 +427,7 @@ def test_a_name_of_the_scheduler_comes_before_those_that_are_built_in(tmp_path):
     told = tell_alerts(policy, looks=looks, now=NOW, notifiers={"mine": Mine(), "log": Broken()})
     assert got == ["Lance: a damaged"]
     assert "RuntimeError" in told.errors[0]
-    assert "nobody here knows 'unknown'" in told.errors[1]
+    assert "unknown alert target 'unknown'" in told.errors[1]
 
 
 def test_a_secret_that_is_not_set_keeps_the_alert_waiting(tmp_path):

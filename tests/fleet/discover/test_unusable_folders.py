@@ -27,7 +27,7 @@ def test_a_name_that_no_store_takes_is_left_out_and_the_others_are_maintained(tm
     assert done.row.done == 1
     assert done.row.failed == 0
     if kind == "folder" or "/" not in name:
-        assert "left out" in done.errors[0]
+        assert "is skipped" in done.errors[0]
         assert repr(name.partition("/")[0]) in done.errors[0]
         assert done.errors[0] in str(done)
         assert done.to_dict()["errors"] == list(done.errors)
@@ -94,7 +94,7 @@ def test_a_folder_that_may_not_be_read_is_left_out_and_what_was_known_in_it_is_k
     found = survey_fleet(rules)
     assert {look.dataset for look in found.looks} == {"a.lance"}
     assert set(found.known) == {"a.lance", "closed/b.lance"}
-    assert found.discovery.errors == ("store s: folder 'closed' is left out: permission denied",)
+    assert found.discovery.errors == ("store s: folder 'closed' is skipped: permission denied",)
 
 
 def test_a_ledger_in_a_store_is_no_dataset_of_it(tmp_path):
@@ -122,7 +122,7 @@ def test_the_report_names_what_nobody_could_look_into(tmp_path, details):
     report = write_report(rules, tmp_path / "report.html", details=details)
     text = (tmp_path / "report.html").read_text()
     assert len(report.unseen) == (details > 0)
-    assert ("left out" in text) is (details > 0)
+    assert ("is skipped" in text) is (details > 0)
     assert ("Not readable" in text) is (details > 0)
 
 

@@ -163,7 +163,7 @@ def test_it_stays_small_and_forgets_what_is_old(tmp_path):
             "abfss://box@account.dfs.core.windows.net/l/looks.lance",
             "`az storage blob delete-batch --source box --pattern 'l/looks.lance/*'`",
         ),
-        ("sftp://host/l/looks.lance", "remove sftp://host/l/looks.lance and all that is in it"),
+        ("sftp://host/l/looks.lance", "remove sftp://host/l/looks.lance with all its contents"),
     ],
 )
 def test_the_advice_about_a_damaged_ledger_names_the_tool_of_its_store(uri, command):

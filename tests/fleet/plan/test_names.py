@@ -15,7 +15,7 @@ from tests.support.fleets import policy, write
 def test_a_run_looks_at_nothing_for_a_name_that_is_none(tmp_path, monkeypatch):
     write(tmp_path, "a.lance")
     monkeypatch.setattr(operation, "survey_fleet", lambda *_, **__: pytest.fail("the fleet was looked at"))
-    with pytest.raises(InvalidArgumentError, match=r"no dataset 'a\.lanc'") as refused:
+    with pytest.raises(InvalidArgumentError, match=r"dataset 'a\.lanc' is not in the fleet") as refused:
         run_fleet(policy(tmp_path), RunOptions(only=frozenset({"a.lanc"})))
     assert "a.lance" in refused.value.hint
 

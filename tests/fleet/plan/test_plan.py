@@ -102,7 +102,7 @@ def test_who_lost_waits_longer_each_time_and_then_takes_smaller_bites():
         operation("a", f"r{n}", at=NOW - timedelta(minutes=100 - 40 * n), outcome="conflict")
         for n in range(3)
     ]
-    assert "3 times in a row" in why(plan([due("a")], lost))["a"]
+    assert "3 runs in a row" in why(plan([due("a")], lost))["a"]
     earlier = [operation("a", f"r{n}", at=NOW - timedelta(hours=5 - n), outcome="conflict") for n in range(2)]
     assert plan([due("a")], earlier).items[0].level == 2
     won = [*earlier, operation("a", "r9", at=NOW - timedelta(hours=2))]
@@ -129,7 +129,7 @@ def test_a_plan_survives_json_and_only_what_was_approved_is_run():
     assert ours.items == found.items
     values = ours.to_dict()
     values["items"][0]["dataset"] = "other"
-    with pytest.raises(FleetModeError, match="changed after ann"):
+    with pytest.raises(FleetModeError, match="changed after its approval by ann"):
         FleetPlan.from_dict(values).check_approved()
 
 

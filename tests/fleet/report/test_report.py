@@ -104,10 +104,10 @@ def test_a_verdict_that_is_old_or_by_another_policy_is_not_healthy(tmp_path):
     old = write_report(rules, tmp_path / "r.html", now=later)
     assert (report.counts["healthy"], old.counts["healthy"], old.counts["stale"]) == (3, 0, 3)
     assert old.counts["overdue"] == report.counts["overdue"]
-    assert "last looked at 2.0 days ago" in (tmp_path / "r.html").read_text()
+    assert "last surveyed 2.0 days ago" in (tmp_path / "r.html").read_text()
     assert make_report(rules, ledger, now=later, stale_after=timedelta(days=3)).counts == report.counts
     other = make_report(policy(tmp_path, default="{max_small_fragments: 1}"), ledger, now=NOW)
-    assert (other.counts["healthy"], other.pages[-1].stale) == (0, "judged by an earlier policy")
+    assert (other.counts["healthy"], other.pages[-1].stale) == (0, "assessed by an earlier policy")
 
 
 def test_colors_have_enough_contrast_in_both_schemes(sample):

@@ -154,7 +154,7 @@ def test_an_approved_plan_keeps_to_the_bounds_of_the_run(fleet):
     assert run_fleet(rules, RunOptions(plan=plan, only=frozenset({"fine.lance"}))).rows == []
     poor = run_fleet(rules, RunOptions(plan=plan, bytes=1))
     assert poor.rows == []
-    assert poor.row.stopped == "the budget is spent"
+    assert poor.row.stopped == "the budget is used up"
     first = run_fleet(rules, RunOptions(plan=plan, datasets=1))
     assert set(first.outcomes) == {plan.items[0].dataset}
     assert first.row.left == 2
@@ -222,7 +222,7 @@ def test_what_failed_for_a_file_that_is_not_there_is_damaged_and_not_tried_again
 
 
 def test_a_name_that_is_none_of_the_fleet_is_refused_with_what_is_there(fleet):
-    with pytest.raises(InvalidArgumentError, match=r"no dataset 'a\.lanc'") as caught:
+    with pytest.raises(InvalidArgumentError, match=r"dataset 'a\.lanc' is not in the fleet") as caught:
         run_fleet(policy(fleet), RunOptions(only=frozenset({"a.lanc"})))
     assert "a.lance" in (caught.value.hint or "")
 
@@ -244,10 +244,10 @@ def test_a_failure_stays_with_its_dataset(fleet):
 def test_the_deadline_and_the_budget_leave_the_rest_and_say_so(fleet):
     late = run_fleet(policy(fleet), RunOptions(until=datetime.now(UTC) - timedelta(seconds=1)))
     assert late.rows == []
-    assert late.row.stopped == "the time was up"
+    assert late.row.stopped == "the time limit was reached"
     assert late.row.left == 3
     poor = run_fleet(policy(fleet), RunOptions(bytes=1))
-    assert poor.row.stopped == "the budget is spent"
+    assert poor.row.stopped == "the budget is used up"
     assert all(row.operation == "cleanup" for row in poor.rows)
     assert run_fleet(policy(fleet), RunOptions(datasets=1)).row.done == 1
 

@@ -159,7 +159,7 @@ def test_it_fails_also_where_it_plans_anew_after_that(store: MemoryStore) -> Non
     with pytest.raises(CommitConflictError) as failure:
         commit_write(plan, results)
     assert not isinstance(failure.value, RetryableCommitConflictError)
-    assert "a cleanup removed what this run of the job had written" in str(failure.value)
+    assert "a cleanup removed the files of this run of the job" in str(failure.value)
     assert Dataset.open(store).to_table()["x"].to_pylist() == [1, 2, 3, 9]
     assert lo.fsck(Dataset.open(store)).ok
 

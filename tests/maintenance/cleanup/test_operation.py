@@ -105,8 +105,8 @@ def test_a_dry_run_gives_a_reason_for_every_file_and_removes_nothing(tmp_path: P
     assert {verdict.path for verdict in plan.files} == on_disk
     assert all(verdict.reason for verdict in plan.files)
     text = str(plan)
-    assert "only expired versions use it" in text
-    assert "uses it" in text
+    assert "used only by expired versions" in text
+    assert "used by version" in text
 
 
 def test_tagged_versions_stay_readable(tmp_path: Path) -> None:
@@ -303,5 +303,5 @@ def test_a_tag_of_the_peer_counts_until_the_look_at_its_version_and_is_told_afte
     result = lo.cleanup(Tagging(open_store(str(path))), retain_versions=1)
     assert versions(path) == [2, 4]
     assert lo.dataset(path, "in-time").to_table().num_rows == 20
-    assert result.errors == ("tag late was set at version 1 while that was removed",)
+    assert result.errors == ("tag late was set at version 1 during its removal",)
     assert not result.complete

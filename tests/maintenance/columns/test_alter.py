@@ -86,7 +86,7 @@ def test_a_value_that_the_type_cannot_hold_is_named_and_nothing_is_left(tmp_path
     our_dataset(uri, [5, 5])
     lo.update(uri, {"x": "70000"}, where="x = 7")
     files = data_files(uri)
-    with pytest.raises(SchemaMismatchError, match=r"x: 70000 is no int16 in the row of address"):
+    with pytest.raises(SchemaMismatchError, match=r"x: 70000 is no int16 in the row with address"):
         lo.alter_columns(uri, {"path": "x", "data_type": pa.int16()})
     assert data_files(uri) == files
     lo.delete(uri, "x = 70000")
@@ -97,14 +97,14 @@ def test_a_value_that_the_type_cannot_hold_is_named_and_nothing_is_left(tmp_path
 @pytest.mark.parametrize(
     ("alterations", "message"),
     [
-        ([], "nothing to change"),
-        ([{"path": "a", "name": "a"}], "nothing to change"),
+        ([], "nothing would change"),
+        ([{"path": "a", "name": "a"}], "nothing would change"),
         ([{"path": "nope", "name": "b"}], "no column"),
         ([{"path": "a", "name": "n"}], "n"),
         ([{"path": "a", "name": "x.y"}], "dot"),
         ([{"path": "n", "nullable": False}], "has 1 null"),
-        ([{"path": "s.x", "data_type": pa.float32()}], "inside of a column"),
-        ([{"path": "a", "data_type": pa.list_(pa.int8())}], "cannot become"),
+        ([{"path": "s.x", "data_type": pa.float32()}], "nested in a column"),
+        ([{"path": "a", "data_type": pa.list_(pa.int8())}], "cannot convert column"),
         ([{"path": "a", "type": "int8"}], "path, name, nullable and data_type"),
         ([{"path": "a", "name": "b"}, {"path": "a", "name": "c"}], "twice"),
         ([{"path": "a", "data_type": "int8"}], "DataType"),

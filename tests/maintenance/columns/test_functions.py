@@ -102,14 +102,14 @@ def test_a_reader_gives_a_row_for_each_live_row(uri):
 @pytest.mark.parametrize(
     ("function", "error", "match"),
     [
-        (lambda batch: batch.slice(1).select(["x"]), SchemaMismatchError, "rows for 4"),
-        (lambda batch: batch.select(["x"]), SchemaMismatchError, r"columns \['x'\] instead"),
-        (lambda batch: 7, SchemaMismatchError, "int instead"),
+        (lambda batch: batch.slice(1).select(["x"]), SchemaMismatchError, "3 rows, expected 4"),
+        (lambda batch: batch.select(["x"]), SchemaMismatchError, r"columns \['x'\], expected"),
+        (lambda batch: 7, SchemaMismatchError, "a int, expected a record batch"),
         (lambda batch: pa.record_batch([["a"] * 4], ["y"]), SchemaMismatchError, "y: a is no int8"),
         (
             lambda batch: pa.record_batch([pa.array([1, 2, 300, 4])], ["y"]),
             SchemaMismatchError,
-            "y: 300 is no int8 in the row of address 2",
+            "y: 300 is no int8 in the row with address 2",
         ),
         (lambda batch: 1 / 0, TaskFailedError, "division by zero"),
     ],
@@ -128,7 +128,7 @@ def test_what_makes_no_sense_is_refused(uri):
         lo.add_columns(uri, double, read_columns=["nope"], output_schema=DOUBLE)
     with pytest.raises(InvalidArgumentError):
         lo.add_columns(uri, double, batch_size=0, output_schema=DOUBLE)
-    with pytest.raises(InvalidArgumentError, match="beside"):
+    with pytest.raises(InvalidArgumentError, match="cannot add the columns"):
         lo.add_columns(uri, lambda batch: batch)
     lo.delete(uri, "true")
     with pytest.raises(InvalidArgumentError, match="declare"):

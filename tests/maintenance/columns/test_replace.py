@@ -131,7 +131,7 @@ def test_a_column_that_takes_no_null_gets_none(uri):
     lo.delete(uri, "x = 2")
     lo.replace_columns(uri, {"x": "x * 10"})
     assert peer_table(uri)["x"].to_pylist() == [10, 30]
-    with pytest.raises(SchemaMismatchError, match="x: a null in the row of address 0"):
+    with pytest.raises(SchemaMismatchError, match="x: a null in the row with address 0"):
         lo.replace_columns(uri, {"x": "CASE WHEN x > 10 THEN x END"})
 
 
@@ -141,7 +141,7 @@ def test_replacements_that_do_not_fit_are_refused(uri):
     (part,) = lo.write_fragments(rows(0, 4), uri)
     (short,) = lo.write_fragments(rows(0, 3), uri)
     for operation, match in (
-        (DataReplacement(((0, short.files[0]),)), "3 rows, not 4"),
+        (DataReplacement(((0, short.files[0]),)), "3 rows, expected 4"),
         (DataReplacement(((9, part.files[0]),)), "fragment 9 is not in"),
         (DataReplacement(((0, part.files[0]), (0, part.files[0]))), "twice"),
         (DataReplacement(((0, dataset.fragments[0].files[0]),)), "part of the dataset"),
@@ -263,7 +263,7 @@ def test_named_fragments_that_others_emptied_are_a_conflict(tmp_path):
     uri = str(tmp_path / "t.lance")
     lo.write_dataset(pa.table({"i": range(6)}), uri, max_rows_per_file=3)
     late = _Late(lambda: lo.delete(uri, "i < 3"))
-    with pytest.raises(CommitConflictError, match=r"fragments \[0\] are gone"):
+    with pytest.raises(CommitConflictError, match=r"fragments \[0\] no longer exist"):
         lo.replace_columns(uri, {"i": "i + 1"}, fragments=[0, 1], committer=late)
-    with pytest.raises(InvalidArgumentError, match="there are no fragments"):
+    with pytest.raises(InvalidArgumentError, match="do not exist"):
         lo.replace_columns(uri, {"i": "i + 1"}, fragments=[0])

@@ -60,7 +60,7 @@ def test_pages_are_copied_without_what_is_deleted(tmp_path: Path, version: str, 
     before = lance.dataset(uri).to_table(with_row_id=stable)
     plan = lo.compact(uri, dry_run=True)
     assert [group.method.method for group in plan.groups] == [Method.COPY]
-    assert "pages can stay as they are" in str(plan)
+    assert "pages can be copied" in str(plan)
     result = lo.compact(uri)
     assert (result.groups, result.groups_copied, result.fragments_added) == (1, 1, 1)
     assert "pages copied in 1 of 1 group" in result.summary()
@@ -83,7 +83,7 @@ def test_a_group_that_becomes_several_fragments_is_cut_where_a_rewrite_would(
     other = str(tmp_path / "other.lance")
     shutil.copytree(uri, other)
     choices = {"target_rows_per_fragment": 5400, "materialize_deletions_threshold": 0.0}
-    assert method_of(uri, **choices) == (Method.COPY, "pages can stay as they are")
+    assert method_of(uri, **choices) == (Method.COPY, "pages can be copied")
     result = lo.compact(uri, **choices)
     assert (result.groups, result.groups_copied, result.fragments_added) == (1, 1, 2)
     lo.compact(other, method="rewrite", **choices)
@@ -108,7 +108,7 @@ def test_a_large_fragment_is_cut_into_several(tmp_path: Path) -> None:
     tiny = create(tmp_path / "tiny.lance", 1)
     lance.dataset(tiny).delete("id < 1000")
     method, reason = method_of(tiny, target_rows_per_fragment=10, materialize_deletions_threshold=0.0)
-    assert (method, reason.endswith("small pages")) == (Method.REWRITE, True)
+    assert (method, reason.endswith("pages are small")) == (Method.REWRITE, True)
 
 
 @given(
@@ -198,7 +198,7 @@ def test_what_cannot_be_copied_is_rewritten_and_the_plan_says_why(tmp_path: Path
     assert method_of(uri, data_storage_version="2.2")[1] == "files of storage version 2.1 become 2.2"
     assert method_of(uri, max_bytes_per_file=10_000)[1] == "one file would exceed 10 kB"
     limited = method_of(uri, max_bytes_per_file=1 << 30, target_rows_per_fragment=7000)
-    assert limited == (Method.REWRITE, "it becomes 2 fragments, whose bytes are limited")
+    assert limited == (Method.REWRITE, "it becomes 2 fragments with limited size")
     lance.dataset(uri).drop_columns(["value"])
     lance.dataset(uri).add_columns({"more": "id + 1"})
     lance.write_dataset(lance.dataset(uri).to_table(limit=WIDE), uri, mode="append")
@@ -212,7 +212,7 @@ def test_what_cannot_be_copied_is_rewritten_and_the_plan_says_why(tmp_path: Path
 def test_small_pages_are_rewritten_unless_asked(tmp_path: Path) -> None:
     our_dataset(tmp_path / "ours", [10, 10])
     method, reason = method_of(str(tmp_path / "ours"))
-    assert (method, reason.endswith("small pages")) == (Method.REWRITE, True)
+    assert (method, reason.endswith("pages are small")) == (Method.REWRITE, True)
     assert method_of(str(tmp_path / "ours"), method="copy") == (Method.COPY, "as asked")
     peer_dataset(tmp_path / "peers", [10, 10])
     before = xs(tmp_path / "peers")
@@ -243,7 +243,7 @@ def test_a_copy_of_fewer_rows_is_rewritten_and_reported(uri: str, monkeypatch) -
         module, "copy_pages", lambda store, path, sources: copy_pages(store, path, sources[1:])
     )
     result = lo.compact(uri, runner=lo.LocalRunner(1))
-    assert any("the files gave 9,000 rows, not 12,000" in note for note in result.notes)
+    assert any("the files have 9,000 rows, expected 12,000" in note for note in result.notes)
     assert lance.dataset(uri).to_table().equals(before)
     assert len(data_files(uri) - known) == 1
 

@@ -272,7 +272,7 @@ def test_a_concurrent_compaction_costs_only_the_group_that_it_rewrote(uri):
 
     result = lo.compact(uri, target_rows_per_fragment=20, runner=Meddler(compact_two))
     assert (result.groups, result.rows_written, result.rows_purged, result.commits) == (2, 32, 0, 2)
-    assert any("planned afresh after" in line and "Rewrite" in line for line in result.conflicts)
+    assert any("planned again after" in line and "Rewrite" in line for line in result.conflicts)
     assert sorted(xs(uri)) == list(range(122))
     # The id of the group that lost was used again: one reservation of ours, and one of theirs.
     made = [entry.operation for entry in lo.dataset(uri).history()]

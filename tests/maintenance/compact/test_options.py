@@ -74,7 +74,7 @@ def test_a_version_of_data_files_is_one_that_exists_and_a_migration_names_one():
     assert CompactionOptions(data_storage_version="stable").data_storage_version == "2.2"
     with pytest.raises(InvalidArgumentError, match="data_storage_version"):
         CompactionOptions(data_storage_version="7.1")
-    with pytest.raises(InvalidArgumentError, match="migration"):
+    with pytest.raises(InvalidArgumentError, match="migrate requires data_storage_version"):
         CompactionOptions(migrate=True)
     options, warnings = resolve_options({"lance.compaction.data_storage_version": "2.1"})
     assert (options.data_storage_version, options.migrate, warnings) == ("2.1", False, ())

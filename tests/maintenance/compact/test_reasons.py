@@ -36,13 +36,13 @@ def compacted(path: Path, **options: object) -> CompactResult:
     ("sizes", "options", "reason"),
     [
         ([], {}, "there are no rows"),
-        ([50], {}, "no neighbour to be merged with .*: 1 fragment, 0"),
-        ([50, 150, 50], {"target_rows_per_fragment": 100}, "no neighbour .*: 2 fragments, 0, 2"),
+        ([50], {}, "no small neighbour .*: 1 fragment, 0"),
+        ([50, 150, 50], {"target_rows_per_fragment": 100}, "no small neighbour .*: 2 fragments, 0, 2"),
         ([100, 150], {"target_rows_per_fragment": 100}, "has 100 rows or more, and none has more than 10%"),
         (
             [100, 150],
             {"target_rows_per_fragment": 100, "materialize_deletions": False},
-            "deleted rows are not to be purged",
+            "deleted rows are not purged by these options",
         ),
         ([50, 50], {"exclude_fragments": [0, 1]}, "fragments 0-1 are excluded"),
         ([50, 50], {"max_source_rows": 10}, "1 more group left for later runs by the budget"),
@@ -65,9 +65,7 @@ def test_fragments_under_an_index_that_cannot_be_moved_are_named_with_it(tmp_pat
     path = tmp_path / "t.lance"
     peer_dataset(path, [50, 50])
     add_unknown_index(path, "s", "s_idx")
-    reason = (
-        "fragments 0-1 stay as they are under index 's_idx' (strangeindexdetails): its row addresses cannot"
-    )
+    reason = "fragments 0-1 are not rewritten because of index 's_idx' (strangeindexdetails): its row"
     assert compacted(path).notes[0].startswith(reason)
     assert reason in lance_ops("compact", path).stdout
     assert lance_ops_json("compact", path)["notes"][0].startswith(reason)
@@ -88,7 +86,7 @@ def test_upkeep_names_each_index_that_it_keeps_with_its_coverage(tmp_path: Path)
     lo.append(path, rows(844, 1000))
     refreshed = lo.optimize_indices(path)
     reason = (
-        "s_idx covers 84.4% of rows and is kept as it is: lance_ops cannot build an index of kind strange"
+        "s_idx covers 84.4% of rows and is left unchanged: lance_ops cannot build an index of kind strange"
     )
     assert refreshed.indices == ("x_idx",)
     assert refreshed.skipped[0].startswith(reason)

@@ -28,7 +28,7 @@ def test_calibrated_costs_are_ignored_with_a_warning(tables):
 def test_notes_of_estimates_are_read_on(tables):
     noted = [entry.properties for entry in lo.dataset(tables / "plain").history()]
     (text,) = [accuracy_text(item) for item in noted if ACCURACY_KEY in item]
-    assert text.startswith("tasks of ")
+    assert text.startswith("tasks took ")
 
 
 def test_an_interrupted_compaction_is_continued(tables):

@@ -91,7 +91,7 @@ def test_no_match_commits_nothing(uri):
     before = data_files(uri)
     result = lo.delete(uri, "x > 100")
     assert (result.changed, result.version, result.rows_deleted) == (False, 1, 0)
-    assert str(result).startswith("delete: no row matches")
+    assert str(result).startswith("delete: no rows match")
     assert data_files(uri) == before
 
 
@@ -118,7 +118,7 @@ def test_a_predicate_without_columns_deletes_all_or_nothing(uri):
 @pytest.mark.parametrize("predicate", ["", "   "])
 def test_an_empty_predicate_is_refused(uri, predicate):
     our_dataset(uri, [5])
-    with pytest.raises(InvalidArgumentError, match="empty predicate"):
+    with pytest.raises(InvalidArgumentError, match="predicate is empty"):
         lo.delete(uri, predicate)
 
 
@@ -146,7 +146,7 @@ def test_a_dry_run_counts_rows_by_fragment_and_changes_nothing(uri):
     assert "keeps 3" in text
     assert data_files(uri) == before
     assert lo.dataset(uri).version == 4
-    assert str(lo.delete(uri, "x > 99", dry_run=True)).endswith("no row matches")
+    assert str(lo.delete(uri, "x > 99", dry_run=True)).endswith("no rows match")
 
 
 def test_only_the_columns_of_the_predicate_are_planned_to_be_read(uri):
@@ -165,7 +165,7 @@ def test_a_delete_of_too_much_is_refused(uri):
     assert caught.value.field == "max_fraction"
     assert data_files(uri) == before
     assert lo.delete(uri, "x < 5", max_fraction=0.5).rows_deleted == 5
-    with pytest.raises(InvalidArgumentError, match="0 to 1"):
+    with pytest.raises(InvalidArgumentError, match="between 0 and 1"):
         lo.delete(uri, "x < 5", max_fraction=50)
 
 
@@ -241,7 +241,7 @@ def test_the_same_row_deleted_in_between_makes_it_search_again(uri):
     other = Meddler(lambda: peer_delete(uri, "x = 3"))
     result = lo.delete(uri, "x in (3, 7)", runner=other, progress=events.append)
     assert result.rows_deleted == 1
-    assert any("planned afresh after" in line and "Delete" in line for line in result.conflicts)
+    assert any("planned again after" in line and "Delete" in line for line in result.conflicts)
     assert any("searching again" in event.message for event in events)
     assert xs(uri) == [0, 1, 2, 4, 5, 6, 8, 9]
     with pytest.raises(RetryableCommitConflictError):

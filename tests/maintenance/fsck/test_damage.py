@@ -66,7 +66,7 @@ def test_a_lost_or_cut_side_file_of_blobs_is_found(
     assert finding.severity is Severity.ERROR
     assert finding.path == file.relative_to(uri).as_posix()
     assert "field 'b' of fragment 0" in finding.message
-    assert "bring the file back" in finding.message
+    assert "restore the file" in finding.message
 
 
 def test_a_longer_side_file_and_side_files_of_dropped_columns_are_sound(tmp_path: Path) -> None:
@@ -178,15 +178,15 @@ def unknown_base(manifest) -> None:
 
 DAMAGES = {
     "a column beyond the file": Damage(
-        "from column 9, and the file has 3",
+        "in column 9 by the manifest, but the file has 3",
         first_file(lambda f: f.column_indices.__setitem__(1, 9)),
         deep=True,
     ),
     "next_row_id too low": Damage(
-        "next_row_id is 3, and fragment 1 has row id 39", lambda m: setattr(m, "next_row_id", 3)
+        "next_row_id is 3, but fragment 1 has row id 39", lambda m: setattr(m, "next_row_id", 3)
     ),
     "next_row_id one too low": Damage(
-        "next_row_id is 39, and fragment 1 has row id 39", lambda m: setattr(m, "next_row_id", 39)
+        "next_row_id is 39, but fragment 1 has row id 39", lambda m: setattr(m, "next_row_id", 39)
     ),
     "equal ids in two fragments": Damage("fragments 0 and 1 have row id 10", set_ids(1, list(range(10, 30)))),
     "one equal id in two fragments": Damage(
@@ -275,7 +275,7 @@ def test_an_overlay_of_other_rows_than_it_covers_is_found(
     three = lo.table.manifest.deletion_vector.DeletionVector.from_offsets([1, 2, 3]).bitmap.serialize()
     edit_manifest(uri, lambda m: setattr(m.fragments[0].overlays[0], "shared_offset_bitmap", bytes(three)))
     (finding,) = lo.fsck(uri, deep=True).findings
-    assert "2 rows, fragment 0 should have 3" in finding.message
+    assert "2 rows, expected 3 in fragment 0" in finding.message
 
 
 @pytest.mark.parametrize("write", ["append", "merge_insert", "update"])

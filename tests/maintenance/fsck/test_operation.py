@@ -40,7 +40,7 @@ def test_damage_comes_with_the_commands_that_go_back(path: Path) -> None:
     next(path.glob("data/*.lance")).unlink()
     result = lo.fsck(path)
     assert f"`lance-ops restore {path} VERSION`" in result.remedy
-    assert str(result).endswith(f"what to do: {result.remedy}")
+    assert str(result).endswith(f"repair: {result.remedy}")
     assert result.to_dict()["remedy"] == result.remedy
     # Also where no version opens.
     for manifest in path.glob("_versions/*.manifest"):
@@ -55,7 +55,7 @@ def test_a_damaged_index_names_its_own_command_and_no_restore(path: Path) -> Non
     assert {finding.check for finding in result.findings} == {"indices_readable"}
     assert not result.ok
     assert result.remedy == ""
-    assert "what to do" not in str(result)
+    assert "repair:" not in str(result)
 
 
 def test_what_is_sound_has_no_remedy(path: Path) -> None:
@@ -71,9 +71,9 @@ def test_what_the_peer_writes_is_sound(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "what"),
     [
-        ("data/*.lance", "a data file of fragment"),
-        ("_deletions/*", "the deletion file of fragment 0"),
-        ("_indices/*/page_data.lance", "a file of index 'x_idx'"),
+        ("data/*.lance", "cannot find a data file of fragment"),
+        ("_deletions/*", "cannot find the deletion file of fragment 0"),
+        ("_indices/*/page_data.lance", "cannot find a file of index 'x_idx'"),
     ],
 )
 def test_a_lost_file_is_found(path: Path, pattern: str, what: str) -> None:
@@ -91,7 +91,7 @@ def test_a_file_of_another_size_is_found(path: Path) -> None:
     file = next(path.glob("data/*.lance"))
     file.write_bytes(file.read_bytes() + b"x")
     (finding,) = lo.fsck(path).of("files_present")
-    assert "the manifest says" in finding.message
+    assert "the manifest records" in finding.message
 
 
 def test_a_damaged_deletion_file_is_found(path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_data_file_of_two_fragments_is_found(path: Path, monkeypatch: pytest.M
     parts = lo.write_fragments(rows(100, 103), path)
     lo.commit(path, Append(parts + parts), lo.dataset(path).version)
     (finding,) = lo.fsck(path).of("fragments_consistent")
-    assert finding.message.startswith("fragments 2 and 3 have one data file")
+    assert finding.message.startswith("fragments 2 and 3 share a data file")
     assert finding.path == parts[0].files[0].path
     assert finding.severity is Severity.ERROR
 

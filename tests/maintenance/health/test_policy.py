@@ -87,9 +87,7 @@ def test_a_policy_may_merge_by_size_tiers_and_says_what_waits_in_them(tmp_path: 
     options = policy.compaction_options()
     plan = lo.compact(tmp_path / "t", dry_run=True, **options)
     assert plan.groups == ()
-    assert plan.notes == (
-        "merged with what lies beside them they would not reach a larger size tier yet: 3 fragments, 0-2",
-    )
+    assert plan.notes == ("merging with neighbours would not reach a larger size tier yet: 3 fragments, 0-2",)
     our = lo.dataset(tmp_path / "t").to_table().slice(0, 10)
     lo.append(tmp_path / "t", our)
     (group,) = lo.compact(tmp_path / "t", dry_run=True, **options).groups

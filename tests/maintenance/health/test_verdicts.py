@@ -138,15 +138,15 @@ def test_a_policy_below_the_usual_threshold_of_deleted_rows_is_kept(tmp_path):
 def test_a_cleanup_that_may_remove_nothing_is_blocked(uri):
     few = verdicts(uri)["cleanup"]
     assert few.state == "blocked"
-    assert few.blocked == "the 10 newest versions stay by the policy, and all others are named"
+    assert few.blocked == "10 newest versions are kept by the policy, and all others have references"
     young = verdicts(uri, MaintenancePolicy(max_versions=3, retain_versions=2))["cleanup"]
-    assert young.blocked == "no version that may go is older than 14 days"
+    assert young.blocked == "no removable version is older than 14 days"
     old = MaintenancePolicy(max_versions=2, older_than=timedelta(0), retain_versions=2)
     assert verdicts(uri, old)["cleanup"].state == "due"
     for version in (1, 2):
         lo.create_tag(uri, f"t{version}", version)
     named = verdicts(uri, old)["cleanup"]
-    assert named.blocked == "the 2 newest versions stay by the policy, and all others are named"
+    assert named.blocked == "2 newest versions are kept by the policy, and all others have references"
     assert lo.cleanup(uri, older_than=timedelta(0), retain_versions=2).versions_removed == 0
 
 
@@ -156,7 +156,7 @@ def test_where_branches_start_at_all_old_versions_no_cleanup_is_due(uri):
     for info in lo.dataset(uri).versions()[:-1]:
         assert verdicts(uri, old)["cleanup"].state == "due"
         lance.dataset(uri).checkout_version(info.version).create_branch(f"b{info.version}")
-    assert "all others are named" in verdicts(uri, old)["cleanup"].blocked
+    assert "all others have references" in verdicts(uri, old)["cleanup"].blocked
 
 
 def test_a_worn_index_is_due_and_what_its_refresh_mends(tmp_path):
@@ -169,7 +169,7 @@ def test_a_worn_index_is_due_and_what_its_refresh_mends(tmp_path):
     strict = MaintenancePolicy(max_index_dead_ratio=0.2)
     found = verdicts(uri, strict)["index"]
     assert found.state == "due"
-    assert "1 index worn: at most 23.5% of rows are gone (limit 20.0%)" in found.reason
+    assert "1 index degraded: at most 23.5% of rows deleted (limit 20.0%)" in found.reason
     assert not lo.optimize_indices(uri).changed
     assert lo.optimize_indices(uri, limits=strict.wear_limits).changed
     assert verdicts(uri, strict)["index"].state == "healthy"

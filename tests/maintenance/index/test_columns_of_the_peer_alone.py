@@ -37,7 +37,7 @@ def test_a_refresh_names_it_and_covers_the_others(uri: str, options: dict[str, A
     (before,) = (item for item in lo.dataset(uri).indices if item.name == "x")
     done = lo.optimize_indices(uri, **options)
     assert before in lo.dataset(uri).indices
-    assert "x claims 83.3% of rows and is kept as it is" in done.skipped[0]
+    assert "x covers 83.3% of rows and is left unchanged" in done.skipped[0]
     covered = {item.name: item.num_rows_unindexed for item in lo.describe_indices(lo.dataset(uri))}
     assert covered == {"b": 0, "x": 60}
 
@@ -79,7 +79,7 @@ def test_an_index_that_cannot_be_refreshed_does_not_stop_the_others(
     monkeypatch.setattr(BitmapKind, "merge", fail)
     done = lo.optimize_indices(uri)
     assert done.indices == ("b",)
-    assert any(item.startswith("bits is kept as it is") and str(error) in item for item in done.skipped)
+    assert any(item.startswith("bits is left unchanged") and str(error) in item for item in done.skipped)
     # Alone it says so: nothing was done for anybody.
     with pytest.raises(type(error), match=str(error)):
         lo.optimize_indices(uri, ["bits"])

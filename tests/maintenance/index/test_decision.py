@@ -75,7 +75,7 @@ def test_a_segment_of_many_dead_rows_is_written_without_them_and_then_left(tmp_p
         ("x_idx", "rebuild"),
         ("y_idx", "rebuild"),
     }
-    assert "40.0% of 20,000 rows are gone (limit 33.3%)" in str(plan)
+    assert "40.0% of 20,000 rows are deleted (limit 33.3%)" in str(plan)
     result = lo.optimize_indices(path)
     assert result.segments_added == 2
     assert result.choices == plan.choices

@@ -77,7 +77,7 @@ def test_an_index_under_the_name_of_an_earlier_release_is_found(tmp_path: Path, 
     lo.create_index(uri, path, name=old)
     # A name like that on another column is not meant.
     lo.create_index(uri, "Plain", name="`x`_idx")
-    with pytest.raises(InvalidArgumentError, match="there is an index"):
+    with pytest.raises(InvalidArgumentError, match="already exists"):
         lo.create_index(uri, path)
     lo.create_index(uri, path, replace=True)
     build_indices(uri, [WantedIndex(path, "BTREE"), WantedIndex("x", "BTREE")], {})

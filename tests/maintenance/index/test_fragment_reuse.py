@@ -130,12 +130,12 @@ def test_an_index_that_lists_the_old_fragments_covers_the_new_ones(tmp_path):
 
 def test_upkeep_moves_the_index_and_drops_what_nobody_needs(deferred):
     plan = lo.optimize_indices(deferred, dry_run=True)
-    assert "caught up with 1 compaction, none is left" in str(plan)
+    assert "deferred remaps of 1 compaction are applied to all indices, none remaining" in str(plan)
     assert plan.to_dict()["compactions_caught_up"] == 1
     result = lo.optimize_indices(deferred)
     assert result.rows_indexed == 10
     assert result.compactions_caught_up == 1
-    assert "no index waits for 1 compaction any more" in result.summary()
+    assert "no index has a deferred remap of 1 compaction any more" in result.summary()
     assert generations(deferred) is None
     assert covered(deferred) == {6, 7, 8}
     check(deferred)
@@ -374,7 +374,7 @@ def test_without_indices_nothing_needs_it(deferred):
     plan = lo.optimize_indices(deferred, dry_run=True)
     assert (plan.segments, plan.trim.kept, plan.trim.dropped) == ((), (), 1)
     result = lo.optimize_indices(deferred)
-    assert result.summary() == "no index waits for 1 compaction any more"
+    assert result.summary() == "no index has a deferred remap of 1 compaction any more"
     assert generations(deferred) is None
     assert "drops __lance_frag_reuse" in lo.dataset(deferred).history(1)[0].description
     peer(deferred).validate()
@@ -431,7 +431,7 @@ def test_an_index_that_lost_its_rows_is_found_and_repaired(deferred, repair, mon
             result = lo.fsck(deferred, deep=deep)
             (finding,) = result.findings
             assert (finding.check, finding.severity) == ("index_rows_match", Severity.ERROR)
-            assert "index 'i_idx' claims fragments 6-7" in finding.message
+            assert "index 'i_idx' covers fragments 6-7" in finding.message
             assert finding.message.endswith("lance-ops index URI i --replace")
             assert not result.ok
     if repair == "create":
@@ -520,11 +520,11 @@ def test_moves_that_cannot_be_told_leave_all_to_scans(deferred, change):
     for sql in FILTERS:
         dataset = lo.dataset(deferred)
         assert dataset.to_table(filter=sql) == dataset.to_table(filter=sql, pruners=())
-    assert "it cannot be told what they moved" in str(lo.compact(deferred, dry_run=True))
+    assert "their moved rows are unknown" in str(lo.compact(deferred, dry_run=True))
     assert not lo.compact(deferred).changed
     result = lo.optimize_indices(deferred)
     assert not result.changed
-    assert "rebuild it" in result.skipped[0]
+    assert "rebuild the index" in result.skipped[0]
     (finding,) = lo.fsck(deferred).of("index_rows_match")
     assert finding.severity is Severity.ERROR
     lo.optimize_indices(deferred, rebuild=True)

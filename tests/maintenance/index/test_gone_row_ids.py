@@ -64,7 +64,7 @@ def test_a_compaction_says_which_indices_are_short_and_the_policy_has_them_refre
     done = lo.compact(uri)
 
     assert (done.rows_purged, sorted(done.indices_short)) == (7, ["t_idx", "v_idx"])
-    assert sum("fewer rows than asked for" in line for line in done.remarks()) == 2
+    assert sum("too few rows" in line for line in done.remarks()) == 2
     assert min(found_by_peer(uri)) < K
     assert lo.measure_health(lo.dataset(uri), limits=POLICY.wear_limits).short_indices == 2
     verdict = index_verdict(uri)

@@ -59,9 +59,9 @@ def test_names_that_are_taken_reserved_or_nobodys_are_refused(tmp_path: Path) ->
     lo.create_index(path, "s", "BITMAP")
     for name, new, message in (
         ("nope", "a", "no index 'nope'"),
-        ("x_idx", "s_idx", "there is an index 's_idx' already"),
-        ("x_idx", "x_idx", "there is an index 'x_idx' already"),
-        ("x_idx", "__lance_mine", "reserves"),
+        ("x_idx", "s_idx", "index 's_idx' already exists"),
+        ("x_idx", "x_idx", "index 'x_idx' already exists"),
+        ("x_idx", "__lance_mine", "is reserved"),
         ("x_idx", "", "empty"),
     ):
         with pytest.raises(InvalidArgumentError, match=message):

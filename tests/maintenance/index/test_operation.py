@@ -33,7 +33,7 @@ def test_an_existing_name_is_refused_unless_it_is_replaced(tmp_path: Path) -> No
     path = tmp_path / "t.lance"
     our_dataset(path, [100])
     lo.create_index(path, "x")
-    with pytest.raises(InvalidArgumentError, match="there is an index 'x_idx' already"):
+    with pytest.raises(InvalidArgumentError, match="index 'x_idx' already exists"):
         lo.create_index(path, "x")
     result = lo.create_index(path, "x", replace=True)
     assert result.segments_removed == 1

@@ -146,7 +146,7 @@ def test_damaged_details(tmp_path: Path, kind: str) -> None:
     uri = made(tmp_path, kind)
     recommitted(uri, lambda segment: replace(segment, details=b"\xff\xff\xff"))
     before = lo.dataset(uri).indices
-    assert "kept as it is" in lo.optimize_indices(uri, rebuild=True).skipped[0]
+    assert "left unchanged" in lo.optimize_indices(uri, rebuild=True).skipped[0]
     assert lo.dataset(uri).indices == before
 
 
@@ -179,7 +179,7 @@ def test_words_that_nothing_here_cuts(tmp_path: Path, name: str, value: object) 
         with pytest.raises(LanceOpsError, match=re.escape(str(value))):
             statement()
     messages = [item.message for item in lo.fsck(uri, deep=True).findings]
-    assert not [message for message in messages if "bytes, the manifest says" not in message]
+    assert not [message for message in messages if "bytes, the manifest records" not in message]
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_an_index_of_older_forms_is_written_in_one_once_the_peer_adds_to_it(uri:
     lance.write_dataset(rows(500, 600), uri, mode="append")
     lance.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
     lance.write_dataset(rows(600, 700), uri, mode="append")
-    assert "pylance does not merge what is written now" in str(
+    assert "pylance does not merge newly written segments" in str(
         lo.optimize_indices(uri, merge_segments=0, dry_run=True)
     )
     assert lo.optimize_indices(uri, merge_segments=0).segments_removed == 2

@@ -128,15 +128,15 @@ def test_every_mismatch_is_listed_at_once():
     with pytest.raises(SchemaMismatchError) as caught:
         check_schema(data, target, what="the data", path="t.lance")
     assert caught.value.mismatches == (
-        "twice: the name stands twice in the data",
+        "twice: duplicate column name in the data",
         "a: string in the data, int64 in the dataset",
         "gone: missing, the dataset has it as float; fill_missing writes nulls",
         "s.u: string in the data, int32 in the dataset",
         "s.v: missing, the dataset has it as int8",
-        "s.w: the dataset has no such column (int8 in the data)",
+        "s.w: column not found in the dataset (int8 in the data)",
         "l.item: int64 in the data, int32 in the dataset",
-        "n: only nulls in the data, but the dataset's column takes none",
-        "extra: the dataset has no such column (int8 in the data)",
+        "n: only nulls in the data, but the dataset's column is not nullable",
+        "extra: column not found in the dataset (int8 in the data)",
     )
     assert "table.cast(" in caught.value.hint
     assert "t.lance" in str(caught.value)

@@ -135,7 +135,7 @@ def test_a_column_in_folder_and_file_agrees_or_is_refused(tmp_path, kind):
     assert rows(tmp_path / "t.lance") == [{"k": 1, "a": 1}, {"k": 1, "a": 2}]
     for name, values in [("other", [1, 2]), ("null", [None, 1])]:
         bad = lake(tmp_path / name, {"k=1": {"k": pa.array(values, pa.int64()), "a": [1, 2]}}, kind)
-        with pytest.raises(InvalidArgumentError, match=r"in the file, and '1' by the name of its folder"):
+        with pytest.raises(InvalidArgumentError, match=r"in the file, but '1' in the name of its folder"):
             lo.write_dataset(bad, tmp_path / f"{name}.lance")
 
 
@@ -148,7 +148,7 @@ def test_null_folders_and_dictionaries_are_compared_by_value(tmp_path):
     source = open_source(tmp_path / "lake")
     assert [row["k"] for batch in source.batches() for row in batch.to_pylist()] == ["x", "x"]
     lake(tmp_path / "null", {"k=__HIVE_DEFAULT_PARTITION__": {"k": ["x"]}})
-    with pytest.raises(InvalidArgumentError, match="None by the name"):
+    with pytest.raises(InvalidArgumentError, match="None in the name"):
         list(open_source(tmp_path / "null").batches())
 
 
@@ -181,7 +181,7 @@ def test_a_missing_column_is_named_whatever_else_the_paths_contain(tmp_path, fol
 
 def test_folders_that_contradict_each_other_and_files_without_the_folder_are_refused(tmp_path):
     lake(tmp_path / "twice", {"k=1/k=2": {"a": [1]}})
-    with pytest.raises(InvalidArgumentError, match="different values: '1' and '2'"):
+    with pytest.raises(InvalidArgumentError, match=r"different values of column .*: '1' and '2'"):
         lo.append(tmp_path / "t.lance", tmp_path / "twice")
     lake(tmp_path / "mixed", {"k=1": {"a": [1]}, ".": {"a": [2]}})
     with pytest.raises(SchemaMismatchError, match="k"):
@@ -189,7 +189,7 @@ def test_folders_that_contradict_each_other_and_files_without_the_folder_are_ref
     lo.append(tmp_path / "t.lance", tmp_path / "mixed", fill_missing=True)
     assert sorted(map(str, (row["k"] for row in rows(tmp_path / "t.lance")))) == ["1", "None"]
     lake(tmp_path / "nulls", {"k=__HIVE_DEFAULT_PARTITION__": {"a": [1]}})
-    with pytest.raises(SchemaMismatchError, match="no value tells the type"):
+    with pytest.raises(SchemaMismatchError, match="the type of a column of the new dataset is unknown"):
         lo.append(tmp_path / "n.lance", tmp_path / "nulls")
 
 

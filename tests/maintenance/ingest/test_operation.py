@@ -113,7 +113,7 @@ def test_every_mismatch_is_reported_before_anything_is_written(uri):
         "x: string in the data, int64 in the dataset",
         "s: binary in the data, string in the dataset",
         "f: missing, the dataset has it as double; fill_missing writes nulls",
-        "new: the dataset has no such column (int64 in the data)",
+        "new: column not found in the dataset (int64 in the data)",
     )
     assert data_files(uri) == before
     assert lo.dataset(uri).version == 1
@@ -294,7 +294,7 @@ def test_an_append_whose_read_version_is_gone_is_tried_on_the_head_with_the_same
     lo.dataset(uri).store.delete(_manifest_path(uri, location.version))
     done = commit_write(plan, [result])
     assert done.version == 4
-    assert any("planned afresh" in line for line in done.conflicts)
+    assert any("planned again" in line for line in done.conflicts)
     assert xs(uri) == [0, 1, 10, 11, 2, 3]
 
 
@@ -391,7 +391,7 @@ def test_progress_counts_the_rows_of_a_stream(uri):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "upsert"}, "no such mode"),
+        ({"mode": "upsert"}, "unknown mode"),
         ({"max_rows_per_file": 0}, "max_rows_per_file"),
         ({"max_bytes_per_file": -1}, "max_bytes_per_file"),
     ],

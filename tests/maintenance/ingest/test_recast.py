@@ -100,7 +100,7 @@ def test_rows_follow_columns_that_are_cast_and_take_names_of_each_other(tmp_path
         (
             lambda uri: (lo.drop_columns(uri, ["x"]), lo.add_columns(uri, {"y": "i"})),
             CommitConflictError,
-            "column 'x' is gone",
+            "column 'x' was dropped",
         ),
         (
             lambda uri: (lo.drop_columns(uri, ["x"]), lo.add_columns(uri, {"x": "i"})),

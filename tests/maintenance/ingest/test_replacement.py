@@ -151,9 +151,9 @@ def test_a_dry_run_changes_nothing(uri):
 def test_what_makes_no_sense_is_refused(uri):
     with pytest.raises(PredicateError, match="dey"):
         lo.replace_where(uri, days("b"), "dey = 'b'")
-    with pytest.raises(InvalidArgumentError, match="go together"):
+    with pytest.raises(InvalidArgumentError, match="requires a predicate"):
         lo.write_dataset(days("b"), uri, mode="append", predicate="day = 'b'")
-    with pytest.raises(InvalidArgumentError, match="go together"):
+    with pytest.raises(InvalidArgumentError, match="requires a predicate"):
         lo.write_dataset(days("b"), uri, mode="replace_where")
 
 

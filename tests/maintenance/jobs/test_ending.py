@@ -91,7 +91,7 @@ def test_records_that_cannot_be_removed_do_not_undo_success(store):
     faulty = FaultyStore(store, lambda call: call.name == "delete" and "/done-" in call.path, mode="error")
     result = compact(faulty)
     assert result.groups == 2
-    assert any("are left to the next run under its key, or to a cleanup" in line for line in result.notes)
+    assert any("are left to its next run, or to a cleanup" in line for line in result.notes)
     assert records(store) != []
     lo.cleanup(store, retain_versions=100)
     assert records(store) == []

@@ -63,7 +63,7 @@ def test_it_goes_on_with_the_options_that_it_was_begun_with(store):
     result = lo.resume_job(store, "job", runner=ONE)
     assert (result.groups, result.groups_resumed, result.fragments_added) == (4, 3, 4)
     assert lo.list_jobs(store) == []
-    with pytest.raises(InvalidArgumentError, match="no compaction 'job' is under way"):
+    with pytest.raises(InvalidArgumentError, match="no unfinished compaction 'job'"):
         lo.resume_job(store, "job")
 
 
@@ -77,7 +77,7 @@ def test_a_job_that_nobody_runs_is_cancelled_at_once_and_leaves_nothing(store, f
     assert lo.cancel_job(store, "job", force=True)
     assert {info.path for info in store.list("data")} == before
     assert records(store) == []
-    with pytest.raises(InvalidArgumentError, match="no job 'job' is under way"):
+    with pytest.raises(InvalidArgumentError, match="no unfinished job 'job'"):
         lo.cancel_job(store, "job")
     assert compact(store).groups == 4
 
@@ -157,7 +157,7 @@ def test_the_command_lists_resumes_and_cancels(tmp_path):
     assert "2 of 4" in run.invoke(main, ["jobs", uri]).output
     resumed = run.invoke(main, ["jobs", uri, "--resume", "job", "--json"])
     assert (resumed.exit_code, json.loads(resumed.output)["groups_resumed"]) == (0, 2)
-    assert "no job is under way" in run.invoke(main, ["jobs", uri]).output
+    assert "no unfinished jobs" in run.invoke(main, ["jobs", uri]).output
     fragments(uri, 8)
     crash_after(open_store(uri), 2, job_key="other")
     assert "has ended" in run.invoke(main, ["jobs", uri, "--break", "other"]).output

@@ -201,7 +201,7 @@ def test_several_rows_of_a_key_are_an_error_that_names_them_or_the_first_wins(ur
     lo.append(uri, START)
     doubled = table((9, "p", 1, None), (1, "q", 2, None), (1, "r", 3, None), (9, "s", 4, None))
     before = data_files(uri)
-    with pytest.raises(InvalidArgumentError, match=r"rows 1, 2 of the source have one key \(id = 1\)"):
+    with pytest.raises(InvalidArgumentError, match=r"rows 1, 2 of the source have the same key \(id = 1\)"):
         lo.merge_insert(uri, doubled, "id", **UPSERT)
     assert (lo.dataset(uri).version, data_files(uri)) == (1, before)
     # Nothing becomes of rows with a new key, so that two of them say nothing.
@@ -229,10 +229,10 @@ BAD: list[tuple[dict, str, type[Exception]]] = [
     ({"on": None}, "no key was given", InvalidArgumentError),
     ({"when_matched": "do_nothing", "when_not_matched": None}, "no clause changes", InvalidArgumentError),
     ({"when_matched": "upsert"}, "cannot be 'upsert'", InvalidArgumentError),
-    ({"when_matched": "update_if"}, "go together", InvalidArgumentError),
+    ({"when_matched": "update_if"}, "requires a condition", InvalidArgumentError),
     (
         {"when_matched": "fail"},
-        r"row 0 of the source has a key that is there already \(id = 1\)",
+        r"row 0 of the source has an existing key \(id = 1\)",
         InvalidArgumentError,
     ),
     ({"when_matched": "update_if", "condition": "x > 1"}, "x", PredicateError),

@@ -76,7 +76,7 @@ def test_config_and_metadata_are_read_by_the_peer(dataset):
     result = update_config(dataset.uri, table_metadata={"t": None}, field_metadata={"b": {"unit": None}})
     assert lance.dataset(dataset.uri).metadata == {}
     assert not result.dataset.schema.field("b").metadata
-    with pytest.raises(InvalidArgumentError, match="nothing to change"):
+    with pytest.raises(InvalidArgumentError, match="nothing would change"):
         update_config(dataset.uri)
     with pytest.raises(InvalidArgumentError, match="no column"):
         update_config(dataset.uri, field_metadata={"zz": {"unit": "m"}})

@@ -186,8 +186,8 @@ def test_a_branch_is_cleaned_up_without_touching_its_start(uri: Path) -> None:
         branch.latest(), retain_versions=1, older_than=NOW, delete_unverified=True, dry_run=True
     )
     reasons = {verdict.version: verdict.reason for verdict in plan.versions}
-    assert reasons[5] == "it is named by branch b"
-    assert reasons[4] == "it is named by tag t"
+    assert reasons[5] == "named by branch b"
+    assert reasons[4] == "named by tag t"
     lo.cleanup(branch.latest(), retain_versions=1, older_than=NOW, delete_unverified=True)
     assert values(lo.dataset(uri)) == [0, 1, 2]
     assert peer_values(uri, "a") == values(lo.dataset(uri, ("a", None))) == [0, 1, 2, 10, 11, 12, 13]
@@ -199,7 +199,7 @@ def test_a_branch_is_cleaned_up_without_touching_its_start(uri: Path) -> None:
 def test_versions_that_no_branch_is_described_for_hold_cleanups(uri: Path) -> None:
     lo.create_branch(uri, "a", 1)
     (uri / branch_path("a")).unlink()
-    with pytest.raises(CleanupRefusedError, match="not described: a"):
+    with pytest.raises(CleanupRefusedError, match="undescribed branches: a"):
         lo.cleanup(uri, retain_versions=1, older_than=NOW)
     with pytest.raises(DatasetExistsError):
         lo.create_branch(uri, "a")

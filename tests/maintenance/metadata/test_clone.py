@@ -111,7 +111,7 @@ def test_clones_of_others_keep_their_files_when_they_are_named(
     lance.dataset(str(source)).shallow_clone(str(second), 2)
     wreck(source)
     plan = lo.cleanup(source, retain_versions=1, clones=[clone, second], dry_run=True)
-    assert f"the clone {clone} uses it" in plan.to_text(limit=None)
+    assert f"used by the clone {clone}" in plan.to_text(limit=None)
     lo.cleanup(source, retain_versions=1, clones=[clone, second])
     assert xs(clone) == expected()[1:]
     assert lo.fsck(clone, deep=True).ok
@@ -132,8 +132,8 @@ def test_a_clone_of_a_clone_refers_to_both(source: Path, tmp_path: Path) -> None
 
 def test_the_plan_says_that_clones_cannot_be_seen(source: Path) -> None:
     plan = lo.cleanup(source, retain_versions=1, dry_run=True)
-    assert "clones of this dataset cannot be seen" in str(plan)
-    assert "cannot be seen" in str(plan.to_dict()["note"])
+    assert "clones of this dataset cannot be found" in str(plan)
+    assert "cannot be found" in str(plan.to_dict()["note"])
 
 
 def test_a_named_clone_that_is_not_there_stops_the_cleanup(source: Path, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_expressions_see_the_rows_as_they_were(uri):
 def test_a_value_that_does_not_fit_changes_nothing(uri):
     our_dataset(uri, [5, 5])
     before = data_files(uri)
-    with pytest.raises(SchemaMismatchError, match="is no int64 in the row of address 4294967296"):
+    with pytest.raises(SchemaMismatchError, match="is no int64 in the row with address 4294967296"):
         lo.update(uri, {"x": "CASE WHEN x = 5 THEN 1.5 ELSE x END"}, "x > 3", rewrite="columns")
     assert (lo.dataset(uri).version, data_files(uri)) == (2, before)
 
