@@ -16,8 +16,7 @@ from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, check_changeable, open_latest
-from lance_ops.maintenance.tasks import is_not_committed, remove_files
-from lance_ops.maintenance.vanished import reading
+from lance_ops.maintenance.tasks import is_not_committed, reading, remove_files
 from lance_ops.maintenance.versions_made import commit
 from lance_ops.storage import Store
 from lance_ops.storage.retry import Backoff, retry

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from lance_ops.storage import Store
 from lance_ops.storage.paths import TEMPORARY_PREFIX
 from lance_ops.storage.retry import discard, persistently
-from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
+from lance_ops.table.manifest.listing import VERSIONS_DIRECTORY
 
 
 def store_now(store: Store) -> datetime:

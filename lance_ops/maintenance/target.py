@@ -7,7 +7,7 @@ from typing import cast
 from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, UnsupportedError, check_type
 from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, is_old_blob
 from lance_ops.storage import Store, is_store, open_store
-from lance_ops.table.commit.validate import check_age, check_no_staged
+from lance_ops.table.commit.head import check_age, check_no_staged
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.dataset import Target as Target
 from lance_ops.table.manifest.feature_flags import check_writable, uses_tagged_reuse

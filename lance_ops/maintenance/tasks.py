@@ -1,4 +1,7 @@
-"""Tasks of an operation, run so that a failure leaves no files behind."""
+"""Tasks of an operation, run so that a failure leaves no files behind.
+
+Missing files: a cleanup may remove them while an operation reads their version.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,17 +12,22 @@ from lance_ops.errors import (
     CommitOutcomeUnknownError,
     JobCancelledError,
     LanceOpsError,
+    NotFoundError,
     PermissionDeniedError,
     PredicateError,
+    RetryableCommitConflictError,
     SchemaMismatchError,
     StorageFullError,
     TaskFailedError,
+    UnreadableIndexError,
     UnsupportedError,
 )
 from lance_ops.file.io.side_files import list_side_files
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.runner import Runner
 from lance_ops.storage import Store
+from lance_ops.storage.retry import is_there
+from lance_ops.table.dataset import Dataset
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -185,3 +193,37 @@ def said_by_rows() -> Iterator[None]:
         if isinstance(cause, (SchemaMismatchError, PredicateError)):
             raise cause from None
         raise
+
+
+# What a missing file ends in: at once, inside a task wherever it ran, or inside an index.
+_SIGNS = (NotFoundError, TaskFailedError, UnreadableIndexError)
+
+
+@contextlib.contextmanager
+def reading(dataset: Dataset, ours: str) -> Iterator[None]:
+    """Read a version that a cleanup may remove meanwhile: then plan again on the head instead of failing.
+
+    Cleanup removes the manifest of a version before the files that only this version used. So a missing file
+    of an existing manifest is reported as damage.
+
+    Args:
+        dataset: The version.
+        ours: Name of the reader, for the message.
+
+    Raises:
+        RetryableCommitConflictError: The version was removed.
+    """
+    try:
+        yield
+    except _SIGNS as error:
+        store, path = dataset.store, dataset.location.path
+        if is_there(store, path):
+            raise
+        raise RetryableCommitConflictError(
+            "the version was removed while it was read",
+            ours=f"{ours} of version {dataset.version}",
+            theirs=f"a cleanup that removed version {dataset.version}",
+            version=dataset.version,
+            path=dataset.uri,
+            hint="keep versions in cleanup for longer than operations take",
+        ) from error

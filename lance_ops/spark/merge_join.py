@@ -20,7 +20,7 @@ from lance_ops.errors import InvalidArgumentError, PredicateError, SchemaMismatc
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.maintenance.cleanup.auto import cleans_up
-from lance_ops.maintenance.delete.search import FragmentMatch
+from lance_ops.maintenance.delete.plan import FragmentMatch
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.ingest.recast import schema_conflict
 from lance_ops.maintenance.merge_insert.clauses import Clauses

@@ -52,7 +52,7 @@ def write_data_files(
         base_uris: Of the bases of the table, by their ids, that blobs are named relative to.
         job_key: Key whose mark is put into the file names. The files must be committed under this key:
             cleanup removes them when another run is committed. A commit on a later version than planned must
-            check for that (see `lance_ops.table.commit.jobs.left_over`).
+            check for that (see `lance_ops.table.commit.jobs.job_keys`).
         durable: When the files must survive a power failure. Flushing may wait for the commit ("later") only
             if it uses the same `store` object, which records the files to flush.
         conformed: The batches have the columns, types and nulls of the schema already and are not checked

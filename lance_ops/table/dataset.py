@@ -13,7 +13,6 @@ from lance_ops.storage import Store, is_store, open_store
 from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.changed_rows import read_changes
 from lance_ops.table.changes import Changes, find_changes
-from lance_ops.table.history.branches import Branch, list_branches
 from lance_ops.table.history.data_version import data_version
 from lance_ops.table.history.history import (
     HistoryEntry,
@@ -22,6 +21,7 @@ from lance_ops.table.history.history import (
     read_history,
     read_versions,
 )
+from lance_ops.table.history.refs import Branch, Tag, list_branches, list_tags
 from lance_ops.table.history.resolve_version import (
     VersionSpec,
     find_version,
@@ -29,11 +29,10 @@ from lance_ops.table.history.resolve_version import (
     main_root,
     root_of_branch,
 )
-from lance_ops.table.history.tags import Tag, list_tags
 from lance_ops.table.manifest.feature_flags import check_readable
 from lance_ops.table.manifest.file.read import read_latest, read_manifest
 from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
-from lance_ops.table.manifest.fragments.fragment_tuple import FragmentTuple
+from lance_ops.table.manifest.fragments.fragment_list import FragmentTuple
 from lance_ops.table.manifest.listing import ManifestLocation, latest, locate
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.readable import Readable

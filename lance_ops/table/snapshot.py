@@ -19,8 +19,7 @@ from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragment_reuse.read import FragmentReuse, read_fragment_reuse
-from lance_ops.table.manifest.fragments.fragment_list import FragmentList
-from lance_ops.table.manifest.fragments.fragment_tuple import FragmentTuple
+from lance_ops.table.manifest.fragments.fragment_list import FragmentList, FragmentTuple
 from lance_ops.table.manifest.fragments.totals import by_id
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest

@@ -11,8 +11,7 @@ import lance_ops as lo
 from lance_ops.errors import AlreadyExistsError
 from lance_ops.storage import Store, open_store
 from lance_ops.table.commit.committer import Committer
-from lance_ops.table.manifest.listing import ManifestLocation
-from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
+from lance_ops.table.manifest.listing import VERSIONS_DIRECTORY, ManifestLocation
 
 _SEVEN = ManifestLocation(7, f"{VERSIONS_DIRECTORY}/7.manifest")
 _EIGHT = ManifestLocation(8, f"{VERSIONS_DIRECTORY}/8.manifest")

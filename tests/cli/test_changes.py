@@ -221,7 +221,7 @@ def test_ages(text, age):
 
 
 def test_young_versions_and_tags_stay(uri):
-    from lance_ops.table.history.tags import create_tag
+    from lance_ops.table.history.refs import create_tag
 
     create_tag(lo.dataset(uri).store, "keep", 1)
     values = lance_ops_json("cleanup", uri, "--older-than", "1h", "--dry-run")

@@ -92,7 +92,7 @@ def test_a_lost_file_fails_fsck_with_code_1_and_its_name(uri):
 
 
 def test_fsck_opens_a_tag_and_refuses_a_version_that_is_not_there(uri):
-    from lance_ops.table.history.tags import create_tag
+    from lance_ops.table.history.refs import create_tag
 
     create_tag(lo.dataset(uri).store, "before", 2)
     assert "version 2 is sound" in lance_ops("fsck", uri, "--version", "before").stdout

@@ -106,12 +106,12 @@ def test_the_line_of_calls_of_a_scan_is_the_one_on_the_page_and_short(trips: Cal
 # Files that a trip enters in a process that has made it before: a reader has to open each of them. May only
 # shrink. Goals: append 90, delete 120, compaction 140, cleanup 40, idle tick 15, idle fleet run 120.
 MOST_FILES = {
-    "append": 135,
-    "delete": 147,
-    "scan": 109,
-    "scan by index": 126,
-    "compaction": 233,
-    "cleanup": 79,
+    "append": 121,
+    "delete": 130,
+    "scan": 105,
+    "scan by index": 122,
+    "compaction": 198,
+    "cleanup": 64,
     "idle tick": 25,
     "idle fleet run": 193,
 }

@@ -16,7 +16,7 @@ from lance_ops.errors import (
     LanceOpsError,
 )
 from lance_ops.maintenance.metadata.actions import restore
-from lance_ops.table.manifest.naming import is_detached
+from lance_ops.table.manifest.listing import is_detached
 from lance_ops.table.manifest.row_ids import encode_row_ids
 from tests.support.interop import rows, xs
 from tests.support.wire import edit_manifest

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import lance_ops as lo
 from lance_ops.maintenance.metadata import actions
 from lance_ops.storage import Store
-from lance_ops.table.history.tags import create_tag, delete_tag
+from lance_ops.table.history.refs import create_tag, delete_tag
 from tests.safety.rows import EVERYTHING, Predicate, Row, literal, make_rows, to_arrow
 from tests.safety.states import IN_ORDER
 from tests.support.table_actions import drop_segments

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 import lance_ops as lo
 from lance_ops.file.schema.prepared import prepare_schema
-from lance_ops.maintenance.delete.search import FragmentMatch
+from lance_ops.maintenance.delete.plan import FragmentMatch
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.merge_insert.clauses import clauses_of
 from lance_ops.maintenance.merge_insert.commit import MergedRows, commit_merged

@@ -15,7 +15,7 @@ from lance_ops.errors import DatasetExistsError, VersionNotFoundError
 from lance_ops.maintenance.metadata import clone, deep_clone
 from lance_ops.maintenance.metadata.clone import PLACE_FOLDER
 from lance_ops.storage import Store, open_store
-from lance_ops.table.history.branches import branch_directory
+from lance_ops.table.history.refs import branch_directory
 from tests.safety import peer
 from tests.safety.actions import Action, Cleanup, Create, Overwrite, Restore, Rows, Update, Upsert
 from tests.safety.column_actions import ReplaceColumn

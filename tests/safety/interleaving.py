@@ -15,7 +15,7 @@ from lance_ops.errors import (
     VersionNotFoundError,
 )
 from lance_ops.storage import Store
-from lance_ops.table.history.tags import TAGS_DIRECTORY
+from lance_ops.table.history.refs import TAGS_DIRECTORY
 from tests.safety.actions import Action, Cleanup, Restore, Rows, Tag, Then
 from tests.safety.states import (
     check_sound,

@@ -11,7 +11,7 @@ import lance_ops as lo
 from lance_ops.errors import VersionNotFoundError
 from lance_ops.index.coverage import coverage
 from lance_ops.storage import Store
-from lance_ops.table.history.branches import BRANCH_TREES
+from lance_ops.table.history.refs import BRANCH_TREES
 from tests.safety.actions import (
     Action,
     Append,

@@ -11,9 +11,8 @@ from pathlib import Path
 import lance_ops as lo
 from lance_ops.errors import NotFoundError
 from lance_ops.index.search.pruner import IndexPruner
-from lance_ops.maintenance.cleanup.line import Line
+from lance_ops.maintenance.cleanup.line import CleanupOptions, Line
 from lance_ops.maintenance.cleanup.plan import plan_cleanup
-from lance_ops.maintenance.cleanup.versions import CleanupOptions
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.storage import Store, open_store
 from tests.safety.rows import PROBES, Row, from_arrow

@@ -21,8 +21,7 @@ from lance_ops.errors import InconsistentStoreError, LanceOpsError
 from lance_ops.maintenance.transient import may_pass
 from lance_ops.storage import Store, open_store, retry
 from lance_ops.storage.memory import MemoryStore
-from lance_ops.table.manifest.listing import list_versions
-from lance_ops.table.manifest.naming import NamingScheme, manifest_path
+from lance_ops.table.manifest.listing import NamingScheme, list_versions, manifest_path
 from tests.support.faulty_store import FaultyStore, InjectedCrash
 from tests.support.hiding_store import HideOnce, HidingStore
 from tests.support.interleaving import Snapshot

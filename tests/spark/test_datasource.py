@@ -22,7 +22,7 @@ from lance_ops.spark.transport import capture
 from lance_ops.spark.types import spark_schema
 from lance_ops.spark.writing.dataframe import plan_dataframe_write
 from lance_ops.spark.writing.save import LanceWriter, _Written
-from lance_ops.table.history.tags import create_tag
+from lance_ops.table.history.refs import create_tag
 from tests.support.fake_s3 import FakeS3
 
 ROWS = 1000

@@ -18,7 +18,7 @@ NOT_NEEDED_TO_WRITE = (
     "pandas",
     "lance_ops.filter.parse.resolve",
     "lance_ops.maintenance.engine",
-    "lance_ops.maintenance.ingest.commit",
+    "lance_ops.maintenance.ingest.operation",
     "lance_ops.maintenance.ingest.plan",
     "lance_ops.maintenance.ingest.replacement",
     "lance_ops.maintenance.compact",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lance_ops.storage.local import atomic_file, flush
+from lance_ops.storage.local import atomic_file
 
 
 class FlushSeam:
@@ -26,7 +26,7 @@ class FlushSeam:
         after: Callable[[str], object] = lambda path: None,
     ) -> None:
         self._before, self._after = before, after
-        for owner, name in [(flush, "flush_data"), (flush, "flush_names"), (atomic_file, "flush_data")]:
+        for owner, name in [(atomic_file, "flush_data"), (atomic_file, "flush_names")]:
             patch.setattr(owner, name, self._seen(getattr(owner, name)))
 
     def _seen(self, flush_it: Callable[[int], None]) -> Callable[[int], None]:

@@ -12,8 +12,7 @@ from lance_ops.table.manifest.deletion_file import write_deletion_file
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.listing import ManifestLocation
-from lance_ops.table.manifest.naming import NamingScheme, manifest_path
+from lance_ops.table.manifest.listing import ManifestLocation, NamingScheme, manifest_path
 from tests.support.table_values import manifest
 
 

@@ -24,8 +24,7 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.metadata.actions import update_config
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.history.branches import branch_path
-from lance_ops.table.history.tags import create_tag
+from lance_ops.table.history.refs import branch_path, create_tag
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import DeletionFile, Fragment
 from lance_ops.table.manifest.model import BasePath

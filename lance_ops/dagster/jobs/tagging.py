@@ -18,7 +18,7 @@ from lance_ops.dagster.jobs.told import Told
 from lance_ops.errors import AlreadyExistsError, InvalidArgumentError, VersionNotFoundError
 from lance_ops.maintenance.metadata.actions import create_tag, delete_tag, move_tag
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.history.tags import Tag
+from lance_ops.table.history.refs import Tag
 
 # Index of the value in `_identity`.
 _CREATED = 2

@@ -8,9 +8,8 @@ import pyarrow as pa
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.extension_types import text_keys
 from lance_ops.file.schema.field import Field as Field
-from lance_ops.file.schema.field import build_field
+from lance_ops.file.schema.field import build_field, build_tree, field_proto
 from lance_ops.file.schema.field_path import format_field_path, parse_field_path
-from lance_ops.file.schema.field_protos import build_tree, field_proto
 from lance_ops.pb import file_pb2
 
 

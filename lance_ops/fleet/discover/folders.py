@@ -9,7 +9,7 @@ from lance_ops.errors import NotFoundError, PathEscapeError, PermissionDeniedErr
 from lance_ops.fleet.policy.model import LEDGER_FOLDER
 from lance_ops.storage import Store
 from lance_ops.storage.paths import validate_relative_path
-from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
+from lance_ops.table.manifest.listing import VERSIONS_DIRECTORY
 
 SUFFIX = ".lance"
 _HIDDEN = ("_", ".")

@@ -13,7 +13,7 @@ from lance_ops.fleet.discover.folders import SUFFIX, list_folders
 from lance_ops.storage import Store
 from lance_ops.storage.paths import is_address
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
+from lance_ops.table.manifest.listing import VERSIONS_DIRECTORY
 
 MANIFEST = "__manifest"
 _MARKERS = (".lance-reserved", ".lance-deregistered")

@@ -12,9 +12,13 @@ from datetime import datetime, timedelta
 from lance_ops.storage import ObjectInfo
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.read import read_manifest
-from lance_ops.table.manifest.listing import ManifestLocation, manifests_among
+from lance_ops.table.manifest.listing import (
+    VERSIONS_DIRECTORY,
+    ManifestLocation,
+    is_detached,
+    manifests_among,
+)
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
 
 _FOLDERS = ("data", "_deletions", "_indices", "_transactions")
 

@@ -30,8 +30,7 @@ from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.storage import ObjectInfo, Store
 from lance_ops.storage.lease import Lease
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.listing import manifests_among
-from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
+from lance_ops.table.manifest.listing import VERSIONS_DIRECTORY, is_detached, manifests_among
 
 _LEVELS_A_RUN = 2
 _TOO_MANY = "raise `ttl_max_fraction` for as long as this is intended, as on the first run of a rule"

@@ -23,9 +23,14 @@ from lance_ops.maintenance.fsck.operation import fsck
 from lance_ops.storage import ObjectInfo, Store, lists_names
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.read import read_manifest
-from lance_ops.table.manifest.listing import latest, list_versions
+from lance_ops.table.manifest.listing import (
+    VERSIONS_DIRECTORY,
+    NamingScheme,
+    latest,
+    list_versions,
+    manifest_path,
+)
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, NamingScheme, manifest_path
 from lance_ops.table.side_sizes import with_side_sizes
 
 _DAY = 86400.0

@@ -26,11 +26,10 @@ from typing import Any, TypeVar
 
 from lance_ops.errors import LanceOpsError, VersionNotFoundError
 from lance_ops.maintenance.cleanup.files import FileVerdict
-from lance_ops.maintenance.cleanup.line import Line
+from lance_ops.maintenance.cleanup.line import Line, VersionVerdict
 from lance_ops.maintenance.cleanup.marks import Marks
 from lance_ops.maintenance.cleanup.objects import NamedObjects
 from lance_ops.maintenance.cleanup.plan import CleanupPlan
-from lance_ops.maintenance.cleanup.versions import VersionVerdict
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import side_by_side
@@ -38,8 +37,13 @@ from lance_ops.storage.retry import STORE_PAUSES, persistently
 from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pins, removal_path
 from lance_ops.table.manifest.feature_flags import Feature
 from lance_ops.table.manifest.file.summary import read_summary
-from lance_ops.table.manifest.listing import ManifestLocation
-from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, NamingScheme, is_detached, parse_manifest_name
+from lance_ops.table.manifest.listing import (
+    VERSIONS_DIRECTORY,
+    ManifestLocation,
+    NamingScheme,
+    is_detached,
+    parse_manifest_name,
+)
 
 CHUNK = 500
 """Versions of a step, and files of a request."""

@@ -11,10 +11,9 @@ from uuid import uuid4
 
 from lance_ops.errors import JobUnprovenError, LanceOpsError, check_type, public
 from lance_ops.maintenance.cleanup.execute import Outcome, execute_cleanup
-from lance_ops.maintenance.cleanup.line import Line
-from lance_ops.maintenance.cleanup.links import LinkedFolders
+from lance_ops.maintenance.cleanup.files import LinkedFolders
+from lance_ops.maintenance.cleanup.line import CleanupOptions, Line
 from lance_ops.maintenance.cleanup.plan import CleanupPlan, plan_cleanup
-from lance_ops.maintenance.cleanup.versions import CleanupOptions
 from lance_ops.maintenance.engine import Run
 from lance_ops.maintenance.jobs.listing import sweep_jobs
 from lance_ops.maintenance.progress import Progress
@@ -30,8 +29,7 @@ from lance_ops.table.commit.jobs.job_record import JobRecord, remove_unused_file
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.manifest.file.read import read_manifest
-from lance_ops.table.manifest.listing import latest, list_versions
-from lance_ops.table.manifest.naming import is_detached
+from lance_ops.table.manifest.listing import is_detached, latest, list_versions
 from lance_ops.table.transaction.operations import MapUpdate, UpdateConfig
 
 

@@ -2,21 +2,37 @@
 
 A file may be removed if no kept version uses it, and either an expired version used it, or it is unused and
 too old to belong to a commit in progress. Unknown files are kept, or make cleanup fail.
+
+Versions for a cleanup, read with few of them in memory at a time.
+
+Head of a cleanup: a check that the newest version is sound.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from lance_ops.errors import CleanupRefusedError, DatasetNotFoundError, LanceOpsError
-from lance_ops.maintenance.cleanup.clones import mark_clones, may_share_files, note_of
-from lance_ops.maintenance.cleanup.files import FileJudge, FileVerdict
-from lance_ops.maintenance.cleanup.head import check_head
-from lance_ops.maintenance.cleanup.jobs import FinishedJobs
-from lance_ops.maintenance.cleanup.line import Line
-from lance_ops.maintenance.cleanup.links import LinkedFolders, keep_targets
+from lance_ops.errors import (
+    CleanupRefusedError,
+    CorruptManifestError,
+    DatasetNotFoundError,
+    FormatError,
+    LanceOpsError,
+    NotFoundError,
+    VersionNotFoundError,
+)
+from lance_ops.maintenance.cleanup.files import (
+    FileJudge,
+    FileVerdict,
+    LinkedFolders,
+    keep_targets,
+    mark_clones,
+    may_share_files,
+    note_of,
+)
+from lance_ops.maintenance.cleanup.line import CleanupOptions, Line, VersionJudge, VersionVerdict
 from lance_ops.maintenance.cleanup.marks import (
     DATA,
     DELETIONS,
@@ -24,27 +40,180 @@ from lance_ops.maintenance.cleanup.marks import (
     OBJECTS,
     ROW_MAPS,
     TRANSACTIONS,
+    FinishedJobs,
     Marks,
 )
 from lance_ops.maintenance.cleanup.objects import NamedObjects
 from lance_ops.maintenance.cleanup.places import is_own_root
-from lance_ops.maintenance.cleanup.read import read_summaries
-from lance_ops.maintenance.cleanup.versions import CleanupOptions, VersionJudge, VersionVerdict
+from lance_ops.maintenance.fsck.findings import Severity
+from lance_ops.maintenance.fsck.fragments import check_fragments, scan_problem
 from lance_ops.maintenance.jobs.listing import job_prefixes
 from lance_ops.maintenance.text import bytes_text, count_text, table_text
 from lance_ops.storage import ObjectInfo, Store
-from lance_ops.storage.prefetch import side_by_side
-from lance_ops.storage.retry import persistently
-from lance_ops.table.commit.validate import check_no_staged
-from lance_ops.table.history.branches import MAIN
+from lance_ops.storage.prefetch import prefetch, requests_at_once, side_by_side
+from lance_ops.storage.retry import is_there, persistently
+from lance_ops.table.commit.damaged_head import RESTORED_OVER
+from lance_ops.table.commit.head import check_no_staged
+from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.pins import Removal, list_removals
-from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.history.refs import MAIN
+from lance_ops.table.manifest.base_paths import DATA_DIRECTORY, Bases
 from lance_ops.table.manifest.feature_flags import Feature, unknown_bits
-from lance_ops.table.manifest.file.summary import ManifestSummary
+from lance_ops.table.manifest.file.read import read_manifest
+from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
+from lance_ops.table.manifest.fragment import SEQUENCES, ExternalFile
 from lance_ops.table.manifest.fragment_reuse.read import named_row_maps
-from lance_ops.table.manifest.listing import ManifestLocation, all_manifests, manifests_among, newest_staged
+from lance_ops.table.manifest.listing import (
+    VERSIONS_DIRECTORY,
+    ManifestLocation,
+    all_manifests,
+    is_detached,
+    manifests_among,
+    newest_staged,
+)
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
+from lance_ops.table.transaction.transaction import decode_transaction
+
+_HINT = "run lance-ops fsck; restore an older version that is sound, then clean up"
+
+
+def check_head(store: Store, location: ManifestLocation, listed: Container[str]) -> Manifest | None:
+    """Check that the newest version opens, can be scanned, and has its files.
+
+    Args:
+        store: Root of the dataset.
+        location: The newest version.
+        listed: Files of the dataset in a listing.
+
+    Returns:
+        Its manifest; None if it no longer exists.
+
+    Raises:
+        CleanupRefusedError: It is not sound.
+    """
+    try:
+        manifest = persistently(lambda: read_manifest(store, location))
+        dataset = Dataset(store, location, manifest)
+        problem = next(
+            (item.message for item in check_fragments(dataset) if item.severity is Severity.ERROR), None
+        )
+        if problem is not None:
+            raise refusal(store, location, problem)
+        damage = scan_problem(dataset)
+        if damage is not None:
+            raise damage
+    except VersionNotFoundError:
+        return None
+    except (FormatError, NotFoundError) as error:
+        raise refusal(store, location, error.message, error) from error
+    missing = [
+        path
+        for path in _files(manifest)
+        if path not in listed and not persistently(lambda path=path: is_there(store, path))  # type: ignore[misc]
+    ]
+    if missing:
+        more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
+        raise refusal(store, location, f"files are missing: {', '.join(missing[:3])}{more}")
+    return manifest
+
+
+def refusal(
+    store: Store, location: ManifestLocation, problem: str, cause: LanceOpsError | None = None
+) -> CleanupRefusedError:
+    """Return the error for a newest version that is not sound."""
+    return CleanupRefusedError(
+        f"the newest version, {location.version}, is damaged ({problem}), and the older ones may be the "
+        "last readable ones",
+        path=f"{store.uri}/{location.path}",
+        field=cause.field if cause is not None else None,
+        hint=_HINT,
+    )
+
+
+def _files(manifest: Manifest) -> Iterator[str]:
+    """Yield files in the dataset's own root that contain rows."""
+    for fragment in manifest.fragments:
+        yield from (f"{DATA_DIRECTORY}/{file.path}" for file in fragment.all_files if file.base_id is None)
+        deletion = fragment.deletion_file
+        if deletion is not None and deletion.base_id is None:
+            yield deletion.path(fragment.id)
+        sequences = (getattr(fragment, name) for name in SEQUENCES)
+        yield from (sequence.path for sequence in sequences if isinstance(sequence, ExternalFile))
+
+
+def read_summaries(
+    store: Store, locations: Sequence[ManifestLocation], newest: int, written: Mapping[str, datetime]
+) -> Iterator[tuple[ManifestLocation, ManifestSummary, bool]]:
+    """Yield summaries of the existing versions, in the order of `locations`, newest first.
+
+    A damaged version followed by a restore of an older one is given up: it has no files, and is yielded with
+    True.
+
+    Args:
+        store: Root of the dataset.
+        locations: The versions.
+        newest: The newest of them.
+        written: When each manifest was written, by the clock of the store.
+
+    Raises:
+        CleanupRefusedError: The newest version cannot be read.
+        CorruptManifestError: Another one cannot be read.
+        InconsistentStoreError: A manifest is listed but not found.
+    """
+
+    def read(location: ManifestLocation) -> ManifestSummary | FormatError | None:
+        try:
+            return persistently(lambda: read_summary(store, location))
+        except VersionNotFoundError:
+            # A fresh listing confirmed it: another cleanup was faster.
+            return None
+        except FormatError as error:
+            return error
+
+    tasks = (partial(read, location) for location in locations)
+    above: ManifestSummary | None = None
+    results = prefetch(tasks, requests_at_once(store))
+    for location, result in zip(locations, results, strict=True):
+        if result is None:
+            continue
+        if isinstance(result, FormatError):
+            if location.version == newest:
+                raise refusal(store, location, result.message, result) from result
+            moment = written.get(location.path)
+            if moment is None or not _is_given_up(store, location.version, above):
+                raise CorruptManifestError(
+                    result.message,
+                    path=result.path,
+                    field=result.field,
+                    hint="its files are unknown; if nobody needs the version, remove this file manually",
+                ) from result
+            yield location, _without_files(location.version, moment), True
+            above = None
+        else:
+            yield location, result, False
+            above = result
+
+
+def _is_given_up(store: Store, version: int, above: ManifestSummary | None) -> bool:
+    """Return whether the version after this one is a restore made because this one is damaged."""
+    if above is None or above.version != version + 1 or above.transaction is None:
+        return False
+    transaction = decode_transaction(above.transaction, path=f"{store.uri} (version {above.version})")
+    return transaction.properties.get(RESTORED_OVER) == str(version)
+
+
+def _without_files(version: int, moment: datetime) -> ManifestSummary:
+    return ManifestSummary(
+        version=version,
+        timestamp=moment,
+        transaction_file="",
+        transaction=None,
+        reader_flags=0,
+        writer_flags=0,
+        branch=None,
+        fragments=(),
+    )
+
 
 _LISTINGS = 6
 _UNKNOWN = "every object of managed blobs was kept, since the used ones are unknown: those {}"

@@ -32,8 +32,7 @@ from lance_ops.maintenance.jobs.folder import PLAN, READER
 from lance_ops.maintenance.jobs.lease import Driver
 from lance_ops.maintenance.jobs.results import TaskName, lost_files, newest_results, put_intent, read_result
 from lance_ops.maintenance.progress import ByteProgress
-from lance_ops.maintenance.tasks import remove_files, said_by_rows
-from lance_ops.maintenance.vanished import reading
+from lance_ops.maintenance.tasks import reading, remove_files, said_by_rows
 from lance_ops.table.commit.request import CommitHooks, CommitRequest, CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector

@@ -13,10 +13,17 @@ from typing import TypeVar
 
 from lance_ops.errors import CommitConflictError, LanceOpsError, RetryableCommitConflictError
 from lance_ops.index.kind import TaskMap
-from lance_ops.index.upkeep.build import in_turn, segment_directory
-from lance_ops.index.upkeep.remap import Followed, defer_remap, discard_followed, follow, follow_tasks
+from lance_ops.index.upkeep.remap import (
+    Followed,
+    defer_remap,
+    discard_followed,
+    follow,
+    follow_tasks,
+    in_turn,
+    segment_directory,
+)
 from lance_ops.index.upkeep.routes import Route
-from lance_ops.maintenance.compact.method import Method
+from lance_ops.maintenance.compact.groups import Method
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.compact.plan import followers_of, valid_groups
 from lance_ops.maintenance.compact.recorded import encode_result
@@ -26,9 +33,8 @@ from lance_ops.maintenance.engine import CommitOptions, Replans, remove_orphans,
 from lance_ops.maintenance.jobs.folder import JobFolder
 from lance_ops.maintenance.jobs.results import lost_files, put_intent
 from lance_ops.maintenance.results import FollowedSegment
-from lance_ops.maintenance.tasks import is_not_committed, remove_files, run_tasks
+from lance_ops.maintenance.tasks import is_not_committed, reading, remove_files, run_tasks
 from lance_ops.maintenance.text import ids_text
-from lance_ops.maintenance.vanished import reading
 from lance_ops.maintenance.versions_made import commit
 from lance_ops.table.commit.concurrent_commits import emptied_fragments
 from lance_ops.table.commit.request import CommitChain, CommitHooks, CommitRequest, CommitResult

@@ -15,7 +15,7 @@ from lance_ops.errors import LanceOpsError, UnsupportedError
 from lance_ops.file.page_copy import CopySource, Wanted, copy_pages
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.file.writer import WrittenFile
-from lance_ops.maintenance.compact.method import Place, find_places
+from lance_ops.maintenance.compact.groups import Place, find_places
 from lance_ops.maintenance.live_rows import even_cuts
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.storage import Store

@@ -24,14 +24,17 @@ from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.file.schema.field import Field
 from lance_ops.file.schema.model import Schema
 from lance_ops.index.upkeep.routes import AT_ONCE, Route, SegmentRoute
-from lance_ops.maintenance.compact.groups import CompactionGroup, is_worth_it, make_group
-from lance_ops.maintenance.compact.method import Method
+from lance_ops.maintenance.compact.groups import CompactionGroup, Method, is_worth_it, make_group
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.text import bytes_text, count_text, seconds_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.fragments.numbers import FragmentNumbers, examples, numbers_of
-from lance_ops.table.manifest.fragments.totals import fragments_with_overlays
+from lance_ops.table.manifest.fragments.totals import (
+    FragmentNumbers,
+    examples,
+    fragments_with_overlays,
+    numbers_of,
+)
 
 PART_BYTES: Final = 8 << 20
 """Approximate size of a request for a large file."""

@@ -13,8 +13,7 @@ from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.file.writer import check_writable
 from lance_ops.index.upkeep.lost_rows import may_need_purges, with_purges
-from lance_ops.index.upkeep.routes import Route, SegmentRoute, plan_routes, why_not_deferred
-from lance_ops.index.upkeep.weigh import weigh_routes
+from lance_ops.index.upkeep.routes import Route, SegmentRoute, plan_routes, weigh_routes, why_not_deferred
 from lance_ops.maintenance.compact.estimate import (
     GroupEstimate,
     PlanEstimate,
@@ -25,18 +24,17 @@ from lance_ops.maintenance.compact.estimate import (
 from lance_ops.maintenance.compact.groups import (
     CompactionGroup,
     Coverage,
+    Method,
     Targets,
     find_groups,
     output_version,
 )
-from lance_ops.maintenance.compact.method import Method
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.target import check_side_by_side
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text, seconds_text, table_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.fragments.numbers import numbers_of
-from lance_ops.table.manifest.fragments.totals import ids_of
+from lance_ops.table.manifest.fragments.totals import ids_of, numbers_of
 from lance_ops.table.narrow_dictionaries import NarrowDictionaries, narrow_columns
 from lance_ops.table.scan.fragment_reader import FragmentReader
 

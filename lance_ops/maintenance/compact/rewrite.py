@@ -26,8 +26,7 @@ from lance_ops.index.upkeep.remap import watch_of
 from lance_ops.index.upkeep.routes import Route, SegmentRoute
 from lance_ops.index.watch import Noted, Observer, Watch
 from lance_ops.maintenance.compact.copy import CopyDoubtError, copy_fragments
-from lance_ops.maintenance.compact.groups import CompactionGroup
-from lance_ops.maintenance.compact.method import Method
+from lance_ops.maintenance.compact.groups import CompactionGroup, Method
 from lance_ops.maintenance.live_rows import (
     RowCutter,
     even_cuts,

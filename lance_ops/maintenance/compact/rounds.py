@@ -42,8 +42,7 @@ from lance_ops.maintenance.engine import Attempt
 from lance_ops.maintenance.jobs.results import TaskName
 from lance_ops.maintenance.progress import ByteProgress
 from lance_ops.maintenance.runner import task_failed
-from lance_ops.maintenance.tasks import Attempted, attempt_tasks, is_not_committed
-from lance_ops.maintenance.vanished import reading
+from lance_ops.maintenance.tasks import Attempted, attempt_tasks, is_not_committed, reading
 from lance_ops.table.dataset import Dataset
 
 _MESSAGE = "rewriting groups of fragments"

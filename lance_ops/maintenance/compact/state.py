@@ -16,10 +16,9 @@ from lance_ops.errors import (
     RetryableCommitConflictError,
 )
 from lance_ops.index.coverage import coverage
-from lance_ops.index.upkeep.gone_row_ids import names_gone_row_ids
+from lance_ops.index.upkeep.lost_rows import names_gone_row_ids
 from lance_ops.maintenance.compact.estimate import GroupEstimate, makespan
-from lance_ops.maintenance.compact.groups import CompactionGroup, output_version
-from lance_ops.maintenance.compact.method import Method
+from lance_ops.maintenance.compact.groups import CompactionGroup, Method, output_version
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.compact.plan import CompactionPlan, routes_of
 from lance_ops.maintenance.compact.rewrite import (

@@ -20,8 +20,13 @@ from lance_ops.errors import (
 )
 from lance_ops.filter import settled
 from lance_ops.maintenance.cleanup.auto import cleans_up
-from lance_ops.maintenance.delete.plan import DeletePlan, plan_delete, predicate_schema
-from lance_ops.maintenance.delete.search import FragmentMatch, find_rows
+from lance_ops.maintenance.delete.plan import (
+    DeletePlan,
+    FragmentMatch,
+    find_rows,
+    plan_delete,
+    predicate_schema,
+)
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.results import DeleteResult

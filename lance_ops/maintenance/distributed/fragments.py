@@ -9,9 +9,8 @@ from lance_ops.errors import public
 from lance_ops.maintenance.ingest.conform import check_schema, conform
 from lance_ops.maintenance.ingest.file_source import FileSource
 from lance_ops.maintenance.ingest.options import KEEPS_SCHEMA, Mode, WriteOptions
-from lance_ops.maintenance.ingest.plan import WritePlan, plan_write_on
+from lance_ops.maintenance.ingest.plan import WritePlan, plan_write_on, write_task
 from lance_ops.maintenance.ingest.source import open_source
-from lance_ops.maintenance.ingest.task import write_task
 from lance_ops.maintenance.target import Target, open_target
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lance_ops.table.manifest.fragment import Fragment

@@ -18,13 +18,15 @@ from lance_ops.maintenance.fsck.fragments import (
     check_doubtful_counts,
     check_fragments,
     check_rows,
+    describe_damage,
+    location_of,
+    scan_problem,
 )
 from lance_ops.maintenance.fsck.indices import (
     indices_without_their_rows,
     unreadable_indices,
     unusable_moves,
 )
-from lance_ops.maintenance.fsck.manifest import describe_damage, location_of, scan_problem
 from lance_ops.maintenance.fsck.race_probe import probe_races
 from lance_ops.maintenance.fsck.refs import check_refs
 from lance_ops.maintenance.fsck.row_ids import check_row_ids
@@ -33,7 +35,7 @@ from lance_ops.maintenance.target import Target, store_of
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import prefetch, requests_at_once
 from lance_ops.storage.retry import unless_gone
-from lance_ops.table.commit.validate import check_no_staged
+from lance_ops.table.commit.head import check_no_staged
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions
 

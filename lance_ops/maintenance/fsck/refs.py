@@ -6,8 +6,7 @@ from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, Version
 from lance_ops.maintenance.fsck.findings import Finding, Severity
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.history.branches import branch_path, branch_store, list_branches
-from lance_ops.table.history.tags import list_tags
+from lance_ops.table.history.refs import branch_path, branch_store, list_branches, list_tags
 from lance_ops.table.manifest.listing import list_versions, locate
 
 CHECK = "refs_valid"

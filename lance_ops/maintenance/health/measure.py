@@ -5,8 +5,7 @@ from dataclasses import dataclass, fields
 
 from lance_ops.errors import public
 from lance_ops.index.coverage import coverage
-from lance_ops.index.upkeep.gone_row_ids import names_gone_row_ids
-from lance_ops.index.upkeep.lost_rows import misleads
+from lance_ops.index.upkeep.lost_rows import misleads, names_gone_row_ids
 from lance_ops.index.upkeep.wear import measure_wear
 from lance_ops.maintenance.compact.estimate import RowShape, estimate_group, request_seconds
 from lance_ops.maintenance.compact.groups import find_groups

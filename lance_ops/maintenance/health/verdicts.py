@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 
 from lance_ops.errors import InconsistentStoreError, LanceOpsError, NotFoundError, StorageError
 from lance_ops.index.coverage import coverage
-from lance_ops.maintenance.cleanup.line import Line
-from lance_ops.maintenance.cleanup.versions import age_text
+from lance_ops.maintenance.cleanup.line import Line, age_text
 from lance_ops.maintenance.compact.options import CompactionOptions, resolve_options
 from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction
 from lance_ops.maintenance.health.measure import DatasetHealth, measure_health

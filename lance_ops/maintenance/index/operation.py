@@ -17,7 +17,7 @@ from lance_ops.errors import (
 )
 from lance_ops.index.kind import Parameters
 from lance_ops.index.registry import kind_by_name
-from lance_ops.index.upkeep.build import ROWS_PER_TASK, build_segment, catch_up, segment_directory
+from lance_ops.index.upkeep.remap import ROWS_PER_TASK, build_segment, catch_up, segment_directory
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.index.decision import WearLimits
@@ -34,8 +34,7 @@ from lance_ops.maintenance.index.result import IndexResult
 from lance_ops.maintenance.index.reuse_trim import SegmentNeeds
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
-from lance_ops.maintenance.tasks import remove_files, run_tasks
-from lance_ops.maintenance.vanished import reading
+from lance_ops.maintenance.tasks import reading, remove_files, run_tasks
 from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.feature_flags import uses_tagged_reuse

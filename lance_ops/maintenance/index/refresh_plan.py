@@ -10,8 +10,7 @@ from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragment
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.registry import kind_of, parameters_as_made
 from lance_ops.index.row_ids import live_row_ids, present_row_ids
-from lance_ops.index.upkeep.gone_row_ids import minds_gone_row_ids
-from lance_ops.index.upkeep.lost_rows import lost_segments
+from lance_ops.index.upkeep.lost_rows import lost_segments, minds_gone_row_ids
 from lance_ops.index.upkeep.wear import IndexWear, index_wear
 from lance_ops.maintenance.index.decision import (
     LEAST_ROWS,

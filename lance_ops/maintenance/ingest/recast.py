@@ -14,7 +14,7 @@ from lance_ops.errors import CommitConflictError, SchemaMismatchError
 from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.fit import first_misfit, fit, fits_type
-from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult, write_task
+from lance_ops.maintenance.ingest.plan import WriteTask, WriteTaskResult, write_task
 from lance_ops.maintenance.live_rows import iter_live_rows, rows_per_batch
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.runner import Runner

@@ -15,13 +15,12 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, select
 from lance_ops.maintenance.delete.operation import find_matches, write_deletion_files
-from lance_ops.maintenance.delete.plan import DeletePlan, plan_delete
-from lance_ops.maintenance.delete.search import FragmentMatch
+from lance_ops.maintenance.delete.plan import DeletePlan, FragmentMatch, plan_delete
 from lance_ops.maintenance.engine import Attempt
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.runner import Runner
+from lance_ops.maintenance.tasks import reading
 from lance_ops.maintenance.text import count_text
-from lance_ops.maintenance.vanished import reading
 from lance_ops.table.commit.request import CommitRequest, CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment

@@ -45,8 +45,7 @@ from lance_ops.storage.retry import is_named
 from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.read import read_manifest
-from lance_ops.table.manifest.listing import all_manifests, latest
-from lance_ops.table.manifest.naming import is_detached
+from lance_ops.table.manifest.listing import all_manifests, is_detached, latest
 from lance_ops.table.transaction.operations import ReserveFragments, present_files
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lance_ops.maintenance.delete.operation import write_deletion_files
-from lance_ops.maintenance.delete.search import FragmentMatch
+from lance_ops.maintenance.delete.plan import FragmentMatch
 from lance_ops.maintenance.engine import Attempt
 from lance_ops.maintenance.merge_insert.added_keys import AddedKeys
 from lance_ops.maintenance.merge_insert.clauses import Clauses

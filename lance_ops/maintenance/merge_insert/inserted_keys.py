@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
-from lance_ops.file.schema.field_protos import PRIMARY_KEY_KEY, PRIMARY_KEY_POSITION_KEY
+from lance_ops.file.schema.field import PRIMARY_KEY_KEY, PRIMARY_KEY_POSITION_KEY
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.index.bloom_filter.hashes import hash_values
 from lance_ops.index.bloom_filter.split_block import filter_bytes, make_filters

@@ -32,9 +32,8 @@ from lance_ops.maintenance.merge_insert.write import MergeTask, carried_along, s
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.maintenance.target import Target
-from lance_ops.maintenance.tasks import run_tasks, said_by_rows
+from lance_ops.maintenance.tasks import reading, run_tasks, said_by_rows
 from lance_ops.maintenance.update.rewrite import data_paths, discard
-from lance_ops.maintenance.vanished import reading
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.accelerators import default_pruners

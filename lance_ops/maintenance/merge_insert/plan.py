@@ -13,7 +13,7 @@ from lance_ops.filter import Column, Expression
 from lance_ops.filter.literals import from_scalar
 from lance_ops.filter.predicates import And, InList
 from lance_ops.filter.types.coercion import plain_type
-from lance_ops.maintenance.delete.search import FragmentMatch
+from lance_ops.maintenance.delete.plan import FragmentMatch
 from lance_ops.maintenance.merge_insert.clauses import SOURCE, Clauses, named_columns
 from lance_ops.maintenance.merge_insert.keys import NOWHERE, KeyIndex, plain_keys
 from lance_ops.maintenance.merge_insert.search import JoinedRows, JoinTask, join_rows, share_fragments

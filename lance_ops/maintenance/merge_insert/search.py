@@ -14,7 +14,7 @@ import pyarrow as pa
 from lance_ops.encoding.distinct import distinct
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, select
-from lance_ops.maintenance.delete.search import FragmentMatch
+from lance_ops.maintenance.delete.plan import FragmentMatch
 from lance_ops.maintenance.live_rows import rows_per_batch
 from lance_ops.maintenance.merge_insert.clauses import SOURCE, TARGET, named_columns
 from lance_ops.maintenance.merge_insert.keys import KeyIndex, plain_keys

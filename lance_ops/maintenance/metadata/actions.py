@@ -1,4 +1,4 @@
-"""Metadata operations: restore, config, dropped columns, tags."""
+"""Metadata operations: restore, config, dropped columns, refs."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
@@ -14,8 +14,8 @@ from lance_ops.maintenance.target import store_of
 from lance_ops.table.commit.damaged_head import RESTORED_OVER, stand_in_for_head
 from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.dataset import Dataset, Target, open_dataset
-from lance_ops.table.history import tags
-from lance_ops.table.history.tags import Tag
+from lance_ops.table.history import refs
+from lance_ops.table.history.refs import Tag
 from lance_ops.table.transaction.operations import (
     MapUpdate,
     Operation,
@@ -216,7 +216,7 @@ def create_tag(
     """
     dataset = open_dataset(uri_or_dataset, storage_options)
     number = dataset.version if version is None else version
-    return tags.create_tag(dataset.root, name, number, branch=dataset.branch)
+    return refs.create_tag(dataset.root, name, number, branch=dataset.branch)
 
 
 @public(target="uri_or_dataset", tag="name", reference="version")
@@ -239,7 +239,7 @@ def move_tag(
     """
     dataset = open_dataset(uri_or_dataset, storage_options)
     number = dataset.version if version is None else version
-    return tags.update_tag(dataset.root, name, number, branch=dataset.branch)
+    return refs.update_tag(dataset.root, name, number, branch=dataset.branch)
 
 
 @public(target="uri_or_dataset", tag="name")
@@ -257,4 +257,4 @@ def delete_tag(
         >>> lo.dataset("events.lance").tags
         {}
     """
-    tags.delete_tag(open_dataset(uri_or_dataset, storage_options).root, name)
+    refs.delete_tag(open_dataset(uri_or_dataset, storage_options).root, name)

@@ -28,25 +28,30 @@ from lance_ops.storage.lease import Lease
 from lance_ops.storage.retry import is_there
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.dataset import Dataset, Target, open_dataset
-from lance_ops.table.history.branches import (
+from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pins, pinned, removal_path
+from lance_ops.table.history.refs import (
     MAIN,
     Branch,
     branch_directory,
     branch_path,
     branch_store,
+    check_ref_length,
     folders_below,
     list_branches,
+    list_tags,
     put_branch,
     read_branch,
     remove_branch,
 )
-from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pins, pinned, removal_path
-from lance_ops.table.history.ref_file import check_ref_length
 from lance_ops.table.history.resolve_version import VersionSpec
-from lance_ops.table.history.tags import list_tags
 from lance_ops.table.manifest.fragment_reuse.partition import MAPS_FOLDER
-from lance_ops.table.manifest.listing import iter_manifests, locate, manifest_size
-from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
+from lance_ops.table.manifest.listing import (
+    VERSIONS_DIRECTORY,
+    is_detached,
+    iter_manifests,
+    locate,
+    manifest_size,
+)
 
 _FOLDERS = (
     "_transactions",

@@ -30,24 +30,33 @@ from lance_ops.storage import Store, open_store
 from lance_ops.storage.lease import Lease
 from lance_ops.storage.retry import unless_gone
 from lance_ops.table.commit.apply import writer_version
-from lance_ops.table.commit.committer import Committer, committer_for
-from lance_ops.table.commit.publish import publish
+from lance_ops.table.commit.committer import Committer, committer_for, publish
 from lance_ops.table.dataset import Dataset, Target, open_dataset
-from lance_ops.table.history.branches import BRANCH_TREES
+from lance_ops.table.history.refs import (
+    BRANCH_TREES,
+    TAGS_DIRECTORY,
+    create_tag,
+    delete_tag,
+    read_tag,
+    update_tag,
+)
 from lance_ops.table.history.resolve_version import VersionSpec
-from lance_ops.table.history.tags import TAGS_DIRECTORY, create_tag, delete_tag, read_tag, update_tag
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.feature_flags import flags_for
 from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
-from lance_ops.table.manifest.listing import HINT_PATH, ManifestLocation, latest, list_versions, write_hint
-from lance_ops.table.manifest.model import BasePath, Manifest
-from lance_ops.table.manifest.naming import (
+from lance_ops.table.manifest.listing import (
+    HINT_PATH,
     VERSIONS_DIRECTORY,
+    ManifestLocation,
     NamingScheme,
     is_detached,
+    latest,
+    list_versions,
     manifest_path,
+    write_hint,
 )
+from lance_ops.table.manifest.model import BasePath, Manifest
 from lance_ops.table.transaction.operations import ForeignOperation
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction, new_transaction
 

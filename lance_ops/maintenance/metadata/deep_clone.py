@@ -43,8 +43,8 @@ from lance_ops.table.history.resolve_version import VersionSpec
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.feature_flags import Feature
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
+from lance_ops.table.manifest.listing import is_detached
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.naming import is_detached
 from lance_ops.table.side_sizes import blob_field_ids, may_have_side_files
 from lance_ops.table.transaction.transaction import Transaction
 

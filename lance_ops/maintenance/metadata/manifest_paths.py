@@ -24,11 +24,11 @@ from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import count_text
 from lance_ops.storage import Store
 from lance_ops.storage.retry import unless_gone
-from lance_ops.table.history.branches import branch_store, list_branches
-from lance_ops.table.manifest.listing import forget_naming
-from lance_ops.table.manifest.naming import (
+from lance_ops.table.history.refs import branch_store, list_branches
+from lance_ops.table.manifest.listing import (
     VERSIONS_DIRECTORY,
     NamingScheme,
+    forget_naming,
     manifest_path,
     parse_manifest_name,
 )

@@ -18,7 +18,7 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.columns.compute import ComputeTask, compute_columns
-from lance_ops.maintenance.delete.search import FragmentMatch
+from lance_ops.maintenance.delete.plan import FragmentMatch
 from lance_ops.maintenance.engine import Attempt
 from lance_ops.maintenance.tasks import remove_files, run_tasks
 from lance_ops.maintenance.update.assignments import Assignment, changed_rows

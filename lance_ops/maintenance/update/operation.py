@@ -21,13 +21,12 @@ from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.maintenance.target import Target
-from lance_ops.maintenance.tasks import run_tasks, said_by_rows
+from lance_ops.maintenance.tasks import reading, run_tasks, said_by_rows
 from lance_ops.maintenance.update.assignments import parse_assignments
 from lance_ops.maintenance.update.in_place import Rewrite, choose, update_in_place
 from lance_ops.maintenance.update.plan import EVERY_ROW, UpdatePlan
 from lance_ops.maintenance.update.result import UpdateResult
 from lance_ops.maintenance.update.rewrite import RewriteTask, data_paths, discard, rewrite_rows, share_parts
-from lance_ops.maintenance.vanished import reading
 from lance_ops.table.commit.request import CommitRequest
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment

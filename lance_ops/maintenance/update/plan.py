@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from lance_ops.maintenance.delete.plan import DeletePlan
-from lance_ops.maintenance.delete.search import FragmentMatch
+from lance_ops.maintenance.delete.plan import DeletePlan, FragmentMatch
 from lance_ops.maintenance.text import count_text, table_text
 from lance_ops.maintenance.update.assignments import Assignment
 

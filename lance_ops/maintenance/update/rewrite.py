@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lance_ops.file.schema.json_values import stored_documents
 from lance_ops.file.schema.model import Schema
-from lance_ops.maintenance.delete.search import FragmentMatch
+from lance_ops.maintenance.delete.plan import FragmentMatch
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.maintenance.update.assignments import Assignment, changed_rows
 from lance_ops.storage import Durability, Store

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lance_ops.maintenance.compact.copy import CopyDoubtError, copy_fragments
-from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult
+from lance_ops.maintenance.ingest.plan import WriteTask, WriteTaskResult
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.table.manifest.fragment import Fragment

@@ -13,7 +13,7 @@ from itertools import chain
 
 import pyarrow as pa
 
-from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult, write_task
+from lance_ops.maintenance.ingest.plan import WriteTask, WriteTaskResult, write_task
 
 SMALL_BYTES = 1 << 20
 """Size in memory below which a partition sends its rows."""

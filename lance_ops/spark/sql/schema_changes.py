@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
-from lance_ops.file.schema.field_protos import PRIMARY_KEY_KEY, PRIMARY_KEY_POSITION_KEY
+from lance_ops.file.schema.field import PRIMARY_KEY_KEY, PRIMARY_KEY_POSITION_KEY
 from lance_ops.filter.types.sql_names import arrow_type
 from lance_ops.maintenance.merge_insert.inserted_keys import primary_key
 from lance_ops.maintenance.metadata.actions import update_config

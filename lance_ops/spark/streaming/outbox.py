@@ -12,7 +12,7 @@ from itertools import chain
 import pyarrow as pa
 
 from lance_ops.file.schema.model import Schema
-from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult, write_task
+from lance_ops.maintenance.ingest.plan import WriteTask, WriteTaskResult, write_task
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.spark.small.parts import SMALL_BYTES
 from lance_ops.storage import Store

@@ -17,10 +17,9 @@ from pyspark.sql.types import StructType
 from lance_ops.errors import InvalidArgumentError, LanceOpsError, SchemaMismatchError
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.compact.operation import compact
-from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
+from lance_ops.maintenance.ingest.operation import abandon_write, commit_write
 from lance_ops.maintenance.ingest.options import Mode, WriteOptions
-from lance_ops.maintenance.ingest.plan import WritePlan
-from lance_ops.maintenance.ingest.task import WriteTask, write_task
+from lance_ops.maintenance.ingest.plan import WritePlan, WriteTask, write_task
 from lance_ops.maintenance.runner import task_failed
 from lance_ops.maintenance.target import open_target
 from lance_ops.maintenance.tasks import is_not_committed

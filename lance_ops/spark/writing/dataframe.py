@@ -10,8 +10,8 @@ from pyspark.sql.types import StructType
 
 from lance_ops.errors import TaskFailedError, public
 from lance_ops.maintenance.cleanup.auto import cleans_up
-from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
 from lance_ops.maintenance.ingest.conform import check_schema
+from lance_ops.maintenance.ingest.operation import abandon_write, commit_write
 from lance_ops.maintenance.ingest.options import (
     KEEPS_SCHEMA,
     WRITE_REPLANS,
@@ -19,8 +19,7 @@ from lance_ops.maintenance.ingest.options import (
     Mode,
     WriteOptions,
 )
-from lance_ops.maintenance.ingest.plan import WritePlan, plan_write
-from lance_ops.maintenance.ingest.task import WriteTaskResult
+from lance_ops.maintenance.ingest.plan import WritePlan, WriteTaskResult, plan_write
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.runner import Runner, task_failed

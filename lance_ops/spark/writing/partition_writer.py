@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark import TaskContext
 
-from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult, write_task
+from lance_ops.maintenance.ingest.plan import WriteTask, WriteTaskResult, write_task
 from lance_ops.spark.convert import from_spark
 from lance_ops.spark.small.parts import SmallPart, send_limit, write_or_send
 

@@ -116,7 +116,7 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark count
             TaskFailedError: A partition could not be written. Files of the others are removed.
         """
         from lance_ops.maintenance.cleanup.auto import cleans_up
-        from lance_ops.maintenance.ingest.commit import commit_write
+        from lance_ops.maintenance.ingest.operation import commit_write
         from lance_ops.spark.writing.dataframe import written_by
 
         plan = self._load_plan()
@@ -124,7 +124,7 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark count
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove the files of an uncommitted write."""
-        from lance_ops.maintenance.ingest.commit import abandon_write
+        from lance_ops.maintenance.ingest.operation import abandon_write
         from lance_ops.spark.writing.dataframe import files_of
 
         # Spark calls this after a failed commit, too, with all messages. That commit removed the files that

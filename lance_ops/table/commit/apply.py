@@ -17,7 +17,7 @@ from lance_ops.table.manifest.field_ids import record_given
 from lance_ops.table.manifest.fragments.totals import in_id_order
 from lance_ops.table.manifest.model import Manifest, WriterVersion
 from lance_ops.table.transaction.apply_fragments import check_fragment_id, next_fragment_id
-from lance_ops.table.transaction.mem_wal import drop_stale_catchup
+from lance_ops.table.transaction.apply_indices import drop_stale_catchup
 from lance_ops.table.transaction.operations import CommittedOperation, ManifestOptions, Overwrite, Restore
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction
 

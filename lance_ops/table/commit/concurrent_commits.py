@@ -20,9 +20,8 @@ from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
 from lance_ops.table.manifest.fragment import SEQUENCES, Fragment
-from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.listing import ManifestLocation, manifest_path
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.naming import manifest_path
 from lance_ops.table.transaction.operations import Delete, Rewrite, RewriteGroup, Update
 from lance_ops.table.transaction.transaction import (
     ROW_ORDER_KEPT,

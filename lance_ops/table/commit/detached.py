@@ -11,16 +11,19 @@ from functools import partial
 
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.table.commit.apply import build_manifest
-from lance_ops.table.commit.commit_files import CommitFiles
-from lance_ops.table.commit.committer import Committer, committer_for
+from lance_ops.table.commit.committer import CommitFiles, Committer, committer_for, publish
 from lance_ops.table.commit.head import check_head
-from lance_ops.table.commit.publish import publish
 from lance_ops.table.commit.request import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment_reuse.read import with_moved_coverage
-from lance_ops.table.manifest.listing import ManifestLocation
-from lance_ops.table.manifest.naming import DETACHED_BIT, NamingScheme, is_detached, manifest_path
+from lance_ops.table.manifest.listing import (
+    DETACHED_BIT,
+    ManifestLocation,
+    NamingScheme,
+    is_detached,
+    manifest_path,
+)
 from lance_ops.table.transaction.operations import CommittedOperation, ManifestOptions, Operation, Restore
 from lance_ops.table.transaction.transaction import new_transaction
 

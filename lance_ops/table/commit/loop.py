@@ -30,22 +30,23 @@ from lance_ops.storage import Store, open_store
 from lance_ops.storage.prefetch import has_latency, side_by_side
 from lance_ops.storage.retry import Backoff
 from lance_ops.table.commit.apply import build_manifest
-from lance_ops.table.commit.carried_fields import CarriedFields
-from lance_ops.table.commit.commit_files import CommitFiles
-from lance_ops.table.commit.committer import Committer, committer_for, deletion_mark
+from lance_ops.table.commit.committer import (
+    CommitFiles,
+    Committer,
+    committer_for,
+    deletion_mark,
+    follow_renaming,
+    publish,
+)
 from lance_ops.table.commit.concurrent_commits import base_conflict, emptied_fragments
 from lance_ops.table.commit.head import check_head, find_head, known_head
-from lance_ops.table.commit.jobs.done_before import DoneBefore
-from lance_ops.table.commit.jobs.job_keys import with_job
+from lance_ops.table.commit.jobs.job_keys import DoneBefore, with_job
 from lance_ops.table.commit.jobs.job_record import list_job_files, note_begun
-from lance_ops.table.commit.judged_commits import JudgedCommits
-from lance_ops.table.commit.lineage import settle
-from lance_ops.table.commit.publish import publish
+from lance_ops.table.commit.judged_commits import CarriedFields, JudgedCommits
+from lance_ops.table.commit.lineage import confirm_restored, settle
 from lance_ops.table.commit.rebase.rebase import rebase
 from lance_ops.table.commit.rebase.work import Rebase
-from lance_ops.table.commit.renamed import follow_renaming
 from lance_ops.table.commit.request import CommitRequest, CommitResult, read_version_of
-from lance_ops.table.commit.restored import confirm_restored
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.data_version import with_data_transaction
 from lance_ops.table.history.pins import pinned
@@ -55,14 +56,17 @@ from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.file.recurring import recurring
 from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment_reuse.read import with_moved_coverage
-from lance_ops.table.manifest.listing import ManifestLocation, latest, locate, write_hint
-from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.naming import (
+from lance_ops.table.manifest.listing import (
     VERSIONS_DIRECTORY,
+    ManifestLocation,
     NamingScheme,
+    latest,
+    locate,
     manifest_path,
     parse_manifest_name,
+    write_hint,
 )
+from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.operations import (
     CommittedOperation,
     DataReplacement,

@@ -8,7 +8,7 @@ from lance_ops.storage import Store
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_vector import DeletionVector
-from lance_ops.table.manifest.naming import is_detached
+from lance_ops.table.manifest.listing import is_detached
 from lance_ops.table.transaction.operations import Operation, Overwrite
 from lance_ops.table.transaction.transaction import Transaction
 

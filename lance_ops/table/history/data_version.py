@@ -14,9 +14,8 @@ from lance_ops.errors import CorruptManifestError, FileMissingError, LanceOpsErr
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store
 from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
-from lance_ops.table.manifest.listing import locate
+from lance_ops.table.manifest.listing import is_detached, locate
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.naming import is_detached
 from lance_ops.table.transaction.operations import OPERATIONS
 from lance_ops.table.transaction.operations.foreign import KEEP_DATA, WIRE_NAMES
 from lance_ops.table.transaction.transaction import Transaction, transaction_path

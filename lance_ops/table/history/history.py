@@ -23,8 +23,12 @@ from lance_ops.storage.prefetch import prefetch, requests_at_once
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.listing import ManifestLocation, list_detached, list_versions
-from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
+from lance_ops.table.manifest.listing import (
+    VERSIONS_DIRECTORY,
+    ManifestLocation,
+    list_detached,
+    list_versions,
+)
 from lance_ops.table.manifest.row_counts import count_rows
 from lance_ops.table.side_sizes import list_side_bytes
 from lance_ops.table.transaction.operations import CreateIndex, Operation, Rewrite

@@ -5,9 +5,14 @@ from datetime import UTC, datetime
 
 from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, VersionNotFoundError, check_type
 from lance_ops.storage import Store, open_store
-from lance_ops.table.history.branches import BRANCH_TREES, BRANCHES_DIRECTORY, MAIN, branch_store
-from lance_ops.table.history.ref_file import names_hint
-from lance_ops.table.history.tags import read_tag
+from lance_ops.table.history.refs import (
+    BRANCH_TREES,
+    BRANCHES_DIRECTORY,
+    MAIN,
+    branch_store,
+    names_hint,
+    read_tag,
+)
 from lance_ops.table.manifest.base_paths import branch_root
 from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions, locate

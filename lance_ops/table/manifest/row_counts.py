@@ -6,7 +6,7 @@ from lance_ops.file.reader import FileReader
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.fragments.fragment_tuple import lacks_row_counts
+from lance_ops.table.manifest.fragments.fragment_list import lacks_row_counts
 from lance_ops.table.manifest.fragments.totals import any_lacks_row_counts
 from lance_ops.table.manifest.model import Manifest
 

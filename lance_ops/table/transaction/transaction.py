@@ -2,6 +2,8 @@
 
 It is stored twice: as a section of its manifest, and in `_transactions/`, where it appears before the
 manifest does. Source: transaction.proto; format, "Committing Datasets".
+
+Transaction codec: convert operations to and from the messages of transaction.proto.
 """
 
 import uuid
@@ -10,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-not-found]  # no stub
 
 from lance_ops.errors import CorruptManifestError, FormatError, InvalidArgumentError, check_type
 from lance_ops.pb import transaction_pb2
@@ -17,8 +20,43 @@ from lance_ops.storage import BytesLike, Store, validate_relative_path
 from lance_ops.table.manifest.file.summary import ManifestSummary
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.wire import unknown_bytes
-from lance_ops.table.transaction.codec import decode_operation, encode_operation
-from lance_ops.table.transaction.operations import Operation
+from lance_ops.table.transaction.operations import OPERATIONS, ForeignOperation, Operation
+from lance_ops.table.transaction.operations.foreign import DRAFT_KINDS, UNKNOWN_KIND, WIRE_NAMES
+
+Proto = transaction_pb2.Transaction
+
+_CLASSES: dict[str, type[Operation]] = {
+    **{operation.wire_name: operation for operation in OPERATIONS},
+    **dict.fromkeys(WIRE_NAMES.values(), ForeignOperation),
+}
+
+
+def encode_operation(operation: Operation, transaction: Proto) -> None:
+    """Set the operation of a transaction message; an unknown one is already in its unknown fields."""
+    if isinstance(operation, ForeignOperation) and not operation.is_understood:
+        return
+    message = getattr(transaction, WIRE_NAMES.get(operation.kind, operation.wire_name))
+    message.SetInParent()
+    operation.encode(message)
+    message.MergeFromString(operation.unknown)
+
+
+def decode_operation(transaction: Proto, *, path: str) -> Operation:
+    """Read the operation of a transaction message.
+
+    Returns:
+        A `ForeignOperation` of a kind of `DRAFT_KINDS`, or `Unknown`, when no known operation is set.
+
+    Raises:
+        CorruptManifestError: A part of the operation cannot be read.
+    """
+    wire_name = transaction.WhichOneof("operation")
+    if wire_name is None:
+        numbers = {item.field_number for item in UnknownFieldSet(transaction)}
+        drafts = (kind for number, kind in DRAFT_KINDS.items() if number in numbers)
+        return ForeignOperation(next(drafts, UNKNOWN_KIND))
+    return _CLASSES[wire_name].decode(getattr(transaction, wire_name), path=path)
+
 
 TRANSACTIONS_DIRECTORY = "_transactions"
 

@@ -21,8 +21,7 @@ from lance_ops.dagster import LanceDatasetRef, SensorOptions, build_manifest_sen
 from lance_ops.storage import open_store
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.file.write import encode_manifest
-from lance_ops.table.manifest.listing import latest
-from lance_ops.table.manifest.naming import manifest_path
+from lance_ops.table.manifest.listing import latest, manifest_path
 from tests.support.dagster import Daemon, write
 
 MOST_TICKS = 500

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.filter import parse_filter, select
-from lance_ops.filter.evaluate.evaluate import evaluate
-from lance_ops.filter.evaluate.plain import select_plain
+from lance_ops.filter.evaluate.evaluate import evaluate, select_plain
 from tests.support.filters import FilterMaker, random_rows
 
 

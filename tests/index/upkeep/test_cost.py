@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_ops.index.upkeep.cost import (
+from lance_ops.index.upkeep.routes import (
     BYTES_PER_SECOND,
     IndexCost,
     SegmentLoad,

@@ -12,7 +12,7 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import UnreadableIndexWarning
 from lance_ops.index.registry import KINDS, kind_by_name, kind_of
-from lance_ops.index.upkeep.build import build_segment
+from lance_ops.index.upkeep.remap import build_segment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.index_versions import INDEX_VERSIONS, RowNames
 from lance_ops.table.transaction.operations import CreateIndex

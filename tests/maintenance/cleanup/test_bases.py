@@ -10,7 +10,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import CleanupRefusedError
-from lance_ops.maintenance.cleanup.clones import may_share_files
+from lance_ops.maintenance.cleanup.files import may_share_files
 from lance_ops.maintenance.cleanup.places import below
 from lance_ops.table.manifest.model import BasePath
 from tests.support.fake_s3 import FakeS3

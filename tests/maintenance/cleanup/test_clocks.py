@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.maintenance.cleanup.line import Line
+from lance_ops.maintenance.cleanup.line import CleanupOptions, Line
 from lance_ops.maintenance.cleanup.plan import plan_cleanup
-from lance_ops.maintenance.cleanup.versions import CleanupOptions
 from lance_ops.maintenance.store_clock import store_now
 from lance_ops.storage import ObjectInfo, Store, open_store
 from lance_ops.table.commit import loop as commit_module

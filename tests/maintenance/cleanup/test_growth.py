@@ -8,13 +8,12 @@ import pyarrow.lib
 import pytest
 
 import lance_ops as lo
-from lance_ops.maintenance.cleanup.line import Line
+from lance_ops.maintenance.cleanup.line import CleanupOptions, Line
 from lance_ops.maintenance.cleanup.plan import plan_cleanup
-from lance_ops.maintenance.cleanup.versions import CleanupOptions
 from lance_ops.storage.memory import MemoryStore
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.write import encode_manifest
-from lance_ops.table.manifest.naming import NamingScheme, manifest_path
+from lance_ops.table.manifest.listing import NamingScheme, manifest_path
 from tests.support.faulty_store import FaultyStore
 from tests.support.interleaving import Snapshot
 

@@ -9,10 +9,9 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import CommitConflictError, RetryableCommitConflictError, TaskFailedError
 from lance_ops.maintenance.cleanup.operation import CleanupResult
-from lance_ops.maintenance.ingest.commit import commit_write
+from lance_ops.maintenance.ingest.operation import commit_write
 from lance_ops.maintenance.ingest.options import WriteOptions
-from lance_ops.maintenance.ingest.plan import WritePlan, plan_write
-from lance_ops.maintenance.ingest.task import write_task
+from lance_ops.maintenance.ingest.plan import WritePlan, plan_write, write_task
 from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.storage import Store

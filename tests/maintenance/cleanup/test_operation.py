@@ -17,13 +17,12 @@ from lance_ops.errors import (
 )
 from lance_ops.maintenance.cleanup import execute as cleanup_execute
 from lance_ops.maintenance.cleanup.execute import execute_cleanup
-from lance_ops.maintenance.cleanup.line import Line
+from lance_ops.maintenance.cleanup.line import CleanupOptions, Line
 from lance_ops.maintenance.cleanup.plan import CleanupPlan, plan_cleanup
-from lance_ops.maintenance.cleanup.versions import CleanupOptions
 from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.storage import open_store
-from lance_ops.table.history.tags import create_tag
+from lance_ops.table.history.refs import create_tag
 from tests.support.faulty_store import FaultyStore, InjectedCrash
 from tests.support.interop import data_files, our_dataset, peer_table, rows, xs
 

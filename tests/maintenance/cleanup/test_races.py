@@ -14,7 +14,7 @@ from lance_ops.storage import Store
 from lance_ops.storage.memory import MemoryStore
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.pins import list_pins, list_removals
-from lance_ops.table.history.tags import create_tag, list_tags, update_tag
+from lance_ops.table.history.refs import create_tag, list_tags, update_tag
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.listing import latest, list_versions, locate
 from lance_ops.table.transaction.operations import Restore

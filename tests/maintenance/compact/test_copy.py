@@ -15,7 +15,7 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.page_copy import copy_pages
 from lance_ops.maintenance.compact import copy as module
 from lance_ops.maintenance.compact.copy import ends_and_some
-from lance_ops.maintenance.compact.method import Method
+from lance_ops.maintenance.compact.groups import Method
 from tests.support.interop import data_files, our_dataset, peer_dataset, xs
 from tests.support.random_tables import random_tables
 

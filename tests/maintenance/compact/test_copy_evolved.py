@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lance_ops as lo
-from lance_ops.maintenance.compact.method import Method
+from lance_ops.maintenance.compact.groups import Method
 
 pytestmark = pytest.mark.peer
 

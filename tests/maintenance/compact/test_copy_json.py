@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.maintenance.compact.method import Method
+from lance_ops.maintenance.compact.groups import Method
 
 pytestmark = pytest.mark.peer
 

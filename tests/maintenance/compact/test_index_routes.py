@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.index.upkeep import cost as model
+from lance_ops.index.upkeep import routes as model
 from lance_ops.index.upkeep.routes import Route
 from lance_ops.maintenance.runner import LocalRunner
 from tests.support.elsewhere import Elsewhere

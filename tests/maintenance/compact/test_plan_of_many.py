@@ -15,7 +15,7 @@ from lance_ops.pb import summary_pb2
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import DeletionFile, DeletionFileType, Fragment
 from lance_ops.table.manifest.fragments.fragment_list import FragmentList, read_list
-from lance_ops.table.manifest.fragments.numbers import examples, kinds_of, running_totals
+from lance_ops.table.manifest.fragments.totals import examples, kinds_of, running_totals
 from tests.maintenance.compact.test_plan import Snapshot
 from tests.support.table_values import index
 

@@ -18,8 +18,7 @@ from lance_ops.errors import (
 )
 from lance_ops.index.search.pruner import IndexPruner
 from lance_ops.maintenance.delete.operation import find_matches
-from lance_ops.maintenance.delete.plan import plan_delete
-from lance_ops.maintenance.delete.search import find_rows
+from lance_ops.maintenance.delete.plan import find_rows, plan_delete
 from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan.pruner import Pruning
 from tests.support.engine import delete_planned

@@ -21,10 +21,9 @@ from lance_ops.errors import (
     StorageFullError,
     UnsupportedVersionError,
 )
-from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
+from lance_ops.maintenance.ingest.operation import abandon_write, commit_write
 from lance_ops.maintenance.ingest.options import WriteOptions
-from lance_ops.maintenance.ingest.plan import plan_write
-from lance_ops.maintenance.ingest.task import write_task
+from lance_ops.maintenance.ingest.plan import plan_write, write_task
 from tests.support.faulty_store import FaultyStore
 from tests.support.flushes import FlushSeam
 from tests.support.interop import (

@@ -19,8 +19,8 @@ from lance_ops.errors import (
     VersionNotFoundError,
 )
 from lance_ops.storage import open_store
-from lance_ops.table.history.branches import branch_path
 from lance_ops.table.history.pins import announce_removal, removal_path
+from lance_ops.table.history.refs import branch_path
 from tests.support.faulty_store import FaultyStore, InjectedCrash
 from tests.support.leases import forget_leases
 

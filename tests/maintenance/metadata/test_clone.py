@@ -12,7 +12,7 @@ import lance_ops as lo
 from lance_ops.errors import DatasetExistsError, InvalidArgumentError, LanceOpsError, VersionNotFoundError
 from lance_ops.maintenance.metadata.clone import CLONE_TAG, pin_clone, shallow_clone
 from lance_ops.storage.memory import MemoryStore
-from lance_ops.table.history.tags import list_tags
+from lance_ops.table.history.refs import list_tags
 from tests.support.commands import lance_ops, lance_ops_json
 from tests.support.faulty_store import FaultyStore
 from tests.support.interop import our_dataset, rows, xs

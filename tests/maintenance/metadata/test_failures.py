@@ -11,7 +11,7 @@ from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError
 from lance_ops.maintenance.metadata import clone, deep_clone
 from lance_ops.storage import Store
 from lance_ops.storage.memory import MemoryStore
-from lance_ops.table.commit import publish
+from lance_ops.table.commit import committer
 from tests.support.faulty_store import Call, FaultyStore
 from tests.support.interleaving import Snapshot
 
@@ -73,7 +73,7 @@ class Interrupt:
 def test_what_fails_at_any_call_leaves_nothing(
     name: str, fault: str, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(committer, "_PAUSES", (0.0, 0.0))
     tried = failed = 0
     for number in count(1):
         source, target = snapshot.restore(), MemoryStore(f"memory://failures/target{next(_names)}")

@@ -11,9 +11,8 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import CorruptManifestError, DatasetNotFoundError, InvalidArgumentError
 from lance_ops.storage import open_store
-from lance_ops.table.commit.renamed import follow_renaming
-from lance_ops.table.manifest.listing import ManifestLocation
-from lance_ops.table.manifest.naming import NamingScheme, manifest_path
+from lance_ops.table.commit.committer import follow_renaming
+from lance_ops.table.manifest.listing import ManifestLocation, NamingScheme, manifest_path
 from tests.support.faulty_store import FaultyStore, InjectedCrash
 
 V1, V2 = NamingScheme.V1, NamingScheme.V2

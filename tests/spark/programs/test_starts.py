@@ -66,7 +66,7 @@ import importlib.abc, importlib.util, sys
 
 class Fault(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != "lance_ops.maintenance.ingest.task":
+        if name != "lance_ops.maintenance.ingest.plan":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)

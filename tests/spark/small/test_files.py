@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 import lance_ops as lo
 from lance_ops.errors import StorageError, TaskFailedError
-from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
+from lance_ops.maintenance.ingest.operation import abandon_write, commit_write
 from lance_ops.maintenance.ingest.options import WriteOptions
-from lance_ops.maintenance.ingest.plan import WritePlan, plan_write
-from lance_ops.maintenance.ingest.task import WriteTaskResult, write_task
+from lance_ops.maintenance.ingest.plan import WritePlan, WriteTaskResult, plan_write, write_task
 from lance_ops.spark import append_dataframe
 from lance_ops.spark.small import files as small_files
 from lance_ops.spark.small.files import group_small, join_small_files

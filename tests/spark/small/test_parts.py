@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 import lance_ops as lo
 from lance_ops.errors import SchemaMismatchError
-from lance_ops.maintenance.ingest.commit import commit_write
+from lance_ops.maintenance.ingest.operation import commit_write
 from lance_ops.maintenance.ingest.options import WriteOptions
-from lance_ops.maintenance.ingest.plan import plan_write
-from lance_ops.maintenance.ingest.task import WriteTaskResult
+from lance_ops.maintenance.ingest.plan import WriteTaskResult, plan_write
 from lance_ops.spark import append_dataframe
 from lance_ops.spark.small.parts import (
     SMALL_BYTES,

@@ -27,7 +27,7 @@ from lance_ops.errors import (
     StorageFullError,
 )
 from lance_ops.storage import is_temporary, open_store, range_copy
-from lance_ops.storage.local import atomic_file, flush
+from lance_ops.storage.local import atomic_file
 from lance_ops.storage.local import store as local
 from tests.support.flushes import FlushSeam
 
@@ -57,12 +57,12 @@ def run_python(code, *arguments, **options):
 @pytest.mark.parametrize(
     ("call", "step"),
     [
-        ("put if absent", "flush.flush_data"),
+        ("put if absent", "atomic_file.flush_data"),
         ("put if absent", "os.link"),
         ("put if absent", "os.unlink"),
         ("put if absent", "atomic_file.flush_folder"),
         ("put", "os.replace"),
-        ("writer", "flush.flush_data"),
+        ("writer", "atomic_file.flush_data"),
         ("writer", "os.replace"),
         ("copy", "os.link"),
     ],
@@ -73,10 +73,10 @@ def test_a_killed_process_leaves_the_file_absent_or_whole(tmp_path, call, step, 
     code = """
         import os, signal, sys
         from lance_ops.storage import open_store
-        from lance_ops.storage.local import atomic_file, flush
+        from lance_ops.storage.local import atomic_file
         root, call, step, moment = sys.argv[1:]
         store = open_store(root)
-        owners = {"os": os, "atomic_file": atomic_file, "flush": flush}
+        owners = {"os": os, "atomic_file": atomic_file}
         owner, name = owners[step.split(".")[0]], step.split(".")[1]
         original = getattr(owner, name)
         def killed(*arguments, **options):
@@ -322,7 +322,7 @@ def test_where_no_thread_can_be_had_files_are_flushed_all_the_same(tmp_path, ste
         def submit(self, *arguments):
             raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(flush, "_pool", NoThreads)
+    monkeypatch.setattr(atomic_file, "_pool", NoThreads)
     store = open_store(tmp_path)
     store.put("a/small", b"1", durable="later")
     store.put("a/large", bytes(1 << 20), durable="later")
@@ -344,7 +344,7 @@ def test_a_commit_that_was_interrupted_while_it_waited_can_be_repeated(tmp_path,
     store = open_store(tmp_path)
     store.put("a/first", CONTENT, durable="later")
 
-    original = flush.flush_data
+    original = atomic_file.flush_data
 
     def interrupt(descriptor):
         # Python interrupts the main thread only; others may still be flushing what was written before.
@@ -353,7 +353,7 @@ def test_a_commit_that_was_interrupted_while_it_waited_can_be_repeated(tmp_path,
         original(descriptor)
 
     with monkeypatch.context() as patch:
-        patch.setattr(flush, "flush_data", interrupt)
+        patch.setattr(atomic_file, "flush_data", interrupt)
         with pytest.raises(KeyboardInterrupt):
             store.put("manifest", CONTENT)
     steps.clear()

@@ -12,8 +12,7 @@ from lance.commit import CommitConflictError as PeerConflictError
 
 from lance_ops.errors import CommitConflictError
 from lance_ops.file.schema.model import Schema
-from lance_ops.table.commit.conflict_matrix import MATRIX, RULE_OF, judge
-from lance_ops.table.commit.conflict_rules import RULES, Outcome
+from lance_ops.table.commit.conflict_matrix import MATRIX, RULE_OF, RULES, Outcome, judge
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction import operations as ops

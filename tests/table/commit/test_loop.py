@@ -25,9 +25,8 @@ from lance_ops.table.commit.jobs.job_keys import find_job
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.file.write import encode_manifest
-from lance_ops.table.manifest.listing import HINT_PATH, ManifestLocation, locate
+from lance_ops.table.manifest.listing import HINT_PATH, ManifestLocation, NamingScheme, locate, manifest_path
 from lance_ops.table.manifest.model import WriterVersion
-from lance_ops.table.manifest.naming import NamingScheme, manifest_path
 from lance_ops.table.transaction.operations import (
     ForeignOperation,
     MapUpdate,

@@ -14,7 +14,7 @@ from lance_ops.errors import (
     UnsupportedError,
 )
 from lance_ops.storage import Store, open_store
-from lance_ops.table.commit import publish as module
+from lance_ops.table.commit import committer as module
 from lance_ops.table.commit.committer import (
     LockCommitter,
     PutIfAbsentCommitter,

@@ -9,7 +9,7 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import UnsupportedError
 from lance_ops.storage import open_store
-from lance_ops.table.manifest.naming import NamingScheme, manifest_name, staged_version
+from lance_ops.table.manifest.listing import NamingScheme, manifest_name, staged_version
 from tests.support.faulty_store import FaultyStore
 
 OPERATIONS = {

@@ -15,11 +15,13 @@ from lance_ops.errors import (
     VersionNotFoundError,
 )
 from lance_ops.storage import open_store
-from lance_ops.table.history.branches import branch_path, check_branch_name, list_branches
-from lance_ops.table.history.tags import (
+from lance_ops.table.history.refs import (
+    branch_path,
+    check_branch_name,
     check_tag_name,
     create_tag,
     delete_tag,
+    list_branches,
     list_tags,
     read_tag,
     update_tag,

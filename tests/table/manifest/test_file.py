@@ -18,9 +18,14 @@ from lance_ops.table.manifest.file.summary import decode_summary, read_summary
 from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
 from lance_ops.table.manifest.index_metadata import IndexFile
-from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions
+from lance_ops.table.manifest.listing import (
+    ManifestLocation,
+    NamingScheme,
+    latest,
+    list_versions,
+    manifest_path,
+)
 from lance_ops.table.manifest.model import BasePath, WriterVersion
-from lance_ops.table.manifest.naming import NamingScheme, manifest_path
 from tests.support.table_values import fragment, index, manifest
 
 FULL = manifest(

@@ -16,14 +16,15 @@ from lance_ops.storage import open_store
 from lance_ops.table.manifest.listing import (
     HINT_PATH,
     ManifestLocation,
+    NamingScheme,
     is_still_newest,
     iter_manifests,
     latest,
     list_versions,
     locate,
+    manifest_path,
     write_hint,
 )
-from lance_ops.table.manifest.naming import NamingScheme, manifest_path
 from tests.support.faulty_store import FaultyStore
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.table.manifest.naming import (
+from lance_ops.table.manifest.listing import (
     DETACHED_BIT,
     NamingScheme,
     is_detached,

@@ -10,8 +10,7 @@ from lance_ops.errors import CorruptManifestError, FileMissingError, PathEscapeE
 from lance_ops.file.schema.model import Schema
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import open_store
-from lance_ops.table.commit.conflict_matrix import judge
-from lance_ops.table.commit.conflict_rules import Outcome
+from lance_ops.table.commit.conflict_matrix import Outcome, judge
 from lance_ops.table.manifest.index_metadata import IndexFile
 from lance_ops.table.manifest.model import BasePath
 from lance_ops.table.transaction.operations import (

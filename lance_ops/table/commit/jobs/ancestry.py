@@ -18,9 +18,8 @@ from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import has_latency, prefetch
 from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
-from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.listing import ManifestLocation, manifest_path
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.naming import manifest_path
 from lance_ops.table.transaction.transaction import JOB_KEY, transaction_path
 
 _THREADS = 16

@@ -37,9 +37,8 @@ from lance_ops.table.commit.jobs.job_record import (
 )
 from lance_ops.table.commit.lineage import Standing, find_standing
 from lance_ops.table.manifest.file.read import read_manifest
-from lance_ops.table.manifest.listing import ManifestLocation, list_versions
+from lance_ops.table.manifest.listing import ManifestLocation, list_versions, manifest_path
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.naming import manifest_path
 from lance_ops.table.transaction.operations import present_files
 from lance_ops.table.transaction.transaction import (
     TRANSACTIONS_DIRECTORY,

@@ -4,40 +4,49 @@ The key proves that the effect of the job is in the lineage of the newest versio
 deleted, replaced or rewritten its rows: the job still counts as done. A restore of a version before it has
 undone the job, and a re-run applies it again; a restore of a version after it brings it back. A branch or a
 clone knows the jobs of its source version. See `job_record`.
+
+Idempotency: the result of a call whose work an earlier run of its job, or the same files, committed.
+
+Leftover files: files of a run that another run of the same job made obsolete.
+
+Files written under a job key have the mark of the key in their name, and are committed under that key or not
+at all. Once a commit of the job is in the lineage of the newest version, unused files of the job can be
+removed immediately (`lance_ops.maintenance.cleanup.marks`). A cleanup announces them, checks that the newest
+version is unchanged, then removes them. Only a later restore can undo the job, so that a live run may commit
+its files. Such a run commits on a version created after the check of the cleanup, hence after the
+announcement: it reads the version that it commits on, then checks for announcements, then for its files. It
+finds one of the two, or the cleanup has left its files alone.
 """
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from lance_ops.errors import JobUnprovenError, NotFoundError
 from lance_ops.storage import Store
+from lance_ops.storage.retry import is_there
 from lance_ops.table.commit.jobs.ancestry import Ancestry, Place, Step, step_of
-from lance_ops.table.commit.jobs.earlier_record import (
-    earlier_jobs,
-    find_earlier_job,
-    is_of_job,
-)
+from lance_ops.table.commit.jobs.earlier_record import earlier_jobs, find_earlier_job, is_of_job
 from lance_ops.table.commit.jobs.job_record import (
     KEEP_JOB_KEYS,
     LOST,
     JobEntry,
     JobRecord,
+    file_mark,
     new_entry,
     seal,
 )
+from lance_ops.table.commit.request import CommitResult
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.history.pins import list_removals
 from lance_ops.table.manifest.feature_flags import flags_for
 from lance_ops.table.manifest.file.read import read_latest
 from lance_ops.table.manifest.file.summary import read_summary
-from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.listing import ManifestLocation, locate, manifest_path
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.naming import manifest_path
 from lance_ops.table.transaction.operations import JOBS_ENTRY, Rewrite
 from lance_ops.table.transaction.transaction import Transaction, check_job_key, job_uuid_prefix
-
-if TYPE_CHECKING:
-    from lance_ops.table.dataset import Dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,3 +222,76 @@ def _takes_last_traces(ours: Transaction, after: Manifest) -> bool:
     if JOBS_ENTRY in after.config or not isinstance(operation, Rewrite):
         return False
     return any(is_of_job(path.rpartition("/")[2]) for path in operation.replaced_files())
+
+
+@dataclass(frozen=True, slots=True)
+class DoneBefore:
+    """A call whose work may already be committed.
+
+    Attributes:
+        store: Root of the dataset.
+        base: Read version of the call, if any.
+        ours: The transaction to commit.
+        brought: Files that it adds.
+        storage_options: For opening the dataset again.
+    """
+
+    store: Store
+    base: Dataset | None
+    ours: Transaction
+    brought: tuple[str, ...]
+    storage_options: Mapping[str, str]
+
+    def find(self, head: ManifestLocation, manifest: Manifest) -> CommitResult | None:
+        """Find the commit of the job in the lineage of the newest version; None without one."""
+        if self.ours.job_key is None:
+            return None
+        found = find_committed_job(self.store, head, manifest, self.ours.job_key, self.storage_options)
+        if found is None:
+            return None
+        if not found.removed:
+            with contextlib.suppress(NotFoundError):
+                return self.at(locate(self.store, found.version))
+        return self._removed(found)
+
+    def at(self, location: ManifestLocation) -> CommitResult:
+        """Return the result for a version that turned out to be our own commit."""
+        if self.base is None:
+            dataset = Dataset.open(self.store, location.version, storage_options=self.storage_options)
+        else:
+            dataset = self.base.checkout_version(location.version)
+        transaction = dataset.read_transaction()
+        return self._result(dataset, transaction, location.version, transaction.operation.files())
+
+    def _removed(self, found: CommittedJob) -> CommitResult:
+        """Return the head as the result of a job whose own version was removed."""
+        if self.base is None:
+            dataset = Dataset.open(self.store, storage_options=self.storage_options)
+        else:
+            dataset = self.base.latest()
+        done = self.ours.replace(uuid=found.transaction_uuid)
+        # If the commit had exactly these files, other versions may still use them.
+        ours = found.evidence in map(file_mark, self.brought)
+        return self._result(dataset, done, found.version, self.brought if ours else ())
+
+    def _result(self, dataset: Dataset, done: Transaction, version: int, used: Iterable[str]) -> CommitResult:
+        orphans = tuple(sorted(set(self.brought).difference(used)))
+        return CommitResult(dataset, version, done, attempts=0, already_committed=True, orphans=orphans)
+
+
+def find_left_over(store: Store, paths: Sequence[str]) -> str | None:
+    """Return one of the files to be committed that is removed or announced for removal; usually None.
+
+    Call it, after reading the new version, whenever files of a job are carried over a restore or committed on
+    another version than planned, unless the job is done there.
+
+    Args:
+        store: Root of the dataset.
+        paths: The files. Files of index segments are not checked: they are never carried over a restore.
+    """
+    announced = {path for removal in list_removals(store) for path in removal.files}
+    files = (path for path in paths if not path.endswith("/"))
+    return next(
+        (path for path in files if path in announced or not is_there(store, path)),
+        None,
+    )

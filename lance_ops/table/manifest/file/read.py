@@ -33,8 +33,12 @@ from lance_ops.table.manifest.file.sections import (
     read_bytes,
 )
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.fragments.fragment_list import check_fragment, check_id_range, read_list
-from lance_ops.table.manifest.fragments.fragment_tuple import FragmentTuple
+from lance_ops.table.manifest.fragments.fragment_list import (
+    FragmentTuple,
+    check_fragment,
+    check_id_range,
+    read_list,
+)
 from lance_ops.table.manifest.fragments.totals import are_distinct, fragments_with_overlays, highest_id
 from lance_ops.table.manifest.index_metadata import IndexMetadata, without_overlaid
 from lance_ops.table.manifest.listing import ManifestLocation, latest

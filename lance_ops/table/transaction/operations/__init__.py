@@ -4,11 +4,11 @@
 manifest.
 """
 
-from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Operation, Scope
-from lance_ops.table.transaction.operations.columns import DataReplacement, Merge, Project
-from lance_ops.table.transaction.operations.config import JOBS_ENTRY, MapUpdate, UpdateConfig
-from lance_ops.table.transaction.operations.deletions import Delete, Update
-from lance_ops.table.transaction.operations.files import (
+from lance_ops.table.transaction.operations.base import (
+    CommittedOperation,
+    ManifestOptions,
+    Operation,
+    Scope,
     brought_files,
     data_files,
     deletion_files,
@@ -16,6 +16,9 @@ from lance_ops.table.transaction.operations.files import (
     present_files,
     used_among,
 )
+from lance_ops.table.transaction.operations.columns import DataReplacement, Merge, Project
+from lance_ops.table.transaction.operations.config import JOBS_ENTRY, MapUpdate, UpdateConfig
+from lance_ops.table.transaction.operations.deletions import Delete, Update
 from lance_ops.table.transaction.operations.foreign import ForeignOperation
 from lance_ops.table.transaction.operations.indices import CreateIndex
 from lance_ops.table.transaction.operations.restore import Restore

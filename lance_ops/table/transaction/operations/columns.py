@@ -19,17 +19,17 @@ from lance_ops.table.transaction.operations.base import (
     ManifestOperation,
     ManifestOptions,
     Scope,
-)
-from lance_ops.table.transaction.operations.checks import check_files, wrong
-from lance_ops.table.transaction.operations.files import data_files, deletion_files
-from lance_ops.table.transaction.operations.messages import (
+    data_files,
+    deletion_files,
+    fragment_list,
     fragment_messages,
     fragments_of,
+    listed,
     rest,
     schema_metadata,
     schema_of,
 )
-from lance_ops.table.transaction.operations.text import fragment_list, listed
+from lance_ops.table.transaction.operations.checks import check_files, wrong
 
 Proto = transaction_pb2.Transaction
 

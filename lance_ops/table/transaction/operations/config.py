@@ -8,9 +8,13 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.pb import transaction_pb2
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.transaction.operations.base import ManifestOperation, ManifestOptions, Scope
-from lance_ops.table.transaction.operations.messages import rest
-from lance_ops.table.transaction.operations.text import listed
+from lance_ops.table.transaction.operations.base import (
+    ManifestOperation,
+    ManifestOptions,
+    Scope,
+    listed,
+    rest,
+)
 
 JOBS_ENTRY = "lance_ops.jobs"
 """Config entry with the record of job keys, which each commit with a key changes; preserved by a replacement.

@@ -16,7 +16,19 @@ from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.apply_fragments import new_fragments, touch_rows, without_dropped
 from lance_ops.table.transaction.apply_indices import without_fields
 from lance_ops.table.transaction.key_filter import KeyFilter
-from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Scope
+from lance_ops.table.transaction.operations.base import (
+    CommittedOperation,
+    ManifestOptions,
+    Scope,
+    condition,
+    data_files,
+    deletion_files,
+    fragment_list,
+    fragment_messages,
+    fragments_of,
+    rest,
+    rows_in,
+)
 from lance_ops.table.transaction.operations.checks import (
     check_columns_updated,
     check_deletions,
@@ -25,9 +37,6 @@ from lance_ops.table.transaction.operations.checks import (
     check_new_fragments,
     check_no_deletions,
 )
-from lance_ops.table.transaction.operations.files import data_files, deletion_files
-from lance_ops.table.transaction.operations.messages import fragment_messages, fragments_of, rest
-from lance_ops.table.transaction.operations.text import condition, fragment_list, rows_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from lance_ops.pb import transaction_pb2
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.transaction.operations.base import Operation, Scope
-from lance_ops.table.transaction.operations.text import fragment_list
+from lance_ops.table.transaction.operations.base import Operation, Scope, fragment_list
 
 UNKNOWN_KIND = "Unknown"
 """Kind of an operation with an unknown number."""

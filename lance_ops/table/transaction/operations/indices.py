@@ -11,9 +11,13 @@ from lance_ops.table.manifest.fragments.totals import ids_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.apply_indices import create_indices
-from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Scope
-from lance_ops.table.transaction.operations.messages import rest
-from lance_ops.table.transaction.operations.text import listed
+from lance_ops.table.transaction.operations.base import (
+    CommittedOperation,
+    ManifestOptions,
+    Scope,
+    listed,
+    rest,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,10 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
 from lance_ops.pb import transaction_pb2
 from lance_ops.table.manifest.feature_flags import Feature
+from lance_ops.table.manifest.listing import is_detached
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.naming import is_detached
 from lance_ops.table.transaction.apply_fragments import next_fragment_id
-from lance_ops.table.transaction.operations.base import ManifestOperation, ManifestOptions, Scope
-from lance_ops.table.transaction.operations.messages import rest
+from lance_ops.table.transaction.operations.base import ManifestOperation, ManifestOptions, Scope, rest
 
 _FOR_LIFE = Feature.MIXED_FILE_VERSIONS | Feature.MANAGED_BLOBS | Feature.TAGGED_REUSE
 

@@ -17,7 +17,18 @@ from lance_ops.table.transaction.apply_fragments import (
     storage_version,
     without_dropped,
 )
-from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Scope
+from lance_ops.table.transaction.operations.base import (
+    CommittedOperation,
+    ManifestOptions,
+    Scope,
+    data_files,
+    fragment_messages,
+    fragments_of,
+    rest,
+    rows_in,
+    schema_metadata,
+    schema_of,
+)
 from lance_ops.table.transaction.operations.checks import (
     check_added,
     check_new_fragments,
@@ -25,15 +36,6 @@ from lance_ops.table.transaction.operations.checks import (
     check_once,
     check_row_ids,
 )
-from lance_ops.table.transaction.operations.files import data_files
-from lance_ops.table.transaction.operations.messages import (
-    fragment_messages,
-    fragments_of,
-    rest,
-    schema_metadata,
-    schema_of,
-)
-from lance_ops.table.transaction.operations.text import rows_in
 
 _STORAGE_VERSION = re.compile(r"0\.1|2\.[0-9]+")
 

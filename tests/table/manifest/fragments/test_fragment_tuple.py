@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_ops.table.manifest.fragments import totals
-from lance_ops.table.manifest.fragments.fragment_tuple import FragmentTuple, lacks_row_counts, totals_of
-from lance_ops.table.manifest.fragments.numbers import FragmentNumbers, kinds_of, numbers_of
+from lance_ops.table.manifest.fragments.fragment_list import FragmentTuple, lacks_row_counts, totals_of
+from lance_ops.table.manifest.fragments.totals import FragmentNumbers, kinds_of, numbers_of
 from lance_ops.table.transaction.operations import present_files, used_among
 from tests.support.table_values import manifest
 from tests.table.manifest.fragments.test_fragment_list import FRAGMENTS, U32, framed
