@@ -16,6 +16,8 @@ _PAUSE = timedelta(minutes=15)
 _LONGEST_PAUSE = timedelta(days=1)
 _HOUR = timedelta(hours=1)
 _WORTH_BEGINNING = 1 << 20
+USED_UP = "used up"
+"""How the reason of a dataset that no budget is left for ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,7 @@ def within(
         if most is not None and len(chosen) >= most:
             taken, why = None, f"the run is limited to {most} datasets"
         elif most_bytes is not None and item.bytes > most_bytes:
-            taken, why = _part(item, most_bytes), "the budget of the run is used up"
+            taken, why = _part(item, most_bytes), f"the budget of the run is {USED_UP}"
         if taken is None:
             left.append(LeftOut(dataset=item.dataset, verdict=item.verdict, reason=why))
             continue
@@ -232,9 +234,9 @@ class _RemainingBudget:
     def why(self, store: str) -> str:
         least = self.left(store)
         if least == self.run:
-            return "the budget of the run is used up"
+            return f"the budget of the run is {USED_UP}"
         what = "the fleet" if least == self.hour else f"store {store}"
-        return f"the bytes per hour of {what} are used up"
+        return f"the bytes per hour of {what} are {USED_UP}"
 
     def take(self, store: str, amount: int) -> None:
         self.run = _less(self.run, amount)

@@ -13,7 +13,7 @@ from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import Look, OperationRow, RunRow
 from lance_ops.fleet.plan.model import FleetPlan, LeftOut, PlannedDataset
 from lance_ops.fleet.plan.names import check_names, check_names_first
-from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet, within
+from lance_ops.fleet.plan.operation import USED_UP, PlanOptions, plan_fleet, within
 from lance_ops.fleet.policy.model import DatasetPolicy, FleetPolicy
 from lance_ops.fleet.policy.windows import open_until
 from lance_ops.fleet.run.batches import dealt
@@ -330,7 +330,7 @@ class _Run:
             *plan.left,
         ]
         stopped = "the time limit was reached" if late else ""
-        if not stopped and any("spent" in item.reason for item in plan.left):
+        if not stopped and any(item.reason.endswith(USED_UP) for item in plan.left):
             stopped = "the budget is used up"
         states = [outcome.state for outcome in self.outcomes.values()]
         rows = [row for outcome in self.outcomes.values() for row in outcome.rows]

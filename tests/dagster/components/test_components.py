@@ -407,9 +407,12 @@ def test_an_age_that_is_none_is_refused_by_its_name(tmp_path):
     [
         ("select: tag:tier=gold", "matches none of 1 datasets"),
         ("select: '(('", "not a selection of assets"),
-        (f"downstream: [{{job: {__name__}:report, datasets: [order]}}]", "no dataset 'order' in `datasets`"),
-        ("ingests: [{dataset: order, source: 'a:b'}]", "no dataset 'order' in `datasets`"),
-        ("translation: {skippable: true}", "translation of orders has skippable"),
+        (
+            f"downstream: [{{job: {__name__}:report, datasets: [order]}}]",
+            "dataset 'order' is not in `datasets`",
+        ),
+        ("ingests: [{dataset: order, source: 'a:b'}]", "dataset 'order' is not in `datasets`"),
+        ("translation: {skippable: true}", "translation of orders has unknown attributes: skippable"),
         ("runner: thread", "unknown runner"),
     ],
 )

@@ -496,7 +496,7 @@ def test_runs_that_can_do_nothing_say_why(ref, instance, monkeypatch):
     refreshed = output_metadata(run_job(ref, INDEX, instance))
 
     assert (
-        "under index 'a_idx' (bitmapindexdetails): its row addresses cannot be remapped"
+        "because of index 'a_idx' (bitmapindexdetails): its row addresses cannot be remapped"
         in compacted["lance/summary"].value
     )
     assert "a_idx covers 86.2% of rows and is left unchanged" in refreshed["lance/summary"].value

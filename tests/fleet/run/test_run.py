@@ -276,7 +276,7 @@ def test_lost_conflicts_make_smaller_groups_and_are_told(fleet, monkeypatch):
     assert [row.outcome for row in done.rows] == ["conflict"]
     monkeypatch.undo()
     waits = run_fleet(policy(fleet), RunOptions(only=frozenset({"a.lance"})))
-    assert "lost to other writers" in waits.left[0].reason
+    assert "had commit conflicts" in waits.left[0].reason
 
 
 def test_large_ones_are_done_on_their_own_and_resumed(fleet):
