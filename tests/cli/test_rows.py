@@ -29,7 +29,10 @@ def test_rows_are_updated_once_under_a_job_key(uri):
         assert (done["rows_updated"], done["already_committed"]) == (0 if already else 3, already)
     assert sorted(names(uri, "score IN (1, 1.5, 2) AND id < 3")) == ["NAME 0", "NAME 1", "NAME 2"]
     assert "column 'nope' not found" in lance_ops("update", uri, "--set", "nope=1", code=1).stderr
-    assert "in single quotes: 'Zoe'" in lance_ops("update", uri, "--set", "name=Zoe", code=1).stderr
+    assert (
+        "use single quotes for a string: 'Zoe'"
+        in lance_ops("update", uri, "--set", "name=Zoe", code=1).stderr
+    )
 
 
 def test_files_are_merged_by_a_key(uri, tmp_path):

@@ -87,7 +87,7 @@ def test_health_and_plan_say_what_stands_in_the_way(tmp_path: Path) -> None:
     assert "alter_columns" in " ".join(result.notes)
     is_due, text = due(uri)
     assert not is_due
-    assert "fragments 0-2 stay apart" in text
+    assert "fragments 0-2 cannot be merged" in text
     # One pair that fits is enough for a compaction, after which the rest is not due for ever either.
     lo.append(uri, rows(20, 250, pa.int8()))
     assert due(uri)[0]

@@ -109,7 +109,7 @@ def test_what_spark_adds_for_a_table_is_understood():
     moment = read_options({"path": "x", "table.microseconds": "1000000"}).asof
     assert moment == datetime.fromtimestamp(1, UTC)
     assert read_options({"path": "x", "timestampAsOf": "1970-01-01T00:00:01Z"}).asof == moment
-    with pytest.raises(InvalidArgumentError, match="a version or a moment"):
+    with pytest.raises(InvalidArgumentError, match="either a version or a timestamp"):
         read_options({"path": "x", "timestampAsOf": "1970-01-01T00:00:00Z", "version": "1"})
 
 

@@ -391,7 +391,7 @@ def test_values_for_addresses_of_rows_that_moved_are_refused(root, stale, monkey
         sql_run.run_statement(statement, tables)
     given = given.slice(0, 1)
     given = pa.concat_tables([given, given])
-    with pytest.raises(InvalidArgumentError, match="comes twice"):
+    with pytest.raises(InvalidArgumentError, match="occurs twice"):
         sql_run.run_statement(statement, tables)
     assert users(root).version == before.version
     assert users(root).schema.names == ["id", "name", "word"]

@@ -122,7 +122,7 @@ def test_a_forgotten_partition_of_a_range_is_refused_as_one_of_its_own_run_is(re
 
     monkeypatch.setattr(ingest_proof, "locate", gone)
     description, _ = failure_of(load(ingest, instance, partition="2"))
-    assert "partition 2 was appended by version 2, which is gone" in description
+    assert "partition 2 was appended by version 2, which was removed" in description
     assert values(ref) == list(range(10, 30))
 
 

@@ -20,7 +20,7 @@ def test_the_peer_reads_documents_after_a_compaction(tmp_path) -> None:
     # The plan says so: no file is opened in vain.
     (group,) = lo.compact(uri, method="copy", dry_run=True).groups
     assert group.method.method is Method.REWRITE
-    assert "documents of JSON" in group.method.reason
+    assert "JSON documents" in group.method.reason
     result = lo.compact(uri, method="copy")
     assert (result.groups_copied, result.notes) == (0, ())
     assert len(lo.dataset(uri).fragments) == 1

@@ -108,7 +108,7 @@ def test_a_dataset_that_was_made_anew_is_not_written_to(uri):
     with pytest.raises(StreamUnprovenError, match="there is no dataset"):
         stream.run(2, epoch(2))
     lo.append(uri, rows(0, 5))
-    with pytest.raises(StreamUnprovenError, match="made anew"):
+    with pytest.raises(StreamUnprovenError, match="created again"):
         stream.run(2, epoch(2))
     assert (ids(uri), lo.dataset(uri).version) == (list(range(5)), 1)
     anew = query(uri, query_id="anew", first_epoch=2)

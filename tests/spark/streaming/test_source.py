@@ -200,12 +200,12 @@ def test_a_dataset_that_was_made_anew_is_noticed(uri):
     for number in range(4):
         lo.append(uri, rows(100 + number, 1))
     stream.restart()
-    with pytest.raises(StreamGapError, match="made anew"):
+    with pytest.raises(StreamGapError, match="recreated"):
         stream.everything()
     shutil.rmtree(uri)
     lo.append(uri, rows(100, 1))
     stream.restart()
-    with pytest.raises(StreamGapError, match="made anew"):
+    with pytest.raises(StreamGapError, match="recreated"):
         stream.everything()
 
 

@@ -137,7 +137,7 @@ def test_results_and_plans_arrive_with_their_numbers_and_words(tmp_path):
     planned, words = done("delete", uri, {"predicate": "x = 4", "dry_run": True})
     assert words == str(planned)
     assert lo.dataset(uri).count_rows() == 21
-    with pytest.raises(errors.InvalidArgumentError, match="no operation 'drop'"):
+    with pytest.raises(errors.InvalidArgumentError, match="unknown operation 'drop'"):
         done("drop", uri, {})
 
 
