@@ -13,7 +13,7 @@ from itertools import count, islice
 from typing import Any, Generic, ParamSpec, TypeVar
 from weakref import ref
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, public
 from lance_ops.storage.fork_safe import new_lock
 
 P = ParamSpec("P")
@@ -258,6 +258,7 @@ class IdentityCache(Generic[P, V]):
         return self._cache.load_for(known, lambda: self._compute(*known, **named))
 
 
+@public()
 def set_cache_budget(size_bytes: int) -> None:
     """Set how much memory the caches of this process may hold together, in place of `LANCE_OPS_CACHE_BYTES`.
 

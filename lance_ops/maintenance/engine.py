@@ -82,7 +82,7 @@ def with_replanning(
     conflicts: list[str] = []
 
     def note(conflict: RetryableCommitConflictError, _: int) -> None:
-        conflicts.append(f"planned afresh after: {conflict.theirs}")
+        conflicts.append(f"planned again after: {conflict.theirs}")
         on_conflict(conflict)
 
     return retry(

@@ -141,7 +141,7 @@ def test_a_retryable_conflict_plans_afresh_and_is_remembered(monkeypatch):
     assert result == "done"
     assert told == ["A", "B"]
     assert len(slept) == 2
-    assert operation.replans[-1].conflicts == ("planned afresh after: A", "planned afresh after: B")
+    assert operation.replans[-1].conflicts == ("planned again after: A", "planned again after: B")
 
 
 def test_the_last_conflict_is_raised_when_the_replans_are_used_up():

@@ -59,7 +59,7 @@ def test_a_column_that_is_no_sequence_is_refused(base, name):
 
     with pytest.raises(CorruptFileError, match="are null"):
         read_sequence(base.bases, with_column([None, *range(ROWS - 1)]), name)
-    with pytest.raises(CorruptFileError, match="rows"):
+    with pytest.raises(CorruptFileError, match="row count"):
         read_sequence(base.bases, with_column(range(ROWS - 1)), name)
     sound = with_column(range(ROWS))
     np.testing.assert_array_equal(read_sequence(base.bases, sound, name), np.arange(ROWS))

@@ -215,7 +215,7 @@ def _run(compaction: Compaction) -> CompactResult:
     try:
         compaction.run.replanned(
             lambda attempt: run_round(compaction, attempt),
-            on_conflict=lambda conflict: compaction.note(f"planned afresh after: {conflict.theirs}"),
+            on_conflict=lambda conflict: compaction.note(f"planned again after: {conflict.theirs}"),
         )
     except RetryableCommitConflictError as conflict:
         # What was committed stands, and the fragments that lost are still there for the next run.

@@ -115,7 +115,9 @@ def delete(
     if max_fraction is not None:
         check_type(max_fraction, Real, "a share of the rows", field="max_fraction")
     if max_fraction is not None and not 0 <= max_fraction <= 1:
-        raise InvalidArgumentError(f"a share of the rows is 0 to 1, not {max_fraction}", field="max_fraction")
+        raise InvalidArgumentError(
+            f"max_fraction must be between 0 and 1, got {max_fraction}", field="max_fraction"
+        )
     call = Run.start("delete", uri_or_dataset, run, max_replans=10)
     predicate = settled(predicate, predicate_schema(call.dataset))
 

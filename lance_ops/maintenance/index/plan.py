@@ -156,7 +156,7 @@ class IndexPlan:
 
     def __str__(self) -> str:
         notes = [f"skipped: {line}" for line in self.skipped]
-        notes += [f"built anew: {line}" for line in self.rebuilt]
+        notes += [f"rebuilt: {line}" for line in self.rebuilt]
         if self.trim is not None:
             notes.append(str(self.trim))
         notes += [line for item in self.wear for line in item.lines()]

@@ -77,5 +77,5 @@ class IndexResult(OperationResult):
         """See `OperationResult.remarks`."""
         return (
             *(f"skipped: {line}" for line in self.skipped),
-            *(f"built anew: {line}" for line in self.rebuilt),
+            *(f"rebuilt: {line}" for line in self.rebuilt),
         )

@@ -126,7 +126,7 @@ def read_version_of(target: Dataset | Store, request: CommitRequest) -> Dataset 
     """The snapshot that an operation was worked out on; None when it creates the dataset.
 
     Raises:
-        RetryableCommitConflictError: That version is gone.
+        RetryableCommitConflictError: That version was removed.
         InvalidArgumentError: It is detached, and has no successors.
     """
     operation, version = request.operation, request.read_version
@@ -141,11 +141,11 @@ def read_version_of(target: Dataset | Store, request: CommitRequest) -> Dataset 
             base = base.checkout_version(version)
         except VersionNotFoundError as error:
             raise RetryableCommitConflictError(
-                f"the read version {version} is gone",
+                f"the read version {version} was removed",
                 ours=operation.name,
                 theirs=f"version {version}: unknown",
                 version=version,
-                hint="plan the operation afresh from the head",
+                hint="plan the operation again from the newest version",
             ) from error
     if is_detached(base.version):
         raise InvalidArgumentError(

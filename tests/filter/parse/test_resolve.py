@@ -240,7 +240,7 @@ class TestRefusals:
             ("day < now()", "changes from one evaluation to the next"),
             ("random() < 0.5", "changes from one evaluation to the next"),
             ("uuid() = name", "changes from one evaluation to the next"),
-            ("lowr(name) = 'a'", "no function lowr()"),
+            ("lowr(name) = 'a'", "unknown function lowr()"),
             ("lower(id) = 'a'", "does not take a value of type int64"),
             ("lower(name, name) = 'a'", "takes 1 arguments, not 2"),
             ("substr(name) = 'a'", "takes 2 to 3 arguments, not 1"),

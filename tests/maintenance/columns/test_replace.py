@@ -207,7 +207,7 @@ def test_updates_in_place_that_do_not_fit_are_refused(uri):
     for operation, match in (
         (Update((), (old.replace(files=(*old.files, *part.files)),), (), (0,)), "columns are not those"),
         (Update((), (swapped.replace(physical_rows=3),), (), (0, 1, 2)), "only change data"),
-        (Update((), (swapped,), (), (0,), offsets={0: b"no bitmap"}), "cannot be read"),
+        (Update((), (swapped,), (), (0,), offsets={0: b"no bitmap"}), "cannot be decoded"),
         (Update((), (swapped,), (), (0,), unknown=b"\x2a\x00"), "not implemented"),
     ):
         with pytest.raises(InvalidArgumentError, match=match):

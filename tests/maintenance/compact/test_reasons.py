@@ -124,8 +124,8 @@ def test_an_index_whose_writer_recorded_no_kind_is_named_with_the_way_out(tmp_pa
     (known,) = dataset.indices
     commit(dataset, CreateIndex((), (known,)))
     commit(lo.dataset(path), CreateIndex((replace(known, type_url=None, details=b""),)))
-    assert "did not record its kind; build it anew" in compacted(path).notes[0]
-    assert "did not record its kind; build it anew" in lo.optimize_indices(path).skipped[0]
+    assert "did not record its kind; rebuild it" in compacted(path).notes[0]
+    assert "did not record its kind; rebuild it" in lo.optimize_indices(path).skipped[0]
     lo.create_index(path, "x", replace=True)
     assert compacted(path).groups == 1
     assert lo.optimize_indices(path).skipped == ()

@@ -185,7 +185,7 @@ def bringing(uri, kind, fragments):
 def test_a_fragment_that_comes_twice_is_refused(uri, kind):
     our_dataset(uri, [3])
     parts = lo.write_fragments(rows(3, 5), uri)
-    with pytest.raises(InvalidArgumentError, match=rf"{parts[0].files[0].path}' comes twice"):
+    with pytest.raises(InvalidArgumentError, match=rf"{parts[0].files[0].path}' is listed twice"):
         lo.commit(uri, bringing(uri, kind, parts + parts), 1)
     assert lo.dataset(uri).version == 1
     lo.commit(uri, bringing(uri, kind, parts), 1)
@@ -287,7 +287,7 @@ def of_file(**changes):
         (of_file(size_bytes=7), "bytes, expected 7"),
         (of_file(minor=0), "has version 2.2, expected 2.0"),
         (of_file(column_indices=(0, 1, 9)), "has no column 9 for 'f'"),
-        (of_file(column_indices=(1, 0, 2)), "column 'x' is int64, in a data file string"),
+        (of_file(column_indices=(1, 0, 2)), "column 'x' has type string in a data file, expected int64"),
         (of_file(column_indices=(0, 0, 2)), "all to column 0"),
         (of_file(path="../t.lance"), "may leave the dataset"),
         (lambda part: damaged(part, files=()), "no data file"),

@@ -224,8 +224,12 @@ def test_a_merge_without_clauses_is_an_upsert(uri):
 
 BAD: list[tuple[dict, str, type[Exception]]] = [
     ({"on": "nope"}, "no column 'nope'", InvalidArgumentError),
-    ({"on": ["id", "id"]}, "stands twice", InvalidArgumentError),
-    ({"on": "k", "data": table((1,), names=("id",))}, "the data has no column 'k'", InvalidArgumentError),
+    ({"on": ["id", "id"]}, "duplicate column in the key", InvalidArgumentError),
+    (
+        {"on": "k", "data": table((1,), names=("id",))},
+        "source has no key column 'k'",
+        InvalidArgumentError,
+    ),
     ({"on": None}, "no key columns were given", InvalidArgumentError),
     ({"when_matched": "do_nothing", "when_not_matched": None}, "no clause changes", InvalidArgumentError),
     ({"when_matched": "upsert"}, "cannot be 'upsert'", InvalidArgumentError),

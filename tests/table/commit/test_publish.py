@@ -29,7 +29,7 @@ from tests.support.tables import append, append_operation, create, rows, values
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(module, "_PAUSE", 0.0)
+    monkeypatch.setattr(module, "_PAUSES", (0.0, 0.0))
 
 
 @pytest.fixture

@@ -213,7 +213,7 @@ def test_a_bitmap_of_billions_of_fragments_is_refused_before_it_fills_the_memory
     )
     section = table_pb2.IndexSection(indices=[entry]).SerializeToString()
     sections = struct.pack("<I", len(section)) + section
-    with pytest.raises(CorruptManifestError, match="4294967296 fragments"):
+    with pytest.raises(CorruptManifestError, match="4294967296 ids"):
         decode_manifest(with_message(lambda m: setattr(m, "index_section", 0), sections), path="m")
 
 

@@ -72,12 +72,12 @@ def test_a_sequence_of_another_length_is_refused_before_it_is_expanded():
     huge = rowids_pb2.RowIdSequence()
     segment = huge.segments.add()
     segment.range.start, segment.range.end = 0, 2**62
-    with pytest.raises(CorruptManifestError, match="for 10 rows"):
+    with pytest.raises(CorruptManifestError, match="expected 10, got"):
         decode_row_ids(huge.SerializeToString(), rows=10)
     versions = rowids_pb2.RowDatasetVersionSequence()
     run = versions.runs.add(version=1)
     run.span.range.end = 2**62
-    with pytest.raises(CorruptManifestError, match="for 10 rows"):
+    with pytest.raises(CorruptManifestError, match="expected 10, got"):
         decode_row_versions(versions.SerializeToString(), rows=10)
 
 
