@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import importlib.util
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +30,11 @@ def find(name: str) -> Any:
     for length in range(len(parts), 0, -1):
         try:
             value: Any = importlib.import_module(".".join(parts[:length]))
-        except ModuleNotFoundError:
+        except ModuleNotFoundError as error:
+            missing = error.name or ""
+            if length == len(parts) and not missing.startswith(f"{parts[0]}."):
+                # The module exists; an extra that it imports is not installed.
+                return importlib.util.find_spec(name)
             continue
         for part in parts[length:]:
             value = getattr(value, part, NOTHING)

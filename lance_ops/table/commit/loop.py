@@ -97,7 +97,7 @@ def commit(target: Dataset | Store | str, request: CommitRequest) -> CommitResul
     """Commit an operation as the next version.
 
     Args:
-        target: The snapshot that the operation was worked out on. A URI or store creates a dataset when the
+        target: The snapshot that the operation is based on. A URI or store creates a dataset when the
             operation is an Overwrite without read version; else it stands for its newest version.
         request: What to commit, and how.
 

@@ -46,7 +46,7 @@ class CommitHooks:
 
     Attributes:
         judge: Called once for each commit since the read version that the conflict matrix lets pass; a reason
-            is a conflict that planning afresh may solve.
+            is a conflict that planning again may solve.
         guard: Called in each attempt, after the newest version was read and before the next one is stored;
             raises what ends the commit.
     """
@@ -89,7 +89,7 @@ class CommitRequest:
 
     Attributes:
         operation: What to commit. Its files must be in the store.
-        read_version: Version that the operation was worked out on, if it is not that of the target.
+        read_version: Version that the operation is based on, if it is not that of the target.
         properties: Notes to store with the transaction.
         job_key: Key of the job. If a commit in the lineage of the newest version carries it, whether its
             version still exists or not, that one is returned and nothing is committed; see `job_keys`.
@@ -123,7 +123,7 @@ class CommitRequest:
 
 
 def read_version_of(target: Dataset | Store, request: CommitRequest) -> Dataset | None:
-    """The snapshot that an operation was worked out on; None when it creates the dataset.
+    """Return the snapshot that an operation is based on; None when it creates the dataset.
 
     Raises:
         RetryableCommitConflictError: That version was removed.
