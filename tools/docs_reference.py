@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib
-import importlib.util
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +13,7 @@ import click
 import pyarrow as pa
 from griffe import Docstring, DocstringSectionKind
 
-from lance_ops.errors import UnsupportedTypeError
+from lance_ops.errors import MissingExtraError, UnsupportedTypeError
 from lance_ops.file.schema.model import Schema
 
 NOTHING = object()
@@ -30,12 +29,11 @@ def find(name: str) -> Any:
     for length in range(len(parts), 0, -1):
         try:
             value: Any = importlib.import_module(".".join(parts[:length]))
-        except ModuleNotFoundError as error:
-            missing = error.name or ""
-            if length == len(parts) and not missing.startswith(f"{parts[0]}."):
-                # The module exists; an extra that it imports is not installed.
-                return importlib.util.find_spec(name)
+        except ModuleNotFoundError:
             continue
+        except MissingExtraError:
+            # What is not installed here cannot be looked into.
+            return None
         for part in parts[length:]:
             value = getattr(value, part, NOTHING)
             if value is NOTHING:
