@@ -29,10 +29,12 @@ def find(name: str) -> Any:
     for length in range(len(parts), 0, -1):
         try:
             value: Any = importlib.import_module(".".join(parts[:length]))
-        except ModuleNotFoundError:
-            continue
+        except ModuleNotFoundError as error:
+            if str(error.name).partition(".")[0] == parts[0]:
+                continue
+            # A package of an extra that is not installed: what is in the module cannot be seen.
+            return None
         except MissingExtraError:
-            # What is not installed here cannot be looked into.
             return None
         for part in parts[length:]:
             value = getattr(value, part, NOTHING)
