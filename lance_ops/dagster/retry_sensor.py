@@ -219,7 +219,7 @@ def _retry_of(
     if before >= len(PAUSES):
         place = CodePlace.of_run(run)
         command = restart_command(ingests, place, job=work.job, assets=work.assets, partition=work.partition)
-        return f"{what}: {before + 1} runs failed: given up; mend the cause, then start it again: {command}"
+        return f"{what}: {before + 1} runs failed: given up; fix the cause, then start it again: {command}"
     ended = datetime.fromtimestamp(record.end_time or record.update_timestamp.timestamp(), UTC)
     pause = PAUSES[before]
     if run.tags.get(_WILL_RETRY) == "true":

@@ -176,8 +176,8 @@ def test_a_dry_run_of_cleanup_names_every_file_and_why(uri):
     values = lance_ops_json("cleanup", uri, "--retain", 2, "--dry-run")
     assert [version["expired"] for version in values["versions"]] == [True, True, True, False, False]
     assert {file["reason"] for file in values["files"] if file["kind"] == "data"} == {
-        "version 4 uses it",
-        "version 5 uses it",
+        "used by version 4",
+        "used by version 5",
     }
     assert newest(uri) == 5
     assert len(lo.dataset(uri).versions()) == 5

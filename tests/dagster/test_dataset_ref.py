@@ -41,7 +41,7 @@ def test_the_policy_hash_moves_with_the_policy_only():
 
 
 def test_no_dataset_at_all_is_refused():
-    with pytest.raises(InvalidArgumentError, match="no dataset"):
+    with pytest.raises(InvalidArgumentError, match="refs must not be empty"):
         index_refs([])
 
 

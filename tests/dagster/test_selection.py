@@ -47,7 +47,7 @@ def test_datasets_are_selected_by_what_their_references_say(lake):
     assert names(defs, select_datasets(defs, verdict="due")) == ["silver"]
     assert names(defs, select_datasets(defs, verdict={"healthy", "unreadable"})) == ["gold", "gone"]
     assert names(defs, select_datasets(defs, verdict="due", owner="team:sales")) == []
-    with pytest.raises(InvalidArgumentError, match="no verdict bad"):
+    with pytest.raises(InvalidArgumentError, match="unknown verdict bad"):
         select_datasets(defs, verdict="bad")
 
 

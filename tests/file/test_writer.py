@@ -151,7 +151,7 @@ def test_every_mismatch_is_listed(version: str, store: Store) -> None:
     assert caught.value.mismatches == (
         "column 'c' is missing",
         "column 'd' is not in the schema",
-        "column 'a' is int32, not int64",
+        "column 'a' has type int32, expected int64",
     )
 
 

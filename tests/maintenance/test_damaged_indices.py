@@ -226,7 +226,7 @@ def test_the_command_that_fsck_names_repairs_it(copies: Path) -> None:
     (index_folder(copies, "i_idx") / "page_lookup.lance").unlink()
     damaged = lance_ops("fsck", copies, code=1).stdout
     assert "rebuild it: lance-ops index URI i --replace" in damaged
-    assert "skipped: i_idx claims 99.3% of rows" in lance_ops("index", copies).stdout
+    assert "skipped: i_idx covers 99.3% of rows" in lance_ops("index", copies).stdout
     lance_ops("index", copies, "i", "--replace")
     assert "is sound" in lance_ops("fsck", copies, "--deep").stdout
 

@@ -79,7 +79,7 @@ def test_fsck_holds_the_manifest_against_the_files_without_being_asked_to_be_tho
     assert "rows_match" in found.checks
     assert found.ok is (counts == "missing")
     if counts == "wrong":
-        assert "fragment 0 40 rows instead of 50" in str(found)
+        assert "the manifest records 40 rows for fragment 0 instead of 50" in str(found)
         assert "dataset.delete('false')" in str(found)
 
 

@@ -232,7 +232,7 @@ def test_a_deep_check_notes_files_of_another_version_than_recorded(uri, real, sa
     assert not lo.fsck(uri, deep=True).findings
     edit_manifest(uri, of_version(2, said, flags=256))
     (finding,) = lo.fsck(uri, deep=True).findings
-    assert f"of version {real}, the manifest records 2.{said}" in finding.message
+    assert f"a file has version {real}, the manifest records 2.{said}" in finding.message
     assert lo.dataset(uri).to_table()["x"].to_pylist() == list(range(20))
 
 

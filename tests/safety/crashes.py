@@ -8,7 +8,7 @@ from unittest import mock
 
 import lance_ops as lo
 from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, NotFoundError
-from lance_ops.maintenance.jobs import lease
+from lance_ops.storage import lease
 from lance_ops.storage import Store
 from tests.safety.actions import Action, Append, Cleanup, Compact, Rows
 from tests.safety.rows import make_rows

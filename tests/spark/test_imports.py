@@ -19,7 +19,6 @@ NOT_NEEDED_TO_WRITE = (
     "lance_ops.filter.parse.resolve",
     "lance_ops.maintenance.engine",
     "lance_ops.maintenance.ingest.operation",
-    "lance_ops.maintenance.ingest.plan",
     "lance_ops.maintenance.ingest.replacement",
     "lance_ops.maintenance.compact",
     "lance_ops.table.commit.loop",

@@ -229,7 +229,7 @@ def test_it_stays_at_its_version_and_knows_history(spark, table, tmp_path):
     assert read_dataset(spark, table, version="whole").count() == ROWS + 300
     with pytest.raises(VersionNotFoundError):
         read_dataset(spark, uri, version=9)
-    with pytest.raises(InvalidArgumentError, match="one version"):
+    with pytest.raises(InvalidArgumentError, match="already pinned to a version"):
         read_dataset(spark, lo.dataset(uri), version=1)
 
 

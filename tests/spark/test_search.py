@@ -71,7 +71,7 @@ def test_words_are_searched(spark, tmp_path, query):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"nearest": "[1]"}, "not a JSON object"),
+        ({"nearest": "[1]"}, "must be a JSON object"),
         ({"nearest": "{"}, "nearest"),
         ({"prefilter": "true"}, "requires a search"),
         ({"limit": "3"}, "requires a search"),

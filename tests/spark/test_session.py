@@ -194,7 +194,7 @@ def test_another_thread_gets_the_session_of_the_process(spark: SparkSession) -> 
 
 @pytest.mark.spark
 def test_a_running_session_on_another_master_is_an_error(spark: SparkSession) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"runs on local\[2\] already"):
+    with pytest.raises(InvalidArgumentError, match=r"already runs on local\[2\]"):
         build_session(master="spark://127.0.0.1:7077")
 
 

@@ -165,7 +165,7 @@ def test_a_statement_is_what_it_says(statement, expected):
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("OPTIMIZE", "a table name at 'the end'"),
+        ("OPTIMIZE", "the name of a table at 'the end'"),
         ("VACUUM t WITH (before_version 3)", "'='"),
         ("VACUUM t RETAIN 5 HOURS", "the end at 'RETAIN 5 HOURS'"),
         ("ALTER TABLE t CREATE INDEX i (a)", "USING"),
@@ -515,7 +515,7 @@ def test_what_is_no_table_of_the_format_is_named(spark, root, monkeypatch):
             "MERGE INTO {} t USING sql_view s ON t.id = s.id WHEN MATCHED THEN DELETE",
             "SHOW TAGS FROM {}",
         ):
-            with pytest.raises(UnsupportedError, match=r"the table sql_parquet is .* of parquet"):
+            with pytest.raises(UnsupportedError, match="table sql_parquet has format parquet, expected lance"):
                 lo.sql(statement.format("sql_parquet"), spark)
             with pytest.raises(UnsupportedError, match="sql_view is a view"):
                 lo.sql(statement.format("sql_view"), spark)
@@ -623,7 +623,7 @@ def test_names_of_columns_are_read_in_any_case(root):
     ]
     run(root, "ALTER TABLE cased CREATE INDEX i USING btree (ID)")
     for statement in ("ADD COLUMNS (ID INT)", "RENAME COLUMN name TO ID"):
-        with pytest.raises(InvalidArgumentError, match="there is a column 'Id' already"):
+        with pytest.raises(InvalidArgumentError, match="column 'Id' already exists"):
             run(root, f"ALTER TABLE cased {statement}")
     run(root, "ALTER TABLE cased RENAME COLUMN NAME TO NAME")
     run(root, "ALTER TABLE cased DROP COLUMN IF EXISTS name")

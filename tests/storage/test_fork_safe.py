@@ -13,7 +13,7 @@ import pyarrow as pa
 from botocore.credentials import RefreshableCredentials
 
 import lance_ops as lo
-from lance_ops.index import opened
+from lance_ops import cache
 from lance_ops.storage import fork_safe
 from lance_ops.storage.objects import aws_credentials
 
@@ -51,7 +51,7 @@ def test_a_fork_searches_while_a_thread_of_its_parent_looks_for_an_open_index(tm
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     child = context.Process(target=lambda: answers.put(dataset.to_table(filter="a = 4").num_rows))
-    with opened._lock:
+    with cache._lock:
         child.start()
     try:
         assert answers.get(timeout=30) == 1

@@ -101,7 +101,7 @@ def test_a_verdict_by_another_policy_is_made_again(ref, instance):
     events = later.tick().asset_events
 
     assert not [event for event in events if isinstance(event, dg.AssetMaterialization)]
-    assert "6 of 6 fragments are small, 3 may be" in shown(ref, instance)["fragmentation"].description
+    assert "6 of 6 fragments are small, the limit is 3" in shown(ref, instance)["fragmentation"].description
     assert later.tick().asset_events == []
 
 

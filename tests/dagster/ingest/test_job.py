@@ -79,7 +79,7 @@ def test_a_schedule_asks_for_what_its_partitions_have_to_load(ref, tick, partiti
 
 
 def test_a_schedule_needs_its_times(ref):
-    with pytest.raises(InvalidArgumentError, match="has no times"):
+    with pytest.raises(InvalidArgumentError, match="has no cron_schedule"):
         build_ingest_schedule(LanceIngest(ref, ten_rows))
 
 

@@ -105,4 +105,4 @@ def test_what_there_was_no_time_to_look_at_is_not_green(tmp_path):
         world.load("x")
         verdict = look_at_partitions(instance, world.ingest, STORE, seconds=-1.0).verdict(world.ingest)
         assert not verdict.passed
-        assert verdict.description.startswith("1 partition not looked at")
+        assert verdict.description.startswith("1 partition not examined")

@@ -322,7 +322,7 @@ def test_an_asset_without_a_place_and_an_unknown_type_are_refused(tmp_path, inst
 
     with pytest.raises(Exception) as caught:  # noqa: PT011 - Dagster wraps it
         run([prices, sums], LanceIOManager(root=str(tmp_path), store=STORE), instance)
-    assert "cannot be read as" in fails_with(caught.value)
+    assert "cannot read a dataset as" in fails_with(caught.value)
 
 
 def test_an_input_reads_a_version_a_tag_some_columns_and_a_condition(tmp_path, manager, instance):

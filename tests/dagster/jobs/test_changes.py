@@ -89,7 +89,7 @@ def test_columns_are_altered_and_dropped(ref, instance):
 def test_a_type_that_is_none_is_named(ref, instance):
     done = run_job(ref, jobs.ALTER_COLUMNS, instance, alterations=[{"path": "id", "data_type": "bigint"}])
     description, metadata = failure_of(done)
-    assert "no type 'bigint'" in description
+    assert "unknown type 'bigint'" in description
     assert metadata["lance/error_field"] == "data_type"
 
 

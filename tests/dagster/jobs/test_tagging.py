@@ -72,9 +72,9 @@ def test_a_tag_is_created_once_moved_and_deleted(ref, instance):
     ("config", "said"),
     [
         ({"action": "delete"}, "it names version 3"),
-        ({"action": "delete", "version": 1}, "names version 3, and not 1"),
+        ({"action": "delete", "version": 1}, "names version 3, expected 1"),
         ({"action": "delete", "version": 3, "moved_from": 3}, "moved_from"),
-        ({"action": "move", "version": 1, "moved_from": 2}, "names version 3, and not 2"),
+        ({"action": "move", "version": 1, "moved_from": 2}, "names version 3, expected 2"),
         ({"action": "delete", "name": "other", "version": 3}, "no tag 'other'"),
         ({"action": "move", "name": "other", "version": 3}, "no tag 'other'"),
     ],

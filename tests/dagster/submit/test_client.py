@@ -138,7 +138,7 @@ def test_a_command_that_is_not_there_says_so(cluster):
     cluster.command = ["/nowhere/spark-submit"]
     error = cluster.run("")
     assert isinstance(error, SparkStartError)
-    assert "/nowhere/spark-submit does not run" in str(error)
+    assert "cannot run /nowhere/spark-submit" in str(error)
 
 
 def test_a_driver_in_the_cluster_needs_a_folder_to_talk_through(tmp_path):

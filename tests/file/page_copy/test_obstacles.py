@@ -63,7 +63,7 @@ def test_other_versions_and_other_schemas(tmp_path, store):
     base = pa.schema([pa.field("a", pa.int32()), pa.field("b", pa.string())])
     write("base", base)
     write("version", base, "2.2")
-    check_refused(store, ["base", "version"], "version 2.2, not 2.1")
+    check_refused(store, ["base", "version"], "version is 2.2, not 2.1")
     for other, words in (
         (pa.schema([base.field(0)]), "1 fields"),
         (pa.schema([base.field(0), pa.field("c", pa.string())]), "its name is 'c'"),

@@ -160,7 +160,7 @@ def test_a_row_with_items_and_no_list_is_found_by_a_deep_check(tmp_path: Path) -
     lo.write_dataset(table_of("text"), uri)
     lo.create_index(uri, "x", "label_list")
     rewrite(uri, nulls=RowSet.of_ranges([(0, 0, 3)]).serialize())
-    assert any("not a list" in finding.message for finding in lo.fsck(uri, deep=True).findings)
+    assert any("items and no list" in finding.message for finding in lo.fsck(uri, deep=True).findings)
 
 
 def test_damaged_nulls_are_a_slower_scan_with_a_warning(tmp_path: Path) -> None:

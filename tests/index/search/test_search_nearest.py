@@ -178,7 +178,7 @@ def test_a_query_that_makes_no_sense_is_refused_by_name(tmp_path: Path, given_, 
 @pytest.mark.parametrize("number", [300, -1, float("nan"), float("inf")])
 def test_bytes_are_not_searched_for_what_is_no_byte(tmp_path: Path, number: float):
     lo.write_dataset(table(pa.uint8()), tmp_path / "t.lance")
-    with pytest.raises(InvalidArgumentError, match="from 0 to 255"):
+    with pytest.raises(InvalidArgumentError, match="range 0 to 255"):
         lo.dataset(tmp_path / "t.lance").to_table(nearest={"column": "vector", "q": [1.0, 2.0, 3.0, number]})
 
 

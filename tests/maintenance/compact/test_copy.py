@@ -108,7 +108,7 @@ def test_a_large_fragment_is_cut_into_several(tmp_path: Path) -> None:
     tiny = create(tmp_path / "tiny.lance", 1)
     lance.dataset(tiny).delete("id < 1000")
     method, reason = method_of(tiny, target_rows_per_fragment=10, materialize_deletions_threshold=0.0)
-    assert (method, reason.endswith("pages are small")) == (Method.REWRITE, True)
+    assert (method, reason.startswith("pages are small")) == (Method.REWRITE, True)
 
 
 @given(
@@ -212,7 +212,7 @@ def test_what_cannot_be_copied_is_rewritten_and_the_plan_says_why(tmp_path: Path
 def test_small_pages_are_rewritten_unless_asked(tmp_path: Path) -> None:
     our_dataset(tmp_path / "ours", [10, 10])
     method, reason = method_of(str(tmp_path / "ours"))
-    assert (method, reason.endswith("pages are small")) == (Method.REWRITE, True)
+    assert (method, reason.startswith("pages are small")) == (Method.REWRITE, True)
     assert method_of(str(tmp_path / "ours"), method="copy") == (Method.COPY, "as asked")
     peer_dataset(tmp_path / "peers", [10, 10])
     before = xs(tmp_path / "peers")

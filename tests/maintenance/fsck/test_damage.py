@@ -195,16 +195,16 @@ DAMAGES = {
     "equal ids in one fragment": Damage(
         "rows of fragment 1 have row id 25", set_ids(1, [*range(20, 39), 25])
     ),
-    "fewer ids than rows": Damage("19 entries for 20 rows", set_ids(1, list(range(20, 39)))),
-    "more ids than rows": Damage("21 entries for 20 rows", set_ids(1, list(range(20, 41)))),
+    "fewer ids than rows": Damage("(expected 20, got 19)", set_ids(1, list(range(20, 39)))),
+    "more ids than rows": Damage("(expected 20, got 21)", set_ids(1, list(range(20, 41)))),
     "fewer created versions than rows": Damage(
-        "for 20 rows",
+        "(expected 20, got 40)",
         lambda m: m.fragments[1].__setattr__(
             "inline_created_at_versions", m.fragments[1].inline_created_at_versions * 2
         ),
     ),
     "fewer rows than the file": Damage(
-        "should have 21", lambda m: setattr(m.fragments[1], "physical_rows", 21), deep=True, options=()
+        "20 rows, expected 21", lambda m: setattr(m.fragments[1], "physical_rows", 21), deep=True, options=()
     ),
     "one fragment id twice": Damage("two fragments have the same id", same_id, options=()),
     "max_fragment_id too low": Damage("max_fragment_id", lambda m: setattr(m, "max_fragment_id", 0)),

@@ -179,7 +179,7 @@ def test_objects_of_pandas_that_are_no_sound_frame_are_refused(tmp_path: Path) -
     for data in (pd.Series([1], name="x"), pd.Index([1], name="x"), pd.array([1])):
         with pytest.raises(InvalidArgumentError, match=f"pandas {type(data).__name__} objects"):
             lo.append(uri, data)
-    with pytest.raises(InvalidArgumentError, match=r"more than once in the DataFrame: a\b"):
+    with pytest.raises(InvalidArgumentError, match=r"duplicate column names in the DataFrame: a\b"):
         lo.append(uri, pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]))
     level = pd.Index([1j, 2j], name="level")
     with pytest.raises(InvalidArgumentError, match="column 'level' of the DataFrame"):
