@@ -8,8 +8,7 @@ from unittest import mock
 
 import lance_ops as lo
 from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, NotFoundError
-from lance_ops.storage import lease
-from lance_ops.storage import Store
+from lance_ops.storage import Store, lease
 from tests.safety.actions import Action, Append, Cleanup, Compact, Rows
 from tests.safety.rows import make_rows
 from tests.safety.states import (

@@ -515,7 +515,7 @@ def test_what_is_no_table_of_the_format_is_named(spark, root, monkeypatch):
             "MERGE INTO {} t USING sql_view s ON t.id = s.id WHEN MATCHED THEN DELETE",
             "SHOW TAGS FROM {}",
         ):
-            with pytest.raises(UnsupportedError, match="table sql_parquet has format parquet, expected lance"):
+            with pytest.raises(UnsupportedError, match="sql_parquet has format parquet, expected lance"):
                 lo.sql(statement.format("sql_parquet"), spark)
             with pytest.raises(UnsupportedError, match="sql_view is a view"):
                 lo.sql(statement.format("sql_view"), spark)

@@ -87,7 +87,7 @@ def test_the_run_of_a_compaction_tells_what_it_did(ui):
 
 
 def test_a_lost_conflict_names_both_transactions(ui):
-    ui.open(f"/runs/{ui.collision}", "RUN_FAILURE", "another writer of flights stands in the way")
+    ui.open(f"/runs/{ui.collision}", "RUN_FAILURE", "conflict with another writer of flights")
     ui.page.click("View full message")
     ui.page.wait_for("lance/conflict_ours", "lance/conflict_theirs", "lance/conflict_version")
     ui.page.wait_for("Rewrite of fragments 6-7", "Restore of version")

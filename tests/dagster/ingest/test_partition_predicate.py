@@ -96,7 +96,7 @@ def test_columns_that_differ_in_case_alone_are_told_apart(names):
 
 @pytest.mark.parametrize("column", ["s.", ".s", "s..k", "`s", "s.`k", "`s`k", ""])
 def test_what_is_no_path_is_no_column(column):
-    with pytest.raises(InvalidArgumentError, match="column .* not found"):
+    with pytest.raises(InvalidArgumentError, match=r"column .* not found"):
         chosen(STATIC, "2", column, pa.table({"s": [{"k": "2"}]}))
 
 

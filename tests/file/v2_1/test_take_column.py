@@ -178,9 +178,7 @@ def test_pages_that_are_alike_have_one_head_however_they_were_found(folder: Path
     assert len(column.starts) > 2
     reader.take(np.array(column.starts[:2]), schema)
     reader.take(np.array(column.starts[1:]), schema)
-    (looked,) = [
-        found for _, found in reader.heads.items() if isinstance(found, take_column._Looked)
-    ]
+    (looked,) = [found for _, found in reader.heads.items() if isinstance(found, take_column._Looked)]
     (group,) = looked.groups
     assert group.numbers.tolist() == list(range(len(column.starts)))
 

@@ -50,7 +50,7 @@ def test_a_secret_goes_by_the_name_of_its_variable(monkeypatch):
 def test_what_is_not_there_by_its_name_is_said():
     assert import_named("json:dumps", field="source") is json.dumps
     for name in ("json", "json:no", "no_such_module:x", ":x"):
-        with pytest.raises(errors.InvalidArgumentError, match="cannot import|has no attribute"):
+        with pytest.raises(errors.InvalidArgumentError, match="cannot import"):
             import_named(name, field="source")
 
 
