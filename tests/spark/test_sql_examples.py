@@ -263,7 +263,7 @@ def test_a_primary_key_is_declared_once_and_a_merge_takes_it(uri):
             lo.sql(f"{declare} {columns}", tables={T: uri})
     done = lo.sql(f"{declare} (code, id)", tables={T: uri}).to_pylist()
     assert done == [{"status": "OK", "primary_key_columns": "code,id"}]
-    with pytest.raises(InvalidArgumentError, match="already: code, id"):
+    with pytest.raises(InvalidArgumentError, match="already has a primary key: code, id"):
         lo.sql(f"{declare} (id)", tables={T: uri})
     rows = [{"id": 3, "code": "c3", "name": "new"}, {"id": 3, "code": "other", "name": "more"}]
     source = pa.Table.from_pylist(rows, schema=lo.dataset(uri).schema)

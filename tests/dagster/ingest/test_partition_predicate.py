@@ -166,7 +166,7 @@ def test_dimensions_have_a_column_each():
 @pytest.mark.parametrize(
     ("partitions", "key", "column", "message"),
     [
-        (DAYS, "2024-03-31", pa.array([1]), "text"),
+        (DAYS, "2024-03-31", pa.array([1]), "keys as string or number"),
         (HOURS, "2024-03-31-01:00", pa.array([date(2024, 3, 31)]), "starts or ends at"),
         (STATIC, "it's", pa.array([1]), "is not a value"),
         (STATIC, "1", pa.array([1.5]), "keys must be strings"),
