@@ -433,11 +433,11 @@ def _fork_while_files_are_flushed(store, monkeypatch):
         child.start()
     try:
         assert set(answers.get(timeout=60)) == {"small", "large", "of the child"}
+        # What the child makes visible may rest on what its parent wrote. A thread of the child sends this.
+        assert {flushed.get(timeout=60) for _ in range(2)} == {(False, "small"), (False, "large")}
     finally:
         child.kill()
         child.join()
-    # What the child makes visible may rest on what its parent wrote.
-    assert {flushed.get(timeout=60) for _ in range(2)} == {(False, "small"), (False, "large")}
     may_end.set()
     store.put("a/of the parent", b"1")
     assert {flushed.get(timeout=60) for _ in range(2)} == {(True, "small"), (True, "large")}
