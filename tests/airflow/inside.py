@@ -264,7 +264,7 @@ def test_an_append_that_is_cleared_is_skipped_and_adds_no_row(tmp_path):
     task = LanceAppendOperator(task_id="t", dataset=uri, source=lambda _: table(1), retries=2)
     assert not task.execute(context(max_tries=2))["already_committed"]
     assert task.execute(context(max_tries=2))["already_committed"]
-    with pytest.raises(AirflowSkipException, match="since version 1"):
+    with pytest.raises(AirflowSkipException, match="were appended by version 1"):
         task.execute(context(max_tries=3))
     assert lo.dataset(uri).count_rows() == 1
 
@@ -364,7 +364,7 @@ def test_an_append_whose_retries_were_lowered_before_it_was_cleared_is_never_gre
         uri = str(tmp_path / f"{on_clear}.lance")
         LanceAppendOperator(dataset=uri, on_clear=on_clear, retries=2, **common).execute(context(max_tries=2))
         task = LanceAppendOperator(dataset=uri, on_clear=on_clear, retries=1, **common)
-        with pytest.raises(outcome, match="since version 1"):
+        with pytest.raises(outcome, match="were appended by version 1"):
             task.execute(cleared)
         assert lo.dataset(uri).count_rows() == 1
     # What the failure advises: cleared once more.
