@@ -1,6 +1,7 @@
 """A Dagster instance with a past, served, and a browser to look at it."""
 
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ import dagster as dg
 import pytest
 from selenium.webdriver.remote.webelement import WebElement
 
+from lance_ops import dataset
 from lance_ops.dagster.jobs.operations import COMPACT, DELETE, INDEX
 from lance_ops.maintenance.ingest.operation import append
 from tests.support.browser import PROJECT, Page, chromium
@@ -61,6 +63,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUi]:
         variables = {FOLDER: str(folder), WEBHOOK: hook, "PYTHONPATH": str(PROJECT)}
         with dagster_dev(Path(flights_location.__file__), home, variables) as url:
             collision = _collide(url, folder)
+            _wait_for_sensors(home, flights_ref(folder).uri, alerts)
             yield DagsterUi(page, url, flights_ref(folder).uri, compaction, collision, alerts)
 
 
@@ -88,6 +91,21 @@ def _make_history(folder: Path, home: Path) -> str:
             fleet_location.make_report(folder, instance)
     append(flights_ref(folder).uri, flights().slice(0, 2_000))
     return compaction
+
+
+def _wait_for_sensors(home: Path, uri: str, alerts: list[dict[str, Any]]) -> None:
+    """Wait until the conflict is told and the newest version is an event, which open pages would not show."""
+    deadline = time.monotonic() + 180.0
+    published = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DAGSTER_HOME", str(home))
+        with dg.DagsterInstance.get() as instance:
+            while published < dataset(uri).version or "conflict" not in [alert["kind"] for alert in alerts]:
+                assert time.monotonic() < deadline, f"version {published} is an event, alerts: {alerts}"
+                time.sleep(0.5)
+                event = instance.get_latest_materialization_event(dg.AssetKey("flights"))
+                if event is not None and event.asset_materialization is not None:
+                    published = int(event.asset_materialization.metadata["lance/version"].value)
 
 
 def _collide(url: str, folder: Path) -> str:
