@@ -63,11 +63,12 @@ def test_both_find_the_same_rows_at_the_same_distances_through_either_index(
                     number for number, _ in theirs
                 ]
         near.append(recall(uri, table, metric))
-    # Of 600 rows: what chance does to two trainings is within this, what damage does is not. pylance draws
-    # its first centroids at random: where one training is far better, more of them say how good it is.
+    # Of 600 rows: what chance does to a training is within this, what damage does is not. pylance draws its
+    # first centroids at random: three trainings say how good it is. More after a failure would only ask until
+    # the answer suits.
     ours, trained = near[0], near[1:]
-    while ours < np.mean(trained) - 0.08 and len(trained) < 5:
-        folder = tmp_path / str(len(trained))
+    for number in range(2):
+        folder = tmp_path / str(number)
         folder.mkdir()
         trained.append(recall(build(folder, table, kind, metric)[1], table, metric))
     assert ours >= np.mean(trained) - 0.08, (ours, trained)
