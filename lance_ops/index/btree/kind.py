@@ -8,17 +8,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import CorruptFileError, InvalidArgumentError
+from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnreadableIndexError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.writer import FileWriter
-from lance_ops.index.btree.pages import PageWriter, page_data_schema
+from lance_ops.index.btree.pages import PAGE_LOOKUP, PAGE_ROWS, PAGE_SIZE, PageWriter, page_data_schema
 from lance_ops.index.btree.segment import BTreeSegment
 from lance_ops.index.column import check_values, column_values, value_type
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.file_version import SHARE_FILE_VERSION, index_file_version
-from lance_ops.index.kind import BuildTask, BuiltSegment, IndexKind, Match, SegmentBuild, SegmentMove, Share
+from lance_ops.index.kind import (
+    BuildTask,
+    BuiltSegment,
+    IndexKind,
+    Match,
+    Parameters,
+    SegmentBuild,
+    SegmentMove,
+    Share,
+)
 from lance_ops.index.opened import opened
 from lance_ops.index.order import sort_order
 from lance_ops.index.reading import check_addresses, current_addresses, reading
@@ -49,6 +58,12 @@ _INDEXED_TYPES = (
     pa.types.is_temporal,
 )
 
+_ZONE = "zone_size"
+"""Parameter: rows of a page, by its name in pylance."""
+
+_MOST_ZONE = 1 << 22
+"""Maximum rows of a page that is written: a page is held in memory as a whole."""
+
 _SCAN_IS_BETTER = 0.5
 """Share of pages above which a scan is cheaper than a search."""
 
@@ -64,6 +79,35 @@ class BTreeKind(IndexKind):
     name = "BTREE"
     type_url = "/lance.table.BTreeIndexDetails"
     one_segment_after_updates = True
+
+    def parameters(self, field: Field, given: Parameters) -> Parameters:
+        """See `IndexKind.parameters`: `zone_size`, 4096 if it is left open."""
+        del field
+        for name in given:
+            if name != _ZONE:
+                raise InvalidArgumentError(
+                    f"{self.name} has no parameter {name!r}", field="parameters", hint=f"it has {_ZONE!r}"
+                )
+        rows = given.get(_ZONE)
+        rows = PAGE_ROWS if rows is None else rows
+        if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows <= _MOST_ZONE:
+            raise InvalidArgumentError(
+                f"{rows!r} is not a valid number of rows of a page",
+                field=_ZONE,
+                hint=f"give a whole number from 1 to {_MOST_ZONE:,}",
+            )
+        return {_ZONE: rows}
+
+    def parameters_of(self, dataset: Snapshot, segment: IndexMetadata) -> Parameters:
+        """See `IndexKind.parameters_of`: the default where the lookup is damaged, as it changes no result."""
+        store, directory = dataset.bases.index_directory(segment)
+        try:
+            with reading(segment):
+                metadata = FileReader.open(store, f"{directory}/{PAGE_LOOKUP}").schema.metadata
+                rows = int(metadata.get(PAGE_SIZE, str(PAGE_ROWS)))
+        except UnreadableIndexError:
+            rows = 0
+        return {_ZONE: min(rows, _MOST_ZONE) if rows > 0 else PAGE_ROWS}
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""
@@ -116,7 +160,8 @@ class BTreeKind(IndexKind):
                 runs.append(_slices(reader, start, start + length))
                 start += length
         values = schema.field("values").type
-        with PageWriter(dataset.store, build.directory, values, index_file_version(dataset)) as writer:
+        version, page = index_file_version(dataset), int(build.parameters.get(_ZONE, PAGE_ROWS))
+        with PageWriter(dataset.store, build.directory, values, version, page) as writer:
             if runs:
                 for table in merge_runs(runs, schema):
                     writer.write(table)
@@ -127,8 +172,8 @@ class BTreeKind(IndexKind):
         dataset, segment = move.dataset, move.segment
         with reading(segment):
             btree = BTreeSegment.open(*dataset.bases.index_directory(segment))
-        version = index_file_version(dataset)
-        with PageWriter(dataset.store, move.directory, btree.value_type, version) as writer:
+        version, page = index_file_version(dataset), min(btree.page_rows, _MOST_ZONE)
+        with PageWriter(dataset.store, move.directory, btree.value_type, version, page) as writer:
             for rows in _rows(dataset, segment, btree):
                 writer.write(_moved(rows, move.moves))
             return BuiltSegment(writer.finish(), segment.details)

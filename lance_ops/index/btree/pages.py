@@ -15,6 +15,9 @@ from lance_ops.table.manifest.index_metadata import IndexFile
 PAGE_DATA = "page_data.lance"
 PAGE_LOOKUP = "page_lookup.lance"
 PAGE_ROWS = 4096
+"""Rows of a page by default."""
+PAGE_SIZE = "batch_size"
+"""Metadata key of the lookup: rows of every page but the last."""
 
 
 def page_data_schema(value_type: pa.DataType) -> pa.Schema:
@@ -22,7 +25,7 @@ def page_data_schema(value_type: pa.DataType) -> pa.Schema:
     return pa.schema([pa.field("values", value_type), pa.field("ids", pa.uint64(), nullable=False)])
 
 
-def page_lookup_schema(value_type: pa.DataType) -> pa.Schema:
+def page_lookup_schema(value_type: pa.DataType, page_rows: int = PAGE_ROWS) -> pa.Schema:
     """Arrow schema of `page_lookup.lance`."""
     return pa.schema(
         [
@@ -31,7 +34,7 @@ def page_lookup_schema(value_type: pa.DataType) -> pa.Schema:
             pa.field("null_count", pa.uint32(), nullable=False),
             pa.field("page_idx", pa.uint32(), nullable=False),
         ],
-        metadata={"batch_size": str(PAGE_ROWS), "range_partitioned": "false"},
+        metadata={PAGE_SIZE: str(page_rows), "range_partitioned": "false"},
     )
 
 
@@ -43,13 +46,22 @@ class PageWriter:
         directory: Directory of the segment, relative to the store.
         value_type: Arrow type of the indexed column, not dictionary-encoded.
         version: Storage version of the files.
+        page_rows: Rows of a page.
     """
 
-    def __init__(self, store: Store, directory: str, value_type: pa.DataType, version: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        directory: str,
+        value_type: pa.DataType,
+        version: str,
+        page_rows: int = PAGE_ROWS,
+    ) -> None:
         self._store = store
         self._directory = directory
         self._version = version
-        self._lookup_schema = page_lookup_schema(value_type)
+        self._page_rows = page_rows
+        self._lookup_schema = page_lookup_schema(value_type, page_rows)
         self._data_schema = page_data_schema(value_type)
         self._data = FileWriter(
             store,
@@ -75,7 +87,7 @@ class PageWriter:
         """Add rows (`values`, `ids`) that follow all earlier ones in index order."""
         self.num_rows += rows.num_rows
         pending = pa.concat_tables([self._open_page, rows.cast(self._data_schema)])
-        whole = pending.num_rows - pending.num_rows % PAGE_ROWS
+        whole = pending.num_rows - pending.num_rows % self._page_rows
         self._write_pages(pending.slice(0, whole))
         self._open_page = pending.slice(whole)
 
@@ -100,7 +112,7 @@ class PageWriter:
         if rows.num_rows == 0:
             return
         self._data.write(rows)
-        first = np.arange(0, rows.num_rows, PAGE_ROWS)
+        first = np.arange(0, rows.num_rows, self._page_rows)
         last = np.append(first[1:], rows.num_rows) - 1
         values = rows["values"].combine_chunks()
         nulls = np.add.reduceat(

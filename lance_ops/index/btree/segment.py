@@ -13,7 +13,7 @@ from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter.functions.compare import compare
-from lance_ops.index.btree.pages import PAGE_DATA, PAGE_LOOKUP, PAGE_ROWS
+from lance_ops.index.btree.pages import PAGE_DATA, PAGE_LOOKUP, PAGE_ROWS, PAGE_SIZE
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.sargable import Range
 from lance_ops.index.small_files import read_small
@@ -76,7 +76,7 @@ class BTreeSegment:
         _check_columns(data, lookup_file)
         metadata = lookup_file.schema.metadata
         try:
-            page_rows = int(metadata.get("batch_size", str(PAGE_ROWS)))
+            page_rows = int(metadata.get(PAGE_SIZE, str(PAGE_ROWS)))
         except ValueError:
             page_rows = 0
         pages = lookup_file.num_rows
@@ -85,7 +85,7 @@ class BTreeSegment:
             raise CorruptFileError(
                 f"{data.num_rows} rows of {page_rows} a page do not make {pages} pages",
                 path=path,
-                field="batch_size",
+                field=PAGE_SIZE,
                 hint="rebuild the index",
             )
         lookup = read_small(lookup_file)

@@ -126,6 +126,16 @@ class InvertedParameters(TypedDict, total=False):
     memory_limit: int
 
 
+class BTreeParameters(TypedDict, total=False):
+    """Parameters of a BTREE.
+
+    Attributes:
+        zone_size: Rows of a page, 4096 by default.
+    """
+
+    zone_size: int
+
+
 class ZoneMapParameters(TypedDict, total=False):
     """Parameters of a ZONEMAP.
 
@@ -177,13 +187,14 @@ class JsonParameters(TypedDict, total=False):
 class IndexParameters(
     VectorParameters,
     InvertedParameters,
+    BTreeParameters,
     ZoneMapParameters,
     BloomFilterParameters,
     RTreeParameters,
     JsonParameters,
     total=False,
 ):
-    """Parameters of all kinds of index; BTREE, BITMAP, LABEL_LIST and NGRAM have none."""
+    """Parameters of all kinds of index; BITMAP, LABEL_LIST and NGRAM have none."""
 
 
 class CreateOptions(IndexParameters, RunOptions, total=False):

@@ -88,7 +88,7 @@ TYPED = {
     "BLOOMFILTER": (operation.BloomFilterParameters, 0, {}),
     "RTREE": (operation.RTreeParameters, 0, {}),
     "JSON": (operation.JsonParameters, 1, {"path": "a"}),
-    "BTREE": (dict, 0, {}),
+    "BTREE": (operation.BTreeParameters, 0, {}),
 }
 
 
