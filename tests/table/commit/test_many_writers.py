@@ -8,6 +8,10 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
+from lance_ops.table.commit import loop
+from lance_ops.table.commit.request import CommitHooks
+from lance_ops.table.transaction.operations import ReserveFragments
+from tests.support.table_actions import commit
 
 ROWS = pa.table({"x": [1, 2]})
 
@@ -63,6 +67,33 @@ def test_the_peer_appends_beside_many_writers(uri):
     thread.join()
     assert not failures
     assert lo.dataset(uri).count_rows() == lance.dataset(uri).count_rows() == 2 * (13 + len(added))
+
+
+@pytest.mark.parametrize("during_pauses", [2, 9])
+def test_a_writer_that_commits_while_others_judge_does_not_starve_them(uri, monkeypatch, during_pauses):
+    """After each look of theirs at the head, it commits once for every two commits that they judge."""
+    base = lo.dataset(uri)
+    since_look = []
+    look = loop.find_head
+
+    def others(number):
+        for _ in range(number):
+            commit(lo.dataset(uri), ReserveFragments(1))
+
+    def find_head(*arguments, **options):
+        since_look.clear()
+        return look(*arguments, **options)
+
+    def judge(_):
+        since_look.append(1)
+        others(1 if len(since_look) % 2 == 0 else 0)
+
+    monkeypatch.setattr(loop, "find_head", find_head)
+    monkeypatch.setattr(loop.time, "sleep", lambda _: others(during_pauses))
+    others(4)
+    done = commit(base, ReserveFragments(1), hooks=CommitHooks(judge=judge))
+    assert done.attempts == 2
+    assert len(done.conflicts) == done.version - 2
 
 
 def test_a_commit_leaves_only_files_that_readers_know(uri):
