@@ -172,6 +172,12 @@ class FileReader:
         return self._schema
 
     @property
+    def own_columns(self) -> dict[int, int]:
+        """The field id of each physical column by the file's own schema, whose ids may be its own, too."""
+        columns = self._layout.assign_columns(self._schema)
+        return {column: field_id for field_id, column in columns.items() if column >= 0}
+
+    @property
     def num_global_buffers(self) -> int:
         """Number of global buffers, including the file descriptor."""
         return len(self._contents.global_buffers)

@@ -3,11 +3,13 @@
 Fsck of a manifest: description of a version that cannot be opened or scanned, and its repair.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 
 from lance_ops.errors import FormatError, InvalidArgumentError, LanceOpsError, NotFoundError, UnsupportedError
 from lance_ops.file.reader import FileReader
+from lance_ops.file.schema.model import Field
 from lance_ops.maintenance.fsck.findings import Finding, Severity
+from lance_ops.maintenance.fsck.schema import stored_types
 from lance_ops.storage import Store
 from lance_ops.table.commit.damaged_head import newest_sound_version
 from lance_ops.table.dataset import Dataset
@@ -39,6 +41,11 @@ def check_deletions(dataset: Dataset) -> Iterator[Finding]:
 def check_fragments(dataset: Dataset) -> Iterator[Finding]:
     """Check that fragments have their own files and rows, and every column and sequence one location."""
     known = {field.id for field in dataset.lance_schema.walk()}
+    required = [field for field in dataset.lance_schema.fields if not field.nullable]
+    numbers = [fragment.id for fragment in dataset.manifest.fragments]
+    if numbers != sorted(numbers):
+        message = "fragments are not in the order of their ids, and pylance cannot open the version"
+        yield Finding("fragments_consistent", Severity.ERROR, message, dataset.location.path)
     owners: dict[tuple[int | None, str], int] = {}
     for fragment in dataset.manifest.fragments:
         for key in dict.fromkeys((file.base_id, file.path) for file in fragment.all_files):
@@ -52,6 +59,7 @@ def check_fragments(dataset: Dataset) -> Iterator[Finding]:
             message = f"fragment {fragment.id} has more deleted rows than rows"
             yield Finding("fragments_consistent", Severity.ERROR, message)
         yield from _column_findings(fragment, known)
+        yield from _absence_findings(fragment, required)
         yield from _lineage_findings(fragment)
 
 
@@ -106,6 +114,8 @@ def _file_findings(
     # Files of 0.1 have other column metadata.
     columns = zip(file.fields, file.column_indices, strict=False) if file.column_indices else ()
     names = {node.id: node.name for node in dataset.lance_schema.walk()}
+    said, stored = stored_types(dataset.lance_schema), stored_types(reader.schema)
+    own = reader.own_columns if columns else {}
     for field_id, index in columns:
         if index < 0 or (field_id not in names and field_id not in LINEAGE_FIELDS.values()):
             continue
@@ -123,6 +133,14 @@ def _file_findings(
             severity = Severity.WARNING if isinstance(error, UnsupportedError) else Severity.ERROR
             message = f"cannot read column {index} with {field} of fragment {fragment.id}: {error.message}"
             yield Finding("rows_match", severity, message, path)
+            continue
+        one, other = said.get(field_id), stored.get(own.get(index, UNASSIGNED))
+        if one is not None and other is not None and one != other:
+            message = (
+                f"{field} of fragment {fragment.id} is {' of '.join(one)} by the manifest, but column "
+                f"{index} of the file is {' of '.join(other)}; restore an older version"
+            )
+            yield Finding("rows_match", Severity.ERROR, message, path)
     return rows
 
 
@@ -160,6 +178,22 @@ def _column_findings(fragment: Fragment, known: set[int]) -> Iterator[Finding]:
             message = f"fragment {fragment.id} has two files for fields {twice}"
             yield Finding("fragments_consistent", Severity.ERROR, message, file.path)
         seen |= live
+
+
+def _absence_findings(fragment: Fragment, required: Sequence[Field]) -> Iterator[Finding]:
+    """Check that a fragment has files, and values of columns that cannot be null."""
+    if not fragment.files:
+        message = f"fragment {fragment.id} has no data files, and pylance cannot read it"
+        yield Finding("fragments_consistent", Severity.ERROR, message)
+        return
+    stored = {number for file in fragment.files for number in file.fields}
+    for field in required:
+        if not any(node.id in stored for node in field.walk()):
+            message = (
+                f"fragment {fragment.id} has no values of column {field.name!r}, which is not nullable: "
+                "pylance cannot read it; make the column nullable, or restore an older version"
+            )
+            yield Finding("fragments_consistent", Severity.ERROR, message)
 
 
 def _lineage_findings(fragment: Fragment) -> Iterator[Finding]:

@@ -1,12 +1,12 @@
 """Fsck operation: check that a dataset is complete and consistent with its manifest."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
 from lance_ops.errors import FormatError, InconsistentStoreError, NotFoundError, UnsupportedError, public
-from lance_ops.file.schema.column_names import refused_names
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.registry import why_not_indexed_here
 from lance_ops.maintenance.fsck.blobs import check_blobs
@@ -30,6 +30,7 @@ from lance_ops.maintenance.fsck.indices import (
 from lance_ops.maintenance.fsck.race_probe import probe_races
 from lance_ops.maintenance.fsck.refs import check_refs
 from lance_ops.maintenance.fsck.row_ids import check_row_ids
+from lance_ops.maintenance.fsck.schema import check_names, check_schema
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.storage import Store
@@ -135,6 +136,7 @@ def _findings(
 
 def check_manifest(dataset: Dataset) -> Iterator[Finding]:
     """Check that the version can be scanned, by its manifest."""
+    yield from check_schema(dataset)
     problem = scan_problem(dataset)
     if problem is not None:
         yield Finding("manifest_valid", Severity.ERROR, problem.message, problem.path)
@@ -144,6 +146,10 @@ def check_indices(dataset: Dataset) -> Iterator[Finding]:
     """Check that index entries name existing fields, and segments of an index no fragment twice."""
     fields = {field.id for field in dataset.lance_schema.walk()}
     covered: dict[tuple[str, int], str] = {}
+    for number, times in Counter(segment.uuid for segment in dataset.indices).items():
+        if times > 1:
+            message = f"segment {number} is listed {times} times, and pylance cannot open the version"
+            yield Finding("indices_consistent", Severity.ERROR, message, dataset.location.path)
     for segment in dataset.indices:
         missing = [field for field in segment.fields if field not in fields]
         if missing:
@@ -225,13 +231,6 @@ def check_history(dataset: Dataset) -> Iterator[Finding]:
         if after != before + 1 and before not in tagged:
             message = f"versions {before + 1} to {after - 1} are missing between kept versions"
             yield Finding("history_contiguous", Severity.WARNING, message)
-
-
-def check_names(dataset: Dataset) -> Iterator[Finding]:
-    """Check that no column has a reserved or empty name, or one with a NUL character."""
-    for name, problem in refused_names(dataset.lance_schema):
-        message = f"{problem}: pylance cannot read the table; rename column {name!r} or drop it"
-        yield Finding("column_names", Severity.ERROR, message)
 
 
 CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {

@@ -176,7 +176,59 @@ def unknown_base(manifest) -> None:
     manifest.fragments[0].files[0].base_id = 7
 
 
+def say(name: str, attribute: str, value: object) -> Callable:
+    """Change a field of the schema."""
+    return lambda m: setattr(next(field for field in m.fields if field.name == name), attribute, value)
+
+
+def nested(name: str, change: Callable) -> Callable:
+    """Add a field of the name below another."""
+
+    def add(manifest) -> None:
+        field = manifest.fields.add()
+        field.CopyFrom(manifest.fields[1])
+        field.name, field.id, field.parent_id = name, 9, 0
+        change(manifest)
+
+    return add
+
+
+def without_column(manifest) -> None:
+    manifest.fields[0].nullable = False
+    file = manifest.fragments[1].files[0]
+    del file.fields[0], file.column_indices[0]
+
+
 DAMAGES = {
+    "another type of numbers": Damage(
+        "is double by the manifest, but column 0 of the file is int64",
+        say("x", "logical_type", "double"),
+        deep=True,
+    ),
+    "numbers for strings": Damage(
+        "is int64 by the manifest, but column 1 of the file is string",
+        say("s", "logical_type", "int64"),
+        deep=True,
+    ),
+    "strings for numbers": Damage(
+        "is string by the manifest, but column 2 of the file is double",
+        say("f", "logical_type", "string"),
+        deep=True,
+    ),
+    "a list without items": Damage(
+        "'s' of type 'list' must have one child", say("s", "logical_type", "list")
+    ),
+    "a number with children": Damage(
+        "'x' of type 'int64' cannot have children", nested("child", lambda _: None)
+    ),
+    "a map without entries": Damage(
+        "'x' of type 'map' must have entries", nested("entries", say("x", "logical_type", "map"))
+    ),
+    "two columns of a name": Damage("2 columns have the name 'x'", say("s", "name", "x")),
+    "a negative field id": Damage("has the id -5", say("s", "id", -5)),
+    "no values of a column that is not nullable": Damage("has no values of column 'x'", without_column),
+    "a fragment without files": Damage("no data files", lambda m: m.fragments[1].ClearField("files")),
+    "fragments in another order": Damage("order of their ids", lambda m: m.fragments.reverse()),
     "a column beyond the file": Damage(
         "in column 9 by the manifest, but the file has 3",
         first_file(lambda f: f.column_indices.__setitem__(1, 9)),
