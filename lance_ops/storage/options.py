@@ -1,8 +1,12 @@
 """Storage options: text keys and values, some of them secret."""
 
+import contextlib
+import json
 import re
-from collections.abc import Iterator, Mapping
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import product
 from typing import Any
 
 from lance_ops.errors import InvalidArgumentError, check_type
@@ -38,6 +42,8 @@ _LEAST_PART = 8
 _PART = re.compile(r"[\s;,&=:@/?#]+")
 _NUMBER = re.compile(r"[0-9]{1,4}|[0-9]+\.[0-9]+")
 _LONGEST = 600
+_MOST_PAIRED = 12
+"""Maximum secrets that are looked for in base64, also in pairs."""
 
 
 def clean_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -138,6 +144,7 @@ def redact(text: str, options: Mapping[str, Any]) -> str:
 
 def _secrets(options: Mapping[str, Any]) -> Iterator[str]:
     """Strings that must not be shown: secret values, those nested in them, and their longer parts."""
+    hidden: list[str] = []
     for name, value in options.items():
         for key, text in _texts(name, value):
             if not is_secret(key, text) or not _is_hidden(text):
@@ -147,9 +154,26 @@ def _secrets(options: Mapping[str, Any]) -> Iterator[str]:
                 text = secret_parts(text)
             else:
                 yield from spellings(text)
+                hidden.append(text)
             for spelling in spellings(text):
                 for part in _PART.split(spelling):
                     yield from (word for word in spellings(part) if len(word) >= _LEAST_PART)
+    yield from _encoded(hidden[:_MOST_PAIRED])
+
+
+def _encoded(secrets: Sequence[str]) -> Iterator[str]:
+    """Return secrets in quotes of Python and JSON, and in base64: alone, or two as user and password."""
+    for secret in secrets:
+        yield repr(secret)[1:-1]
+        yield json.dumps(secret)[1:-1]
+        yield json.dumps(secret)[1:-1].replace("/", r"\/")
+    paired = (f"{user}:{password}" for user, password in product(("", *secrets), repeat=2))
+    for text in (*secrets, *paired):
+        data = text.encode("utf-8", "backslashreplace")
+        for encode in (b64encode, urlsafe_b64encode):
+            word = encode(data).decode().rstrip("=")
+            if len(word) >= _LEAST_PART:
+                yield word
 
 
 def _texts(name: str, value: object) -> Iterator[tuple[str, str]]:
@@ -161,8 +185,15 @@ def _texts(name: str, value: object) -> Iterator[tuple[str, str]]:
             yield from _texts(name, item)
     elif isinstance(value, bytes):
         yield name, value.decode("utf-8", "replace")
+        yield name, repr(value)[2:-1]
     elif isinstance(value, str):
         yield name, value
+        if value.startswith("{"):
+            # Such as a service account, whose key a library may quote alone.
+            with contextlib.suppress(ValueError, RecursionError):
+                yield from _texts(name, json.loads(value))
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield name, str(value)
 
 
 def _is_hidden(text: str) -> bool:

@@ -1,5 +1,8 @@
 """Options as they come from environments, mounted files and code; texts that may hold their values."""
 
+import json
+from base64 import b64encode, urlsafe_b64encode
+
 import pytest
 
 from lance_ops.errors import InvalidArgumentError, StorageError
@@ -71,6 +74,31 @@ def test_an_option_that_is_not_known_to_be_harmless_is_shown_nowhere(name, value
     for text in (f"library says: {value}", f"{{'{name}': {value!r}}}", "no key HUNTER22 in store"):
         assert "HUNTER22" not in redact(text, {name: value})
     assert "HUNTER22" not in str(plain_options({name: value}))
+
+
+SPOKEN = 'HUN/TER+22"x\\='
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"password": SPOKEN}, json.dumps({"password": SPOKEN})),
+        ({"password": SPOKEN}, json.dumps({"password": SPOKEN}).replace("/", "\\/")),
+        ({"password": SPOKEN}, repr({"password": SPOKEN})),
+        ({"password": SPOKEN}, b64encode(SPOKEN.encode()).decode()),
+        ({"username": "me and", "password": SPOKEN}, b64encode(f"me and:{SPOKEN}".encode()).decode()),
+        ({"headers": {"token": SPOKEN}}, urlsafe_b64encode(f":{SPOKEN}".encode()).decode()),
+        ({"password": 83746291}, "83746291"),
+        ({"key": b"HUN\x00TER\xff22"}, repr(b"HUN\x00TER\xff22")),
+        ({"credentials": json.dumps({"deep": {"private_key": "HUNTER22x\nmore"}})}, "key HUNTER22x"),
+    ],
+)
+def test_a_secret_is_hidden_in_every_form_that_libraries_give_it(options, said):
+    shown = redact(f"library says: {said} (401)", options)
+    assert shown.startswith("library says: ")
+    assert shown.endswith(" (401)")
+    for part in ("HUN", "TER", "22x", "8374", said.rstrip("=")):
+        assert part not in shown
 
 
 def test_ordinary_words_and_harmless_options_stay_in_a_text():
