@@ -183,7 +183,7 @@ def _column_findings(fragment: Fragment, known: set[int]) -> Iterator[Finding]:
 def _absence_findings(fragment: Fragment, required: Sequence[Field]) -> Iterator[Finding]:
     """Check that a fragment has files, and values of columns that cannot be null."""
     if not fragment.files:
-        message = f"fragment {fragment.id} has no data files, and pylance cannot read it"
+        message = f"fragment {fragment.id} has no data files, and pylance cannot read it; compact writes one"
         yield Finding("fragments_consistent", Severity.ERROR, message)
         return
     stored = {number for file in fragment.files for number in file.fields}

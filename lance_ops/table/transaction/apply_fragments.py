@@ -215,13 +215,19 @@ def replace_columns(fragment: Fragment, new: DataFile) -> Fragment:
 
 
 def project_fragments(fragments: Iterable[Fragment], schema: Schema) -> tuple[Fragment, ...]:
-    """Remove files, also of overlays, without any column of the schema and without row ids or versions."""
+    """Remove files, also of overlays, without any column of the schema and without row ids or versions.
+
+    A fragment keeps one file in any case, without columns: pylance cannot read one that has none.
+    """
     kept = frozenset(node.id for node in schema.walk()) | frozenset(LINEAGE_FIELDS.values())
     projected = []
     for fragment in fragments:
         files = tuple(file for file in fragment.files if kept.intersection(file.fields))
+        if fragment.files and not files:
+            least = min(fragment.files, key=lambda file: file.size_bytes)
+            files = (replace(least, fields=(TOMBSTONE,) * len(least.fields)),)
         overlays = tuple(item for item in fragment.overlays if kept.intersection(item.file.fields))
-        same = len(files) == len(fragment.files) and len(overlays) == len(fragment.overlays)
+        same = files == fragment.files and len(overlays) == len(fragment.overlays)
         projected.append(fragment if same else fragment.replace(files=files, overlays=overlays))
     return tuple(projected)
 

@@ -125,3 +125,35 @@ def test_what_could_not_be_read_afterwards_is_refused(tmp_path, field, path, ver
     with pytest.raises(UnsupportedError, match="cannot drop"):
         drop_columns(uri, [path])
     assert drop_columns(uri, ["c"]).dataset.schema.names == ["id"]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_fragment_keeps_a_file_when_the_last_column_with_values_goes(tmp_path, stable, more):
+    """Pylance cannot read a fragment without files, and makes such fragments itself."""
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(ROWS.select(["id", "s"]), uri, max_rows_per_file=2, enable_stable_row_ids=stable)
+    for number in range(more):
+        lo.add_columns(uri, {f"more{number}": "id + 1"})
+    lance.dataset(uri).add_columns(pa.field("empty", pa.string()))
+    found = drop_columns(uri, ["id", "s", *(f"more{number}" for number in range(more))]).dataset
+    assert [len(fragment.files) for fragment in found.fragments] == [1, 1]
+    assert lo.fsck(uri, deep=True).findings == ()
+    expected = pa.table({"empty": pa.nulls(4, pa.string())})
+    assert lance.dataset(uri).to_table() == found.to_table() == expected
+    # No later column is taken for one of these.
+    lo.add_columns(uri, pa.schema([pa.field("id", pa.int64())]))
+    lance.dataset(uri).add_columns({"q": "1 + 1"})
+    assert lance.dataset(uri).to_table().to_pydict() == lo.dataset(uri).to_table().to_pydict()
+    assert lo.dataset(uri).to_table()["id"].null_count == 4
+
+
+def test_fragments_that_pylance_left_without_files_are_found_and_compacted(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    lance.write_dataset(ROWS.select(["id"]), uri, max_rows_per_file=2)
+    lance.dataset(uri).add_columns(pa.field("empty", pa.string()))
+    lance.dataset(uri).drop_columns(["id"])
+    assert "compact writes one" in lo.fsck(uri).findings[0].message
+    lo.compact(uri)
+    assert lo.fsck(uri, deep=True).findings == ()
+    assert lance.dataset(uri).to_table().num_rows == 4
