@@ -155,7 +155,7 @@ class Readable(Snapshot):
             UnsupportedError: A column whose values cannot be read.
         """
         computed = None
-        if isinstance(columns, Mapping):
+        if isinstance(columns, Mapping) and columns:
             scores = ["_distance"] * (nearest is not None) + ["_score"] * (full_text_query is not None)
             computed = self._compute(
                 columns, scores, [ROW_ID] * with_row_id + [ROW_ADDRESS] * with_row_address
@@ -329,7 +329,7 @@ class Readable(Snapshot):
         Raises:
             InvalidArgumentError: There is no live row of some number, or an unknown column.
         """
-        if isinstance(columns, Mapping):
+        if isinstance(columns, Mapping) and columns:
             extra = [ROW_ID] * with_row_id + [ROW_ADDRESS] * with_row_address
             computed = self._compute(columns, (), extra)
             flags = {"with_row_id": with_row_id, "with_row_address": with_row_address}
