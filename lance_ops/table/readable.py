@@ -18,6 +18,7 @@ from lance_ops.storage import Store
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import total_rows
 from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.ordered_categories import with_ordered_categories
 from lance_ops.table.scan.accelerators import default_pruners, default_search
 from lance_ops.table.scan.computed import ComputedColumns, ComputedScan
 from lance_ops.table.scan.options import ScanOptions
@@ -279,9 +280,13 @@ class Readable(Snapshot):
         offset: int | None = None,
         **options: Unpack[ScanOptions],
     ) -> "pd.DataFrame":
-        """Read rows into a DataFrame; see `scanner` for the arguments and errors."""
+        """Read rows into a DataFrame; see `scanner` for the arguments and errors.
+
+        Named levels of the index, nullable types and ordered categories are those of the frame that was
+        written.
+        """
         require_extra("pandas")
-        return self.to_table(columns, filter, limit, offset, **options).to_pandas()
+        return with_ordered_categories(self.to_table(columns, filter, limit, offset, **options)).to_pandas()
 
     @public()
     def head(
