@@ -96,12 +96,10 @@ def _merged(old: pa.Array, new: pa.Array, sources: pa.Array, column: str) -> pa.
     values = pa.concat_arrays([old.dictionary_decode(), new.dictionary_decode()]).take(sources)
     coded = values.dictionary_encode()
     room = int(np.iinfo(number_dtype(old.type.index_type)).max) + 1
-    if len(coded.dictionary) > room:
+    if (found := len(coded.dictionary)) > room:
         raise SchemaMismatchError(
             "new values do not fit their columns",
-            [
-                f"{column}: {len(coded.dictionary)} different values in a fragment, {old.type} has room for {room}"
-            ],
+            [f"{column}: {found} different values in a fragment, {old.type} has room for {room}"],
             hint='update with rewrite="rows", or alter the column to a wider index type first',
         )
     indices = coded.indices.cast(old.type.index_type)
