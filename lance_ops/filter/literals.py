@@ -130,10 +130,10 @@ def _as_timestamp(literal: Literal, target: pa.DataType) -> Literal | None:
     if pat.is_date(literal.type):
         seconds = literal.value * _SECONDS_PER_DAY if pat.is_date32(literal.type) else literal.value // 1000
         rest, ticks = 0, seconds * per_second
-    elif literal.type.tz == target.tz:
-        ticks, rest = divmod(literal.value * per_second, _TICKS_PER_SECOND[literal.type.unit])
     else:
-        return None
+        ticks, rest = divmod(literal.value * per_second, _TICKS_PER_SECOND[literal.type.unit])
+        # The zone is for the conversion to the type in which both are compared, which keeps the unit.
+        target = pa.timestamp(target.unit, literal.type.tz)
     return None if rest or abs(ticks) >= 2**63 else Literal(ticks, target)
 
 

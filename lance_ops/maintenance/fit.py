@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from lance_ops.encoding.values.dictionary import recode_dictionary
-from lance_ops.filter.types.casting import can_cast
+from lance_ops.filter.types.casting import can_cast, cast_for_column
 from lance_ops.filter.types.coercion import JSON, is_list, is_text, plain_type
 
 _LOST = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, ValueError)
@@ -63,7 +63,7 @@ def fit(values: pa.Array, target: pa.DataType) -> pa.Array:
         offsets = pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
         items = fit(pc.list_flatten(values), target.value_type)
         values = pa.ListArray.from_arrays(offsets, items, mask=_null_mask(values))
-    return values.cast(target)
+    return cast_for_column(values, target)
 
 
 def _null_mask(values: pa.Array) -> pa.Array | None:
@@ -102,6 +102,9 @@ def _is_lossy(values: pa.Array, target: pa.DataType) -> bool:
         return _any(pc.and_(finite, pc.invert(pc.is_finite(fitted.cast(pa.float64())))))
     if not (_is_exact(source) and _is_exact(wanted)):
         return False
+    if pat.is_timestamp(wanted) and wanted.tz is not None and getattr(source, "tz", None) is None:
+        # CAST reads wall-clock times of the zone, but gives those of UTC back.
+        fitted = pc.local_timestamp(fitted)
     try:
         return _any(pc.not_equal(fit(fitted, source), values))
     except _LOST:

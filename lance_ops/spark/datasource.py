@@ -16,12 +16,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from lance_ops.errors import DatasetNotFoundError
+from lance_ops.file.schema.column_names import check_column_names
+from lance_ops.file.schema.model import Schema
 from lance_ops.spark.catalog import install_catalog
 from lance_ops.spark.options import ReadOptions, read_options, write_options
 from lance_ops.spark.read import EmptyReader, LanceReader, PushingReader
 from lance_ops.spark.streaming.options import is_for_streams, sink_options, source_names, source_options
 from lance_ops.spark.transport import refuse_memory_store
-from lance_ops.spark.types import declared_schema, spark_schema
+from lance_ops.spark.types import arrow_schema, declared_schema, spark_schema
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
 
@@ -78,7 +80,9 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
         """Return the columns to read, in Spark's types.
 
         Raises:
-            UnsupportedTypeError: Spark has no type for some columns; lists every one.
+            UnsupportedTypeError: Spark has no type for some columns; lists every one. So do columns of a new
+                table that no dataset can have.
+            InvalidArgumentError: The name of a column of a new table is refused.
         """
         if is_for_streams(self.options):
             from lance_ops.spark.streaming.source import source_schema
@@ -88,7 +92,10 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
         dataset = self._open(options)
         if dataset is None:
             assert options.declared is not None
-            return declared_schema(options.declared)
+            declared = declared_schema(options.declared)
+            if options.is_checked:
+                check_column_names(Schema.from_arrow(arrow_schema(declared, stored=True)), path=options.uri)
+            return declared
         return spark_schema(dataset.scanner(options.columns, **options.search).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:

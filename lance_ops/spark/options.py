@@ -51,6 +51,7 @@ class ReadOptions:
         asof: Read the newest version at this time, instead of `version`.
         declared: Schema of Spark's catalog as JSON, for a table without a dataset yet.
         zone: Time zone of the session; None if unknown, as for paths.
+        is_checked: True if no dataset can have some of the declared columns, which is an error then.
     """
 
     uri: str
@@ -64,6 +65,7 @@ class ReadOptions:
     asof: datetime | None = None
     declared: str | None = None
     zone: str | None = None
+    is_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ def read_options(given: Mapping[str, str], streams: Iterable[str] = ()) -> ReadO
         asof,
         options.table.get("schema"),
         options.table.get("zone"),
+        "checked" in options.table,
     )
     options.finish(streams)
     return found

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.file.schema.model import Field
+from lance_ops.filter.types.casting import cast_for_column
 
 _Values: TypeAlias = pa.Array
 _LOST = (pa.ArrowInvalid, OverflowError, ValueError)
@@ -107,7 +108,7 @@ def _convert_list(
 def _cast(values: _Values, target: pa.DataType) -> _Values:
     """Cast values to another type, null where one does not fit."""
     try:
-        return values.cast(target)
+        return cast_for_column(values, target)
     except (NotImplementedError, TypeError):
         return pa.nulls(len(values), target)
     except _LOST:

@@ -18,6 +18,7 @@ from lance_ops.storage import Store
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import total_rows
 from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.ordered_categories import with_ordered_categories
 from lance_ops.table.scan.accelerators import default_pruners, default_search
 from lance_ops.table.scan.computed import ComputedColumns, ComputedScan
 from lance_ops.table.scan.options import ScanOptions
@@ -155,7 +156,7 @@ class Readable(Snapshot):
             UnsupportedError: A column whose values cannot be read.
         """
         computed = None
-        if isinstance(columns, Mapping):
+        if isinstance(columns, Mapping) and columns:
             scores = ["_distance"] * (nearest is not None) + ["_score"] * (full_text_query is not None)
             computed = self._compute(
                 columns, scores, [ROW_ID] * with_row_id + [ROW_ADDRESS] * with_row_address
@@ -279,9 +280,13 @@ class Readable(Snapshot):
         offset: int | None = None,
         **options: Unpack[ScanOptions],
     ) -> "pd.DataFrame":
-        """Read rows into a DataFrame; see `scanner` for the arguments and errors."""
+        """Read rows into a DataFrame; see `scanner` for the arguments and errors.
+
+        Named levels of the index, nullable types and ordered categories are those of the frame that was
+        written.
+        """
         require_extra("pandas")
-        return self.to_table(columns, filter, limit, offset, **options).to_pandas()
+        return with_ordered_categories(self.to_table(columns, filter, limit, offset, **options)).to_pandas()
 
     @public()
     def head(
@@ -329,7 +334,7 @@ class Readable(Snapshot):
         Raises:
             InvalidArgumentError: There is no live row of some number, or an unknown column.
         """
-        if isinstance(columns, Mapping):
+        if isinstance(columns, Mapping) and columns:
             extra = [ROW_ID] * with_row_id + [ROW_ADDRESS] * with_row_address
             computed = self._compute(columns, (), extra)
             flags = {"with_row_id": with_row_id, "with_row_address": with_row_address}

@@ -213,3 +213,37 @@ def test_no_value_is_lost_where_two_types_meet(name):
             else:
                 assert found.cast(exact.type).equals(exact), sql
     assert met >= len(MEETING)
+
+
+FINE = 1_714_557_600_123_456_789
+"""A time in nanoseconds; the rows around it differ within its microsecond."""
+COARSE = [
+    "TIMESTAMP '2024-05-01 10:00:00.123456'",
+    "TIMESTAMP '2024-05-01 12:00:00.123456'",
+    "TIMESTAMP '2024-05-01 10:00:00.123456Z'",
+    "CAST('2024-05-01 10:00:00.123456' AS TIMESTAMP)",
+    "to_timestamp_millis('2024-05-01 10:00:00.123456')",
+    "arrow_cast('2024-05-01 10:00:00.123','Timestamp(Millisecond, None)')",
+    "DATE '2024-05-01'",
+]
+
+
+def test_a_constant_keeps_the_unit_of_a_column_in_any_time_zone(tmp_path):
+    ticks = [FINE, FINE - 789, None, FINE + 1]
+    kinds = {
+        f"{unit}{number}": pa.timestamp(unit, zone)
+        for unit in ("ns", "us")
+        for number, zone in enumerate((None, "UTC", "Europe/Berlin", "+02:00"))
+    }
+    fine = pa.array(ticks, pa.timestamp("ns", "UTC"))
+    rows = pa.table({"id": range(4), **{name: fine.cast(kind, safe=False) for name, kind in kinds.items()}})
+    dataset = lance.write_dataset(rows, str(tmp_path / "rows.lance"))
+    wrong = []
+    for name in kinds:
+        for constant in COARSE:
+            for form in ("{} = {}", "{} <> {}", "{} > {}", "{} IN ({})", "{0} BETWEEN {1} AND {1}"):
+                sql = form.format(name, constant)
+                here, there = ours(rows, sql), theirs(dataset, sql)
+                if here is not None and there is not None and here != there:
+                    wrong.append((sql, here, there))
+    assert wrong == []

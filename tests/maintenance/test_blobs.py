@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import SchemaMismatchError, UnsupportedTypeError
+from lance_ops.errors import CommitConflictError, SchemaMismatchError, UnsupportedTypeError
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
 from tests.support.counting_store import CountingStore
@@ -123,7 +123,17 @@ def test_blobs_named_relative_to_a_base_stay_so(folder: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "way", ["append", "add_columns", "merge", "merge_insert", "compact", "replace_columns", "update_all"]
+    "way",
+    [
+        "append",
+        "overwrite",
+        "add_columns",
+        "merge",
+        "merge_insert",
+        "compact",
+        "replace_columns",
+        "update_all",
+    ],
 )
 def test_every_way_in_names_external_blobs_by_their_base(way: str, tmp_path: Path) -> None:
     (tmp_path / "ext").mkdir()
@@ -138,6 +148,8 @@ def test_every_way_in_names_external_blobs_by_their_base(way: str, tmp_path: Pat
     lance.write_dataset(start, uri, data_storage_version="2.2", initial_bases=base)
     if way == "append":
         lo.append(uri, full)
+    elif way == "overwrite":
+        lo.write_dataset(full, uri, mode="overwrite")
     elif way == "merge_insert":
         lo.merge_insert(uri, full, "id", when_not_matched="insert_all")
     elif way == "add_columns":
@@ -159,6 +171,37 @@ def test_every_way_in_names_external_blobs_by_their_base(way: str, tmp_path: Pat
     assert b"external" in found
     assert b"inline" in found
     assert b"old" not in found
+
+
+@pytest.mark.parametrize("has_bases", [True, False])
+def test_an_overwrite_beside_a_restore_names_no_base_that_is_gone(has_bases: bool, tmp_path: Path) -> None:
+    class Late:
+        restores = True
+
+        def commit(self, store, location, manifest) -> None:
+            if self.restores:
+                self.restores = False
+                lo.restore(uri, 1)
+            store.put(location.path, manifest, if_absent=True)
+
+    (tmp_path / "ext").mkdir()
+    (tmp_path / "ext" / "b.bin").write_bytes(b"external")
+    uri, where = str(tmp_path / "t"), (tmp_path / "ext" / "b.bin").as_uri()
+    base = lance.DatasetBasePath((tmp_path / "ext").as_uri(), name="external", id=1)
+    bases = {"initial_bases": [base]} if has_bases else {}
+    lance.write_dataset(_rows([b"old"]), uri, data_storage_version="2.2", **bases)
+    if has_bases:
+        lo.append(uri, _rows([b"two"]))
+    else:
+        lance.dataset(uri).add_bases([base])
+    if has_bases:
+        lo.write_dataset(_rows([where]), uri, mode="overwrite", committer=Late())
+        assert _peers(Path(uri)) == [b"external"]
+    else:
+        with pytest.raises(CommitConflictError, match="bases"):
+            lo.write_dataset(_rows([where]), uri, mode="overwrite", committer=Late())
+        assert _peers(Path(uri)) == [b"old"]
+        assert lo.fsck(uri, deep=True).ok
 
 
 def test_a_commit_of_fragments_counts_the_bytes_of_blobs(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import LanceOpsError
+from lance_ops.errors import LanceOpsError, SchemaMismatchError
 from lance_ops.maintenance.fsck.findings import Severity
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.health.verdicts import judge_dataset
@@ -100,3 +100,24 @@ def test_health_and_plan_say_what_stands_in_the_way(tmp_path: Path) -> None:
     assert len(lo.dataset(uri).fragments) == 1
     assert lo.dataset(uri).to_table()["d"].to_pylist()[:600] == expected
     assert lance.dataset(str(uri)).to_table()["d"].to_pylist()[:600] == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "left"), [("x >= 0", 100), ("x % 100 < 20", 100), ("x % 100 < 90 AND x < 100", None)]
+)
+def test_an_update_in_place_keeps_the_values_that_rows_have(
+    where: str, left: int | None, tmp_path: Path
+) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows(100, 0, pa.int8()), uri, data_storage_version="2.1")
+    if left is None:
+        with pytest.raises(SchemaMismatchError, match=r"d: 190 different values .* room for 128.*rewrite"):
+            lo.update(uri, {"d": "concat(d, 'x')"}, where, rewrite="columns")
+        assert lo.dataset(uri).version == 1
+        return
+    lo.update(uri, {"d": "concat(d, 'x')"}, where, rewrite="columns")
+    found = lo.dataset(uri).to_table()["d"].to_pylist()
+    assert found == lance.dataset(uri).to_table()["d"].to_pylist()
+    changed = [where == "x >= 0" or number % 100 < 20 for number in range(200)]
+    assert found == [f"v{number % 100}{'x' * new}" for number, new in enumerate(changed)]
+    assert len(set(found)) == left

@@ -158,6 +158,8 @@ REPLACEMENTS = {
     "same folder": ("CREATE OR REPLACE TABLE {t} USING lance LOCATION '{old}' AS SELECT 7L AS id", None),
     "folder below": ("CREATE OR REPLACE TABLE {t} USING lance LOCATION '{old}/x' AS SELECT 7L AS id", None),
     "partitions": ("CREATE OR REPLACE TABLE {t} USING lance PARTITIONED BY (id) AS SELECT 7L AS id", None),
+    "reserved name": ("CREATE OR REPLACE TABLE {t} (id BIGINT, _rowid BIGINT) USING lance", None),
+    "column of no type": ("REPLACE TABLE {t} (id BIGINT, x INTERVAL MONTH) USING lance", None),
     "no type": ("CREATE OR REPLACE TABLE {t} USING lance AS SELECT 7L AS id, map() AS x", None),
 }
 

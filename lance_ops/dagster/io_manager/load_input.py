@@ -126,7 +126,7 @@ def _reader(dataset: Dataset, columns: list[str] | None, condition: str | None) 
 
 
 def _pandas(dataset: Dataset, columns: list[str] | None, condition: str | None) -> Any:
-    return dataset.to_table(columns, condition).to_pandas()
+    return dataset.to_pandas(columns, condition)
 
 
 def _polars(dataset: Dataset, columns: list[str] | None, condition: str | None) -> Any:

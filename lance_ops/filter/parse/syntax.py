@@ -34,6 +34,8 @@ _TYPE_WORDS = {
     *("NUMERIC", "STRING", "TEXT", "VARCHAR", "BINARY", "DATE", "TIMESTAMP", "DATETIME"),
 }
 _BAD_HEX = re.compile(r"(?<!\w)[xX]'(?![0-9a-fA-F]*')")
+_TEMPLATE_COMMENT = "{#"
+_COMMENT_HINT = "comments are written /* ... */, or -- up to the end of the line"
 _SYMBOLS = {"==", "::", "||", ">=", "<=", "<>", "!="}
 _SQL_CLAUSES = {"SELECT", "WHERE", "ORDER", "GROUP", "LIMIT", "UNION", "EXISTS", "JOIN"}
 _FOREIGN_SIGNS = {
@@ -113,8 +115,10 @@ def parse_syntax(sql: str) -> Syntax:
     if SET_ASIDE in sql:
         fail(sql, "a filter cannot contain a NUL character", sql.index(SET_ASIDE))
     asides: list[Aside] = []
-    tokens = _tokenize(sql, set_long_lists_aside(sql, asides))
+    shortened = set_long_lists_aside(sql, asides)
+    tokens = _tokenize(sql, shortened)
     _check_tokens(sql, tokens)
+    _check_gaps(sql, shortened, tokens)
     tokens = set_chains_aside(set_lists_aside(tokens, asides), asides)
     try:
         parser = FilterParser(error_level=ErrorLevel.IMMEDIATE)
@@ -197,6 +201,18 @@ def _check_tokens(sql: str, tokens: Iterable[Token]) -> None:
         signs = signs + 1 if kind in _PREFIX_SIGNS else 0
         if max(depth, signs) > MAX_NESTING:
             fail(sql, "the filter is nested too deeply", token.start, _NESTING_HINT)
+
+
+def _check_gaps(sql: str, shortened: str, tokens: Iterable[Token]) -> None:
+    """Refuse `{# ... #}`, which sqlglot drops as a comment: pylance ends the filter there."""
+    if _TEMPLATE_COMMENT not in shortened:
+        return
+    stop = 0
+    for start, end in (*((token.start, token.end + 1) for token in tokens), (len(shortened), 0)):
+        found = shortened.find(_TEMPLATE_COMMENT, stop, start)
+        if found >= 0:
+            fail(sql, f"{_TEMPLATE_COMMENT!r} has no meaning in a filter", found, _COMMENT_HINT)
+        stop = end
 
 
 _DEPTH_CHANGES = {

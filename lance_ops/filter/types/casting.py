@@ -17,6 +17,7 @@ from lance_ops.filter.types.coercion import (
     is_bytes,
     is_text,
     physical_type,
+    plain_type,
 )
 from lance_ops.filter.types.number_casts import NUMBER_CASTS, Cast
 from lance_ops.filter.types.text_casts import TEXT_CASTS
@@ -50,6 +51,35 @@ def cast_values(
         if lenient:
             return _salvage(values, lambda part: cast(part, source, target), physical_type(target))
         raise PredicateError(f"a value of type {source} does not fit {target}: {error}") from error
+
+
+def cast_for_column(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Convert values to the type of the column that stores them, without a loss that Arrow sees.
+
+    The values are those of CAST. Arrow itself prints dates and floats in other spellings, and reads the
+    wall-clock times of a zone as UTC.
+
+    Raises:
+        pa.ArrowInvalid: A value does not fit.
+    """
+    source, wanted = plain_type(values.type), plain_type(target)
+    if not _differs_from_arrow(source, wanted):
+        return values.cast(target)
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    found = _find_cast(source, wanted)
+    assert found is not None
+    return found(values.cast(physical_type(source)), source, wanted).cast(target)
+
+
+def _differs_from_arrow(source: pa.DataType, target: pa.DataType) -> bool:
+    """Return whether Arrow's cast of a value that fits gives another one than CAST."""
+    kinds = (_kind(source), _kind(target))
+    if kinds in (("timestamp", "timestamp"), ("date", "timestamp")):
+        return target.tz is not None and (pat.is_date(source) or source.tz is None)
+    if kinds == ("timestamp", "date"):
+        return source.tz is not None
+    return kinds in _OTHER_SPELLINGS
 
 
 def can_cast(source: pa.DataType, target: pa.DataType) -> bool:
@@ -124,6 +154,8 @@ _CASTS: Mapping[tuple[str, str], Cast] = {
     **TIME_CASTS,
     **TEXT_CASTS,
 }
+
+_OTHER_SPELLINGS = {("float", "text"), ("date", "text"), ("timestamp", "text"), ("time", "text")}
 
 _NEVER_FAILING = {
     ("bool", "int"),

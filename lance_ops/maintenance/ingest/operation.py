@@ -16,6 +16,7 @@ from lance_ops.errors import (
     RetryableCommitConflictError,
     public,
 )
+from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.ingest.file_source import FileSource
@@ -44,10 +45,11 @@ from lance_ops.maintenance.target import Target, check_side_by_side, open_target
 from lance_ops.maintenance.tasks import is_not_committed, remove_files, run_tasks
 from lance_ops.storage import Durability
 from lance_ops.table.commit.jobs.job_keys import find_job, find_left_over
-from lance_ops.table.commit.request import CommitRequest, CommitResult
+from lance_ops.table.commit.request import CommitHooks, CommitRequest, CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.transaction.operations import Append, Overwrite
+from lance_ops.table.transaction.operations import Append, Overwrite, Restore
+from lance_ops.table.transaction.transaction import Transaction
 
 
 def commit_write(
@@ -168,10 +170,21 @@ def _commit(plan: WritePlan, fragments: tuple[Fragment, ...], attempt: Attempt) 
             Append(fragments) if plan.mode == "append" else Overwrite(fragments, plan.task.schema),
             data_storage_version=None if plan.mode == "append" else plan.task.storage_version,
             stable_row_ids=plan.options.enable_stable_row_ids,
+            hooks=CommitHooks(judge=_may_lack_bases if _has_based_blobs(plan.task) else None),
         ),
         # Data without rows are no job done, be there a dataset or not: those that come later count.
         is_job=bool(fragments) or plan.options.mode not in KEEPS_SCHEMA,
     )
+
+
+def _has_based_blobs(task: WriteTask) -> bool:
+    """Return whether blobs of its files may be named relative to a base."""
+    return bool(task.base_uris) and has_blob_v2(task.schema)
+
+
+def _may_lack_bases(other: Transaction) -> str | None:
+    """Judge a commit that an overwrite passes: bases are only ever added, but for a return to older ones."""
+    return "it may lack the bases of blobs" if isinstance(other.operation, Restore) else None
 
 
 def _replace(
@@ -220,6 +233,15 @@ def _replan(
     """Plan again on the head, with the files of the results, or with new ones for another schema."""
     head, task = attempt.dataset, plan.task
     current = replace(plan, dataset=head, mode=plan.options.mode)
+    if _has_based_blobs(task) and not task.base_uris.items() <= head.bases.blob_uris.items():
+        raise CommitConflictError(
+            "the bases of the dataset, which blobs are named relative to, changed after the data was written",
+            ours=f"{plan.options.mode} on version {plan.dataset.version if plan.dataset else 0}",
+            theirs=f"version {head.version}",
+            version=head.version,
+            path=plan.uri,
+            hint="run it again",
+        )
     if plan.options.mode not in KEEPS_SCHEMA or _same_layout(task, head):
         _check_files(current, results)
         return current, results

@@ -20,7 +20,7 @@ from lance_ops.file.writer import check_schema_writable
 from lance_ops.filter import Expression, parse_filter, settled
 from lance_ops.maintenance.ingest.conform import check_schema, conform
 from lance_ops.maintenance.ingest.file_source import check_types_known
-from lance_ops.maintenance.ingest.options import KEEPS_SCHEMA, Mode, WriteOptions
+from lance_ops.maintenance.ingest.options import Mode, WriteOptions
 from lance_ops.maintenance.ingest.source import unify_schemas
 from lance_ops.maintenance.target import Target, check_changeable, check_side_by_side, open_target
 from lance_ops.storage import Durability, Store
@@ -195,8 +195,8 @@ def plan_write_on(
         parts = _with_blobs(parts, options.data_storage_version or version, is_new=is_new)
         version, target = _check(dataset, parts, options)
         options = _with_predicate(options, target)
-    bases = dataset.bases.blob_uris if options.mode in KEEPS_SCHEMA else {}
-    task = replace(_task(dataset.store, target, version, options), base_uris=bases)
+    # An overwrite keeps the bases, too.
+    task = replace(_task(dataset.store, target, version, options), base_uris=dataset.bases.blob_uris)
     uuid = "" if found is None else found.transaction_uuid
     return WritePlan(dataset.uri, options.mode, options, dataset, task, committed, started, uuid)
 

@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.encoding.arrays import number_dtype
+from lance_ops.errors import InvalidArgumentError, SchemaMismatchError
 from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.columns.compute import ComputeTask, compute_columns
@@ -75,9 +76,34 @@ class UpdatedValues:
         sources = np.arange(rows.num_rows)
         sources[places] = rows.num_rows + np.arange(len(places))
         return [
-            pa.concat_arrays([values, changed[item.column]]).take(pa.array(sources))
+            _merged(values, changed[item.column], pa.array(sources), item.column)
             for item, values in zip(self.assignments, old, strict=True)
         ]
+
+
+def _merged(old: pa.Array, new: pa.Array, sources: pa.Array, column: str) -> pa.Array:
+    """Return a column of which `sources` says, row by row, the place in old values and new ones behind them.
+
+    Raises:
+        SchemaMismatchError: The index type of a dictionary has no room for the values of the column.
+    """
+    try:
+        return pa.concat_arrays([old, new]).take(sources)
+    except pa.ArrowInvalid:
+        if not pa.types.is_dictionary(old.type):
+            raise
+    # There is room for the values of both together only without those that no row has any more.
+    values = pa.concat_arrays([old.dictionary_decode(), new.dictionary_decode()]).take(sources)
+    coded = values.dictionary_encode()
+    room = int(np.iinfo(number_dtype(old.type.index_type)).max) + 1
+    if (found := len(coded.dictionary)) > room:
+        raise SchemaMismatchError(
+            "new values do not fit their columns",
+            [f"{column}: {found} different values in a fragment, {old.type} has room for {room}"],
+            hint='update with rewrite="rows", or alter the column to a wider index type first',
+        )
+    indices = coded.indices.cast(old.type.index_type)
+    return pa.DictionaryArray.from_arrays(indices, coded.dictionary, ordered=old.type.ordered)
 
 
 def choose(

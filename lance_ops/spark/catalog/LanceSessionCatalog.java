@@ -195,6 +195,15 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         return scheme + "://" + host + (path.endsWith("/") ? path : path + "/");
     }
 
+    /** The first write would refuse columns that no dataset can have: the old table would be gone by then. */
+    private void checkColumns(Identifier name) {
+        try {
+            resolve(super.loadTable(name), "table.checked", "true");
+        } catch (NoSuchTableException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
     private void swap(Identifier name, Identifier staged, Identifier kept) {
         try {
             super.renameTable(name, kept);
@@ -582,6 +591,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         private final Identifier name;
         private final Identifier staged;
         private final Identifier kept;
+        private boolean written = false;
 
         Swap(Table table, LanceSessionCatalog catalog, Identifier name, Identifier staged, Identifier kept) {
             this.table = table;
@@ -608,10 +618,14 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         }
 
         public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+            written = true;
             return ((SupportsWrite) table).newWriteBuilder(info);
         }
 
         public void commitStagedChanges() {
+            if (!written) {
+                catalog.checkColumns(staged);
+            }
             catalog.swap(name, staged, kept);
         }
 

@@ -30,6 +30,7 @@ ROWS = pa.table(
     }
 )
 COLUMNS = [
+    {},
     {"x": "x * 2"},
     {"z": "id", "a": "id + 1", "m": "upper(s)"},
     {"id": "id IS NULL", "x": "id"},
