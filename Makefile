@@ -37,6 +37,7 @@ ui: env ## Open the Dagster UI on the demo's datasets (loopback only)
 	@.venv/bin/lance-ops ui
 
 test: env-dev ## Run all tests but those of the Airflow provider (PYTEST_ARGS=... for some of them)
+	@$(PY) tools/warm_kernels.py
 	@$(PY) tools/azurite.py
 	@$(PY) -m pytest -q -m "not airflow" $(PYTEST_PROCESSES) $(PYTEST_ARGS)
 
@@ -72,6 +73,7 @@ shadow: env-dev ## Do each read and write of tests and scripts for the peer twic
 	@LANCE_LOG=error $(PY) -W ignore tools/shadow.py $(SHADOW)
 
 fuzz: env-dev ## Damage data files and indices at random for longer than the tests do (FUZZ=30m or FUZZ=1000000)
+	@$(PY) tools/warm_kernels.py
 	@$(PY) -m tests.fuzz --for $(FUZZ) $(FUZZ_ARGS)
 
 nested: env-dev ## Exchange random nested types with the official library, by scan and take (NESTED=10000 cases)

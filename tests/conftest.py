@@ -102,6 +102,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Let the collector free what was frozen: libraries report what is left at the exit as leaks."""
+    gc.unfreeze()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not even import what `make check` leaves out."""
     if config.option.markexpr != "unit":
