@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pytest
 
 import lance_ops as lo
 from tests.support.carried_kernels import carry_kernels
-from tools.throwaway_environment import make_environment
+from tools.throwaway_environment import core_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST_WHEEL = 3_000_000
@@ -36,10 +35,7 @@ def wheel(tmp_path_factory):
 @pytest.fixture(scope="module")
 def python(wheel, tmp_path_factory):
     """Runs the interpreter of an environment with the dependencies of the core and the wheel on its path."""
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    made = make_environment(
-        ROOT / ".cache" / "core", [*declared, "--constraint", str(ROOT / "constraints.txt")]
-    )
+    made = core_environment()
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(folder)], check=True, timeout=300)
     # All but one: that the core compiles them is seen by that one.

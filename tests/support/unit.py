@@ -7,7 +7,8 @@ matrix, a crash at every call, damage at every place. `make test` runs both.
 import pytest
 
 NOT_UNIT = (
-    "tests/cli/",
+    "tests/cli/test_terminated.py",
+    "tests/cli/test_warmup.py",
     "tests/dagster/",
     "tests/demo/",
     "tests/docs/",
@@ -25,7 +26,6 @@ NOT_UNIT = (
     "tests/fleet/run/test_run.py",
     "tests/fuzz/",
     "tests/index/bitmap/",
-    "tests/index/vector/",
     "tests/index/test_damaged_segments.py",
     "tests/index/zone_map/test_zone_map_floats.py",
     "tests/index/zones/",
@@ -56,7 +56,10 @@ NOT_UNIT = (
     "tests/packaging/",
     "tests/safety/",
     "tests/shadow/",
-    "tests/spark/",
+    "tests/spark/programs/",
+    "tests/spark/test_daemon.py",
+    "tests/spark/test_imports.py",
+    "tests/spark/test_scan.py",
     "tests/storage/objects/test_aws_credentials.py",
     "tests/storage/test_conditional_put.py",
     "tests/storage/test_fork_safe.py",
