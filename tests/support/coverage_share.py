@@ -82,9 +82,9 @@ def forget() -> None:
     _FOLDER.mkdir(parents=True)
 
 
-def measured() -> float:
+def measured(folder: Path = _FOLDER, source: Path = ROOT / "lance_ops") -> float:
     """Return the percentage of lines that the processes of this run have traced."""
-    found = measuring()
+    found = measuring(folder, source)
     found.combine()
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         return found.report(file=nowhere)
