@@ -123,6 +123,11 @@ class FaultyStore:
         """Whether a fault was injected."""
         return self._faults.fired > 0
 
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of each write so far, those of a store with `full_disk_after_bytes`."""
+        return list(self._faults.sizes)
+
     def reset(self) -> None:
         """Forget the log and the counters, and come back to life; the fault stays armed."""
         self._faults.reset()
@@ -307,6 +312,7 @@ class _Faults:
         self.names = MUTATING if count == "mutating" else MUTATING | READING
         self.times = times
         self.budget = budget
+        self.sizes: list[int] = []
         self.full = budget
         self.lock = threading.Lock()
         self.writers: list[_FaultyWriter] = []
@@ -351,6 +357,7 @@ class _Faults:
         if self.budget is None:
             return
         with self.lock:
+            self.sizes.append(size)
             if size > self.budget:
                 raise StorageFullError("no space left: injected", path=path)
             self.budget -= size
