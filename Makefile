@@ -23,7 +23,7 @@ RUN_EXTRAS := dagster,demo,java,objectstore,spark,text
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,docs,ui
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui ui-shots test airflow check lowest simulate storm streams faults lint docs bench release protos constraints old-peers shadow fuzz nested clean env env-dev
+.PHONY: help demo ui ui-shots test airflow check coverage lowest simulate storm streams faults lint docs bench release protos constraints old-peers shadow fuzz nested clean env env-dev
 
 help: ## List the targets
 	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
@@ -37,18 +37,23 @@ ui: env ## Open the Dagster UI on the demo's datasets (loopback only)
 	@.venv/bin/lance-ops ui
 
 test: env-dev ## Run all tests but those of the Airflow provider (PYTEST_ARGS=... for some of them)
+	@$(PY) tools/warm_kernels.py
 	@$(PY) tools/azurite.py
-	@$(PY) -m pytest -q -m "not airflow" $(PYTEST_PROCESSES) $(PYTEST_ARGS)
+	@LANCE_OPS_COVERAGE=$(if $(PYTEST_ARGS),,check) $(PY) -m pytest -q -m "not airflow" $(PYTEST_PROCESSES) $(PYTEST_ARGS)
 
 airflow: env-dev ## Test the Airflow provider in an environment with Airflow (needs a package index)
 	@$(PY) -m pytest -q -m airflow tests/airflow $(PYTEST_ARGS)
 
 check: env-dev ## Style, types, floors and the unit tests: an answer within a minute
+	@$(PY) tools/warm_kernels.py
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports --no-logo
 	@HYPOTHESIS_PROFILE=quick $(PY) -m pytest -q -m unit $(PYTEST_PROCESSES) $(PYTEST_ARGS)
+
+coverage: env-dev ## Measure how many lines the unit tests run, and write it into CONTRIBUTING.md
+	@LANCE_OPS_COVERAGE=write $(PY) -m pytest -q -m unit $(PYTEST_PROCESSES)
 
 lowest: env-dev ## Run the unit tests with the oldest allowed dependencies, without pandas (needs a package index)
 	@$(PY) tools/lowest.py $(PYTEST_ARGS)
@@ -72,6 +77,7 @@ shadow: env-dev ## Do each read and write of tests and scripts for the peer twic
 	@LANCE_LOG=error $(PY) -W ignore tools/shadow.py $(SHADOW)
 
 fuzz: env-dev ## Damage data files and indices at random for longer than the tests do (FUZZ=30m or FUZZ=1000000)
+	@$(PY) tools/warm_kernels.py
 	@$(PY) -m tests.fuzz --for $(FUZZ) $(FUZZ_ARGS)
 
 nested: env-dev ## Exchange random nested types with the official library, by scan and take (NESTED=10000 cases)

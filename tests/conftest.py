@@ -1,5 +1,6 @@
 """What the whole suite shares: clean environment, hypothesis profiles, one Spark session, browser policy."""
 
+import atexit
 import gc
 import os
 import sys
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import coverage_share
 from tests.support.examples import QUICK_EXAMPLES, cap_examples
 from tests.support.object_servers import AZURITE_HINT, azurite, moto, seaweed  # noqa: F401 - fixtures
 from tests.support.scratch import memory_folder
@@ -59,6 +61,7 @@ settings.register_profile("quick", settings.get_profile("ci"), max_examples=QUIC
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 settings.load_profile(_PROFILE)
 
+_COVERAGE = pytest.StashKey[str]()
 BROWSER_HINT = "install Chromium and chromedriver (Debian: apt-get install chromium chromium-driver)"
 
 
@@ -85,6 +88,29 @@ def spark() -> "Iterator[SparkSession]":
     session.stop()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Trace the lines of unit tests where that is asked for: in the processes that run them."""
+    if not coverage_share.is_wanted():
+        return
+    is_worker = hasattr(config, "workerinput")
+    if not is_worker:
+        coverage_share.forget()
+    if is_worker or not config.getoption("numprocesses", None):
+        config.pluginmanager.register(coverage_share.CoverageShare())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Compare what the unit tests ran with what the page says, once all processes are done."""
+    if not coverage_share.is_wanted() or hasattr(session.config, "workerinput") or exitstatus:
+        return
+    percent = coverage_share.measured()
+    wrong = coverage_share.settle(percent, write=os.environ[coverage_share.SWITCH] == "write")
+    session.config.stash[_COVERAGE] = wrong or f"unit tests run {percent:.1f} % of the lines"
+    if wrong:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes longest, for runs in several processes, and mark the tests of `make check`."""
@@ -96,10 +122,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             cap_examples(item)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Do not look for garbage while thousands of tests and modules come in, which all stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Spare the garbage collector from going through thousands of collected tests again and again."""
     gc.collect()
     gc.freeze()
+    # Libraries report what nobody freed before the exit as leaks.
+    atexit.register(gc.unfreeze)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -155,6 +193,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             for report in reports
             if isinstance(report, pytest.TestReport)
         )
+    if _COVERAGE in terminalreporter.config.stash:
+        terminalreporter.write_line(terminalreporter.config.stash[_COVERAGE])
     for marker, (what, hint) in _OPTIONAL.items():
         left_out = [
             report for report in terminalreporter.stats.get("skipped", ()) if marker in report.keywords

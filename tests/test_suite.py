@@ -1,12 +1,16 @@
 """The suite's own support: its lists of files, the order of its tests, where they write."""
 
 import json
+import os
+import subprocess
+import sys
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tests.support import coverage_share
 from tests.support.scratch import memory_folder
 from tests.support.side_by_side import (
     APART,
@@ -79,3 +83,41 @@ def test_tests_write_into_memory_only_where_there_is_enough_of_it(tmp_path):
     assert memory_folder(tmp_path / "absent") is None
     assert memory_folder(tmp_path, enough=1 << 60) is None
     assert memory_folder(tmp_path, enough=0) == tmp_path
+
+
+def test_the_number_of_covered_lines_is_stated_and_compared(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("- Unit tests run 70 % of the lines of `lance_ops`, and more.\n")
+    assert coverage_share.settle(70.9, page, write=False) is None
+    assert "run 68.4 % of the lines, and page.md says 70 %" in coverage_share.settle(68.4, page, write=False)
+    assert "run 71.5 % of the lines" in coverage_share.settle(71.5, page, write=False)
+    assert coverage_share.settle(82.6, page, write=True) is None
+    assert page.read_text() == "- Unit tests run 83 % of the lines of `lance_ops`, and more.\n"
+    page.write_text("nothing")
+    assert "does not say" in coverage_share.settle(70.0, page, write=True)
+    assert coverage_share.settle(0, write=False) is not None
+
+
+def test_lines_that_run_in_several_measurements_are_added_up(tmp_path):
+    module = tmp_path / "package" / "measured_lines.py"
+    module.parent.mkdir()
+    module.with_name("__init__.py").touch()
+    module.write_text("".join(f"def {name}():\n    return 1\n" for name in "abcd"))
+    code = """
+import sys
+from pathlib import Path
+from tests.support.coverage_share import measuring
+found = measuring(Path(sys.argv[1]), Path(sys.argv[2]))
+found.start()
+from package import measured_lines
+getattr(measured_lines, sys.argv[3])()
+found.stop()
+found.save()
+"""
+    folder = tmp_path / "lines"
+    folder.mkdir()
+    for name in ("a", "b"):
+        command = [sys.executable, "-c", code, str(folder), str(module.parent), name]
+        path = os.pathsep.join([str(ROOT), str(tmp_path)])
+        subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True)
+    assert coverage_share.measured(folder, module.parent) == 75

@@ -26,6 +26,10 @@ EXTRAS = ("geo", "objectstore", "text", "vector")
 """Extras of the environment. Spark and Dagster bring pandas along, or need it."""
 
 LEFT_OUT = (
+    "tests/cli/",  # Dagster, Spark, pandas
+    "tests/dagster/",
+    "tests/index/vector/",
+    "tests/spark/",
     # Dagster
     "tests/alerts/test_notifier.py::test_a_url_of_another_kind_in_the_environment_is_not_shown",
     "tests/alerts/test_notifier.py::test_the_url_may_be_in_the_environment_and_is_read_when_it_is_needed",
@@ -81,22 +85,33 @@ def pinned_tools(constraints: Iterable[str]) -> list[str]:
     return [pin for pin in pins if canonicalize_name(Requirement(pin).name) in TEST_TOOLS]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Install what is missing or outdated and run the tests; return the exit code of pytest."""
+def lowest_environment() -> Path:
+    """Install what is missing or outdated, and compile the kernels; return the interpreter."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = (project["optional-dependencies"][name] for name in EXTRAS)
     declared = [*project["dependencies"], *chain(*extras)]
     constraints = (ROOT / "constraints.txt").read_text().splitlines()
     python = make_environment(ENVIRONMENT, [*map(lowest_release, declared), *pinned_tools(constraints)])
-    # Compiled loops of another numba must not replace those that the project's own environment keeps.
-    environment = os.environ | {
+    subprocess.run([str(python), str(ROOT / "tools" / "warm_kernels.py")], env=variables(), check=True)
+    return python
+
+
+def variables() -> dict[str, str]:
+    """Return the variables that the tests run with."""
+    return os.environ | {
         "HYPOTHESIS_PROFILE": "quick",
+        # Compiled loops of another numba must not replace those that the project's own environment keeps.
         "NUMBA_CACHE_DIR": str(ENVIRONMENT.with_name("lowest-kernels")),
         "RUST_LOG": "off",
     }
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the tests in the environment; return the exit code of pytest."""
+    python = lowest_environment()
     left_out = [f"--deselect={path}" if "::" in path else f"--ignore={path}" for path in LEFT_OUT]
     command = [str(python), "-m", "pytest", "-q", "-m", "unit", "-n", "auto", *left_out, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+    return subprocess.run(command, cwd=ROOT, env=variables(), check=False).returncode
 
 
 if __name__ == "__main__":

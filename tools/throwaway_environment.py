@@ -6,10 +6,31 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".cache"
 STAMP = "requirements.sha256"
+
+
+def core_environment() -> Path:
+    """Make the environment with the dependencies of the core alone; return its interpreter."""
+    declared = _project()["dependencies"]
+    return make_environment(CACHE / "core", [*declared, "--constraint", str(ROOT / "constraints.txt")])
+
+
+def airflow_environment() -> Path:
+    """Make the environment with Airflow and the dependencies of the core; return its interpreter."""
+    project = _project()
+    extras = project["optional-dependencies"]["airflow"]
+    tools = ("apache-airflow-providers-openlineage", "pytest")
+    return make_environment(CACHE / "airflow", [*project["dependencies"], *extras, *tools])
+
+
+def _project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def make_environment(folder: Path, requirements: Sequence[str], interpreter: str = sys.executable) -> Path:

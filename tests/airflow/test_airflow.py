@@ -3,13 +3,12 @@
 import os
 import sqlite3
 import subprocess
-import tomllib
 from pathlib import Path
 
 import pytest
 
 import lance_ops as lo
-from tools.throwaway_environment import make_environment
+from tools.throwaway_environment import airflow_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.airflow]
@@ -18,12 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.airflow]
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory):
     """Runs the interpreter of an environment with Airflow and the dependencies of the core."""
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = declared["optional-dependencies"]["airflow"]
-    python = make_environment(
-        ROOT / ".cache" / "airflow",
-        [*declared["dependencies"], *extras, "apache-airflow-providers-openlineage", "pytest"],
-    )
+    python = airflow_environment()
     home = tmp_path_factory.mktemp("airflow")
     environment = {
         "PATH": f"{python.parent}:{os.environ['PATH']}",

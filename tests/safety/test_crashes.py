@@ -1,5 +1,7 @@
 """Every operation is stopped, or loses an answer, at every call of the store: as before or as after."""
 
+import itertools
+
 import pytest
 
 from tests.safety.actions import (
@@ -33,6 +35,7 @@ from tests.safety.crashes import Crash, state_of
 from tests.safety.profile import SIMULATING
 from tests.safety.rows import compare, either, remainder
 from tests.safety.states import telling_calls
+from tests.support.faulty_store import crash_moments, error_moments
 
 START = (
     Create(count=10, rows_per_file=4),
@@ -91,16 +94,18 @@ NAMES = pytest.mark.parametrize("name", ["create", *ACTIONS])
 @NAMES
 def test_a_crash_at_any_call_leaves_the_table_before_or_after(crashes, name):
     crash = crashes[name]
-    calls = crash.changing_calls()[:: 4 if name in LONG else 1]
-    for number in range(1, len(crash.calls) + 1) if SIMULATING else calls:
-        for when in ("before", "after"):
-            crash.check_crash(number, when)
+    if SIMULATING or name in LONG:
+        calls = range(1, len(crash.calls) + 1) if SIMULATING else crash.changing_calls()[::4]
+        moments = itertools.product(calls, ("before", "after"))
+    else:
+        moments = crash_moments(crash.changing_calls())
+    for number, when in moments:
+        crash.check_crash(number, when)
 
 
 @NAMES
 def test_one_failed_call_ends_in_success_or_in_a_typed_error(crashes, name):
     crash = crashes[name]
     calls = telling_calls(crash.calls)[:: 10 if name in LONG else 1]
-    for number in range(1, len(crash.calls) + 1) if SIMULATING else calls:
-        for when in ("before", "after"):
-            crash.check_error(number, when)
+    for number, when in error_moments(crash.calls, range(1, len(crash.calls) + 1) if SIMULATING else calls):
+        crash.check_error(number, when)

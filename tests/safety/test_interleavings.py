@@ -136,12 +136,17 @@ def start() -> dict[str, bytes]:
     return state_of(*START)
 
 
+def check_everywhere(work: Interleaving) -> None:
+    """Let the other writer in before each call where that can make a difference."""
+    for number in telling_calls(work.calls):
+        if not work.is_hopeless(number) and (SIMULATING or not work.commutes(number)):
+            work.check(number)
+
+
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=[f"{a} with {b}" for a, b in PAIRS])
 def test_two_operations_at_once_are_one_after_the_other(start, ours, theirs):
     work = Interleaving(start, OURS[ours], THEIRS[theirs])
-    for number in telling_calls(work.calls):
-        if not work.is_hopeless(number):
-            work.check(number)
+    check_everywhere(work)
 
 
 PEERS = {
@@ -171,6 +176,4 @@ def test_the_peer_may_act_at_any_moment(start, ours, theirs):
     work = Interleaving(
         start, OURS[ours], THEIRS[theirs], folder, lambda action, store: peer.act(action, store.uri)
     )
-    for number in telling_calls(work.calls):
-        if not work.is_hopeless(number):
-            work.check(number)
+    check_everywhere(work)

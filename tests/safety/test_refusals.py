@@ -1,5 +1,6 @@
 """Wrong schemas and predicates, full disks, no permission: an error says so, and nothing is lost."""
 
+import itertools
 import os
 import resource
 import subprocess
@@ -172,10 +173,13 @@ def test_a_full_disk_ends_in_its_error_and_leaves_nothing(start, name):
     with memory() as store:
         put_all(store, start)
         before = read_rows(lo.Dataset.open(store))
-        action.run(store)
-        needed = sum(map(len, objects(store).values())) - sum(map(len, start.values())) + 2_000
+        whole = FaultyStore(store, full_disk_after_bytes=1 << 40)
+        action.run(whole)
+    # The disk is full in the middle of each write in turn.
+    ends = list(itertools.accumulate(whole.sizes))
+    budgets = [end - -(-size // 2) for end, size in zip(ends, whole.sizes, strict=True)]
     refused = 0
-    for budget in range(0, needed, 16 if SIMULATING else max(1, needed // 40)):
+    for budget in range(0, ends[-1] + 2_000, 16) if SIMULATING else budgets:
         with memory() as store:
             put_all(store, start)
             full = FaultyStore(store, full_disk_after_bytes=budget)

@@ -22,6 +22,39 @@ MUTATING = frozenset({"put", "open_writer", "write", "close", "delete", "copy"})
 READING = frozenset({"read", "read_ranges", "read_tail", "size", "exists", "list", "list_dirs"})
 
 
+When = Literal["before", "after"]
+
+
+def crash_moments(numbers: Iterable[int]) -> Iterator[tuple[int, When]]:
+    """Return the moments at which a crash leaves different files: before each change, and after the last one.
+
+    What is left after a change is what is left before the next one, whatever is read in between.
+
+    Args:
+        numbers: Of the calls that change the store, without gaps.
+    """
+    number = None
+    for number in numbers:
+        yield number, "before"
+    if number is not None:
+        yield number, "after"
+
+
+def error_moments(calls: Sequence["Call"], numbers: Iterable[int]) -> Iterator[tuple[int, When]]:
+    """Return the moments at which an error means different things: before each call, and after a change.
+
+    A read whose answer is lost is a read that failed.
+
+    Args:
+        calls: All of them.
+        numbers: Of those that fail, from 1.
+    """
+    for number in numbers:
+        yield number, "before"
+        if calls[number - 1].name in MUTATING:
+            yield number, "after"
+
+
 class InjectedCrash(Exception):  # noqa: N818 - it stands for a dead process, not for an error to handle
     """The process is dead from here on; not a LanceOpsError, so that nothing may handle it."""
 
@@ -55,7 +88,7 @@ class FaultyStore:
         inner: Store,
         fail_at: int | Callable[[Call], bool] | None = None,
         *,
-        when: Literal["before", "after"] = "before",
+        when: When = "before",
         mode: Literal["crash", "error"] = "crash",
         count: Literal["mutating", "any"] = "mutating",
         times: int = 1,
@@ -89,6 +122,11 @@ class FaultyStore:
     def fired(self) -> bool:
         """Whether a fault was injected."""
         return self._faults.fired > 0
+
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of each write so far, those of a store with `full_disk_after_bytes`."""
+        return list(self._faults.sizes)
 
     def reset(self) -> None:
         """Forget the log and the counters, and come back to life; the fault stays armed."""
@@ -274,6 +312,7 @@ class _Faults:
         self.names = MUTATING if count == "mutating" else MUTATING | READING
         self.times = times
         self.budget = budget
+        self.sizes: list[int] = []
         self.full = budget
         self.lock = threading.Lock()
         self.writers: list[_FaultyWriter] = []
@@ -318,6 +357,7 @@ class _Faults:
         if self.budget is None:
             return
         with self.lock:
+            self.sizes.append(size)
             if size > self.budget:
                 raise StorageFullError("no space left: injected", path=path)
             self.budget -= size

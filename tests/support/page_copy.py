@@ -108,8 +108,10 @@ def copy_and_check(
     assert written.num_rows == len(rows)
     assert written.size_bytes == (folder / "copy.lance").stat().st_size
     ours = FileReader.open(store, "copy.lance")
-    assert repr(ours.read_table().to_pylist()) == repr(rows)
-    assert repr(peer_rows(folder / "copy.lance")) == repr(rows)
+    # Of NaN and signed zeros texts alone are equal.
+    text = repr(rows)
+    assert repr(ours.read_table().to_pylist()) == text
+    assert repr(peer_rows(folder / "copy.lance")) == text
     if rows:
         picked = np.unique(np.random.default_rng(1).integers(0, len(rows), 9))
         wanted = [rows[number] for number in picked]

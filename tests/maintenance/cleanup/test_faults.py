@@ -18,7 +18,14 @@ from lance_ops.storage.memory import MemoryStore
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import list_versions
 from tests.support.commands import lance_ops, lance_ops_json
-from tests.support.faulty_store import Call, FaultyStore, InjectedCrash
+from tests.support.faulty_store import (
+    MUTATING,
+    Call,
+    FaultyStore,
+    InjectedCrash,
+    crash_moments,
+    error_moments,
+)
 from tests.support.interleaving import Snapshot
 
 
@@ -80,27 +87,26 @@ def calls_of(snapshot: Snapshot) -> list[Call]:
 def test_any_call_may_fail_once(snapshot: Snapshot, clean: set[str]) -> None:
     calls = calls_of(snapshot)
     assert len(calls) > 40
-    for number in range(1, len(calls) + 1):
-        for when in ("before", "after"):
-            inner = snapshot.restore()
-            result = cleanup(FaultyStore(inner, number, when=when, mode="error", count="any"))
-            assert result.complete, (number, result.errors)
-            assert names(inner) == clean, (number, calls[number - 1])
-            snapshot.drop(inner)
+    for number, when in error_moments(calls, range(1, len(calls) + 1)):
+        inner = snapshot.restore()
+        result = cleanup(FaultyStore(inner, number, when=when, mode="error", count="any"))
+        assert result.complete, (number, result.errors)
+        assert names(inner) == clean, (number, calls[number - 1])
+        snapshot.drop(inner)
 
 
 def test_a_cleanup_that_was_killed_at_any_call_is_finished_by_the_next(snapshot, clean) -> None:
-    for number in range(1, len(calls_of(snapshot)) + 1):
-        for when in ("before", "after"):
-            inner = snapshot.restore()
-            with pytest.raises(InjectedCrash):
-                cleanup(FaultyStore(inner, number, when=when, count="any"))
-            readable(inner)
-            assert cleanup(inner).complete
-            left = {path for path in names(inner) - clean if not path.startswith("_versions/.tmp")}
-            assert left == set(), (number, when)
-            readable(inner)
-            snapshot.drop(inner)
+    changes = [number for number, call in enumerate(calls_of(snapshot), 1) if call.name in MUTATING]
+    for number, when in crash_moments(changes):
+        inner = snapshot.restore()
+        with pytest.raises(InjectedCrash):
+            cleanup(FaultyStore(inner, number, when=when, count="any"))
+        readable(inner)
+        assert cleanup(inner).complete
+        left = {path for path in names(inner) - clean if not path.startswith("_versions/.tmp")}
+        assert left == set(), (number, when)
+        readable(inner)
+        snapshot.drop(inner)
 
 
 def lasting(name: str, path: str) -> Callable[[Call], bool]:

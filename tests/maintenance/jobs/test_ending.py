@@ -1,6 +1,7 @@
 """The end of a job fails at any call of the store, also beside another driver: the next run finishes it."""
 
 import contextlib
+from collections.abc import Iterable
 from itertools import count
 
 import pytest
@@ -10,11 +11,17 @@ from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.maintenance.jobs.folder import find_open_job
 from lance_ops.storage.memory import MemoryStore
 from tests.maintenance.jobs.test_resume import compact, crash_after, fragments, records, unused, values
-from tests.support.faulty_store import FaultyStore, InjectedCrash
+from tests.support.faulty_store import FaultyStore, InjectedCrash, When, crash_moments
 from tests.support.interleaving import Snapshot
 
 _names = count()
-FAULTS = [(mode, when) for mode in ("error", "crash") for when in ("before", "after")]
+FAULTS = [("error", "before"), ("error", "after"), ("crash", None)]
+
+
+def moments(mode: str, when: When | None, changes: int) -> Iterable[tuple[int, When]]:
+    """Calls that fail, of so many that change the store, and when."""
+    numbers = range(1, changes + 1)
+    return crash_moments(numbers) if when is None else ((number, when) for number in numbers)
 
 
 @pytest.fixture
@@ -45,12 +52,17 @@ def beside_another(faulty, other, begins: str) -> None:
 def test_one_of_two_drivers_fails_and_the_next_run_leaves_nothing(store, begins, first_fails, mode, when):
     expected = values(store)
     snapshot = Snapshot(store)
-    for call in count(1):
+
+    def run(**fault):
         fresh = snapshot.restore()
-        faulty = FaultyStore(fresh, fail_at=call, mode=mode, when=when)
+        faulty = FaultyStore(fresh, **fault)
         beside_another(*((faulty, fresh) if first_fails else (fresh, faulty)), begins)
-        if not faulty.fired:
-            break
+        return fresh, faulty
+
+    _, whole = run()
+    for call, at in moments(mode, when, whole.counted):
+        fresh, faulty = run(fail_at=call, mode=mode, when=at)
+        assert faulty.fired
         assert values(fresh) == expected, call
         compact(fresh, commit_every=1)
         if mode == "crash":
@@ -59,7 +71,7 @@ def test_one_of_two_drivers_fails_and_the_next_run_leaves_nothing(store, begins,
         assert (values(fresh), unused(fresh), records(fresh)) == (expected, set(), []), call
         assert len(lo.Dataset.open(fresh).fragments) == 2, call
         snapshot.drop(fresh)
-    assert call > 20
+    assert whole.counted >= 20
 
 
 @pytest.mark.parametrize(("mode", "when"), FAULTS)
@@ -68,14 +80,15 @@ def test_a_cancellation_that_fails_anywhere_is_finished_by_the_next_one_or_the_n
     before = {info.path for info in store.list("data")}
     crash_after(store, 1)
     snapshot = Snapshot(store)
-    for call in count(1):
+    whole = FaultyStore(snapshot.restore())
+    lo.cancel_job(whole, "job", force=True)
+    for call, at in moments(mode, when, whole.counted):
         again, anew = snapshot.restore(), snapshot.restore()
         for fresh in (again, anew):
-            faulty = FaultyStore(fresh, fail_at=call, mode=mode, when=when)
+            faulty = FaultyStore(fresh, fail_at=call, mode=mode, when=at)
             with contextlib.suppress(InjectedCrash, LanceOpsError):
                 lo.cancel_job(faulty, "job", force=True)
-        if not faulty.fired:
-            break
+            assert faulty.fired
         # Where the last call got through nothing is left to be cancelled.
         with contextlib.suppress(InvalidArgumentError):
             assert lo.cancel_job(again, "job", force=True)
@@ -84,7 +97,7 @@ def test_a_cancellation_that_fails_anywhere_is_finished_by_the_next_one_or_the_n
         assert (values(anew), unused(anew), records(anew)) == (expected, set(), []), call
         snapshot.drop(again)
         snapshot.drop(anew)
-    assert call > 3
+    assert whole.counted >= 3
 
 
 def test_records_that_cannot_be_removed_do_not_undo_success(store):

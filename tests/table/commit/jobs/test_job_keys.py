@@ -21,7 +21,7 @@ from lance_ops.table.commit.jobs.job_record import DONE
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.operations import JOBS_ENTRY, MapUpdate, UpdateConfig
 from lance_ops.table.transaction.transaction import job_uuid_prefix
-from tests.support.faulty_store import FaultyStore, InjectedCrash
+from tests.support.faulty_store import FaultyStore, InjectedCrash, crash_moments
 from tests.support.table_actions import commit
 
 ZERO = timedelta(0)
@@ -485,47 +485,47 @@ def test_a_cleanup_that_dies_anywhere_loses_no_key(tmp_path):
         append(start, key)
     lo.restore(start, 3)
     lo.append(start, rows("x"))
-    for when in ("before", "after"):
-        for number in range(1, 1000):
-            uri = str(tmp_path / f"{when}-{number}.lance")
-            shutil.copytree(start, uri)
-            store = FaultyStore(open_store(uri), number, when=when)
-            with contextlib.suppress(InjectedCrash):
-                lo.cleanup(Dataset.open(store), retain_versions=1)
-            for _ in range(2):
-                dataset = lo.dataset(uri)
-                assert [find_job(dataset, key) is not None for key in "ABCD"] == [True, True, True, False]
-                clean_by_us(uri)
-            assert [info.version for info in lo.dataset(uri).versions()] == [6]
-            shutil.rmtree(uri)
-            if not store.fired:
-                break
-        else:
-            raise AssertionError("the cleanup has no end")
+
+    def died(number=None, when="before"):
+        uri = str(tmp_path / f"{when}-{number}.lance")
+        shutil.copytree(start, uri)
+        store = FaultyStore(open_store(uri), number, when=when)
+        with contextlib.suppress(InjectedCrash):
+            lo.cleanup(Dataset.open(store), retain_versions=1)
+        for _ in range(2):
+            dataset = lo.dataset(uri)
+            assert [find_job(dataset, key) is not None for key in "ABCD"] == [True, True, True, False]
+            clean_by_us(uri)
+        assert [info.version for info in lo.dataset(uri).versions()] == [6]
+        shutil.rmtree(uri)
+        return store
+
+    for moment in crash_moments(range(1, died().counted + 1)):
+        assert died(*moment).fired
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_keyed_append_that_dies_anywhere_is_done_once_whoever_cleans_up_then(tmp_path, when):
+@pytest.mark.parametrize("clean", ["us", "the peer"])
+def test_a_keyed_append_that_dies_anywhere_is_done_once_whoever_cleans_up_then(tmp_path, clean):
     start = str(tmp_path / "start.lance")
     append(start, "A")
     append(start, "B")
-    for clean in (clean_by_us, clean_by_the_peer):
-        for number in range(1, 1000):
-            uri = str(tmp_path / f"{number}.lance")
-            shutil.copytree(start, uri)
-            store = FaultyStore(open_store(uri), number, when=when)
-            with contextlib.suppress(InjectedCrash):
-                lo.append(Dataset.open(store), rows("C"), job_key="C")
-            lo.append(uri, rows("x"))
-            clean(uri)
-            append(uri, "C")
-            assert append(uri, "C").already_committed
-            assert sorted(values(uri)) == ["A", "B", "C", "x"]
-            shutil.rmtree(uri)
-            if not store.fired:
-                break
-        else:
-            raise AssertionError("the append has no end")
+
+    def died(number=None, when="before"):
+        uri = str(tmp_path / f"{when}-{number}.lance")
+        shutil.copytree(start, uri)
+        store = FaultyStore(open_store(uri), number, when=when)
+        with contextlib.suppress(InjectedCrash):
+            lo.append(Dataset.open(store), rows("C"), job_key="C")
+        lo.append(uri, rows("x"))
+        (clean_by_us if clean == "us" else clean_by_the_peer)(uri)
+        append(uri, "C")
+        assert append(uri, "C").already_committed
+        assert sorted(values(uri)) == ["A", "B", "C", "x"]
+        shutil.rmtree(uri)
+        return store
+
+    for moment in crash_moments(range(1, died().counted + 1)):
+        assert died(*moment).fired
 
 
 def test_a_name_that_only_looks_like_one_of_a_job_is_none():
