@@ -25,11 +25,19 @@ from lance_ops.cli.output import progress_listener
 @click.command("compact", short_help="Merge small fragments, purge deleted rows.")
 @click.argument("uri")
 @click.option("--target-rows", type=click.IntRange(min=1), help="Target rows per fragment.")
-@click.option("--target-bytes", type=click.IntRange(min=1), help="Target bytes per fragment.")
+@click.option(
+    "--strategy",
+    type=click.Choice(["tiers", "rows"]),
+    help="tiers (default): targets in rows and bytes, and each byte is rewritten a few times only. rows: "
+    "merge all small fragments up to the target of rows, as pylance does.",
+)
+@click.option(
+    "--target-bytes", type=click.IntRange(min=1), help="Target bytes per fragment; 512 MB with tiers."
+)
 @click.option(
     "--tier-growth",
     type=click.IntRange(min=2),
-    help="Merge a fragment only into a size tier this many times larger; e.g. 4.",
+    help="Merge a fragment only into a size tier this many times larger; 8 with tiers.",
 )
 @click.option("--min-source-fragments", type=click.IntRange(min=2), help="Minimum fragments to merge.")
 @click.option("--max-bytes-per-file", type=click.IntRange(min=1), help="Maximum bytes per data file.")
@@ -114,6 +122,7 @@ def compact_command(
     commit_every_seconds: float | None,
     resume: bool,
     target_rows: int | None,
+    strategy: Literal["tiers", "rows"] | None,
     target_bytes: int | None,
     tier_growth: int | None,
     min_source_fragments: int | None,
@@ -147,6 +156,7 @@ def compact_command(
         result = compact(
             call.uri,
             target_rows_per_fragment=target_rows,
+            strategy=strategy,
             target_bytes_per_fragment=target_bytes,
             tier_growth=tier_growth,
             min_source_fragments=min_source_fragments,

@@ -1,7 +1,7 @@
 """Compaction groups: fragments that are rewritten together. Pure.
 
-The rules are those of pylance (its `Compaction.plan`), so that both agree on when a table needs no
-compaction:
+With the strategy "rows" the rules are those of pylance (its `Compaction.plan`), so that both agree on when a
+table needs no compaction:
 
 1. A fragment with too many deleted rows is worth rewriting alone; one below the target size wants a
    neighbour.
@@ -12,8 +12,9 @@ compaction:
    target stays with the last part.
 5. Limits on sources cut the list of groups at the first one that would exceed them (`estimate`).
 
-Beyond the peer, a migration makes a fragment with data files of another version worth rewriting alone, the
-target may be in bytes as well, bins may be cut by size tiers, and may need more members.
+Beyond the peer, a migration makes a fragment with data files of another version worth rewriting alone, and
+bins may need more members. With the strategy "tiers", the default, the target is in bytes as well, and bins
+are cut by size tiers.
 
 A fragment is full when it reaches either target, so that wide rows are limited by bytes and narrow ones by
 rows. The number of rows is known beforehand. The number of bytes is not: rewritten rows are compressed again,
@@ -31,7 +32,8 @@ log(target / first size) tiers, which bounds its number of writes for any order 
 (Cassandra's size-tiered strategy and RocksDB's universal compaction do the same.)
 
 Fragments that are rewritten anyway, for their deleted rows or their version, cost nothing extra: they may be
-in any run.
+in any run. Neither do the smallest ones: to merge a few kilobytes costs no more than the commit itself, so
+all sizes up to `_FREE_SHARE` of the target are one tier, within which neighbours are always merged.
 
 Method of a group: copy encoded pages, or rewrite rows. Pure.
 
@@ -48,7 +50,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -239,6 +241,12 @@ def _obstacle(
 SMALL_SHARE = 0.75
 """Share of the target in bytes below which a fragment is small."""
 
+_FREE_SHARE = 1 / 8192
+"""Share of the target in bytes up to which contents are merged regardless of tiers: 62.5 kB of 512 MB."""
+
+_FREE = -(1 << 30)
+"""The lowest tier."""
+
 
 @dataclass(frozen=True, slots=True)
 class Amount:
@@ -254,6 +262,9 @@ class Amount:
 
     def __add__(self, other: "Amount") -> "Amount":
         return Amount(self.rows + other.rows, self.bytes + other.bytes)
+
+    def __sub__(self, other: "Amount") -> "Amount":
+        return Amount(self.rows - other.rows, self.bytes - other.bytes)
 
 
 def live_amounts(fragments: Sequence[Fragment]) -> list[Amount]:
@@ -318,7 +329,7 @@ class Targets:
     @classmethod
     def of(cls, options: CompactionOptions) -> "Targets":
         """Return the targets of a compaction."""
-        return cls(options.target_rows_per_fragment, options.target_bytes_per_fragment)
+        return cls(options.target_rows_per_fragment, options.target_bytes)
 
     def are_small(self, numbers: FragmentNumbers) -> npt.NDArray[np.bool_]:
         """Return which fragments are small, deleted rows included as in pylance."""
@@ -343,14 +354,17 @@ class Targets:
     def tier(self, amount: Amount, growth: int) -> int:
         """Return the size tier of some contents: 0 if they fill a fragment, -1 above 1/growth of that, etc.
 
-        The lowest tier is empty.
+        The lowest tier, `_FREE`, is empty, or so small that writing it costs no more than a commit.
         """
         if self.reached(amount):
             return 0
+        # An unknown size counts 0, and rows of an unknown size may be large.
+        if self.bytes is not None and 0 < amount.bytes <= self.bytes * _FREE_SHARE:
+            return _FREE
         fill = amount.rows / self.rows
         if self.bytes is not None:
             fill = max(fill, amount.bytes / self.bytes)
-        return min(-1, math.floor(math.log(fill, growth))) if fill > 0 else -1 << 30
+        return min(-1, math.floor(math.log(fill, growth))) if fill > 0 else _FREE
 
 
 def tiered_runs(
@@ -377,6 +391,7 @@ def tiered_runs(
         below_all if is_due else targets.tier(amount, growth)
         for is_due, amount in zip(due, amounts, strict=True)
     ]
+    ends = list(accumulate(amounts, initial=Amount()))
     waiting = [(0, len(neighbours))]
     runs: list[tuple[int, int]] = []
     while waiting:
@@ -384,8 +399,8 @@ def tiered_runs(
         if start == stop:
             continue
         largest = max(tiers[start:stop])
-        whole = sum(amounts[start:stop], Amount())
-        if largest == below_all or targets.tier(whole, growth) > largest:
+        whole = ends[stop] - ends[start]
+        if largest <= _FREE or targets.tier(whole, growth) > largest:
             runs.append((start, stop))
             continue
         edge = start
@@ -471,13 +486,73 @@ def find_groups(
         options: Resolved options.
         pinned: Ids of fragments to keep.
     """
+    return Selection.of(dataset, options, pinned).groups
+
+
+def small_sources(groups: Iterable[CompactionGroup], options: CompactionOptions) -> int:
+    """Return the number of small fragments that groups merge with others."""
     targets = Targets.of(options)
-    return [
-        make_group(dataset, part, options)
-        for bin_ in _bins(dataset, options, Coverage(dataset), pinned)
-        for run in _runs(bin_, targets, options)
-        for part in full_parts(run, targets)
-    ]
+    merged = [group.fragments for group in groups if len(group.fragments) > 1]
+    return sum(int(targets.are_small(numbers_of(fragments)).sum()) for fragments in merged)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Fragments of a version by what a compaction does with them.
+
+    Attributes:
+        groups: Groups that are worth rewriting, without budgets.
+        alone: Ids of small fragments without a small neighbour under the same indices.
+        waiting: Ids of small fragments whose merge with neighbours would not reach a larger size tier.
+        few: Ids of small fragments with fewer small neighbours than the options require.
+        excluded: Ids of fragments that the options exclude.
+        full: Number of fragments that are not small and have few deleted rows.
+    """
+
+    groups: list[CompactionGroup]
+    alone: tuple[int, ...] = ()
+    waiting: tuple[int, ...] = ()
+    few: tuple[int, ...] = ()
+    excluded: tuple[int, ...] = ()
+    full: int = 0
+
+    @classmethod
+    def of(cls, dataset: Dataset, options: CompactionOptions, pinned: frozenset[int]) -> "Selection":
+        """Sort the fragments of a version.
+
+        Args:
+            dataset: The version.
+            options: Resolved options.
+            pinned: Ids of fragments to keep.
+        """
+        targets = Targets.of(options)
+        groups: list[CompactionGroup] = []
+        left: dict[str, list[int]] = {"alone": [], "waiting": [], "few": []}
+        numbers = numbers_of(dataset.fragments)
+        is_excluded = np.isin(numbers.ids, np.array(sorted(options.exclude_fragments), np.int64))
+        is_pinned = np.isin(numbers.ids, np.array(sorted(pinned), np.int64))
+        candidates = 0
+        for bin_ in _bins(dataset, options, Coverage(dataset), pinned):
+            candidates += len(bin_)
+            found = [part for run in _runs(bin_, targets, options) for part in full_parts(run, targets)]
+            groups += [make_group(dataset, part, options) for part in found]
+            kept = set(numbers_of(bin_).ids.tolist()).difference(
+                *(numbers_of(part).ids.tolist() for part in found)
+            )
+            if kept:
+                left[_why_left(len(bin_), options)] += sorted(kept)
+        return cls(
+            groups,
+            **{name: tuple(ids) for name, ids in left.items()},
+            excluded=tuple(numbers.ids[is_excluded].tolist()),
+            full=int((~is_excluded & ~is_pinned).sum()) - candidates,
+        )
+
+
+def _why_left(neighbours: int, options: CompactionOptions) -> str:
+    if neighbours == 1:
+        return "alone"
+    return "few" if options.growth is None else "waiting"
 
 
 def output_version(dataset: Dataset, options: CompactionOptions) -> str:
@@ -536,9 +611,9 @@ def _runs(
 ) -> Iterator[Sequence[Fragment]]:
     """Yield the parts of a bin that are worth rewriting."""
     runs: Iterable[Sequence[Fragment]] = [bin_]
-    if options.tier_growth is not None:
+    if options.growth is not None:
         due = _are_enough_alone(bin_, options).tolist()
-        runs = tiered_runs(bin_, targets, options.tier_growth, due)
+        runs = tiered_runs(bin_, targets, options.growth, due)
     return (run for run in runs if is_worth_it(run, options))
 
 

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Literal
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.compact.options import STRATEGIES
 from lance_ops.maintenance.health.measure import DatasetHealth
 from lance_ops.maintenance.index.decision import WearLimits
 from lance_ops.maintenance.index.merging import MOST_SEGMENTS
@@ -19,11 +21,12 @@ class MaintenancePolicy:
     """Thresholds of one dataset. An operation is due when its threshold is passed.
 
     Attributes:
-        target_rows: Target rows per fragment; smaller ones count as small.
-        target_bytes: Target bytes per fragment; see `CompactionOptions.target_bytes_per_fragment`.
-        tier_growth: Compaction merges by size tiers; see `CompactionOptions`. For tables with frequent small
-            appends; None leaves it to the table's config.
-        max_small_fragments: Compaction is due with more small fragments than this.
+        target_rows: Target rows per fragment.
+        target_bytes: Target bytes per fragment; see `CompactionOptions.target_bytes_per_fragment`. None
+            leaves it to the table's config, as the next two.
+        strategy: `tiers` or `rows`; see `CompactionOptions.strategy`. Without any, `tiers`.
+        tier_growth: Factor between size tiers; see `CompactionOptions.tier_growth`.
+        max_small_fragments: Compaction is due if it would merge more small fragments than this.
         max_deleted_ratio: Compaction is due with a greater share of deleted rows, 0 to 1.
         min_index_coverage: An index refresh is due when an index covers a smaller share of the rows, 0 to 1.
         max_index_segments: An index refresh is due when an index has more segments than this.
@@ -43,6 +46,7 @@ class MaintenancePolicy:
 
     target_rows: int = 1 << 20
     target_bytes: int | None = None
+    strategy: Literal["tiers", "rows"] | None = None
     tier_growth: int | None = None
     max_small_fragments: int = 20
     max_deleted_ratio: float = 0.1
@@ -66,6 +70,10 @@ class MaintenancePolicy:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidArgumentError(f"{name} must be at least {least}", field=name)
+        if self.strategy not in (None, *STRATEGIES):
+            raise InvalidArgumentError(
+                f"strategy must be one of {', '.join(STRATEGIES)}, got {self.strategy!r}", field="strategy"
+            )
         _ = self.wear_limits
         for name in ("target_rows", "retain_versions", "max_versions", "max_index_segments"):
             if getattr(self, name) < 1:
@@ -76,6 +84,8 @@ class MaintenancePolicy:
         options: dict[str, object] = {"target_rows_per_fragment": self.target_rows}
         if self.target_bytes is not None:
             options["target_bytes_per_fragment"] = self.target_bytes
+        if self.strategy is not None:
+            options["strategy"] = self.strategy
         if self.tier_growth is not None:
             options["tier_growth"] = self.tier_growth
         if self.max_deleted_ratio < _USUAL_DELETED_RATIO:
