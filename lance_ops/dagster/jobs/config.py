@@ -180,6 +180,18 @@ class AddColumnsConfig(OperationConfig):
     )
 
 
+class MaintainConfig(OperationConfig):
+    """Compact, refresh indices and clean up, each if it is due by the dataset's policy."""
+
+    dry_run: bool = Field(default=False, description="Only plan.")
+    budget_bytes: int | None = Field(
+        default=None, ge=1, description="Maximum bytes read plus written by the estimates."
+    )
+    budget_seconds: float | None = Field(
+        default=None, gt=0, description="Maximum seconds by the estimates; nothing is started after them."
+    )
+
+
 class CompactConfig(OperationConfig):
     """Merge small fragments and purge deleted rows; the data stay the same."""
 

@@ -1,9 +1,9 @@
 """Maintenance policy: thresholds as data, and verdicts with reasons."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.compact.options import STRATEGIES
@@ -78,6 +78,15 @@ class MaintenancePolicy:
         for name in ("target_rows", "retain_versions", "max_versions", "max_index_segments"):
             if getattr(self, name) < 1:
                 raise InvalidArgumentError(f"{name} must be at least 1", field=name)
+
+    @classmethod
+    def of_values(cls, values: Mapping[str, Any]) -> "MaintenancePolicy":
+        """Read a policy from the JSON values of `values`."""
+        return cls(**{**values, "older_than": timedelta(seconds=values["older_than"])})
+
+    def values(self) -> dict[str, Any]:
+        """Return JSON values of all thresholds; durations in seconds."""
+        return {**asdict(self), "older_than": self.older_than.total_seconds()}
 
     def compaction_options(self) -> Mapping[str, object]:
         """Return `CompactionOptions` by name for a compaction that reaches the thresholds."""

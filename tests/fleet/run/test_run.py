@@ -15,9 +15,9 @@ from lance_ops.errors import FleetModeError, InvalidArgumentError, RetryableComm
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.plan.model import FleetPlan
 from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet
-from lance_ops.fleet.run import perform
 from lance_ops.fleet.run.operation import RunOptions, approved, run_fleet
 from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
+from lance_ops.maintenance.maintain.perform import Limits
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.storage import open_store
 from lance_ops.storage.lease import FOLDER, LEASE, Lease
@@ -263,14 +263,14 @@ def test_one_that_somebody_else_maintains_is_left_alone(fleet):
 
 def test_lost_conflicts_make_smaller_groups_and_are_told(fleet, monkeypatch):
     levels = []
-    real = perform.compaction_options
+    real = Limits.of
 
-    def noted(options, task, level):
-        found = real(options, task, level)
+    def noted(limits, options, level):
+        found = real(limits, options, level)
         levels.append((level, found.max_source_fragments))
         raise RetryableCommitConflictError("lost", ours="us", theirs="them")
 
-    monkeypatch.setattr(perform, "compaction_options", noted)
+    monkeypatch.setattr(Limits, "of", noted)
     done = run_fleet(policy(fleet), RunOptions(only=frozenset({"a.lance"})))
     assert levels == [(0, None), (1, 64), (2, 16)]
     assert [row.outcome for row in done.rows] == ["conflict"]
