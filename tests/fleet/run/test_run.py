@@ -17,6 +17,7 @@ from lance_ops.fleet.plan.model import FleetPlan
 from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet
 from lance_ops.fleet.run.operation import RunOptions, approved, run_fleet
 from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
+from lance_ops.maintenance.fsck.operation import fsck
 from lance_ops.maintenance.maintain.perform import Limits
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.storage import open_store
@@ -216,7 +217,12 @@ def test_what_failed_for_a_file_that_is_not_there_is_damaged_and_not_tried_again
     first = run_fleet(rules)
     assert first.row.failed == 1
     assert first.after == {"damaged": 1}
+    (damaged,) = first.damaged
+    assert damaged.why == fsck(tmp_path / "a.lance").findings[0].message
+    assert f"damaged: a.lance: {damaged.why}" in str(first)
+    assert f"lance-ops fsck {damaged.uri}" in str(first)
     again = run_fleet(rules)
+    assert [look.dataset for look in again.damaged] == ["a.lance"]
     assert again.rows == []
     assert again.after == {"damaged": 1}
 
@@ -396,3 +402,15 @@ def test_a_run_deletes_nothing_behind_links_and_loses_no_row(fleet):
     assert all(file.is_file() for file in moved)
     removed = {row.dataset: row.bytes_freed for row in done.rows if row.operation == "cleanup"}
     assert not removed.get("b.lance")
+
+
+def test_each_operation_is_a_row_with_the_state_before_and_after(fleet):
+    done = run_fleet(policy(fleet))
+    lines = str(done).splitlines()
+    for row in done.rows:
+        (line,) = [
+            line for line in lines if line.startswith(f"{row.dataset} ") and f" {row.operation} " in line
+        ]
+        assert f"{row.fragments_before:,} -> {row.fragments_after:,} fragment" in line
+        assert row.summary in line
+    assert done.rows
