@@ -227,7 +227,8 @@ class CompactionPlan:
         notes = [f"note: {line}" for line in self.notes]
         if not self.groups:
             return "\n".join([f"{head}, by {self.options.rule}: nothing to compact", *notes])
-        notes = [*(f"left alone: {item}" for item in self.left_alone), *notes]
+        left = [f"left alone: {item}" for item in self.left_alone]
+        notes = [f"chosen by {self.options.rule}", *left, *notes]
         cost = (
             f"{head}: {count_text(self.source_fragments, 'fragment')} -> {self.expected_fragments:,}, "
             f"{count_text(self.live_rows, 'row')} and {bytes_text(self.data_bytes)} to rewrite, "
@@ -235,7 +236,6 @@ class CompactionPlan:
         )
         lines = [
             cost,
-            f"by {self.options.rule}",
             str(self.estimate),
             table_text(
                 (
