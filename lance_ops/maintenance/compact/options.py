@@ -42,9 +42,6 @@ class CompactionOptions:
 
     Attributes:
         target_rows_per_fragment: Fragments with fewer physical rows are merged, up to this size.
-        strategy: "tiers": targets in rows and bytes, and size tiers, so that a few new rows never rewrite a
-            large part of the table. "rows": the rule of pylance: only rows count, and all small neighbours
-            are merged each time. It sets the default of the next two.
         target_bytes_per_fragment: Target in bytes of data files: a fragment is full when it reaches either
             target, and small below three quarters of this one. None: 512 MB with "tiers", no target with
             "rows".
@@ -84,10 +81,13 @@ class CompactionOptions:
         commit_every: Commit after this many groups instead of once at the end, so that a failure or conflict
             affects at most these; None for one commit.
         commit_every_seconds: Commit finished groups when this much time has passed since the last commit.
+        strategy: "tiers": targets in rows and bytes, and size tiers, so that a few new rows never rewrite a
+            large part of the table. "rows": the rule of pylance: only rows count, and all small neighbours
+            are merged each time. It sets the default of
+            `target_bytes_per_fragment` and `tier_growth`.
     """
 
     target_rows_per_fragment: int = 1 << 20
-    strategy: str = "tiers"
     target_bytes_per_fragment: int | None = None
     tier_growth: int | None = None
     min_source_fragments: int = 2
@@ -111,6 +111,7 @@ class CompactionOptions:
     defer_where_cheaper: bool = False
     on_unknown_index: str = "leave"
     method: str = "auto"
+    strategy: str = "tiers"
     budget_money: InitVar[None] = None
 
     def __post_init__(self, budget_money: None) -> None:

@@ -23,8 +23,7 @@ class MaintenancePolicy:
     Attributes:
         target_rows: Target rows per fragment.
         target_bytes: Target bytes per fragment; see `CompactionOptions.target_bytes_per_fragment`. None
-            leaves it to the table's config, as the next two.
-        strategy: `tiers` or `rows`; see `CompactionOptions.strategy`. Without any, `tiers`.
+            leaves it to the table's config.
         tier_growth: Factor between size tiers; see `CompactionOptions.tier_growth`.
         max_small_fragments: Compaction is due if it would merge more small fragments than this.
         max_deleted_ratio: Compaction is due with a greater share of deleted rows, 0 to 1.
@@ -42,11 +41,11 @@ class MaintenancePolicy:
         max_versions: Cleanup is due with more versions than this.
         older_than: Minimum age of versions removed by cleanup.
         retain_versions: Number of newest versions that cleanup always keeps.
+        strategy: `tiers` or `rows`; see `CompactionOptions.strategy`. Without any, `tiers`.
     """
 
     target_rows: int = 1 << 20
     target_bytes: int | None = None
-    strategy: Literal["tiers", "rows"] | None = None
     tier_growth: int | None = None
     max_small_fragments: int = 20
     max_deleted_ratio: float = 0.1
@@ -60,6 +59,7 @@ class MaintenancePolicy:
     max_versions: int = 100
     older_than: timedelta = timedelta(days=14)
     retain_versions: int = 10
+    strategy: Literal["tiers", "rows"] | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_deleted_ratio", "min_index_coverage", "min_vector_recall"):
