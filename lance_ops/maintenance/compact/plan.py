@@ -20,7 +20,6 @@ from lance_ops.maintenance.compact.estimate import (
     within_limits,
 )
 from lance_ops.maintenance.compact.groups import (
-    SMALL_SHARE,
     CompactionGroup,
     Coverage,
     Method,
@@ -28,6 +27,7 @@ from lance_ops.maintenance.compact.groups import (
     output_version,
 )
 from lance_ops.maintenance.compact.options import CompactionOptions
+from lance_ops.maintenance.compact.tiers import SMALL_SHARE
 from lance_ops.maintenance.target import check_side_by_side
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text, seconds_text, table_text
 from lance_ops.table.dataset import Dataset
