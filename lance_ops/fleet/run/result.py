@@ -125,12 +125,11 @@ def operation_row(row: OperationRow) -> tuple[str, ...]:
 
 def _before_and_after(row: OperationRow) -> str:
     """Return the measures of an operation before and after; empty if nothing was measured."""
-    if not row.version:
-        return ""
-    parts = [
-        f"{row.fragments_before:,} -> {count_text(row.fragments_after, 'fragment')}",
-        f"{bytes_text(row.bytes_before)} -> {bytes_text(row.bytes_after)}",
-    ]
+    parts = []
+    if row.fragments_after is not None:
+        parts.append(f"{row.fragments_before or 0:,} -> {count_text(row.fragments_after, 'fragment')}")
+    if row.bytes_after is not None:
+        parts.append(f"{bytes_text(row.bytes_before or 0)} -> {bytes_text(row.bytes_after)}")
     if row.rows_deleted:
         parts.append(f"{count_text(row.rows_deleted, 'row')} deleted")
     if row.versions_after is not None:
