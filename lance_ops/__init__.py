@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.ingest.options import IngestOptions
     from lance_ops.maintenance.ingest.replacement import ReplacePlan
     from lance_ops.maintenance.jobs.operation import JobStatus, cancel_job, list_jobs
+    from lance_ops.maintenance.maintain.operation import MaintainPlan, maintain
+    from lance_ops.maintenance.maintain.result import MaintainResult, OperationOutcome
     from lance_ops.maintenance.merge_insert.operation import merge_insert
     from lance_ops.maintenance.merge_insert.plan import MergePlan
     from lance_ops.maintenance.merge_insert.result import MergeResult
@@ -200,6 +202,8 @@ _PUBLIC = {
     "lance_ops.maintenance.ingest.options": ("IngestOptions",),
     "lance_ops.maintenance.ingest.replacement": ("ReplacePlan",),
     "lance_ops.maintenance.jobs.operation": ("JobStatus", "cancel_job", "list_jobs"),
+    "lance_ops.maintenance.maintain.operation": ("MaintainPlan", "maintain"),
+    "lance_ops.maintenance.maintain.result": ("MaintainResult", "OperationOutcome"),
     "lance_ops.maintenance.merge_insert.operation": ("merge_insert",),
     "lance_ops.maintenance.merge_insert.plan": ("MergePlan",),
     "lance_ops.maintenance.merge_insert.result": ("MergeResult",),
@@ -292,6 +296,8 @@ __all__ = [
     "JobStatus",
     "LocalRunner",
     "LockCommitter",
+    "MaintainPlan",
+    "MaintainResult",
     "MaintenancePolicy",
     "MatchQuery",
     "MergePlan",
@@ -300,6 +306,7 @@ __all__ = [
     "MigratePathsPlan",
     "MigratePathsResult",
     "MultiMatchQuery",
+    "OperationOutcome",
     "OperationResult",
     "PhraseQuery",
     "ProgressEvent",
@@ -346,6 +353,7 @@ __all__ = [
     "fsck",
     "index_statistics",
     "list_jobs",
+    "maintain",
     "measure_health",
     "measure_recall",
     "measure_wear",

@@ -28,7 +28,7 @@ _PROBE = "Also test put-if-absent of the store with concurrent writers; writes a
 @dataset_command
 def history_command(call: Call, *, limit: int) -> None:
     """Show what each version of URI did, newest first."""
-    from lance_ops.maintenance.compact.state import accuracy_text
+    from lance_ops.maintenance.compact.state import compaction_text
     from lance_ops.maintenance.text import bytes_text
     from lance_ops.table.dataset import Dataset
 
@@ -57,7 +57,7 @@ def history_command(call: Call, *, limit: int) -> None:
                 "; ".join(
                     filter(
                         None,
-                        (entry.description, _rebased(entry.rebased_over), accuracy_text(entry.properties)),
+                        (entry.description, _rebased(entry.rebased_over), compaction_text(entry.properties)),
                     )
                 ),
             )
@@ -84,14 +84,13 @@ def health_command(call: Call, *, probe: bool) -> None:
     """
     from lance_ops.maintenance.fsck.race_probe import probe_races
     from lance_ops.maintenance.health.forecast import forecast_health
-    from lance_ops.maintenance.health.measure import measure_health
     from lance_ops.maintenance.health.policy import MaintenancePolicy
-    from lance_ops.maintenance.health.verdicts import judge_dataset
+    from lance_ops.maintenance.health.verdicts import judge_dataset, measure_by_policy
     from lance_ops.table.dataset import Dataset
 
     dataset = Dataset.open(call.uri, storage_options=call.storage_options)
     policy = MaintenancePolicy()
-    health = measure_health(dataset, target_rows=policy.target_rows, limits=policy.wear_limits)
+    health = measure_by_policy(dataset, policy)
     verdicts = judge_dataset(dataset, policy, health)
     forecasts = forecast_health(dataset, policy, health)
     races = probe_races(dataset) if probe else None
@@ -112,7 +111,7 @@ def health_command(call: Call, *, probe: bool) -> None:
         )
         return
     click.echo(f"{dataset.uri} at version {health.version}")
-    print_rows(("measure", "value"), _measures(health, policy.target_rows))
+    print_rows(("measure", "value"), _measures(health))
     if races is not None:
         click.echo(f"\nracing writers: {races}")
     click.echo()
@@ -222,7 +221,7 @@ def fsck_command(call: Call, *, version: str | None, deep: bool, probe: bool) ->
         raise click.exceptions.Exit(1)
 
 
-def _measures(health: "DatasetHealth", target_rows: int) -> list[tuple[str, str]]:
+def _measures(health: "DatasetHealth") -> list[tuple[str, str]]:
     from lance_ops.maintenance.text import bytes_text, count_text
 
     covered = f", the worst covers {health.index_coverage:.1%} of rows" if health.indices else ""
@@ -233,7 +232,7 @@ def _measures(health: "DatasetHealth", target_rows: int) -> list[tuple[str, str]
         ("deleted rows", f"{health.deleted_rows:,} ({health.deleted_ratio:.1%} of those stored)"),
         (
             "fragments",
-            f"{health.fragments:,} ({health.small_fragments:,} below {target_rows:,} rows)",
+            f"{health.fragments:,} ({health.small_fragments:,} to merge)",
         ),
         ("data", f"{bytes_text(health.data_bytes)} in {count_text(health.data_files, 'file')}"),
         ("indices", f"{health.indices:,}{covered}{waiting}"),

@@ -1,9 +1,10 @@
-"""Maintenance commands: compact, index, cleanup.
+"""Maintenance commands: maintain, compact, index, cleanup.
 
 The operations are imported by the commands that run them, so that `--help` and mistyped options answer at
 once.
 """
 
+from dataclasses import replace as replace_fields
 from datetime import timedelta
 from typing import Literal
 
@@ -22,14 +23,71 @@ from lance_ops.cli.options import (
 from lance_ops.cli.output import progress_listener
 
 
+@click.command("maintain", short_help="Compact, refresh indices and clean up, each if due.")
+@click.argument("uri")
+@click.option(
+    "--budget-bytes",
+    type=click.IntRange(min=1),
+    help="Maximum bytes read and written by the estimates; the rest is left to the next run.",
+)
+@click.option(
+    "--budget-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Maximum seconds by the estimates; nothing is started after them.",
+)
+@click.option("--older-than", type=DurationType(), help="Keep versions younger than this; default 14d.")
+@click.option("--retain", type=click.IntRange(min=1), help="Number of newest versions to keep; default 10.")
+@dry_run_option
+@job_key_option
+@spark_option
+@dataset_command
+def maintain_command(
+    call: Call,
+    *,
+    budget_bytes: int | None,
+    budget_seconds: float | None,
+    older_than: timedelta | None,
+    retain: int | None,
+    dry_run: bool,
+    job_key: str | None,
+    spark: str | None,
+) -> None:
+    """Keep URI healthy: compact it, refresh its indices and remove old versions, each if due.
+
+    Thresholds are those of `health`. For each operation it prints what was done, with numbers before and
+    after, the numbers by which nothing is due, or the reason of a failure. Exit code 1 when one failed.
+    """
+    from lance_ops.maintenance.health.policy import MaintenancePolicy
+    from lance_ops.maintenance.maintain.operation import maintain
+    from lance_ops.maintenance.maintain.result import MaintainResult
+
+    usual = MaintenancePolicy()
+    policy = replace_fields(
+        usual, older_than=older_than or usual.older_than, retain_versions=retain or usual.retain_versions
+    )
+    with call.running(spark, dry_run=dry_run, job_key=job_key) as run:
+        result = maintain(call.uri, policy, budget_bytes=budget_bytes, budget_seconds=budget_seconds, **run)
+    call.show(result)
+    if isinstance(result, MaintainResult) and not result.complete:
+        raise click.exceptions.Exit(1)
+
+
 @click.command("compact", short_help="Merge small fragments, purge deleted rows.")
 @click.argument("uri")
 @click.option("--target-rows", type=click.IntRange(min=1), help="Target rows per fragment.")
-@click.option("--target-bytes", type=click.IntRange(min=1), help="Target bytes per fragment.")
+@click.option(
+    "--strategy",
+    type=click.Choice(["tiers", "rows"]),
+    help="tiers (default): targets in rows and bytes, and each byte is rewritten a few times only. rows: "
+    "merge all small fragments up to the target of rows, as pylance does.",
+)
+@click.option(
+    "--target-bytes", type=click.IntRange(min=1), help="Target bytes per fragment; 512 MB with tiers."
+)
 @click.option(
     "--tier-growth",
     type=click.IntRange(min=2),
-    help="Merge a fragment only into a size tier this many times larger; e.g. 4.",
+    help="Merge a fragment only into a size tier this many times larger; 8 with tiers.",
 )
 @click.option("--min-source-fragments", type=click.IntRange(min=2), help="Minimum fragments to merge.")
 @click.option("--max-bytes-per-file", type=click.IntRange(min=1), help="Maximum bytes per data file.")
@@ -114,6 +172,7 @@ def compact_command(
     commit_every_seconds: float | None,
     resume: bool,
     target_rows: int | None,
+    strategy: Literal["tiers", "rows"] | None,
     target_bytes: int | None,
     tier_growth: int | None,
     min_source_fragments: int | None,
@@ -147,6 +206,7 @@ def compact_command(
         result = compact(
             call.uri,
             target_rows_per_fragment=target_rows,
+            strategy=strategy,
             target_bytes_per_fragment=target_bytes,
             tier_growth=tier_growth,
             min_source_fragments=min_source_fragments,

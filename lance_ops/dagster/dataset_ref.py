@@ -130,8 +130,11 @@ class LanceDatasetRef:
 
 def policy_values(policy: MaintenancePolicy) -> dict[str, str | int | float]:
     """Return the thresholds of a policy by name."""
-    values = asdict(policy).items()
-    return {name: value if isinstance(value, int | float) else str(value) for name, value in values}
+    values = asdict(policy)
+    if policy.strategy is None:
+        # Cursors and run keys have digests of releases without it.
+        del values["strategy"]
+    return {name: value if isinstance(value, int | float) else str(value) for name, value in values.items()}
 
 
 def place_of(uri: str) -> str:

@@ -21,8 +21,9 @@ from lance_ops.dagster.lineage import lineage_metadata
 from lance_ops.dagster.links import run_link
 from lance_ops.dagster.overview import Overview, overview, plotted
 from lance_ops.errors import LanceOpsError
-from lance_ops.maintenance.health.measure import DEFAULT_TARGET_ROWS, DatasetHealth, measure_health
+from lance_ops.maintenance.health.measure import DEFAULT_TARGET_ROWS, DatasetHealth
 from lance_ops.maintenance.health.policy import MaintenancePolicy
+from lance_ops.maintenance.health.verdicts import measure_by_policy
 from lance_ops.table.commit.jobs.stream_epochs import EPOCH_ID, QUERY_ID
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
@@ -145,11 +146,12 @@ def _metadata(
         newest: Set for the newest version, which has an overview; None for an older one.
     """
     errors = list(facts.errors)
-    health = _attempt(lambda: measure_health(dataset, target_rows=target_rows), "health", errors)
+    rules = policy or MaintenancePolicy(target_rows=target_rows)
+    health = _attempt(lambda: measure_by_policy(dataset, rules, samples_indices=False), "health", errors)
     shown = Overview()
     if health is not None and newest is not None:
-        measured, rules = health, newest
-        shown = _attempt(lambda: overview(dataset, rules, measured), "overview", errors) or shown
+        measured, thresholds = health, newest
+        shown = _attempt(lambda: overview(dataset, thresholds, measured), "overview", errors) or shown
     schema = _attempt(lambda: table_schema(dataset.schema, shown.badges), "column schema", errors)
     values: dict[str, object] = {**shown.values, keys.VERSION: facts.version}
     if facts.run_id:

@@ -35,7 +35,7 @@ from lance_ops.airflow.operators import (
 )
 from lance_ops.airflow.provider import get_provider_info
 from lance_ops.airflow.triggers import LancePauseTrigger, LanceVersionTrigger
-from lance_ops.errors import RetryableCommitConflictError, StorageError
+from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError, StorageError
 
 
 def table(*ids):
@@ -444,8 +444,25 @@ def test_what_is_due_is_done_in_order(tmp_path):
         max_small_fragments=3, max_versions=3, older_than=timedelta(0), retain_versions=1
     )
     task = LanceMaintainOperator(task_id="t", dataset=uri, policy=policy)
-    assert list(task.execute(context())) == ["compact", "cleanup"]
-    assert task.execute(context("r2")) == {}
+    states = {item["operation"]: item["state"] for item in task.execute(context())["outcomes"]}
+    assert states == {"compact": "done", "index": "nothing due", "cleanup": "done"}
+    again = task.execute(context("r2"))["outcomes"]
+    assert {item["state"] for item in again} == {"nothing due"}
+    assert "1 version (limit 3)" in again[2]["reason"]
+
+
+def test_a_failed_operation_of_maintenance_fails_the_task(tmp_path, monkeypatch):
+    uri = str(tmp_path / "t.lance")
+    for number in range(6):
+        lo.append(uri, table(number))
+
+    def broken(*_, **__):
+        raise InvalidArgumentError("no such option", field="method")
+
+    monkeypatch.setattr("lance_ops.maintenance.maintain.perform.compact", broken)
+    task = LanceMaintainOperator(task_id="t", dataset=uri, policy=lo.MaintenancePolicy(max_small_fragments=3))
+    with pytest.raises(AirflowFailException, match="no such option"):
+        task.execute(context())
 
 
 def test_a_fleet_is_maintained_by_its_policy(tmp_path):

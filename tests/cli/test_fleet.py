@@ -137,10 +137,13 @@ def test_status_and_run_tell_what_the_rules_want_told_once(lake, command, caplog
     policy.write_text(policy.read_text() + "alerts: [{to: log, kinds: [damaged]}]\n")
     write(lake / "lake", "bad.lance")
     next((lake / "lake" / "bad.lance" / "_versions").glob("*.manifest")).write_bytes(b"x" * 100)
-    run(command, "--no-alerts")
+    # A run names what is damaged, and fails.
+    code = 1 if command == "run" else 0
+    told = run(command, "--no-alerts", code=code)
+    assert "bad.lance" in told
     assert "damaged" not in caplog.text
     for _ in range(2):
-        run(command)
+        run(command, code=code)
     assert caplog.text.count("bad.lance damaged") == 2  # in the title, and with the cause
 
 

@@ -56,6 +56,17 @@ def test_a_plan_and_its_result_tell_what_is_read_and_written(uri: Path) -> None:
     assert result.bytes_removed == size
 
 
+def test_size_tiers_count_them(uri: Path) -> None:
+    lo.compact(uri)
+    lo.append(uri, blobs(12, 3))
+    plan = lo.compact(uri, dry_run=True)
+    # 1.2 MB and 0.3 MB; without their blobs both are among those that are always merged.
+    assert plan.groups == ()
+    assert [item.fragments for item in plan.left_alone] == [2]
+    assert lo.measure_health(uri).small_fragments == 0
+    assert len(lo.compact(uri, strategy="rows", dry_run=True).groups) == 1
+
+
 @pytest.mark.parametrize(
     ("option", "least", "budget"), [("budget_bytes", 3, 14), ("max_source_bytes", 11, 13)]
 )

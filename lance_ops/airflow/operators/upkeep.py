@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 import lance_ops as lo
 from lance_ops.airflow.operators.base import LanceOperator
@@ -14,7 +14,6 @@ from lance_ops.fleet.alerts.operation import tell_alerts
 from lance_ops.fleet.policy.load import load_policy
 from lance_ops.fleet.policy.quantities import parse_bytes
 from lance_ops.fleet.run.operation import RunOptions, run_fleet
-from lance_ops.maintenance.health.verdicts import judge_dataset, options_of_policy
 
 
 class LanceCompactOperator(LanceOperator):
@@ -123,57 +122,50 @@ class LanceFsckOperator(LanceOperator):
 
 
 class LanceMaintainOperator(LanceOperator):
-    """Compact, refresh indices and clean up, in this order, if due.
+    """Compact, refresh indices and clean up, in this order, if due; see `lance_ops.maintain`.
+
+    The task fails if an operation failed, after the others were run.
 
     Args:
         policy: Thresholds.
+        budget_bytes: Maximum bytes read and written by the estimates.
+        budget_seconds: Maximum duration by the estimates.
+        dry_run: Plan without changing anything.
         **kwargs: See `LanceOperator`.
     """
 
-    def __init__(self, *, policy: lo.MaintenancePolicy | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        policy: lo.MaintenancePolicy | None = None,
+        budget_bytes: int | None = None,
+        budget_seconds: float | None = None,
+        dry_run: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.policy = policy or lo.MaintenancePolicy()
+        self.budget_bytes = budget_bytes
+        self.budget_seconds = budget_seconds
+        self.plan_only = dry_run
 
     def operate(self, uri: str, common: dict[str, Any], context: Any) -> Any:
         """See `LanceOperator.operate`."""
-        done = _Maintained()
-        options = common["storage_options"]
-        for operation in ("compact", "index", "cleanup"):
-            # Evaluated before each operation: a compaction may leave indices uncovered.
-            dataset = lo.dataset(uri, storage_options=options)
-            verdicts = {item.operation: item for item in judge_dataset(dataset, self.policy)}
-            verdict = verdicts[operation]
-            if not verdict.due:
-                continue
-            done.results[operation] = self._do(operation, uri, dataset, common)
-        return done
-
-    def _do(self, operation: str, uri: str, dataset: Any, common: dict[str, Any]) -> Any:
-        keyed = {**common, "job_key": f"{common['job_key']}|{operation}"}
-        if operation == "compact":
-            return lo.compact(uri, options=options_of_policy(dataset, self.policy), **keyed)
-        if operation == "index":
-            return lo.optimize_indices(uri, **keyed)
-        return lo.cleanup(
+        done = lo.maintain(
             uri,
-            older_than=self.policy.older_than,
-            retain_versions=self.policy.retain_versions,
-            storage_options=common["storage_options"],
+            self.policy,
+            budget_bytes=self.budget_bytes,
+            budget_seconds=self.budget_seconds,
+            dry_run=self.plan_only,
+            **common,
         )
-
-
-class _Maintained:
-    """Operations that were due, and their results."""
-
-    def __init__(self) -> None:
-        self.results: dict[str, Any] = {}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {name: result.to_dict() for name, result in self.results.items()}
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.results.values())) or "nothing was due"
+        if isinstance(done, lo.MaintainResult) and not done.complete:
+            self.log.error("%s", done)
+            if done.error is not None:
+                raise done.error
+            failed = [item for item in done.outcomes if item.state == "failed"]
+            raise AirflowException("; ".join(f"{item.operation}: {item.reason}" for item in failed))
+        return done
 
 
 class LanceFleetRunOperator(LanceOperator):

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 @click.argument("root")
 @click.option("--policy", default=DEFAULT_POLICY, show_default=True, metavar="FILE", help="File to write.")
 @click.option("--replace", is_flag=True, help="Overwrite the file.")
-@click.option("--ledger", metavar="URI", help="Folder or URI of the ledger; default: below ROOT.")
+@click.option(
+    "--ledger",
+    metavar="URI",
+    help="Folder or URI of the ledger; default: below ROOT, or beside the policy if ROOT cannot be written.",
+)
 @click.option(
     "--kind",
     type=click.Choice(["folder", "lancedb", "namespace", "glob"]),
@@ -79,6 +83,7 @@ def adopt_command(
                 "left": list(found.survey.left),
                 "errors": list(found.survey.discovery.errors),
                 "variables": list(found.variables),
+                "note": found.note,
                 "worst": [to_json(look) for look in found.worst(WORST)],
             },
             as_json=True,
@@ -102,6 +107,8 @@ def adopt_command(
     if survey.left:
         click.echo(f"{count_text(len(survey.left), 'dataset')} not surveyed before the time limit", err=True)
     click.echo(f"\nWrote {policy}, in mode observe: nothing is changed.")
+    if found.note:
+        click.echo(f"note: {found.note}")
     for variable in found.variables:
         click.echo(f"The policy reads a secret from the environment: export {variable}=...")
     click.echo(f"Next: lance-ops fleet report --policy {policy} -o fleet.html")

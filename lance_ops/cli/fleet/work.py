@@ -131,7 +131,8 @@ def run_command(
 ) -> None:
     """Survey the datasets of the policy, and run due maintenance of those in mode auto, in order of priority.
 
-    Datasets in mode propose are maintained by `--plan` with an approved plan. Exit code 1 when one failed.
+    Datasets in mode propose are maintained by `--plan` with an approved plan. Prints each operation with
+    the state before and after, and damaged datasets. Exit code 1 when one failed or is damaged.
     """
     from lance_ops.fleet.run.operation import RunOptions, run_fleet
     from lance_ops.fleet.survey.operation import SurveyOptions
@@ -149,7 +150,7 @@ def run_command(
     print_result(done, as_json=as_json)
     if not no_alerts:
         tell(policy, as_json=as_json)
-    if done.row.failed:
+    if done.row.failed or done.damaged:
         raise click.exceptions.Exit(1)
 
 

@@ -13,9 +13,9 @@ from lance_ops.dagster.version_event import as_metadata
 from lance_ops.errors import DatasetNotFoundError, LanceOpsError
 from lance_ops.maintenance.fsck.remedy import hint_for
 from lance_ops.maintenance.health.forecast import forecast_health
-from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
+from lance_ops.maintenance.health.measure import DatasetHealth
 from lance_ops.maintenance.health.policy import Verdict
-from lance_ops.maintenance.health.verdicts import judge_dataset
+from lance_ops.maintenance.health.verdicts import judge_dataset, measure_by_policy
 from lance_ops.table.dataset import Dataset
 
 _FORESEEN = frozenset({"fragmentation", "deleted_ratio", "index_coverage", "version_backlog"})
@@ -89,8 +89,7 @@ def evaluate_checks(
     wanted = set(CHECKS if names is None else names)
     try:
         too_many = max_files is not None and sum(len(item.files) for item in dataset.fragments) > max_files
-        limits = None if too_many else ref.policy.wear_limits
-        health = measure_health(dataset, target_rows=ref.policy.target_rows, limits=limits)
+        health = measure_by_policy(dataset, ref.policy, samples_indices=not too_many)
         verdicts = _verdicts(ref, dataset, health)
         days_to = _days_to(ref, dataset, health) if wanted & _FORESEEN else {}
         examination = Examination(ref.uri, dataset, health, ref.policy, verdicts, days_to)

@@ -13,6 +13,7 @@ from lance_ops.dagster.jobs.config import (
     CompactConfig,
     DeleteConfig,
     IndexConfig,
+    MaintainConfig,
     UpdateConfig,
     UpsertConfig,
 )
@@ -96,6 +97,19 @@ def compact(call: Call, config: CompactConfig) -> object:
             asked[name] = value.value if isinstance(value, Enum) else value
     return call.perform(
         "compact", {**call.ref.policy.compaction_options(), **asked, "dry_run": config.dry_run}
+    )
+
+
+def maintain(call: Call, config: MaintainConfig) -> object:
+    """Run due maintenance; see `MaintainConfig`."""
+    return call.perform(
+        "maintain",
+        {
+            "policy": call.ref.policy.values(),
+            "budget_bytes": config.budget_bytes,
+            "budget_seconds": config.budget_seconds,
+            "dry_run": config.dry_run,
+        },
     )
 
 

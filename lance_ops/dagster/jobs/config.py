@@ -54,6 +54,13 @@ class CompactionMethod(Enum):
     rewrite = "rewrite"
 
 
+class CompactionStrategy(Enum):
+    """Rule that chooses fragments. Dagster's config uses the names of the members."""
+
+    tiers = "tiers"
+    rows = "rows"
+
+
 class OperationConfig(dg.Config):
     """Config of every operation."""
 
@@ -173,12 +180,29 @@ class AddColumnsConfig(OperationConfig):
     )
 
 
+class MaintainConfig(OperationConfig):
+    """Compact, refresh indices and clean up, each if it is due by the dataset's policy."""
+
+    dry_run: bool = Field(default=False, description="Only plan.")
+    budget_bytes: int | None = Field(
+        default=None, ge=1, description="Maximum bytes read plus written by the estimates."
+    )
+    budget_seconds: float | None = Field(
+        default=None, gt=0, description="Maximum seconds by the estimates; nothing is started after them."
+    )
+
+
 class CompactConfig(OperationConfig):
     """Merge small fragments and purge deleted rows; the data stay the same."""
 
     dry_run: bool = Field(default=False, description="Only plan.")
     target_rows_per_fragment: int | None = Field(
         default=None, ge=1, description="Target rows per fragment; default that of the dataset's policy."
+    )
+    strategy: CompactionStrategy | None = Field(
+        default=None,
+        description="tiers: targets in rows and bytes, and size tiers; rows: merge all small fragments up to "
+        "the target of rows, as pylance does; default that of the dataset's policy.",
     )
     target_bytes_per_fragment: int | None = Field(
         default=None, ge=1, description="Target bytes per fragment; default that of the dataset's policy."

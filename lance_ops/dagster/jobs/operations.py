@@ -36,6 +36,7 @@ from lance_ops.dagster.jobs.config import (
     CompactConfig,
     DeleteConfig,
     IndexConfig,
+    MaintainConfig,
     OperationConfig,
     UpdateConfig,
     UpsertConfig,
@@ -56,6 +57,7 @@ from lance_ops.dagster.jobs.told import Told
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import as_metadata
 from lance_ops.maintenance.cleanup.operation import CleanupResult
+from lance_ops.maintenance.maintain.result import MaintainResult
 from lance_ops.maintenance.results import CompactResult, OperationResult
 from lance_ops.spark.submitted.answer import SubmittedResult
 
@@ -66,6 +68,7 @@ DELETE = "lance_delete"
 DROP_COLUMNS = "lance_drop_columns"
 UPDATE = "lance_update"
 UPSERT = "lance_upsert"
+MAINTAIN = "lance_maintain"
 COMPACT = "lance_compact"
 INDEX = "lance_index"
 CLEANUP = "lance_cleanup"
@@ -75,6 +78,8 @@ DROP_INDEX = "lance_drop_index"
 FSCK = "lance_fsck"
 
 _MOST_NAMES = 20
+_OP_NAMES = {MAINTAIN: "maintain_dataset"}
+"""Names of ops that differ from those of their jobs: the job of a fleet has an op `maintain`."""
 
 
 class NamedJob(Protocol):
@@ -160,6 +165,7 @@ def _operations() -> dict[str, _Operation]:
         ADD_COLUMNS: _Operation(AddColumnsConfig, arguments.add_columns),
         ALTER_COLUMNS: _Operation(AlterColumnsConfig, arguments.alter_columns),
         DROP_COLUMNS: _Operation(DropColumnsConfig, columns_dropped),
+        MAINTAIN: _Operation(MaintainConfig, arguments.maintain),
         COMPACT: _Operation(CompactConfig, arguments.compact),
         INDEX: _Operation(IndexConfig, arguments.index),
         CLEANUP: _Operation(CleanupConfig, arguments.clean_up),
@@ -186,7 +192,7 @@ def _build_op(
     step.__annotations__["config"] = operation.config
     decorate = dg.op(
         # Names of ops are unique in a code location; in its job it has its own name.
-        name=keys.prefixed(prefix, name.removeprefix("lance_")),
+        name=keys.prefixed(prefix, _OP_NAMES.get(name) or name.removeprefix("lance_")),
         description=operation.description,
         out=dg.Out(dg.Nothing),
         required_resource_keys={store_key},
@@ -270,7 +276,9 @@ def _run(
                 raise dg.Failure(f"{ref.key.to_user_string()}: {outcome}", metadata=metadata)
         else:
             report_versions(context, ref, store, outcome)
-        if isinstance(outcome, CompactResult | SubmittedResult) and not outcome.complete:
+        if isinstance(outcome, MaintainResult) and outcome.error is not None:
+            raise outcome.error
+        if isinstance(outcome, CompactResult | MaintainResult | SubmittedResult) and not outcome.complete:
             # The committed part is reported above; a retry, with the same job key, does the failed groups.
             raise dg.Failure(f"{ref.key.to_user_string()}: {outcome}", metadata=metadata)
 

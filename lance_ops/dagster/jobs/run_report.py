@@ -23,7 +23,7 @@ from lance_ops.dagster.tables import change_table, plan_table
 from lance_ops.dagster.version_event import Metadata, as_metadata
 from lance_ops.errors import LanceOpsError
 from lance_ops.fleet.run.noted import began_now
-from lance_ops.maintenance.health.measure import measure_health
+from lance_ops.maintenance.health.verdicts import measure_by_policy
 from lance_ops.maintenance.progress import Progress, ProgressEvent
 from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.text import bytes_text, seconds_text
@@ -261,7 +261,7 @@ def change_metadata(ref: LanceDatasetRef, store: LanceStoreResource, result: Ope
         return {}
     try:
         before, after = (
-            measure_health(store.open(ref, version), target_rows=ref.policy.target_rows)
+            measure_by_policy(store.open(ref, version), ref.policy, samples_indices=False)
             for version in (result.read_version, result.version)
         )
     except Exception:  # noqa: BLE001 - what was committed stands, however little can be said of it

@@ -1,22 +1,24 @@
 """Adopt a store: find its datasets, measure them, and write a policy in mode observe."""
 
+import contextlib
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from lance_ops.errors import DatasetExistsError, InvalidArgumentError
+from lance_ops.errors import DatasetExistsError, InvalidArgumentError, LanceOpsError
 from lance_ops.fleet.discover.folders import list_folders
 from lance_ops.fleet.discover.namespace import MANIFEST
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import Look
 from lance_ops.fleet.policy.load import parse_policy
-from lance_ops.fleet.policy.model import FleetPolicy
+from lance_ops.fleet.policy.model import LEDGER_FOLDER, FleetPolicy
 from lance_ops.fleet.stores.opened import FleetStores
 from lance_ops.fleet.survey.operation import Survey, SurveyOptions, survey_fleet
 from lance_ops.maintenance.progress import Progress
-from lance_ops.storage import open_store
+from lance_ops.storage import Store, open_store
 from lance_ops.storage.options import is_secret
 from lance_ops.storage.paths import parse_location
 
@@ -66,12 +68,14 @@ class Adoption:
         text: Text of its file.
         survey: Survey of its datasets.
         variables: Environment variables that the file refers to for secrets.
+        note: Why the ledger is not below the root; empty if it is, or if its place was given.
     """
 
     policy: FleetPolicy
     text: str
     survey: Survey
     variables: tuple[str, ...]
+    note: str = ""
 
     def worst(self, count: int = 20) -> list[Look]:
         """The datasets that need maintenance most."""
@@ -96,7 +100,8 @@ def adopt_fleet(
         root: Folder or URI.
         file: Where to write the policy.
         options: Options of the store. The file refers to environment variables for secret ones.
-        ledger: Folder or URI of the ledger; `_lance_ops_fleet` below the root when None.
+        ledger: Folder or URI of the ledger; when None `_lance_ops_fleet` below the root, or a folder beside
+            the file if the root cannot be written.
         kind: Kind of discovery, see `DiscoverRule`; default a namespace if there is one, else folders.
         glob: Pattern of dataset paths below the root, instead of a kind.
         replace: Overwrite the file.
@@ -122,6 +127,9 @@ def adopt_fleet(
     opened = open_store(location.uri, options)
     if kind is None:
         kind = "namespace" if MANIFEST in list_folders(opened, "") else "folder"
+    place, note = ledger, ""
+    if place is None:
+        place, note = _place_of_ledger(opened, location.uri, file)
     name = _name(location.uri)
     written, variables = _options(name, options or {})
     text = _TEXT.format(
@@ -129,13 +137,14 @@ def adopt_fleet(
         root=_quoted(location.uri),
         options=written,
         rule=f"kind: {kind}" if glob is None else f"glob: {_quoted(glob)}",
-        ledger=_quoted(ledger or f"{location.uri}/_lance_ops_fleet"),
+        ledger=_quoted(place),
     )
     policy = parse_policy(text, source=str(file))
     stores = FleetStores(policy)
     # The secrets are not in the environment yet.
     stores.use(name, opened)
-    found = FleetLedger(open_store(policy.ledger_uri, options if ledger is None else None), policy.keep)
+    is_below = ledger is None and not note
+    found = FleetLedger(open_store(policy.ledger_uri, options if is_below else None), policy.keep)
     survey = survey_fleet(
         policy,
         SurveyOptions(seconds=seconds, if_changed=False),
@@ -152,7 +161,24 @@ def adopt_fleet(
         )
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
-    return Adoption(policy, text, survey, variables)
+    return Adoption(policy, text, survey, variables, note)
+
+
+def _place_of_ledger(store: Store, root: str, file: Path) -> tuple[str, str]:
+    """Return where the ledger is kept, and why it is not below the root."""
+    usual = f"{root}/{LEDGER_FOLDER}"
+    if not list_folders(store, ""):
+        # A write would create the folder.
+        return usual, ""
+    probe = f"{LEDGER_FOLDER}/probe-{uuid.uuid4().hex[:12]}"
+    try:
+        store.put(probe, b"")
+    except LanceOpsError as error:
+        beside = file.absolute().parent / f"{file.stem}-ledger"
+        return str(beside), f"{root} cannot be written ({error.message}); the ledger is {beside}"
+    with contextlib.suppress(LanceOpsError):
+        store.delete(probe)
+    return usual, ""
 
 
 def worst(looks: Sequence[Look], count: int) -> list[Look]:

@@ -9,19 +9,18 @@ from hashlib import blake2b
 from lance_ops.errors import LanceOpsError, StorageError
 from lance_ops.fleet.judge.estimate import OperationEstimate
 from lance_ops.fleet.judge.reclaim import reclaimable
-from lance_ops.fleet.judge.refresh import foresee_refresh
 from lance_ops.fleet.policy.model import DatasetPolicy
 from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction
-from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
+from lance_ops.maintenance.health.measure import DatasetHealth
 from lance_ops.maintenance.health.policy import Verdict
-from lance_ops.maintenance.health.verdicts import judge_dataset, options_of_policy
+from lance_ops.maintenance.health.verdicts import judge_dataset, measure_by_policy, options_of_policy
+from lance_ops.maintenance.index.refresh_estimate import foresee_refresh
 from lance_ops.table.dataset import Dataset
 
 _OVERDUE_TIMES = 5.0
 """A measure this many times over its limit is overdue at the first survey."""
 
 # For operations without a cost model; `Corrections` learns the rest.
-_INDEX_SECONDS, _INDEX_ROW_SECONDS = 0.05, 2e-6
 _CLEANUP_SECONDS, _CLEANUP_FILE_SECONDS = 0.03, 4e-4
 _TTL_SECONDS, _TTL_ROW_SECONDS = 0.05, 2e-8
 
@@ -77,8 +76,7 @@ def judge(
     """
     rules = policy.maintenance
     # Degradation is sampled from index files: useless without indices.
-    limits = rules.wear_limits if dataset.indices else None
-    health = measure_health(dataset, target_rows=rules.target_rows, limits=limits)
+    health = measure_by_policy(dataset, rules, samples_indices=bool(dataset.indices))
     # One plan gives both effect and estimate.
     plan = cache(partial(_planned, dataset, policy))
     verdicts = [
@@ -149,12 +147,12 @@ def estimate(
         refresh = foresee_refresh(dataset, rules.most_segments)
         return OperationEstimate(
             operation=operation,
-            seconds=_INDEX_SECONDS * max(1, refresh.segments) + refresh.rows * _INDEX_ROW_SECONDS,
+            seconds=refresh.seconds,
             bytes=refresh.bytes,
             requests=refresh.segments * 8,
         )
     if health is None:
-        health = measure_health(dataset, target_rows=rules.target_rows)
+        health = measure_by_policy(dataset, rules, samples_indices=False)
     return OperationEstimate(
         operation=operation,
         seconds=_TTL_SECONDS + health.physical_rows * _TTL_ROW_SECONDS,

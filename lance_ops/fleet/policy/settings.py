@@ -44,7 +44,14 @@ def _ttl(value: object) -> object:
     return None if value is None else RowTTL.parse(str(value))
 
 
-_BY_TYPE: Mapping[Any, Any] = {int: Count, float: Ratio, timedelta: Duration, int | None: Count | None}
+_STRATEGY = Literal["tiers", "rows"] | None
+_BY_TYPE: Mapping[Any, Any] = {
+    int: Count,
+    float: Ratio,
+    timedelta: Duration,
+    int | None: Count | None,
+    _STRATEGY: _STRATEGY,
+}
 
 
 def _thresholds() -> dict[str, Setting]:

@@ -10,14 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from lance_ops.errors import (
-    CommitConflictError,
-    FleetModeError,
-    InvalidArgumentError,
-    LanceOpsError,
-    LeaseHeldError,
-    RetryableCommitConflictError,
-)
+from lance_ops.errors import FleetModeError, InvalidArgumentError, LeaseHeldError
 from lance_ops.fleet.judge.dataset import estimate, judge
 from lance_ops.fleet.judge.estimate import OperationEstimate
 from lance_ops.fleet.ledger.rows import REFUSED, Look, OperationRow
@@ -26,6 +19,7 @@ from lance_ops.fleet.run.task import MaintainTask, Outcome
 from lance_ops.fleet.stores.metered import Rate, meter
 from lance_ops.fleet.stores.opened import FleetDataset
 from lance_ops.fleet.survey.look import LookOptions, Sight, is_another, look_at
+from lance_ops.maintenance.maintain.perform import error_line, stored_bytes, try_operation
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.storage import ObjectInfo, Store
 from lance_ops.storage.lease import Lease
@@ -57,7 +51,7 @@ def maintain(task: MaintainTask, runner: Runner | None = None) -> Outcome:
     except LeaseHeldError as error:
         return Outcome(dataset=name, state="busy", why=error.message)
     except Exception as error:  # noqa: BLE001 - stays with its dataset
-        return Outcome(dataset=name, state="failed", why=_said(error))
+        return Outcome(dataset=name, state="failed", why=error_line(error))
 
 
 @dataclass(slots=True)
@@ -98,7 +92,7 @@ class _Maintenance:
         except LeaseHeldError as error:
             state, why = "busy", error.message
         except Exception as error:  # noqa: BLE001 - what was done before is told all the same
-            state, why = "failed", _said(error)
+            state, why = "failed", error_line(error)
         self._write_journal(rows)
         why = why or next((row.error for row in rows if row.outcome == REFUSED), "")
         return Outcome(dataset=name, state=state, why=why, rows=tuple(rows), look=_row_of(sight))
@@ -162,49 +156,42 @@ class _Maintenance:
         Returns:
             Its row, and the newest version afterwards.
         """
-        level = self.task.item.level
+        task = self.task
         raw, planned = self._estimates(operation, dataset)
         row = self._row(operation, dataset, raw, planned)
-        began = time.monotonic()
-        last = level + _LEVELS_A_RUN if operation == "compact" else level
-        while True:
-            try:
-                done = performed(operation, dataset, self.task, self.runner, level=level)
-                break
-            except RetryableCommitConflictError as error:
-                level += 1
-                if level <= last and not _is_late(self.task):
-                    continue
-                outcome, why = "conflict", _said(error)
-            except CommitConflictError as error:
-                outcome, why = "conflict", _said(error)
-            except InvalidArgumentError as error:
-                outcome, why = "failed", _said(error)
-                if operation == "ttl" and error.field == "max_fraction":
-                    # It blocks no other operation.
-                    outcome, why = REFUSED, f"{why}; {_TOO_MANY}"
-                    row = replace(row, rules=self.task.policy.terms("ttl"))
-            except Exception as error:  # noqa: BLE001 - a row of the ledger tells it
-                outcome, why = "failed", _said(error)
-            seconds = time.monotonic() - began
-            return replace(row, outcome=outcome, error=why, level=level, seconds=seconds), dataset
-        after = dataset.latest()
+        tried = try_operation(
+            lambda level: performed(operation, dataset, task, self.runner, level=level),
+            level=task.item.level,
+            retries=_LEVELS_A_RUN if operation == "compact" else 0,
+            is_late=lambda: _is_late(task),
+        )
+        row = replace(row, level=tried.level, seconds=tried.seconds)
+        if tried.done is None:
+            outcome, why, error = tried.outcome, tried.why, tried.error
+            if (
+                operation == "ttl"
+                and isinstance(error, InvalidArgumentError)
+                and error.field == "max_fraction"
+            ):
+                # It blocks no other operation.
+                outcome, why = REFUSED, f"{why}; {_TOO_MANY}"
+                row = replace(row, rules=task.policy.terms("ttl"))
+            return replace(row, outcome=outcome, error=why), dataset
+        done, after = tried.done, dataset.latest()
         done_row = replace(
             row,
-            outcome="done" if done.changed else "nothing",
+            outcome=tried.outcome,
             error=done.error,
             version=after.version,
             fragments_after=len(after.fragments),
-            bytes_after=sum(fragment.data_bytes for fragment in after.with_side_sizes().fragments),
+            bytes_after=stored_bytes(after),
             versions_after=done.versions_after,
             rows_deleted=done.rows_deleted,
             bytes_read=done.bytes_read,
             bytes_written=done.bytes_written,
             bytes_freed=done.bytes_freed,
-            seconds=time.monotonic() - began,
             conflicts=done.conflicts,
             scan_seconds_saved=planned.scan_seconds_saved if done.changed else 0.0,
-            level=level,
             summary=done.summary,
         )
         return done_row, after
@@ -223,7 +210,7 @@ class _Maintenance:
         return replace(
             self._intent(operation, dataset),
             fragments_before=len(dataset.fragments),
-            bytes_before=sum(fragment.data_bytes for fragment in dataset.with_side_sizes().fragments),
+            bytes_before=stored_bytes(dataset),
             seconds_planned=planned.seconds,
             bytes_planned=planned.bytes,
             seconds_raw=raw.seconds,
@@ -287,8 +274,3 @@ def _row_of(sight: Sight | None) -> Look | None:
 
 def _is_late(task: MaintainTask) -> bool:
     return task.until is not None and time.time() >= task.until
-
-
-def _said(error: BaseException) -> str:
-    message = error.message if isinstance(error, LanceOpsError) else str(error)
-    return f"{type(error).__name__}: {message}"

@@ -366,6 +366,11 @@ class _Run:
             after=_counts(after.values()),
             broken_off=broken_off,
             errors=self.errors,
+            damaged=tuple(
+                look
+                for name, look in sorted(after.items())
+                if look.verdict == "damaged" and (self.options.only is None or name in self.options.only)
+            ),
         )
 
     def _state(self, name: str) -> str:

@@ -28,7 +28,7 @@ from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.compact.plan import followers_of, valid_groups
 from lance_ops.maintenance.compact.recorded import encode_result
 from lance_ops.maintenance.compact.rewrite import RewriteResult, discard_rewrites, notes_by_watch
-from lance_ops.maintenance.compact.state import Compaction, MeasuredGroup, Round, overtaken
+from lance_ops.maintenance.compact.state import RULE_KEY, Compaction, MeasuredGroup, Round, overtaken
 from lance_ops.maintenance.engine import CommitOptions, Replans, remove_orphans, with_replanning
 from lance_ops.maintenance.jobs.folder import JobFolder
 from lance_ops.maintenance.jobs.results import lost_files, put_intent
@@ -376,7 +376,11 @@ class _Part:
         self._announce()
         compaction.run.report("committing", 0, 1)
         results = list(self.pending.values())
-        notes = {**(options.properties or {}), **compaction.accuracy.properties(_measured(results))}
+        notes = {
+            **(options.properties or {}),
+            RULE_KEY: compaction.options.rule,
+            **compaction.accuracy.properties(_measured(results)),
+        }
         try:
             committed = commit_rewrites(
                 compaction.head,

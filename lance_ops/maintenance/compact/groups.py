@@ -1,7 +1,7 @@
 """Compaction groups: fragments that are rewritten together. Pure.
 
-The rules are those of pylance (its `Compaction.plan`), so that both agree on when a table needs no
-compaction:
+With the strategy "rows" the rules are those of pylance (its `Compaction.plan`), so that both agree on when a
+table needs no compaction:
 
 1. A fragment with too many deleted rows is worth rewriting alone; one below the target size wants a
    neighbour.
@@ -12,26 +12,11 @@ compaction:
    target stays with the last part.
 5. Limits on sources cut the list of groups at the first one that would exceed them (`estimate`).
 
-Beyond the peer, a migration makes a fragment with data files of another version worth rewriting alone, the
-target may be in bytes as well, bins may be cut by size tiers, and may need more members.
+Beyond the peer, a migration makes a fragment with data files of another version worth rewriting alone, and
+bins may need more members. With the strategy "tiers", the default, the target is in bytes as well, and bins
+are cut by size tiers.
 
-A fragment is full when it reaches either target, so that wide rows are limited by bytes and narrow ones by
-rows. The number of rows is known beforehand. The number of bytes is not: rewritten rows are compressed again,
-and may become smaller. So a fragment counts as small in bytes only below three quarters of the target (the
-usual share, as of Iceberg's `min-file-size-bytes`); the next compaction then skips fragments filled by this
-one.
-
-By size tiers, every byte that a compaction writes ends in a larger tier than it came from.
-
-A table that grows by small appends and is compacted after every few of them would rewrite its youngest large
-fragment each time: the bytes written by n appends are quadratic in n. So sizes are divided into tiers, each
-`growth` times as large as the one below, up to the target. A run of neighbours is merged only if the result
-is in a larger tier than each of its parts. A byte moves up a tier whenever it is written, and there are
-log(target / first size) tiers, which bounds its number of writes for any order of appends and compactions.
-(Cassandra's size-tiered strategy and RocksDB's universal compaction do the same.)
-
-Fragments that are rewritten anyway, for their deleted rows or their version, cost nothing extra: they may be
-in any run.
+What is full or small, and the tiers, are in `tiers`.
 
 Method of a group: copy encoded pages, or rewrite rows. Pure.
 
@@ -44,12 +29,10 @@ later are missing in them and read as null. Files can be copied into one if ever
 of each fragment.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,18 +43,17 @@ from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.versions import is_legacy
 from lance_ops.maintenance.compact.options import CompactionOptions
+from lance_ops.maintenance.compact.tiers import Targets, full_parts, tiered_runs, total
 from lance_ops.maintenance.text import bytes_text
 from lance_ops.storage.fork_safe import cached_property
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.data_file import LINEAGE_FIELDS, UNASSIGNED
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import (
-    FragmentNumbers,
     examples,
     fragments_with_overlays,
     kinds_of,
     numbers_of,
-    running_totals,
     total_bytes,
     total_physical_rows,
     total_rows,
@@ -236,168 +218,6 @@ def _obstacle(
     return None
 
 
-SMALL_SHARE = 0.75
-"""Share of the target in bytes below which a fragment is small."""
-
-
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """Contents of fragments.
-
-    Attributes:
-        rows: Live rows.
-        bytes: Bytes of data files for live rows.
-    """
-
-    rows: int = 0
-    bytes: int = 0
-
-    def __add__(self, other: "Amount") -> "Amount":
-        return Amount(self.rows + other.rows, self.bytes + other.bytes)
-
-
-def live_amounts(fragments: Sequence[Fragment]) -> list[Amount]:
-    """Return the contents of each of some fragments; bytes by the share of live rows."""
-    rows, sizes = _live(fragments)
-    return [Amount(*held) for held in zip(rows.tolist(), sizes.tolist(), strict=True)]
-
-
-def total(fragments: Sequence[Fragment]) -> Amount:
-    """Return the total contents of fragments."""
-    rows, sizes = _live(fragments)
-    return Amount(sum(rows.tolist()), sum(sizes.tolist()))
-
-
-def full_parts(fragments: Sequence[Fragment], targets: "Targets") -> Iterator[Sequence[Fragment]]:
-    """Divide neighbours into parts that fill a fragment; the rest stays with the last part."""
-    rows, sizes = map(running_totals, _live(fragments))
-    first, count = 0, len(fragments)
-    while first < count:
-        # A full part stays full with more, so the first end that fills it is found by bisection.
-        last = _first_reaching(rows, int(rows[first]) + targets.rows)
-        if targets.bytes is not None:
-            last = min(last, _first_reaching(sizes, int(sizes[first]) + targets.bytes))
-        last = max(last, first + 1)
-        if last >= count or not targets.is_full(int(rows[-1] - rows[last]), int(sizes[-1] - sizes[last])):
-            break
-        yield fragments[first:last]
-        first = last
-    yield fragments[first:]
-
-
-def _first_reaching(totals: npt.NDArray[Any], amount: int) -> int:
-    # A target may exceed all 64-bit numbers.
-    return len(totals) if amount > int(totals[-1]) else int(np.searchsorted(totals, amount))
-
-
-def _live(fragments: Sequence[Fragment]) -> tuple[Integers, Integers]:
-    """Return live rows of fragments, and their bytes."""
-    numbers = numbers_of(fragments)
-    rows, sizes = numbers.rows - numbers.deleted_rows, numbers.data_bytes
-    worn = np.flatnonzero(numbers.has_deletions & (numbers.rows > 0))
-    if len(worn):
-        sizes = sizes.copy()
-        # The product may exceed 64 bits.
-        shares = zip(sizes[worn].tolist(), rows[worn].tolist(), numbers.rows[worn].tolist(), strict=True)
-        sizes[worn] = [size * live // physical for size, live, physical in shares]
-    return rows, sizes
-
-
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """Size of a full fragment.
-
-    Attributes:
-        rows: Number of rows.
-        bytes: Number of bytes; None: only rows count.
-    """
-
-    rows: int
-    bytes: int | None = None
-
-    @classmethod
-    def of(cls, options: CompactionOptions) -> "Targets":
-        """Return the targets of a compaction."""
-        return cls(options.target_rows_per_fragment, options.target_bytes_per_fragment)
-
-    def are_small(self, numbers: FragmentNumbers) -> npt.NDArray[np.bool_]:
-        """Return which fragments are small, deleted rows included as in pylance."""
-        small: npt.NDArray[np.bool_] = numbers.rows < self.rows
-        return small if self.bytes is None else small & (numbers.data_bytes < SMALL_SHARE * self.bytes)
-
-    def reached(self, amount: Amount) -> bool:
-        """Return whether contents fill a fragment."""
-        return self.is_full(amount.rows, amount.bytes)
-
-    def is_full(self, rows: int, size: int) -> bool:
-        """Return whether rows and bytes fill a fragment."""
-        return rows >= self.rows or (self.bytes is not None and size >= self.bytes)
-
-    def files(self, amount: Amount) -> int:
-        """Return how many full fragments some contents make; at least one unless empty."""
-        if not amount.rows:
-            return 0
-        by_bytes = 0 if self.bytes is None else amount.bytes // self.bytes
-        return min(amount.rows, max(1, amount.rows // self.rows, by_bytes))
-
-    def tier(self, amount: Amount, growth: int) -> int:
-        """Return the size tier of some contents: 0 if they fill a fragment, -1 above 1/growth of that, etc.
-
-        The lowest tier is empty.
-        """
-        if self.reached(amount):
-            return 0
-        fill = amount.rows / self.rows
-        if self.bytes is not None:
-            fill = max(fill, amount.bytes / self.bytes)
-        return min(-1, math.floor(math.log(fill, growth))) if fill > 0 else -1 << 30
-
-
-def tiered_runs(
-    neighbours: Sequence[Fragment],
-    targets: Targets,
-    growth: int,
-    due: Sequence[bool],
-) -> Iterator[Sequence[Fragment]]:
-    """Return the longest runs of neighbours whose merge moves each into a larger tier.
-
-    If the whole does not reach the next tier, no run with a fragment of its largest tier does, since it is
-    smaller. So it is sufficient to examine the parts between those.
-
-    Args:
-        neighbours: In the order of rows; all may be rewritten together.
-        targets: Size of a full fragment.
-        growth: Factor between tiers, at least 2.
-        due: Whether each of them is rewritten anyway.
-    """
-    amounts = live_amounts(neighbours)
-    # Due fragments are below all tiers: merging them costs nothing extra.
-    below_all = -(1 << 31)
-    tiers = [
-        below_all if is_due else targets.tier(amount, growth)
-        for is_due, amount in zip(due, amounts, strict=True)
-    ]
-    waiting = [(0, len(neighbours))]
-    runs: list[tuple[int, int]] = []
-    while waiting:
-        start, stop = waiting.pop()
-        if start == stop:
-            continue
-        largest = max(tiers[start:stop])
-        whole = sum(amounts[start:stop], Amount())
-        if largest == below_all or targets.tier(whole, growth) > largest:
-            runs.append((start, stop))
-            continue
-        edge = start
-        for position in range(start, stop):
-            if tiers[position] == largest:
-                waiting.append((edge, position))
-                edge = position + 1
-        waiting.append((edge, stop))
-    for start, stop in sorted(runs):
-        yield neighbours[start:stop]
-
-
 @dataclass(frozen=True)
 class CompactionGroup:
     """Fragments that become one or more new ones; their totals are computed once.
@@ -471,13 +291,73 @@ def find_groups(
         options: Resolved options.
         pinned: Ids of fragments to keep.
     """
+    return Selection.of(dataset, options, pinned).groups
+
+
+def small_sources(groups: Iterable[CompactionGroup], options: CompactionOptions) -> int:
+    """Return the number of small fragments that groups merge with others."""
     targets = Targets.of(options)
-    return [
-        make_group(dataset, part, options)
-        for bin_ in _bins(dataset, options, Coverage(dataset), pinned)
-        for run in _runs(bin_, targets, options)
-        for part in full_parts(run, targets)
-    ]
+    merged = [group.fragments for group in groups if len(group.fragments) > 1]
+    return sum(int(targets.are_small(numbers_of(fragments)).sum()) for fragments in merged)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Fragments of a version by what a compaction does with them.
+
+    Attributes:
+        groups: Groups that are worth rewriting, without budgets.
+        alone: Ids of small fragments without a small neighbour under the same indices.
+        waiting: Ids of small fragments whose merge with neighbours would not reach a larger size tier.
+        few: Ids of small fragments with fewer small neighbours than the options require.
+        excluded: Ids of fragments that the options exclude.
+        full: Number of fragments that are not small and have few deleted rows.
+    """
+
+    groups: list[CompactionGroup]
+    alone: tuple[int, ...] = ()
+    waiting: tuple[int, ...] = ()
+    few: tuple[int, ...] = ()
+    excluded: tuple[int, ...] = ()
+    full: int = 0
+
+    @classmethod
+    def of(cls, dataset: Dataset, options: CompactionOptions, pinned: frozenset[int]) -> "Selection":
+        """Sort the fragments of a version.
+
+        Args:
+            dataset: The version.
+            options: Resolved options.
+            pinned: Ids of fragments to keep.
+        """
+        targets = Targets.of(options)
+        groups: list[CompactionGroup] = []
+        left: dict[str, list[int]] = {"alone": [], "waiting": [], "few": []}
+        numbers = numbers_of(dataset.fragments)
+        is_excluded = np.isin(numbers.ids, np.array(sorted(options.exclude_fragments), np.int64))
+        is_pinned = np.isin(numbers.ids, np.array(sorted(pinned), np.int64))
+        candidates = 0
+        for bin_ in _bins(dataset, options, Coverage(dataset), pinned):
+            candidates += len(bin_)
+            found = [part for run in _runs(bin_, targets, options) for part in full_parts(run, targets)]
+            groups += [make_group(dataset, part, options) for part in found]
+            kept = set(numbers_of(bin_).ids.tolist()).difference(
+                *(numbers_of(part).ids.tolist() for part in found)
+            )
+            if kept:
+                left[_why_left(len(bin_), options)] += sorted(kept)
+        return cls(
+            groups,
+            **{name: tuple(ids) for name, ids in left.items()},
+            excluded=tuple(numbers.ids[is_excluded].tolist()),
+            full=int((~is_excluded & ~is_pinned).sum()) - candidates,
+        )
+
+
+def _why_left(neighbours: int, options: CompactionOptions) -> str:
+    if neighbours == 1:
+        return "alone"
+    return "few" if options.growth is None else "waiting"
 
 
 def output_version(dataset: Dataset, options: CompactionOptions) -> str:
@@ -536,9 +416,9 @@ def _runs(
 ) -> Iterator[Sequence[Fragment]]:
     """Yield the parts of a bin that are worth rewriting."""
     runs: Iterable[Sequence[Fragment]] = [bin_]
-    if options.tier_growth is not None:
+    if options.growth is not None:
         due = _are_enough_alone(bin_, options).tolist()
-        runs = tiered_runs(bin_, targets, options.tier_growth, due)
+        runs = tiered_runs(bin_, targets, options.growth, due)
     return (run for run in runs if is_worth_it(run, options))
 
 

@@ -8,12 +8,19 @@ from typing import Literal, TypedDict
 from lance_ops._removed import CALIBRATION_REMOVED, MONEY_REMOVED
 from lance_ops.errors import InvalidArgumentError, UnsupportedVersionError, check_type
 from lance_ops.file.versions import storage_version
+from lance_ops.maintenance.text import bytes_text, count_text
 
 CONFIG_PREFIX = "lance.compaction."
 CALIBRATION_KEY = "lance_ops.compaction.costs"
 """Config entry in which release 0.1.0 kept a calibrated cost model."""
 ON_UNKNOWN_INDEX = ("leave", "defer")
 METHODS = ("auto", "copy", "rewrite")
+STRATEGIES = ("tiers", "rows")
+TARGET_BYTES = 512_000_000
+"""Target bytes of a fragment by the strategy "tiers"."""
+TIER_GROWTH = 8
+"""Factor between size tiers. With 8, 64 appends of one size are written at most twice, in any order of
+appends and compactions, and at most 7 fragments of a tier wait."""
 
 _FOREIGN_KEYS = frozenset(
     {
@@ -35,11 +42,12 @@ class CompactionOptions:
 
     Attributes:
         target_rows_per_fragment: Fragments with fewer physical rows are merged, up to this size.
-        target_bytes_per_fragment: The same in bytes of data files: a fragment is full when it reaches either
-            target, and small below three quarters of this one. None: only rows count.
+        target_bytes_per_fragment: Target in bytes of data files: a fragment is full when it reaches either
+            target, and small below three quarters of this one. None: 512 MB with "tiers", no target with
+            "rows".
         tier_growth: Merge neighbours only into a larger size tier; each tier is this many times as large as
             the one below, up to the target. So every byte is rewritten a number of times that grows with the
-            logarithm of the table. None merges all small fragments each time, as pylance does.
+            logarithm of the table. None: 8 with "tiers", no tiers with "rows".
         min_source_fragments: Minimum neighbours to merge, unless they fill a fragment, or one of them is
             rewritten anyway.
         max_bytes_per_file: Largest data file written; None for the writer's default.
@@ -73,6 +81,10 @@ class CompactionOptions:
         commit_every: Commit after this many groups instead of once at the end, so that a failure or conflict
             affects at most these; None for one commit.
         commit_every_seconds: Commit finished groups when this much time has passed since the last commit.
+        strategy: "tiers": targets in rows and bytes, and size tiers, so that a few new rows never rewrite a
+            large part of the table. "rows": the rule of pylance: only rows count, and all small neighbours
+            are merged each time. It sets the default of
+            `target_bytes_per_fragment` and `tier_growth`.
     """
 
     target_rows_per_fragment: int = 1 << 20
@@ -99,6 +111,7 @@ class CompactionOptions:
     defer_where_cheaper: bool = False
     on_unknown_index: str = "leave"
     method: str = "auto"
+    strategy: str = "tiers"
     budget_money: InitVar[None] = None
 
     def __post_init__(self, budget_money: None) -> None:
@@ -148,6 +161,12 @@ class CompactionOptions:
                 field="on_unknown_index",
                 hint="'defer' rewrites such fragments, 'leave' does not",
             )
+        if self.strategy not in STRATEGIES:
+            raise InvalidArgumentError(
+                f"strategy must be one of {', '.join(STRATEGIES)}, got {self.strategy!r}",
+                field="strategy",
+                hint="'tiers' writes each byte a few times, 'rows' merges all small ones as pylance does",
+            )
         if self.method not in METHODS:
             raise InvalidArgumentError(
                 f"method must be one of {', '.join(METHODS)}, got {self.method!r}",
@@ -160,6 +179,26 @@ class CompactionOptions:
                 f"got {self.materialize_deletions_threshold}",
                 field="materialize_deletions_threshold",
             )
+
+    @property
+    def target_bytes(self) -> int | None:
+        """Target bytes of a fragment; None if only rows count."""
+        if self.target_bytes_per_fragment is None and self.strategy == "tiers":
+            return TARGET_BYTES
+        return self.target_bytes_per_fragment
+
+    @property
+    def growth(self) -> int | None:
+        """Factor between size tiers; None without tiers."""
+        return TIER_GROWTH if self.tier_growth is None and self.strategy == "tiers" else self.tier_growth
+
+    @property
+    def rule(self) -> str:
+        """The rule that chooses fragments, in a few words, as a history shows it."""
+        growth, size = self.growth, self.target_bytes
+        tiers = "all small neighbours" if growth is None else f"size tiers of {growth}"
+        limit = "" if size is None else f" or {bytes_text(size)}"
+        return f"{tiers}, up to {count_text(self.target_rows_per_fragment, 'row')}{limit}"
 
     @property
     def purges_deletions(self) -> bool:
@@ -175,6 +214,7 @@ class CompactionChoices(TypedDict, total=False):
 
     Attributes:
         target_rows_per_fragment: See `CompactionOptions`, as the others up to `commit_every`.
+        strategy: See `CompactionOptions`.
         target_bytes_per_fragment: See `CompactionOptions`.
         tier_growth: See `CompactionOptions`.
         min_source_fragments: See `CompactionOptions`.
@@ -202,6 +242,7 @@ class CompactionChoices(TypedDict, total=False):
     """
 
     target_rows_per_fragment: int | None
+    strategy: Literal["tiers", "rows"] | None
     target_bytes_per_fragment: int | None
     tier_growth: int | None
     min_source_fragments: int | None
@@ -276,6 +317,7 @@ def _flag(text: str) -> bool:
 
 _PARSERS: Mapping[str, Callable[[str], object]] = {
     "target_rows_per_fragment": int,
+    "strategy": str,
     "target_bytes_per_fragment": int,
     "tier_growth": int,
     "min_source_fragments": int,

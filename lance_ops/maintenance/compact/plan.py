@@ -6,8 +6,6 @@
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.schema.prepared import prepare_schema
@@ -25,16 +23,16 @@ from lance_ops.maintenance.compact.groups import (
     CompactionGroup,
     Coverage,
     Method,
-    Targets,
-    find_groups,
+    Selection,
     output_version,
 )
 from lance_ops.maintenance.compact.options import CompactionOptions
+from lance_ops.maintenance.compact.tiers import SMALL_SHARE
 from lance_ops.maintenance.target import check_side_by_side
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text, seconds_text, table_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.fragments.totals import ids_of, numbers_of
+from lance_ops.table.manifest.fragments.totals import ids_of
 from lance_ops.table.narrow_dictionaries import NarrowDictionaries, narrow_columns
 from lance_ops.table.scan.fragment_reader import FragmentReader
 
@@ -90,6 +88,26 @@ def _is_kept_apart(dataset: Dataset, group: CompactionGroup, names: list[str]) -
 
 
 @dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """Fragments that a compaction leaves alone.
+
+    Attributes:
+        fragments: Number of them.
+        reason: Why.
+        fragment_ids: Their ids; empty for full ones, of which a table may have very many.
+    """
+
+    fragments: int
+    reason: str
+    fragment_ids: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        noun = "fragment" if self.fragments == 1 else "fragments"
+        which = f"{noun} {ids_text(self.fragment_ids)}" if self.fragment_ids else f"{self.fragments:,} {noun}"
+        return f"{which}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionPlan:
     """Plan of a compaction; prints as a table.
 
@@ -102,6 +120,7 @@ class CompactionPlan:
         indices: Remap strategy of the covering index segments.
         estimates: Cost and benefit of each group, in the order of the groups.
         estimate: Cost and benefit of the plan.
+        left_alone: Fragments that are not rewritten, with reasons.
     """
 
     uri: str
@@ -112,6 +131,7 @@ class CompactionPlan:
     indices: tuple[SegmentRoute, ...] = ()
     estimates: tuple[GroupEstimate, ...] = ()
     estimate: PlanEstimate = field(default_factory=PlanEstimate)
+    left_alone: tuple[LeftAlone, ...] = ()
 
     @property
     def source_fragments(self) -> int:
@@ -190,6 +210,15 @@ class CompactionPlan:
                 }
                 for item in self.indices
             ],
+            "strategy": self.options.rule,
+            "left_alone": [
+                {
+                    "fragments": item.fragments,
+                    "fragment_ids": list(item.fragment_ids),
+                    "reason": item.reason,
+                }
+                for item in self.left_alone
+            ],
             "notes": list(self.notes),
         }
 
@@ -197,7 +226,9 @@ class CompactionPlan:
         head = f"compact {self.uri} at version {self.version}"
         notes = [f"note: {line}" for line in self.notes]
         if not self.groups:
-            return "\n".join([f"{head}: nothing to compact", *notes])
+            return "\n".join([f"{head}, by {self.options.rule}: nothing to compact", *notes])
+        left = [f"left alone: {item}" for item in self.left_alone]
+        notes = [f"chosen by {self.options.rule}", *left, *notes]
         cost = (
             f"{head}: {count_text(self.source_fragments, 'fragment')} -> {self.expected_fragments:,}, "
             f"{count_text(self.live_rows, 'row')} and {bytes_text(self.data_bytes)} to rewrite, "
@@ -284,7 +315,8 @@ def plan_compaction(
     _check_version(dataset, options)
     routes = routes_of(dataset, options)
     pinned, notes = _pinned_fragments(dataset, routes)
-    groups = without_kept_apart(dataset, find_groups(dataset, options, pinned), notes)
+    selection = Selection.of(dataset, options, pinned)
+    groups = without_kept_apart(dataset, selection.groups, notes)
     within = list(within_limits(groups, options, dataset.uri))
     weighed = _weighed(dataset, options, routes, within)
     estimates = RunEstimates(dataset, within, weighed, options, slots)
@@ -293,8 +325,11 @@ def plan_compaction(
     left = len(groups) - len(within) + len(estimates.planned) - len(chosen)
     if left:
         notes.append(f"{count_text(left, 'more group')} left for later runs by the budget")
+    left_alone = tuple(_left_alone(selection, options))
     if not groups:
-        notes += _why_nothing(dataset, options, pinned)
+        notes += map(str, left_alone)
+        if not len(dataset.fragments):
+            notes.append("there are no rows")
     if chosen and options.defer_index_remap and (not_deferred := why_not_deferred(dataset)) is not None:
         notes.append(not_deferred)
     if chosen and len(chosen) < len(estimates.planned):
@@ -312,6 +347,7 @@ def plan_compaction(
         following,
         tuple(estimates.groups[position] for position in taken),
         estimates.of_run(taken, following),
+        left_alone,
     )
 
 
@@ -423,28 +459,32 @@ def _pinned_fragments(dataset: Dataset, routes: tuple[SegmentRoute, ...]) -> tup
     return frozenset(pinned), notes
 
 
-def _why_nothing(dataset: Dataset, options: CompactionOptions, pinned: frozenset[int]) -> Iterator[str]:
-    """Return why no fragment that may be rewritten is worth it."""
-    numbers = numbers_of(dataset.fragments)
-    is_excluded = np.isin(numbers.ids, np.array(sorted(options.exclude_fragments), np.int64))
-    if is_excluded.any():
-        yield f"fragments {ids_text(numbers.ids[is_excluded].tolist())} are excluded"
-    is_free = ~is_excluded & ~np.isin(numbers.ids, np.array(sorted(pinned), np.int64))
-    target = options.target_rows_per_fragment
-    alone = numbers.ids[is_free & Targets.of(options).are_small(numbers)].tolist()
-    which = f"{count_text(len(alone), 'fragment')}, {ids_text(alone)}"
-    if alone and options.tier_growth is not None:
-        yield f"merging with neighbours would not reach a larger size tier yet: {which}"
-    elif alone and options.min_source_fragments > 2:
-        yield f"fewer than {options.min_source_fragments} small neighbours: {which}"
-    elif alone:
-        yield (f"fewer than {target:,} rows, but no small neighbour under the same indices: {which}")
-    elif is_free.any():
+def _left_alone(selection: Selection, options: CompactionOptions) -> Iterator[LeftAlone]:
+    """Return the fragments that may be rewritten and are not worth it, with reasons."""
+    rows, size = options.target_rows_per_fragment, options.target_bytes
+    least = options.min_source_fragments
+    fewer = "" if least == 2 else f", or there are fewer than {least:,} of them"
+    limit = "" if size is None else f" and {bytes_text(round(SMALL_SHARE * size))}"
+    reasons = (
+        (selection.excluded, "excluded by the options"),
+        (
+            selection.waiting,
+            f"merging them would not reach a larger size tier yet{fewer} (strategy 'rows' merges them)",
+        ),
+        (selection.few, f"fewer than {least:,} small neighbours"),
+        (
+            selection.alone,
+            f"fewer than {rows:,} rows{limit}, but no small neighbour under the same indices",
+        ),
+    )
+    for ids, reason in reasons:
+        if ids:
+            yield LeftAlone(len(ids), reason, ids)
+    if selection.full:
         deleted = (
             f"none has more than {options.materialize_deletions_threshold:.0%} deleted"
             if options.purges_deletions
             else "deleted rows are not purged by these options"
         )
-        yield f"each fragment has {target:,} rows or more, and {deleted}"
-    elif not len(numbers.ids):
-        yield "there are no rows"
+        reached = f"{rows:,} rows" + ("" if size is None else f" or {bytes_text(round(SMALL_SHARE * size))}")
+        yield LeftAlone(selection.full, f"each has {reached} or more, and {deleted}")

@@ -128,7 +128,9 @@ def options_values(options: CompactionOptions) -> dict[str, Any]:
 def options_of(values: Mapping[str, Any]) -> CompactionOptions:
     """Read options from JSON values."""
     known = {item.name for item in fields(CompactionOptions)} | {"budget_money"}
-    return CompactionOptions(**{name: value for name, value in values.items() if name in known})
+    # Jobs of releases that had no strategies go on by the rule that they began with.
+    given = {"strategy": "rows", **values}
+    return CompactionOptions(**{name: value for name, value in given.items() if name in known})
 
 
 def options_digest(options: CompactionOptions) -> str:
@@ -136,6 +138,9 @@ def options_digest(options: CompactionOptions) -> str:
     values = {name: value for name, value in options_values(options).items() if name not in _NOT_OF_THE_WORK}
     # Plans of earlier releases are found by this digest, which includes a removed option.
     values["budget_money"] = None
+    if values["strategy"] == "rows":
+        # Earlier releases had no other one.
+        del values["strategy"]
     return blake2b(json.dumps(values, sort_keys=True, default=str).encode(), digest_size=6).hexdigest()
 
 

@@ -41,6 +41,9 @@ ACCURACY_KEY = "lance_ops.compaction.estimate"
 """Property of a commit: JSON of `{method: {planned, measured}}`, seconds of tasks with a slot to themselves.
 """
 
+RULE_KEY = "lance_ops.compaction.rule"
+"""Property of a commit: the rule by which its fragments were chosen, see `CompactionOptions.rule`."""
+
 
 @dataclass(frozen=True, slots=True)
 class MeasuredGroup:
@@ -107,6 +110,12 @@ class Accuracy:
                 "measured": _short(alone * sum(item.seconds for item in of_method)),
             }
         return {ACCURACY_KEY: json.dumps(noted, separators=(",", ":"))} if noted else {}
+
+
+def compaction_text(properties: Mapping[str, str]) -> str:
+    """Return the rule and the times that a commit of a compaction recorded; empty without a record."""
+    rule = properties.get(RULE_KEY, "")
+    return "; ".join(filter(None, (rule and f"by {rule}", accuracy_text(properties))))
 
 
 def accuracy_text(properties: Mapping[str, str]) -> str:

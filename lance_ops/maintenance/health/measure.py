@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from lance_ops.errors import public
+from lance_ops.errors import InvalidArgumentError, public
 from lance_ops.index.coverage import coverage
 from lance_ops.index.upkeep.lost_rows import misleads, names_gone_row_ids
 from lance_ops.index.upkeep.wear import measure_wear
 from lance_ops.maintenance.compact.estimate import RowShape, estimate_group, request_seconds
-from lance_ops.maintenance.compact.groups import find_groups
-from lance_ops.maintenance.compact.options import CompactionOptions
+from lance_ops.maintenance.compact.groups import find_groups, small_sources
+from lance_ops.maintenance.compact.options import CompactionOptions, resolve_options
 from lance_ops.maintenance.index.decision import WearLimits, decide
-from lance_ops.table.dataset import Target, open_dataset
+from lance_ops.table.dataset import Dataset, Target, open_dataset
 from lance_ops.table.manifest.listing import list_versions
 
 DEFAULT_TARGET_ROWS = 1 << 20
@@ -28,7 +28,8 @@ class DatasetHealth:
         deleted_rows: Rows marked deleted.
         deleted_ratio: Deleted rows over physical rows, 0 to 1.
         fragments: Fragments.
-        small_fragments: Fragments with fewer rows than the target.
+        small_fragments: Small fragments that a compaction would merge; those that it leaves alone for their
+            neighbours' size do not count.
         data_files: Data files.
         data_bytes: Recorded size of the data files.
         indices: Ordinary indices.
@@ -85,6 +86,7 @@ def measure_health(
     uri_or_dataset: Target,
     *,
     target_rows: int = DEFAULT_TARGET_ROWS,
+    compaction: CompactionOptions | None = None,
     limits: WearLimits | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> DatasetHealth:
@@ -92,7 +94,9 @@ def measure_health(
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`, which is measured at its own version.
-        target_rows: Rows of a fragment that is not small.
+        target_rows: Rows of a fragment that is not small; without effect beside `compaction`.
+        compaction: Options of the compaction that counts: small fragments and layout debt are what it would
+            change. By default those of the table's config, with `target_rows`.
         limits: Sample the indices (`measure_wear`), and judge them by these. None leaves the numbers of their
             wear open.
         storage_options: For opening the dataset.
@@ -111,10 +115,11 @@ def measure_health(
     locations = list_versions(dataset.store)
     wear = () if limits is None else measure_wear(dataset)
     fits = [item.fit for item in wear if item.fit is not None]
-    options = CompactionOptions(target_rows_per_fragment=target_rows)
+    options = compaction or compaction_options(dataset, {"target_rows_per_fragment": target_rows})
     shape, request = RowShape.of(dataset.lance_schema), request_seconds(dataset.uri)
     # Layout debt: the present version, compared with a compaction without budget and indices.
-    debts = [estimate_group(group, shape, request) for group in find_groups(dataset, options, frozenset())]
+    groups = find_groups(dataset, options, frozenset())
+    debts = [estimate_group(group, shape, request) for group in groups]
     size = next((item.size for item in locations if item.version == dataset.version), None)
     return DatasetHealth(
         version=dataset.version,
@@ -123,7 +128,7 @@ def measure_health(
         deleted_rows=deleted,
         deleted_ratio=deleted / physical if physical else 0.0,
         fragments=len(fragments),
-        small_fragments=sum(1 for fragment in fragments if fragment.num_rows < target_rows),
+        small_fragments=small_sources(groups, options),
         data_files=sum(len(fragment.files) for fragment in fragments),
         data_bytes=sum(fragment.data_bytes for fragment in fragments),
         indices=len(covered),
@@ -146,3 +151,17 @@ def measure_health(
             else sum(1 for item in covered if names_gone_row_ids(dataset, item) or misleads(dataset, item))
         ),
     )
+
+
+def compaction_options(dataset: Dataset, chosen: Mapping[str, object]) -> CompactionOptions:
+    """Return the options of a compaction by which a dataset is measured.
+
+    Args:
+        dataset: The version, whose config counts; one that cannot be read is left to the compaction, whose
+            error names it.
+        chosen: Names of `CompactionOptions` to values.
+    """
+    try:
+        return resolve_options(dataset.config, chosen)[0]
+    except InvalidArgumentError:
+        return resolve_options({}, chosen)[0]

@@ -1,10 +1,12 @@
 """Maintenance policy: thresholds as data, and verdicts with reasons."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from typing import Any, Literal
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.compact.options import STRATEGIES
 from lance_ops.maintenance.health.measure import DatasetHealth
 from lance_ops.maintenance.index.decision import WearLimits
 from lance_ops.maintenance.index.merging import MOST_SEGMENTS
@@ -19,11 +21,11 @@ class MaintenancePolicy:
     """Thresholds of one dataset. An operation is due when its threshold is passed.
 
     Attributes:
-        target_rows: Target rows per fragment; smaller ones count as small.
-        target_bytes: Target bytes per fragment; see `CompactionOptions.target_bytes_per_fragment`.
-        tier_growth: Compaction merges by size tiers; see `CompactionOptions`. For tables with frequent small
-            appends; None leaves it to the table's config.
-        max_small_fragments: Compaction is due with more small fragments than this.
+        target_rows: Target rows per fragment.
+        target_bytes: Target bytes per fragment; see `CompactionOptions.target_bytes_per_fragment`. None
+            leaves it to the table's config.
+        tier_growth: Factor between size tiers; see `CompactionOptions.tier_growth`.
+        max_small_fragments: Compaction is due if it would merge more small fragments than this.
         max_deleted_ratio: Compaction is due with a greater share of deleted rows, 0 to 1.
         min_index_coverage: An index refresh is due when an index covers a smaller share of the rows, 0 to 1.
         max_index_segments: An index refresh is due when an index has more segments than this.
@@ -39,6 +41,7 @@ class MaintenancePolicy:
         max_versions: Cleanup is due with more versions than this.
         older_than: Minimum age of versions removed by cleanup.
         retain_versions: Number of newest versions that cleanup always keeps.
+        strategy: `tiers` or `rows`; see `CompactionOptions.strategy`. Without any, `tiers`.
     """
 
     target_rows: int = 1 << 20
@@ -56,6 +59,7 @@ class MaintenancePolicy:
     max_versions: int = 100
     older_than: timedelta = timedelta(days=14)
     retain_versions: int = 10
+    strategy: Literal["tiers", "rows"] | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_deleted_ratio", "min_index_coverage", "min_vector_recall"):
@@ -66,16 +70,31 @@ class MaintenancePolicy:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidArgumentError(f"{name} must be at least {least}", field=name)
+        if self.strategy not in (None, *STRATEGIES):
+            raise InvalidArgumentError(
+                f"strategy must be one of {', '.join(STRATEGIES)}, got {self.strategy!r}", field="strategy"
+            )
         _ = self.wear_limits
         for name in ("target_rows", "retain_versions", "max_versions", "max_index_segments"):
             if getattr(self, name) < 1:
                 raise InvalidArgumentError(f"{name} must be at least 1", field=name)
+
+    @classmethod
+    def of_values(cls, values: Mapping[str, Any]) -> "MaintenancePolicy":
+        """Read a policy from the JSON values of `values`."""
+        return cls(**{**values, "older_than": timedelta(seconds=values["older_than"])})
+
+    def values(self) -> dict[str, Any]:
+        """Return JSON values of all thresholds; durations in seconds."""
+        return {**asdict(self), "older_than": self.older_than.total_seconds()}
 
     def compaction_options(self) -> Mapping[str, object]:
         """Return `CompactionOptions` by name for a compaction that reaches the thresholds."""
         options: dict[str, object] = {"target_rows_per_fragment": self.target_rows}
         if self.target_bytes is not None:
             options["target_bytes_per_fragment"] = self.target_bytes
+        if self.strategy is not None:
+            options["strategy"] = self.strategy
         if self.tier_growth is not None:
             options["tier_growth"] = self.tier_growth
         if self.max_deleted_ratio < _USUAL_DELETED_RATIO:

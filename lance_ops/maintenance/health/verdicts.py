@@ -13,7 +13,7 @@ from lance_ops.index.coverage import coverage
 from lance_ops.maintenance.cleanup.line import Line, age_text
 from lance_ops.maintenance.compact.options import CompactionOptions, resolve_options
 from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction
-from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
+from lance_ops.maintenance.health.measure import DatasetHealth, compaction_options, measure_health
 from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict, judge_health
 from lance_ops.maintenance.index.refresh_plan import plan_optimize_indices
 from lance_ops.maintenance.text import count_text
@@ -41,7 +41,7 @@ def judge_dataset(
         StorageError: The store fails.
     """
     if health is None:
-        health = measure_health(dataset, target_rows=policy.target_rows, limits=policy.wear_limits)
+        health = measure_by_policy(dataset, policy)
     plan = plan or (lambda: plan_compaction(dataset, options_of_policy(dataset, policy)))
     blocked_by: dict[str, Callable[[], str]] = {
         "compact": lambda: _compaction(plan()),
@@ -60,6 +60,23 @@ def judge_dataset(
                 reason = str(error)
         verdicts.append(verdict.but_blocked(reason) if reason else verdict)
     return tuple(verdicts)
+
+
+def measure_by_policy(
+    dataset: Dataset, policy: MaintenancePolicy, *, samples_indices: bool = True
+) -> DatasetHealth:
+    """Measure a version by the rules of its policy: small is what its compaction would merge.
+
+    Args:
+        dataset: The version.
+        policy: Its policy.
+        samples_indices: Read samples of the indices, for their degradation; else it is unknown.
+    """
+    return measure_health(
+        dataset,
+        compaction=compaction_options(dataset, policy.compaction_options()),
+        limits=policy.wear_limits if samples_indices else None,
+    )
 
 
 def options_of_policy(dataset: Dataset, policy: MaintenancePolicy) -> CompactionOptions:

@@ -8,6 +8,9 @@ from lance_ops.spark.sql.statements import Options
 
 COMPACTION = {
     "target_rows_per_fragment": int,
+    "strategy": str,
+    "target_bytes_per_fragment": int,
+    "tier_growth": int,
     "max_bytes_per_file": int,
     "materialize_deletions": bool,
     "materialize_deletions_threshold": float,

@@ -38,8 +38,6 @@ from lance_ops.storage import Store
 from lance_ops.table.commit.jobs.stream_epochs import Epoch, forget_past_epochs, is_due, note_epoch
 
 _log = logging.getLogger("lance_ops.streaming")
-# Each row is rewritten once per tier, however long the query runs.
-_TIER_GROWTH = 8
 
 # Spark's own names, in the properties of every task of a streaming query.
 _QUERY_ID = "sql.streaming.queryId"
@@ -215,16 +213,14 @@ def _sent(messages: Iterable[WriterCommitMessage | None]) -> list[_Sent]:
 
 
 def compact_after(store: Store, epoch: Epoch, options: SinkOptions) -> None:
-    """Merge small fragments by size tiers after a number of epochs.
+    """Merge small fragments after a number of epochs.
 
     The epoch is committed, so a failure is only logged; the dataset's health shows the remaining work.
     """
     if not options.compact_every or (epoch.number + 1) % options.compact_every:
         return
     try:
-        result = compact(
-            store, tier_growth=_TIER_GROWTH, properties=dict(options.write.get("properties") or {})
-        )
+        result = compact(store, properties=dict(options.write.get("properties") or {}))
     except LanceOpsError as error:
         _log.warning("the compaction after %s of %s failed: %s", epoch, store.uri, error)
         return

@@ -10,10 +10,12 @@ from lance_ops.maintenance.columns.alter import Alteration, alter_columns
 from lance_ops.maintenance.columns.operation import add_columns
 from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.delete.operation import delete
+from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.index.decision import WearLimits
 from lance_ops.maintenance.index.operation import create_index, optimize_indices
 from lance_ops.maintenance.index.several import WantedIndex, build_indices
 from lance_ops.maintenance.ingest.operation import write_dataset
+from lance_ops.maintenance.maintain.operation import maintain
 from lance_ops.maintenance.merge_insert.operation import merge_insert
 from lance_ops.maintenance.progress import Progress
 from lance_ops.maintenance.runner import Runner
@@ -117,6 +119,11 @@ def _compact(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
     return compact(uri, **arguments, **options)
 
 
+def _maintain(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
+    given = dict(arguments)
+    return maintain(uri, MaintenancePolicy.of_values(given.pop("policy")), **given, **options)
+
+
 def _create_index(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
     given = dict(arguments)
     return create_index(uri, given.pop("column"), given.pop("kind"), **given, **options)
@@ -151,6 +158,7 @@ OPERATIONS: Mapping[str, Callable[[str, Arguments, dict[str, Any]], object]] = {
     "add_columns": _add_columns,
     "alter_columns": _alter_columns,
     "compact": _compact,
+    "maintain": _maintain,
     "create_index": _create_index,
     "optimize_indices": _optimize_indices,
     "build_indices": _build_indices,

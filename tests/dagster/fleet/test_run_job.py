@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.factory import build_lance_definitions
 from lance_ops.dagster.fleet import definitions as fleet_definitions
 from lance_ops.dagster.fleet.definitions import build_fleet_definitions
 from lance_ops.dagster.fleet.refs import asset_name, fleet_refs
@@ -330,3 +332,15 @@ def test_a_run_of_the_fleet_that_fails_is_told(fleet, instance):
     ]
     assert "one.lance" in told.alerts[0].message
     assert told.alerts[0].uri == str(fleet)
+
+
+def test_a_fleet_and_single_datasets_load_in_one_code_location(fleet, tmp_path):
+    """Names of ops are unique in a code location: both maintain datasets, in jobs of their own."""
+    single = LanceDatasetRef("single", str(tmp_path / "single.lance"))
+    merged = dg.Definitions.merge(
+        build_lance_definitions([single], store=STORE, prefix="own"),
+        build_fleet_definitions(policy_of(fleet), store=STORE),
+    )
+    dg.Definitions.validate_loadable(merged)
+    jobs = {job.name for job in merged.resolve_all_job_defs()}
+    assert jobs >= {"lance_fleet_run", "lance_maintain", "own_lance_maintain"}

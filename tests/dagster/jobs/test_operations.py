@@ -9,7 +9,16 @@ import pytest
 import lance_ops as lo
 from lance_ops.dagster import LanceDatasetRef, keys
 from lance_ops.dagster.checks.records import check_key
-from lance_ops.dagster.jobs.operations import ADD_COLUMNS, APPEND, CLEANUP, COMPACT, DELETE, INDEX, build_jobs
+from lance_ops.dagster.jobs.operations import (
+    ADD_COLUMNS,
+    APPEND,
+    CLEANUP,
+    COMPACT,
+    DELETE,
+    INDEX,
+    MAINTAIN,
+    build_jobs,
+)
 from lance_ops.dagster.jobs.run_report import RunNotes
 from lance_ops.errors import (
     IncompatibleCommitConflictError,
@@ -19,6 +28,7 @@ from lance_ops.errors import (
 )
 from lance_ops.maintenance.cleanup import execute
 from lance_ops.maintenance.health.policy import MaintenancePolicy
+from lance_ops.maintenance.maintain import perform
 from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.storage import retry
 from lance_ops.storage.local.store import LocalStore
@@ -539,3 +549,34 @@ def test_columns_that_nothing_tells_are_refused(instance, ref, config):
     lo.append(ref.uri, rows(0, 6))
     assert not run_job(ref, ADD_COLUMNS, instance, **config).success
     assert lo.dataset(ref.uri).version == 1
+
+
+def test_maintenance_does_what_is_due_by_the_policy_and_reports_its_versions(ref, instance):
+    ref = replace(ref, policy=MaintenancePolicy(max_small_fragments=2))
+    for start in range(0, 40, 10):
+        write(ref.uri, start, start + 10)
+    tell(ref, instance)
+    planned = run_job(ref, MAINTAIN, instance, dry_run=True)
+    assert planned.success
+    assert Dataset.open(ref.uri).version == 4
+    done = run_job(ref, MAINTAIN, instance)
+    assert done.success
+    assert len(Dataset.open(ref.uri).fragments) == 1
+    assert "4 -> 1 fragments" in output_metadata(done)["lance/summary"].value
+    assert published_versions(instance, ref)[-1] == Dataset.open(ref.uri).version
+    assert all(item.passed for item in evaluations(done).values())
+    assert run_job(ref, MAINTAIN, instance).success
+
+
+def test_a_failed_operation_of_maintenance_fails_the_run(monkeypatch, ref, instance):
+    ref = replace(ref, policy=MaintenancePolicy(max_small_fragments=2))
+    for start in range(0, 40, 10):
+        write(ref.uri, start, start + 10)
+
+    def broken(*_, **__):
+        raise InvalidArgumentError("no such option", field="method")
+
+    monkeypatch.setattr(perform, "compact", broken)
+    result = run_job(ref, MAINTAIN, instance)
+    assert not result.success
+    assert "no such option" in failure_of(result)[0]

@@ -2,10 +2,12 @@
 
 import pytest
 
-from lance_ops.errors import DatasetExistsError, InvalidArgumentError
+from lance_ops.errors import DatasetExistsError, InvalidArgumentError, PermissionDeniedError
 from lance_ops.fleet.adopt.operation import adopt_fleet
 from lance_ops.fleet.policy.load import load_policy
 from lance_ops.fleet.run.operation import run_fleet
+from lance_ops.fleet.survey.operation import survey_fleet
+from lance_ops.storage.local.store import LocalStore
 from tests.support.fleets import write
 
 
@@ -58,3 +60,28 @@ def test_secrets_stay_out_of_the_file(tmp_path, monkeypatch):
     assert "s3cr3t" not in text
     assert variables == ("LAKE_SECRET_ACCESS_KEY",)
     assert "region: eu" in text
+
+
+def test_a_root_that_cannot_be_written_gets_its_ledger_beside_the_policy(tmp_path, monkeypatch):
+    write(tmp_path, "lake/few.lance", 1)
+    before = {str(path) for path in (tmp_path / "lake").rglob("*")}
+    real = LocalStore.put
+
+    def put(store, path, *args, **kwargs):
+        if store.uri.startswith(str(tmp_path / "lake")):
+            raise PermissionDeniedError("the file system is read-only", path=path)
+        return real(store, path, *args, **kwargs)
+
+    monkeypatch.setattr(LocalStore, "put", put)
+    file = tmp_path / "policies" / "fleet.yaml"
+    found = adopt_fleet(str(tmp_path / "lake"), file)
+    assert {str(path) for path in (tmp_path / "lake").rglob("*")} == before
+    assert "the file system is read-only" in found.note
+    assert load_policy(file).ledger_uri == str(tmp_path / "policies" / "fleet-ledger")
+    assert list(survey_fleet(load_policy(file)).known) == ["few.lance"]
+
+
+def test_a_root_that_is_not_there_is_not_created(tmp_path):
+    with pytest.raises(InvalidArgumentError, match="no dataset"):
+        adopt_fleet(str(tmp_path / "none"), tmp_path / "fleet.yaml")
+    assert not (tmp_path / "none" / "_lance_ops_fleet").exists()

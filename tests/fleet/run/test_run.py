@@ -15,9 +15,10 @@ from lance_ops.errors import FleetModeError, InvalidArgumentError, RetryableComm
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.plan.model import FleetPlan
 from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet
-from lance_ops.fleet.run import perform
 from lance_ops.fleet.run.operation import RunOptions, approved, run_fleet
 from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
+from lance_ops.maintenance.fsck.operation import fsck
+from lance_ops.maintenance.maintain.perform import Limits
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.storage import open_store
 from lance_ops.storage.lease import FOLDER, LEASE, Lease
@@ -216,7 +217,12 @@ def test_what_failed_for_a_file_that_is_not_there_is_damaged_and_not_tried_again
     first = run_fleet(rules)
     assert first.row.failed == 1
     assert first.after == {"damaged": 1}
+    (damaged,) = first.damaged
+    assert damaged.why == fsck(tmp_path / "a.lance").findings[0].message
+    assert f"damaged: a.lance: {damaged.why}" in str(first)
+    assert f"lance-ops fsck {damaged.uri}" in str(first)
     again = run_fleet(rules)
+    assert [look.dataset for look in again.damaged] == ["a.lance"]
     assert again.rows == []
     assert again.after == {"damaged": 1}
 
@@ -263,14 +269,14 @@ def test_one_that_somebody_else_maintains_is_left_alone(fleet):
 
 def test_lost_conflicts_make_smaller_groups_and_are_told(fleet, monkeypatch):
     levels = []
-    real = perform.compaction_options
+    real = Limits.of
 
-    def noted(options, task, level):
-        found = real(options, task, level)
+    def noted(limits, options, level):
+        found = real(limits, options, level)
         levels.append((level, found.max_source_fragments))
         raise RetryableCommitConflictError("lost", ours="us", theirs="them")
 
-    monkeypatch.setattr(perform, "compaction_options", noted)
+    monkeypatch.setattr(Limits, "of", noted)
     done = run_fleet(policy(fleet), RunOptions(only=frozenset({"a.lance"})))
     assert levels == [(0, None), (1, 64), (2, 16)]
     assert [row.outcome for row in done.rows] == ["conflict"]
@@ -396,3 +402,15 @@ def test_a_run_deletes_nothing_behind_links_and_loses_no_row(fleet):
     assert all(file.is_file() for file in moved)
     removed = {row.dataset: row.bytes_freed for row in done.rows if row.operation == "cleanup"}
     assert not removed.get("b.lance")
+
+
+def test_each_operation_is_a_row_with_the_state_before_and_after(fleet):
+    done = run_fleet(policy(fleet))
+    lines = str(done).splitlines()
+    for row in done.rows:
+        (line,) = [
+            line for line in lines if line.startswith(f"{row.dataset} ") and f" {row.operation} " in line
+        ]
+        assert f"{row.fragments_before:,} -> {row.fragments_after:,} fragment" in line
+        assert row.summary in line
+    assert done.rows

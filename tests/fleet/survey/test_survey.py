@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 import lance_ops as lo
 from lance_ops.fleet.judge.dataset import judge
 from lance_ops.fleet.judge.estimate import Corrections, fit
-from lance_ops.fleet.judge.refresh import foresee_refresh
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.stores.opened import FleetStores
 from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
+from lance_ops.maintenance.index.refresh_estimate import foresee_refresh
 from lance_ops.storage import open_store
 from tests.fleet.ledger.test_ledger import operation
 from tests.support.distant_store import DistantStore

@@ -2,6 +2,7 @@ import pytest
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.compact.options import CompactionOptions, resolve_options
+from lance_ops.maintenance.compact.recorded import options_digest, options_of, options_values
 
 
 def test_the_caller_wins_over_the_config_and_the_config_over_the_defaults():
@@ -21,6 +22,29 @@ def test_the_caller_wins_over_the_config_and_the_config_over_the_defaults():
         materialize_deletions_threshold=0.25,
         max_source_bytes=1_000_000,
     )
+
+
+def test_a_strategy_sets_the_default_of_tiers_and_bytes_and_neither_overrides_what_is_given():
+    usual = CompactionOptions()
+    assert (usual.growth, usual.target_bytes) == (8, 512_000_000)
+    assert usual.rule == "size tiers of 8, up to 1,048,576 rows or 512 MB"
+    rows, _ = resolve_options({"lance.compaction.strategy": "rows"})
+    assert (rows.growth, rows.target_bytes) == (None, None)
+    assert rows.rule == "all small neighbours, up to 1,048,576 rows"
+    given, _ = resolve_options({"lance.compaction.strategy": "rows"}, {"tier_growth": 4})
+    assert (given.growth, given.target_bytes) == (4, None)
+    tiers, _ = resolve_options({"lance.compaction.strategy": "rows"}, {"strategy": "tiers"})
+    assert tiers == usual
+    with pytest.raises(InvalidArgumentError, match="strategy must be one of tiers, rows"):
+        CompactionOptions(strategy="bytes")
+
+
+def test_jobs_of_releases_without_strategies_go_on_by_the_rule_of_rows():
+    before = {"target_rows_per_fragment": 7, "target_bytes_per_fragment": None, "tier_growth": None}
+    assert options_of(before) == CompactionOptions(target_rows_per_fragment=7, strategy="rows")
+    assert options_of(options_values(CompactionOptions())) == CompactionOptions()
+    digests = {options_digest(CompactionOptions(strategy=name)) for name in ("tiers", "rows")}
+    assert len(digests) == 2
 
 
 def test_options_of_the_peer_alone_are_passed_over_and_unknown_ones_warned_of():

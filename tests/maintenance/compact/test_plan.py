@@ -59,7 +59,8 @@ def test_nothing_to_do_is_an_empty_plan():
     result = plan(sizes(100, 100), target_rows_per_fragment=100)
     assert result.groups == ()
     assert str(result).endswith(
-        "nothing to compact\nnote: each fragment has 100 rows or more, and none has more than 10% deleted"
+        "nothing to compact\n"
+        "note: 2 fragments: each has 100 rows or 384 MB or more, and none has more than 10% deleted"
     )
 
 
@@ -139,7 +140,7 @@ def test_budgets_cut_the_list_at_the_first_group_that_would_exceed_them():
 def test_a_budget_of_bytes_needs_recorded_sizes():
     unknown = fragment(0).replace(files=(DataFile("a.lance", (0,), (0,), 2, 0),))
     with pytest.raises(InvalidArgumentError, match="max_source_bytes"):
-        plan([unknown, fragment(1)], max_source_bytes=100)
+        plan([unknown, fragment(1)], max_source_bytes=100, strategy="rows")
 
 
 def test_a_plan_says_what_it_costs():

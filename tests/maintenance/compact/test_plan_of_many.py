@@ -1,6 +1,7 @@
 """Plans are made from numbers of fragments and one fragment of each kind: as from every fragment apart."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,6 +54,7 @@ def fragments(draw) -> list[Fragment]:
 OPTIONS = st.builds(
     CompactionOptions,
     target_rows_per_fragment=st.sampled_from([1, 20, 100, 1 << 70]),
+    strategy=st.sampled_from(["tiers", "rows"]),
     target_bytes_per_fragment=st.sampled_from([None, 300, 1 << 40, 1 << 70]),
     exclude_fragments=st.frozensets(st.integers(0, 60), max_size=3),
     materialize_deletions=st.booleans(),
@@ -138,8 +140,7 @@ def test_a_plan_from_a_lazy_list_is_that_from_objects(found, options, covered):
 @settings(max_examples=150, deadline=None)
 @given(fragments(), OPTIONS, st.frozensets(st.integers(0, 60), max_size=9), st.frozensets(st.integers(0, 60)))
 def test_groups_are_those_of_one_fragment_after_the_other(found, options, pinned, covered):
-    if options.tier_growth is not None:
-        options = CompactionOptions(target_rows_per_fragment=options.target_rows_per_fragment)
+    options = replace(options, strategy="rows", tier_growth=None)
     snapshot = Snapshot(lazily(found), (index("x_idx", fragment_ids=covered),))
     groups = [list(group.fragment_ids) for group in find_groups(snapshot, options, pinned)]
     assert groups == plain_groups(snapshot, options, pinned)

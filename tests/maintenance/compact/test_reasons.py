@@ -36,15 +36,19 @@ def compacted(path: Path, **options: object) -> CompactResult:
     ("sizes", "options", "reason"),
     [
         ([], {}, "there are no rows"),
-        ([50], {}, "no small neighbour .*: 1 fragment, 0"),
-        ([50, 150, 50], {"target_rows_per_fragment": 100}, "no small neighbour .*: 2 fragments, 0, 2"),
-        ([100, 150], {"target_rows_per_fragment": 100}, "has 100 rows or more, and none has more than 10%"),
+        ([50], {}, "fragment 0: .* no small neighbour"),
+        ([50, 150, 50], {"target_rows_per_fragment": 100}, "fragments 0, 2: .* no small neighbour"),
+        (
+            [100, 150],
+            {"target_rows_per_fragment": 100},
+            "has 100 rows or 384 MB or more, and none has more",
+        ),
         (
             [100, 150],
             {"target_rows_per_fragment": 100, "materialize_deletions": False},
             "deleted rows are not purged by these options",
         ),
-        ([50, 50], {"exclude_fragments": [0, 1]}, "fragments 0-1 are excluded"),
+        ([50, 50], {"exclude_fragments": [0, 1]}, "fragments 0-1: excluded"),
         ([50, 50], {"max_source_rows": 10}, "1 more group left for later runs by the budget"),
     ],
 )

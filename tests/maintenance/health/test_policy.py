@@ -8,6 +8,7 @@ import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.health.measure import measure_health
 from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict, judge_health
+from lance_ops.maintenance.health.verdicts import judge_dataset
 from tests.support.interop import our_dataset
 
 
@@ -31,7 +32,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_health_counts_what_is_there(path: Path) -> None:
-    health = measure_health(lo.dataset(path), target_rows=15)
+    health = measure_health(lo.dataset(path), target_rows=25)
     assert health.rows == 48
     assert health.physical_rows == 60
     assert health.deleted_rows == 12
@@ -53,9 +54,10 @@ def test_an_empty_dataset_is_healthy(tmp_path: Path) -> None:
 
 def test_compaction_is_due_for_small_fragments_and_for_deleted_rows(path: Path) -> None:
     assert not verdicts(path, max_small_fragments=3, max_deleted_ratio=0.5)["compact"].due
-    small = verdicts(path, max_small_fragments=2, max_deleted_ratio=0.5)["compact"]
+    # The third one has another coverage: it has no neighbour to merge with.
+    small = verdicts(path, max_small_fragments=1, max_deleted_ratio=0.5)["compact"]
     assert small.due
-    assert small.reason == "3 small fragments (limit 2)"
+    assert small.reason == "2 small fragments (limit 1)"
     deleted = verdicts(path, max_small_fragments=3, max_deleted_ratio=0.1)["compact"]
     assert deleted.due
     assert "20.0% of rows deleted" in deleted.reason
@@ -82,15 +84,21 @@ def test_thresholds_that_make_no_sense_are_refused(wrong: dict[str, float]) -> N
 
 
 def test_a_policy_may_merge_by_size_tiers_and_says_what_waits_in_them(tmp_path: Path) -> None:
-    policy = MaintenancePolicy(target_rows=1024, tier_growth=4, target_bytes=1 << 30, max_small_fragments=1)
+    policy = MaintenancePolicy(target_rows=1024, tier_growth=4, target_bytes=1 << 20, max_small_fragments=1)
     our_dataset(tmp_path / "t", [300, 10, 5])
     options = policy.compaction_options()
     plan = lo.compact(tmp_path / "t", dry_run=True, **options)
     assert plan.groups == ()
-    assert plan.notes == ("merging with neighbours would not reach a larger size tier yet: 3 fragments, 0-2",)
+    assert plan.notes == (
+        "fragments 0-2: merging them would not reach a larger size tier yet (strategy 'rows' merges them)",
+    )
+    before = lo.dataset(tmp_path / "t")
+    # What a compaction leaves alone makes none due, however many there are.
+    assert judge_dataset(before, policy)[0].state == "healthy"
     our = lo.dataset(tmp_path / "t").to_table().slice(0, 10)
     lo.append(tmp_path / "t", our)
     (group,) = lo.compact(tmp_path / "t", dry_run=True, **options).groups
     assert group.fragment_ids == (1, 2, 3)
+    assert judge_dataset(lo.dataset(tmp_path / "t"), policy)[0].due
     with pytest.raises(InvalidArgumentError, match="tier_growth"):
         MaintenancePolicy(tier_growth=1)

@@ -117,12 +117,12 @@ def test_what_helps_is_due_until_it_is_done(uri):
     assert [item.state for item in verdicts(uri).values()][:2] == ["healthy", "healthy"]
 
 
-def test_fragments_that_have_no_neighbour_to_merge_with_are_blocked(tmp_path):
+def test_a_fragment_without_a_neighbour_to_merge_with_is_healthy(tmp_path):
     uri = str(tmp_path / "one.lance")
     lo.append(uri, table(0))
     found = verdicts(uri, MaintenancePolicy(max_small_fragments=0))["compact"]
-    assert found.state == "blocked"
-    assert found.blocked
+    assert (found.state, found.blocked) == ("healthy", "")
+    assert not lo.compact(uri).changed
 
 
 def test_a_policy_below_the_usual_threshold_of_deleted_rows_is_kept(tmp_path):

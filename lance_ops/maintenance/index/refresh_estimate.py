@@ -20,6 +20,7 @@ _FILES, _ROW_BYTES = 2, 12
 _ADDRESS_BYTES = 2
 """Additional bytes of a row in a segment over several fragments, whose addresses compress less than within a
 single one."""
+_SECONDS, _ROW_SECONDS = 0.05, 2e-6
 _SPREAD = 2
 """Segments whose row counts differ by this factor show which part grows."""
 
@@ -37,6 +38,11 @@ class Refresh:
     segments: int = 0
     rows: int = 0
     bytes: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """Duration."""
+        return _SECONDS * max(1, self.segments) + self.rows * _ROW_SECONDS
 
 
 def foresee_refresh(dataset: Dataset, most_segments: int) -> Refresh:

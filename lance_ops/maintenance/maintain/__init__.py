@@ -1,0 +1,1 @@
+"""Maintenance of a dataset: compaction, index refresh and cleanup, each where it is due."""
