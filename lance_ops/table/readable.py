@@ -13,6 +13,7 @@ from lance_ops.extras import require_extra
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.filter import Expression
+from lance_ops.filter.arrow_expression import arrow_expression_sql, is_arrow_expression
 from lance_ops.filter.kept_filters import KeptFilters
 from lance_ops.storage import Store
 from lance_ops.table.manifest.fragment import Fragment
@@ -34,6 +35,7 @@ from lance_ops.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow.compute as pc
 
 
 _LARGEST_PLAN = 1 << 19
@@ -108,7 +110,7 @@ class Readable(Snapshot):
     def scanner(
         self,
         columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002 - the name users know
+        filter: "str | Expression | pc.Expression | None" = None,  # noqa: A002 - the name users know
         limit: int | None = None,
         offset: int | None = None,
         *,
@@ -133,7 +135,7 @@ class Readable(Snapshot):
             columns: Top-level names, nested paths such as `a.b`, or `_rowid`, `_rowaddr`, `_rowoffset`,
                 `_row_created_at_version`, `_row_last_updated_at_version`; or SQL expressions by the names of
                 the columns of the result, such as `{"y": "x * 2"}`; all columns when None.
-            filter: SQL, or a parsed expression.
+            filter: SQL, a parsed expression, or an expression of `pyarrow.compute`.
             limit: Maximum rows to return.
             offset: Rows to skip.
             with_row_id: Add the column `_rowid`.
@@ -161,6 +163,8 @@ class Readable(Snapshot):
                 columns, scores, [ROW_ID] * with_row_id + [ROW_ADDRESS] * with_row_address
             )
             columns = computed.sources
+        if is_arrow_expression(filter):
+            filter = arrow_expression_sql(filter, _filters_of(self.lance_schema).of(None).schema)  # noqa: A001
         if filter is not None:
             check_type(filter, (str, Expression), "an SQL condition", field="filter")
         batch_rows = BATCH_ROWS if batch_size is None else batch_size
@@ -235,7 +239,7 @@ class Readable(Snapshot):
     def to_table(
         self,
         columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
+        filter: "str | Expression | pc.Expression | None" = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
@@ -247,7 +251,7 @@ class Readable(Snapshot):
     def to_batches(
         self,
         columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
+        filter: "str | Expression | pc.Expression | None" = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
@@ -259,7 +263,7 @@ class Readable(Snapshot):
     def explain(
         self,
         columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
+        filter: "str | Expression | pc.Expression | None" = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
@@ -274,7 +278,7 @@ class Readable(Snapshot):
     def to_pandas(
         self,
         columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
+        filter: "str | Expression | pc.Expression | None" = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
@@ -288,7 +292,7 @@ class Readable(Snapshot):
         self,
         num_rows: int,
         columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
+        filter: "str | Expression | pc.Expression | None" = None,  # noqa: A002
         **options: Unpack[ScanOptions],
     ) -> pa.Table:
         """Return the first rows; see `scanner` for the arguments and errors."""
@@ -296,7 +300,7 @@ class Readable(Snapshot):
 
     def count_rows(
         self,
-        filter: str | Expression | None = None,  # noqa: A002
+        filter: "str | Expression | pc.Expression | None" = None,  # noqa: A002
         *,
         pruners: Sequence[Pruner] | None = None,
     ) -> int:

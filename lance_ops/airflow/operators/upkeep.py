@@ -141,7 +141,7 @@ class LanceMaintainOperator(LanceOperator):
         for operation in ("compact", "index", "cleanup"):
             # Evaluated before each operation: a compaction may leave indices uncovered.
             dataset = lo.dataset(uri, storage_options=options)
-            verdicts = {item.operation: item for item in judge_dataset(dataset, self.policy)}
+            verdicts = {item.operation: item for item in judge_dataset(dataset.snapshot(), self.policy)}
             verdict = verdicts[operation]
             if not verdict.due:
                 continue
