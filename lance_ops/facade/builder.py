@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.facade.delegates import MovingHandle
 from lance_ops.facade.inputs import with_schema
 
 if TYPE_CHECKING:
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_ops.facade.dataset import Dataset
     from lance_ops.maintenance.merge_insert.operation import MergeArguments
 
 
@@ -33,7 +33,7 @@ class MergeInsertBuilder:
         1
     """
 
-    def __init__(self, dataset: "Dataset", on: str | list[str] | None = None) -> None:
+    def __init__(self, dataset: MovingHandle, on: str | list[str] | None = None) -> None:
         self._dataset = dataset
         self._on = on
         self._arguments: MergeArguments = {}

@@ -1,35 +1,29 @@
 """Dataset object: one version to read, and the operations on the table, as in pylance."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import lance_ops as lo
-from lance_ops.errors import public
 from lance_ops.facade import operations
 from lance_ops.facade.builder import MergeInsertBuilder
-from lance_ops.facade.delegates import operation, read
+from lance_ops.facade.delegates import MovingHandle, operation, read, same
 from lance_ops.facade.parts import Branches, Config, FragmentView, Optimizer, Reference, Statistics, Tags
-from lance_ops.facade.scans import REFUSED, TUNING, ReadOptions, Scanner, prepare_scan
 from lance_ops.file.schema.model import Schema
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset as Snapshot
-from lance_ops.table.dataset import DatasetHandle
 from lance_ops.table.history.resolve_version import VersionSpec
 
 if TYPE_CHECKING:
     import os
     from datetime import datetime
 
-    import pandas as pd
 
-    from lance_ops.maintenance.results import Result
-    from lance_ops.table.arrow_dataset import ArrowDataset
-
-_MISSING: Mapping[str, str] = {
+MISSING: Mapping[str, str] = {
     "add_bases": "base paths are read and kept, not made",
     "all_files": "use fsck(), or cleanup(dry_run=True)",
+    "base_paths": "use snapshot().manifest.base_paths",
     "centroids": "use index_statistics(name)",
     "commit_batch": "commit each transaction with lance_ops.commit",
     "commit_existing_index_segments": "use create_index with a runner",
@@ -38,8 +32,10 @@ _MISSING: Mapping[str, str] = {
     "drop": "remove the folder of the dataset",
     "filter": "use scanner(filter=...), or to_pyarrow_dataset()",
     "from_pydantic_model": "use lance_ops.write_dataset with a list of dicts",
+    "get_version": "use versions()",
     "get_ivf_model": "use index_statistics(name)",
     "initialize_mem_wal": "MemWAL tables are written by pylance",
+    "initial_storage_options": "use storage_options",
     "io_stats_incremental": "there is no count of requests",
     "io_stats_snapshot": "there is no count of requests",
     "join": "use lance_ops.merge, or DuckDB on the dataset",
@@ -50,6 +46,7 @@ _MISSING: Mapping[str, str] = {
     "merge_existing_index_segments": "use optimize_indices",
     "merge_index_metadata": "use create_index with a runner",
     "new_file_session": "use write_fragments",
+    "partition_expression": "use to_pyarrow_dataset()",
     "prewarm_index": "indices are loaded by the first query",
     "read_blob_ranges": "use take([...], columns=[...])",
     "read_blobs": "use take([...], columns=[...])",
@@ -66,7 +63,7 @@ _MISSING: Mapping[str, str] = {
 """Names of pylance that there are not, and what to do instead."""
 
 
-class Dataset(DatasetHandle):
+class Dataset(MovingHandle):
     """A dataset at one version, which moves to each version that its own operations commit.
 
     Reads are those of the version; an operation acts on the newest version, and does not wait for
@@ -83,11 +80,6 @@ class Dataset(DatasetHandle):
         >>> events.version, events.count_rows()
         (3, 8)
     """
-
-    def __init__(self, snapshot: "Snapshot | DatasetHandle") -> None:
-        self._snapshot = snapshot.snapshot() if isinstance(snapshot, DatasetHandle) else snapshot
-        self.result: Result | None = None
-        """Result of the last operation of this object; of the write that made it."""
 
     @classmethod
     def open(
@@ -116,7 +108,7 @@ class Dataset(DatasetHandle):
             if self.result is not None and hasattr(self.result, name):
                 # Functions that return a dataset today returned this result in earlier versions.
                 return getattr(self.result, name)
-            what = _MISSING.get(name)
+            what = MISSING.get(name)
             if what is None:
                 raise
             raise AttributeError(f"Dataset has no {name!r}: {what}") from None
@@ -125,23 +117,6 @@ class Dataset(DatasetHandle):
         return sorted({*object.__dir__(self), *(name for name in dir(self._snapshot) if name[0] != "_")})
 
     # Versions
-
-    def snapshot(self) -> Snapshot:
-        """Return the version at which the dataset is, as a value that never moves."""
-        return self._snapshot
-
-    def pinned(self) -> "Dataset":
-        """Return another object at the same version."""
-        return Dataset(self._snapshot)
-
-    def move_to(self, result: object) -> None:
-        """Move to the version that an operation has committed; nowhere for a plan."""
-        from lance_ops.maintenance.results import OperationResult
-
-        if isinstance(result, OperationResult):
-            self.result = result
-            if result.version != self._snapshot.version:
-                self._snapshot = self._snapshot.checkout_version(result.version)
 
     def checkout_version(self, version: VersionSpec) -> "Dataset":
         """Return the dataset at another version: a number on this branch, a tag, or (branch, version).
@@ -238,94 +213,21 @@ class Dataset(DatasetHandle):
 
     # Reads
 
-    @public(ignored=TUNING, refused=REFUSED)
-    def scanner(
-        self,
-        columns: Any = None,
-        filter: Any = None,  # noqa: A002 - the name users know
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ReadOptions],
-    ) -> Scanner:
-        """Prepare a scan; only metadata (and indices) are read yet. See `to_table`."""
-        return prepare_scan(self._snapshot, columns, filter, limit, offset, options)
-
-    @public(ignored=TUNING, refused=REFUSED)
-    def to_table(
-        self,
-        columns: Any = None,
-        filter: Any = None,  # noqa: A002 - the name users know
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ReadOptions],
-    ) -> pa.Table:
-        """Read rows into one table.
-
-        Args:
-            columns: Names, nested paths, row columns such as `_rowid`, or SQL by the names of the columns of
-                the result; all columns when None.
-            filter: SQL, or an expression of `pyarrow.compute`.
-            limit: Maximum rows.
-            offset: Rows to skip.
-            **options: See `ReadOptions`; the tuning options of pylance have no effect.
-        """
-        return prepare_scan(self._snapshot, columns, filter, limit, offset, options).to_table()
-
-    @public(ignored=TUNING, refused=REFUSED)
-    def to_batches(
-        self,
-        columns: Any = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ReadOptions],
-    ) -> pa.RecordBatchReader:
-        """Stream rows with bounded memory; see `to_table`."""
-        return prepare_scan(self._snapshot, columns, filter, limit, offset, options).to_batches()
-
-    @public(ignored=TUNING, refused=REFUSED)
-    def to_pandas(
-        self,
-        columns: Any = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ReadOptions],
-    ) -> "pd.DataFrame":
-        """Read rows into a DataFrame; see `to_table`."""
-        return prepare_scan(self._snapshot, columns, filter, limit, offset, options).to_pandas()
-
-    @public(ignored=TUNING, refused=REFUSED)
-    def explain(
-        self,
-        columns: Any = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ReadOptions],
-    ) -> str:
-        """Describe a read: the indices it uses and the fragments it scans; see `to_table`."""
-        return prepare_scan(self._snapshot, columns, filter, limit, offset, options).explain()
-
-    @public(ignored=TUNING, refused=REFUSED)
-    def head(
-        self,
-        num_rows: int,
-        columns: Any = None,
-        filter: Any = None,  # noqa: A002
-        **options: Unpack[ReadOptions],
-    ) -> pa.Table:
-        """Return the first rows; see `to_table`."""
-        return prepare_scan(self._snapshot, columns, filter, num_rows, None, options).to_table()
-
-    count_rows = read(Snapshot.count_rows)
-    take = read(Snapshot.take)
+    scanner = same(Snapshot.scanner)
+    to_table = same(Snapshot.to_table)
+    to_batches = same(Snapshot.to_batches)
+    to_pandas = same(Snapshot.to_pandas)
+    explain = same(Snapshot.explain)
+    head = same(Snapshot.head)
+    count_rows = same(Snapshot.count_rows)
+    take = same(Snapshot.take)
+    changes = same(Snapshot.changes)
+    history = same(Snapshot.history)
+    versions = same(Snapshot.versions)
+    read_transaction = same(Snapshot.read_transaction)
+    to_pyarrow_dataset = same(Snapshot.to_pyarrow_dataset)
     sample = read(operations.sample)
     slice = read(operations.slice_rows)
-    changes = read(Snapshot.changes)
-    history = read(Snapshot.history)
-    versions = read(Snapshot.versions)
-    read_transaction = read(Snapshot.read_transaction)
     get_transactions = read(operations.get_transactions)
     list_indices = read(operations.list_indices)
     describe_indices = read("describe_indices")
@@ -336,20 +238,16 @@ class Dataset(DatasetHandle):
 
     def get_fragments(self) -> list[FragmentView]:
         """Return the fragments, each of which can be read alone."""
-        return [FragmentView(self, item) for item in self._snapshot.fragments]
+        return [FragmentView(self._snapshot, item) for item in self._snapshot.fragments]
 
     def get_fragment(self, fragment_id: int) -> FragmentView | None:
         """Return the fragment with an id; None if there is none."""
         found = self._snapshot.fragments_by_id.get(fragment_id)
-        return None if found is None else FragmentView(self, found)
+        return None if found is None else FragmentView(self._snapshot, found)
 
     def fragment_ids(self) -> list[int]:
         """Return the ids of all fragments."""
         return [item.id for item in self._snapshot.fragments]
-
-    def to_pyarrow_dataset(self) -> "ArrowDataset":
-        """Return the version as a `pyarrow.dataset.Dataset`, with pushdown of columns and filters."""
-        return self._snapshot.to_pyarrow_dataset()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the rows of the version by the Arrow C stream interface, one batch at a time."""

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.facade.delegates import MovingHandle
 from lance_ops.table.history.refs import Branch, Tag
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.scan.run import Scan
 
 if TYPE_CHECKING:
-    from lance_ops.facade.dataset import Dataset
     from lance_ops.maintenance.metadata.result import MetadataResult
     from lance_ops.maintenance.results import CompactResult
     from lance_ops.table.dataset import Dataset as Snapshot
@@ -26,7 +27,7 @@ Reference = int | str | tuple[str | None, int | None]
 class _Refs(Mapping[str, Ref], Generic[Ref]):
     """Tags or branches by name, read when they are asked for."""
 
-    def __init__(self, dataset: "Dataset") -> None:
+    def __init__(self, dataset: MovingHandle) -> None:
         self._dataset = dataset
 
     def _read(self) -> dict[str, Ref]:
@@ -108,7 +109,7 @@ def _filled(reference: Reference, snapshot: "Snapshot") -> Any:
 class Optimizer:
     """Upkeep of a dataset; from `Dataset.optimize`."""
 
-    def __init__(self, dataset: "Dataset") -> None:
+    def __init__(self, dataset: MovingHandle) -> None:
         self._dataset = dataset
 
     def compact_files(
@@ -223,8 +224,8 @@ class FragmentView:
         metadata: The fragment as the manifest has it.
     """
 
-    def __init__(self, dataset: "Dataset", metadata: Fragment) -> None:
-        self._dataset = dataset.pinned()
+    def __init__(self, snapshot: "Snapshot", metadata: Fragment) -> None:
+        self._snapshot = snapshot
         self.metadata = metadata
 
     def __repr__(self) -> str:
@@ -248,15 +249,15 @@ class FragmentView:
     @property
     def schema(self) -> pa.Schema:
         """Columns of the dataset."""
-        return self._dataset.schema
+        return self._snapshot.schema
 
     def count_rows(self, filter: Any = None) -> int:  # noqa: A002 - the name users know
         """Count live rows, or those that match a filter."""
         return self.metadata.num_rows if filter is None else self.scanner([], filter).count_rows()
 
-    def scanner(self, *arguments: Any, **options: Any) -> Any:
+    def scanner(self, *arguments: Any, **options: Any) -> Scan:
         """Prepare a scan of the fragment; see `Dataset.scanner`."""
-        return self._dataset.scanner(*arguments, **options, fragments=[self.metadata])
+        return self._snapshot.scanner(*arguments, **options, fragments=[self.metadata])
 
     def to_table(self, *arguments: Any, **options: Any) -> pa.Table:
         """Read rows of the fragment; see `Dataset.scanner`."""
@@ -273,11 +274,11 @@ class FragmentView:
     def take(self, indices: npt.ArrayLike, columns: Any = None) -> pa.Table:
         """Return live rows of the fragment by their numbers in it."""
         first = 0
-        for item in self._dataset.snapshot().fragments:
+        for item in self._snapshot.fragments:
             if item.id == self.metadata.id:
                 break
             first += item.num_rows
-        return self._dataset.take(np.asarray(indices, np.int64) + first, columns)
+        return self._snapshot.take(np.asarray(indices, np.int64) + first, columns)
 
     def data_files(self) -> tuple[Any, ...]:
         """Return the data files."""

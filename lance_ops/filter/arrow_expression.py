@@ -133,7 +133,10 @@ def _exported(data_type: pa.DataType) -> pa.DataType:
         return pa.timestamp("us", data_type.tz)
     if pat.is_struct(data_type):
         return pa.struct([pa.field(member.name, _exported(member.type)) for member in data_type])
-    return data_type
+    if pat.is_time(data_type):
+        return pa.time64("us")
+    # Of other columns a filter can only ask whether they are null.
+    return data_type if pat.is_decimal(data_type) or pat.is_date32(data_type) else pa.bool_()
 
 
 class _Translation:

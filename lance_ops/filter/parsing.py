@@ -80,7 +80,7 @@ def settled(sql: "str | pc.Expression", schema: pa.Schema) -> str:
         PredicateError: See `parse_filter`.
         UnsupportedError: An expression of pyarrow cannot be translated.
     """
-    if is_arrow_expression(sql):
+    if not isinstance(sql, str) and is_arrow_expression(sql):
         sql = arrow_expression_sql(sql, schema)
     check_type(sql, str, "an SQL condition", field="predicate")
     return parse_filter(sql, schema).to_sql() if depends_on_day(sql) else sql
