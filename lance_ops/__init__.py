@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from lance_ops import errors as errors
     from lance_ops import operations as operations
     from lance_ops.cache import CacheStats, CacheUse, cache_stats, set_cache_budget
+    from lance_ops.facade.builder import MergeInsertBuilder
+    from lance_ops.facade.dataset import Dataset
+    from lance_ops.facade.write import write_dataset
     from lance_ops.file.schema.model import Schema
     from lance_ops.index.inverted.query import (
         BooleanQuery,
@@ -61,7 +64,7 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.index.operation import create_index, optimize_indices
     from lance_ops.maintenance.index.plan import IndexPlan
     from lance_ops.maintenance.index.result import IndexResult
-    from lance_ops.maintenance.ingest.operation import append, replace_where, write_dataset
+    from lance_ops.maintenance.ingest.operation import append, replace_where
     from lance_ops.maintenance.ingest.options import IngestOptions
     from lance_ops.maintenance.ingest.replacement import ReplacePlan
     from lance_ops.maintenance.jobs.operation import JobStatus, cancel_job, list_jobs
@@ -109,7 +112,6 @@ if TYPE_CHECKING:
         LockCommitter,
         PutIfAbsentCommitter,
     )
-    from lance_ops.table.dataset import Dataset
     from lance_ops.table.manifest.data_file import DataFile
     from lance_ops.table.manifest.fragment import Fragment
     from lance_ops.table.manifest.fragment_json import fragment_from_json, fragment_to_json
@@ -118,6 +120,9 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "lance_ops.cache": ("CacheStats", "CacheUse", "cache_stats", "set_cache_budget"),
+    "lance_ops.facade.builder": ("MergeInsertBuilder",),
+    "lance_ops.facade.dataset": ("Dataset",),
+    "lance_ops.facade.write": ("write_dataset",),
     "lance_ops.file.schema.model": ("Schema",),
     "lance_ops.index.inverted.query": (
         "BooleanQuery",
@@ -197,7 +202,6 @@ _PUBLIC = {
     "lance_ops.maintenance.ingest.operation": (
         "append",
         "replace_where",
-        "write_dataset",
     ),
     "lance_ops.maintenance.ingest.options": ("IngestOptions",),
     "lance_ops.maintenance.ingest.replacement": ("ReplacePlan",),
@@ -248,7 +252,6 @@ _PUBLIC = {
         "LockCommitter",
         "PutIfAbsentCommitter",
     ),
-    "lance_ops.table.dataset": ("Dataset",),
     "lance_ops.table.manifest.data_file": ("DataFile",),
     "lance_ops.table.manifest.fragment": ("Fragment",),
     "lance_ops.table.manifest.fragment_json": ("fragment_from_json", "fragment_to_json"),
@@ -300,6 +303,7 @@ __all__ = [
     "MaintainResult",
     "MaintenancePolicy",
     "MatchQuery",
+    "MergeInsertBuilder",
     "MergePlan",
     "MergeResult",
     "MetadataResult",
@@ -379,7 +383,24 @@ __all__ = [
 ]
 
 
-@_public(uri_or_dataset="uri")
+@_public(
+    uri_or_dataset="uri",
+    ignored=(
+        "block_size",
+        "index_cache_size",
+        "index_cache_size_bytes",
+        "metadata_cache_size_bytes",
+        "read_params",
+        "session",
+    ),
+    refused={
+        "base_store_params": "give storage_options",
+        "commit_lock": "give a committer to the operation, such as lance_ops.LockCommitter",
+        "default_scan_options": "give them to each scan",
+        "namespace_client": "give the URI of the dataset",
+        "table_id": "give the URI of the dataset",
+    },
+)
 def dataset(
     uri: "str | Path | Store",
     version: int | str | tuple[str | None, int | None] | None = None,
@@ -406,7 +427,7 @@ def dataset(
         >>> lo.dataset("events.lance", version=1).count_rows()
         5
     """
-    from lance_ops.table.dataset import Dataset
+    from lance_ops.facade.dataset import Dataset
 
     return Dataset.open(uri, version, storage_options, asof=asof)
 

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, ClassVar, ParamSpec, TypeVar, Unpack, get_args, get_origin
+from typing import Any, ClassVar, NamedTuple, ParamSpec, TypeVar, Unpack, get_args, get_origin
 
 from lance_ops.uri_secrets import hide_credentials
 
@@ -107,15 +107,20 @@ class UnknownArgumentError(InvalidArgumentError, TypeError):
     code: ClassVar[str] = "unknown-argument"
 
 
-def public(**other_names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def public(
+    *, ignored: Collection[str] = (), refused: Mapping[str, str] | None = None, **other_names: str
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator for a function of the public API: typed options, and a typed error for a wrong one.
 
     The keyword arguments of a TypedDict (`**run: Unpack[RunOptions]`) are parameters of their own in the
     signature, so that `help()` and editors show them.
 
     Args:
+        ignored: Arguments of pylance that only tune it: taken, without an effect.
+        refused: Arguments of pylance without a counterpart here, and what to do instead. None is taken.
         other_names: Other names of parameters, such as those of pylance, by what they stand for here.
     """
+    foreign = _Foreign(other_names, frozenset(ignored), refused or {})
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = _with_options(inspect.signature(function))
@@ -124,7 +129,7 @@ def public(**other_names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             if not known.issuperset(kwargs):
-                return function(*args, **_renamed(function.__name__, kwargs, known, other_names))
+                return function(*args, **_renamed(function.__name__, kwargs, known, foreign))
             return function(*args, **kwargs)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
@@ -157,8 +162,16 @@ def _with_options(signature: inspect.Signature) -> inspect.Signature:
     return signature.replace(parameters=list(parameters.values()))
 
 
+class _Foreign(NamedTuple):
+    """Arguments of pylance: see `public`."""
+
+    other_names: Mapping[str, str]
+    ignored: frozenset[str]
+    refused: Mapping[str, str]
+
+
 def _renamed(
-    function: str, given: Mapping[str, Any], known: Collection[str], other_names: Mapping[str, str]
+    function: str, given: Mapping[str, Any], known: Collection[str], foreign: _Foreign
 ) -> dict[str, Any]:
     """Return keyword arguments by their names here.
 
@@ -168,11 +181,17 @@ def _renamed(
     """
     found: dict[str, Any] = {}
     for name, value in given.items():
-        ours = name if name in known else other_names.get(name)
+        if name in foreign.ignored or (name in foreign.refused and value is None):
+            continue
+        if name in foreign.refused:
+            raise UnknownArgumentError(
+                f"{function} has no argument {name!r}", field=name, hint=foreign.refused[name]
+            )
+        ours = name if name in known else foreign.other_names.get(name)
         if ours is None:
             from difflib import get_close_matches
 
-            close = get_close_matches(name, [*known, *other_names], 1)
+            close = get_close_matches(name, [*known, *foreign.other_names], 1)
             raise UnknownArgumentError(
                 f"{function} has no argument {name!r}",
                 field=name,

@@ -4,13 +4,18 @@ The parser is imported with the first text that is parsed: scans without a filte
 """
 
 import re
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lance_ops.errors import check_type
+from lance_ops.filter.arrow_expression import arrow_expression_sql, is_arrow_expression
 from lance_ops.filter.expression import Column, Expression
 from lance_ops.filter.functions.registry import TODAY
 from lance_ops.filter.types.coercion import plain_type
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
 
 
 def parse_filter(sql: str, schema: pa.Schema) -> Expression:
@@ -68,12 +73,15 @@ def _column_named(name: str, schema: pa.Schema) -> Expression | None:
     return Column((found[0],), plain_type(schema.field(found[0]).type)) if len(found) == 1 else None
 
 
-def settled(sql: str, schema: pa.Schema) -> str:
-    """Return the filter in a form that can be recorded: relative dates are replaced by fixed ones.
+def settled(sql: "str | pc.Expression", schema: pa.Schema) -> str:
+    """Return the filter in a form that can be recorded: SQL, with relative dates replaced by fixed ones.
 
     Raises:
         PredicateError: See `parse_filter`.
+        UnsupportedError: An expression of pyarrow cannot be translated.
     """
+    if not isinstance(sql, str) and is_arrow_expression(sql):
+        sql = arrow_expression_sql(sql, schema)
     check_type(sql, str, "an SQL condition", field="predicate")
     return parse_filter(sql, schema).to_sql() if depends_on_day(sql) else sql
 

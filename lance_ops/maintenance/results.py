@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import ClassVar
 
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text
+from lance_ops.table.by_name import ByName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result(ABC):
+class Result(ByName, ABC):
     """Base of all results of operations and checks.
 
     Attributes:
@@ -150,6 +151,7 @@ class DeleteResult(OperationResult):
     """
 
     operation: ClassVar[str] = "delete"
+    other_names: ClassVar[Mapping[str, str]] = {"num_deleted_rows": "rows_deleted"}
 
     predicate: str = ""
     rows_deleted: int = 0

@@ -8,7 +8,7 @@ from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, Unsuppo
 from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, is_old_blob
 from lance_ops.storage import Store, is_store, open_store
 from lance_ops.table.commit.head import check_age, check_no_staged
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Dataset, snapshot_of
 from lance_ops.table.dataset import Target as Target
 from lance_ops.table.manifest.feature_flags import check_writable, uses_tagged_reuse
 
@@ -37,8 +37,9 @@ def open_target(
     target: Target, storage_options: Mapping[str, str] | None = None
 ) -> tuple[Store, Dataset | None]:
     """Return the store of a target, and the newest version; None without a dataset."""
-    if isinstance(target, Dataset):
-        return target.store, open_latest_if_any(target, storage_options)
+    given = snapshot_of(target)
+    if given is not None:
+        return given.store, open_latest_if_any(given, storage_options)
     store = store_of(target, storage_options)
     return store, open_latest_if_any(store, storage_options)
 
@@ -62,15 +63,17 @@ def check_changeable(dataset: Dataset) -> None:
 
 
 def _open(target: Target, storage_options: Mapping[str, str] | None) -> Dataset:
-    if isinstance(target, Dataset):
-        return target.latest()
-    return Dataset.open(target, storage_options=storage_options)
+    given = snapshot_of(target)
+    if given is not None:
+        return given.latest()
+    return Dataset.open(cast("str | os.PathLike[str] | Store", target), storage_options=storage_options)
 
 
 def store_of(target: Target, storage_options: Mapping[str, str] | None = None) -> Store:
     """Return the store of a target that may have no dataset yet."""
-    if isinstance(target, Dataset):
-        return target.store
+    given = snapshot_of(target)
+    if given is not None:
+        return given.store
     if is_store(target):
         return target
     check_type(target, (str, os.PathLike), "a URI, path, dataset or store", field="uri")

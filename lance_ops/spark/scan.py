@@ -7,7 +7,7 @@ arguments. Spark Connect works as well, and the JVM does less work per row.
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -19,11 +19,14 @@ from lance_ops.spark.convert import to_spark
 from lance_ops.spark.shares import Share, bytes_to_read, cut_scan, with_blob_sizes
 from lance_ops.spark.transport import dump_task, refuse_memory_store
 from lance_ops.spark.types import arrow_schema, spark_schema
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Dataset, DatasetHandle, snapshot_of
 from lance_ops.table.history.resolve_version import VersionSpec
 from lance_ops.table.scan.plan import FragmentPlan
 from lance_ops.table.scan.run import Scan
 from lance_ops.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import os
 
 _FEW_ROWS, _FEW_BYTES = 1_000, 4 << 20
 """Limits of rows and bytes that the driver reads itself, if an index selects them."""
@@ -31,7 +34,7 @@ _FEW_ROWS, _FEW_BYTES = 1_000, 4 << 20
 
 def read_dataset(
     spark: SparkSession,
-    uri: str | Dataset,
+    uri: str | Dataset | DatasetHandle,
     columns: Sequence[str] | None = None,
     filter: str | None = None,  # noqa: A002 - the name users know
     version: VersionSpec | None = None,
@@ -67,12 +70,13 @@ def read_dataset(
         PredicateError: The filter does not parse.
         InvalidArgumentError: A limit below 0, or a dataset in the memory of this process.
     """
-    if isinstance(uri, Dataset):
+    given = snapshot_of(uri)
+    if given is not None:
         if version is not None or asof is not None:
             raise InvalidArgumentError("the dataset is already pinned to a version", field="version, asof")
-        dataset = uri
+        dataset = given
     else:
-        dataset = Dataset.open(uri, version, storage_options, asof=asof)
+        dataset = Dataset.open(cast("str | os.PathLike[str]", uri), version, storage_options, asof=asof)
     refuse_memory_store(dataset.store)
     scan = dataset.scanner(columns, filter, limit=limit)
     plan = scan.plan

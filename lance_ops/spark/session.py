@@ -18,7 +18,6 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-import lance_ops
 from lance_ops.errors import InvalidArgumentError, SparkStartError
 from lance_ops.spark.cache import publish_tree
 from lance_ops.spark.datasource import PUSHDOWN_SETTING, register
@@ -197,7 +196,8 @@ def _python_path() -> dict[str, str]:
     """Return PYTHONPATH with this package and pyspark, if a new Python would not find them by itself."""
     known = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     found = {*known, *site.getsitepackages(), site.getusersitepackages()}
-    packages = [str(Path(file).parents[1]) for file in (lance_ops.__file__, pyspark.__file__, py4j.__file__)]
+    ours = Path(__file__).parents[2]
+    packages = [str(ours), *(str(Path(file).parents[1]) for file in (pyspark.__file__, py4j.__file__))]
     missing = [folder for folder in dict.fromkeys(packages) if folder not in found]
     return {"PYTHONPATH": os.pathsep.join([*missing, *known])} if missing else {}
 

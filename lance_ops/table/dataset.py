@@ -1,6 +1,7 @@
 """Dataset: one version of a table, and the entry point to all operations."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
@@ -300,12 +301,33 @@ class Dataset(Readable):
         return _reopen(store, location, self.storage_options, root, self._pruners)
 
 
-Target = str | os.PathLike[str] | Store | Dataset
+class DatasetHandle(ABC):
+    """An object that stands for a version of a dataset, and may move to a newer one: `lance_ops.Dataset`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def snapshot(self) -> Dataset:
+        """Return the version that it stands for now."""
+
+
+Target = str | os.PathLike[str] | Store | Dataset | DatasetHandle
 """What public functions take as `uri_or_dataset`: a URI or path, a store bound to it, or a `Dataset`.
 
 Functions that change rows or files act on the newest version, which a `Dataset` stands for. Those that read,
 tags, and changes of metadata alone take a `Dataset` as the version that the caller looked at.
 """
+
+
+def snapshot_of(value: object) -> Dataset | None:
+    """Return the version that a dataset argument stands for; None for a URI, path or store."""
+    return (
+        value.snapshot()
+        if isinstance(value, DatasetHandle)
+        else value
+        if isinstance(value, Dataset)
+        else None
+    )
 
 
 def open_dataset(uri_or_dataset: Target, storage_options: Mapping[str, str] | None = None) -> Dataset:
@@ -315,11 +337,14 @@ def open_dataset(uri_or_dataset: Target, storage_options: Mapping[str, str] | No
         DatasetNotFoundError: There is none.
         InvalidArgumentError: It is none of these.
     """
-    if isinstance(uri_or_dataset, Dataset):
-        return uri_or_dataset
+    given = snapshot_of(uri_or_dataset)
+    if given is not None:
+        return given
     if not is_store(uri_or_dataset):
         check_type(uri_or_dataset, (str, os.PathLike), "a URI, path or dataset", field="uri_or_dataset")
-    return Dataset.open(uri_or_dataset, storage_options=storage_options)
+    return Dataset.open(
+        cast("str | os.PathLike[str] | Store", uri_or_dataset), storage_options=storage_options
+    )
 
 
 def _reopen(

@@ -13,6 +13,7 @@ from lance_ops.extras import require_extra
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.filter import Expression
+from lance_ops.filter.arrow_expression import arrow_expression_sql, is_arrow_expression
 from lance_ops.filter.kept_filters import KeptFilters
 from lance_ops.storage import Store
 from lance_ops.table.manifest.fragment import Fragment
@@ -21,7 +22,7 @@ from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.ordered_categories import with_ordered_categories
 from lance_ops.table.scan.accelerators import default_pruners, default_search
 from lance_ops.table.scan.computed import ComputedColumns, ComputedScan
-from lance_ops.table.scan.options import ScanOptions
+from lance_ops.table.scan.options import REFUSED, TUNING, ScanOptions
 from lance_ops.table.scan.plan import ScanPlan, plan_scan
 from lance_ops.table.scan.projection import build_projection, build_take_projection
 from lance_ops.table.scan.pruner import Pruner, indexed_fragments
@@ -29,12 +30,14 @@ from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_COLUMNS, ROW_ID, r
 from lance_ops.table.scan.run import BATCH_ROWS, Scan
 from lance_ops.table.scan.scored_scan import PostFilter, ScoredScan, build_output
 from lance_ops.table.scan.search import SearchPlan
+from lance_ops.table.scan.sorted_scan import Ordering, SortedScan
 from lance_ops.table.scan.take import RowKey, take_rows
 from lance_ops.table.scan.unit_sizes import THREADS
 from lance_ops.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow.compute as pc
 
 
 _LARGEST_PLAN = 1 << 19
@@ -105,11 +108,11 @@ class Readable(Snapshot):
         check_type(sql, str, "an SQL condition", field="filter")
         return _filters_of(self.lance_schema).of(score).parse(sql)
 
-    @public()
+    @public(ignored=TUNING, refused=REFUSED)
     def scanner(
         self,
         columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002 - the name users know
+        filter: "str | Expression | pc.Expression | None" = None,  # noqa: A002 - the name users know
         limit: int | None = None,
         offset: int | None = None,
         *,
@@ -123,6 +126,7 @@ class Readable(Snapshot):
         fast_search: bool = False,
         use_scalar_index: bool = True,
         pruners: Sequence[Pruner] | None = None,
+        order_by: Sequence[Any] | None = None,
         threads: int | None = None,
     ) -> Scan:
         """Prepare a scan; only metadata (and indices) are read yet.
@@ -134,7 +138,7 @@ class Readable(Snapshot):
             columns: Top-level names, nested paths such as `a.b`, or `_rowid`, `_rowaddr`, `_rowoffset`,
                 `_row_created_at_version`, `_row_last_updated_at_version`; or SQL expressions by the names of
                 the columns of the result, such as `{"y": "x * 2"}`; all columns when None.
-            filter: SQL, or a parsed expression.
+            filter: SQL, a parsed expression, or an expression of `pyarrow.compute`.
             limit: Maximum rows to return.
             offset: Rows to skip.
             with_row_id: Add the column `_rowid`.
@@ -147,6 +151,8 @@ class Readable(Snapshot):
             fast_search: Return only indexed rows, of a search and of filters with an index.
             use_scalar_index: Use scalar indices for the filter.
             pruners: Prune the scan; those of the dataset, usually its indices, when None.
+            order_by: Names of columns to sort the rows by, least first and nulls last, or
+                sort keys of pylance. The rows have to fit in memory.
             threads: Threads that read ahead, each with about 32 MB of files and their decoded values; with 1,
                 rows are read on demand.
 
@@ -155,6 +161,21 @@ class Readable(Snapshot):
             PredicateError: The filter does not parse.
             UnsupportedError: A column whose values cannot be read.
         """
+        if order_by:
+            options = {
+                "with_row_id": with_row_id,
+                "with_row_address": with_row_address,
+                "fragments": fragments,
+                "batch_size": batch_size,
+                "nearest": nearest,
+                "full_text_query": full_text_query,
+                "prefilter": prefilter,
+                "fast_search": fast_search,
+                "use_scalar_index": use_scalar_index,
+                "pruners": pruners,
+                "threads": threads,
+            }
+            return self._sorted_scan(columns, filter, limit, offset, order_by, options)
         computed = None
         if isinstance(columns, Mapping) and columns:
             scores = ["_distance"] * (nearest is not None) + ["_score"] * (full_text_query is not None)
@@ -162,10 +183,12 @@ class Readable(Snapshot):
                 columns, scores, [ROW_ID] * with_row_id + [ROW_ADDRESS] * with_row_address
             )
             columns = computed.sources
+        if not isinstance(filter, str | Expression | None) and is_arrow_expression(filter):
+            filter = arrow_expression_sql(filter, _filters_of(self.lance_schema).of(None).schema)  # noqa: A001
         if filter is not None:
             check_type(filter, (str, Expression), "an SQL condition", field="filter")
         batch_rows = BATCH_ROWS if batch_size is None else batch_size
-        if pruners is None and not use_scalar_index:
+        if pruners is None and use_scalar_index is False:
             pruners = ()
         if nearest is not None or full_text_query is not None:
             search = self._plan_search(nearest, full_text_query, fast=fast_search, limit=limit)
@@ -232,11 +255,28 @@ class Readable(Snapshot):
         scan = Scan(self, plan, batch_rows=batch_rows, threads=THREADS if threads is None else threads)
         return scan if computed is None else ComputedScan(scan, computed)
 
-    @public()
+    def _sorted_scan(
+        self,
+        columns: Iterable[str] | None,
+        filter: "str | Expression | pc.Expression | None",  # noqa: A002
+        limit: int | None,
+        offset: int | None,
+        order_by: Sequence[Any],
+        options: dict[str, Any],
+    ) -> Scan:
+        keys = [Ordering.of(item) for item in order_by]
+        scan = self.scanner(columns, filter, **options)
+        shown = len(scan.schema.names)
+        hidden = [key.column for key in keys if key.column not in scan.schema.names]
+        if hidden and columns is not None and not isinstance(columns, Mapping):
+            scan = self.scanner([*columns, *dict.fromkeys(hidden)], filter, **options)
+        return SortedScan(scan, keys, shown, limit, offset or 0)
+
+    @public(ignored=TUNING, refused=REFUSED)
     def to_table(
         self,
         columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
+        filter: "str | Expression | pc.Expression | None" = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
@@ -244,11 +284,11 @@ class Readable(Snapshot):
         """Read rows into one table; see `scanner` for the arguments and errors."""
         return self.scanner(columns, filter, limit, offset, **options).to_table()
 
-    @public()
+    @public(ignored=TUNING, refused=REFUSED)
     def to_batches(
         self,
         columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
+        filter: "str | Expression | pc.Expression | None" = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
@@ -256,11 +296,11 @@ class Readable(Snapshot):
         """Stream rows with bounded memory; see `scanner` for the arguments and errors."""
         return self.scanner(columns, filter, limit, offset, **options).to_batches()
 
-    @public()
+    @public(ignored=TUNING, refused=REFUSED)
     def explain(
         self,
         columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
+        filter: "str | Expression | pc.Expression | None" = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
@@ -271,11 +311,11 @@ class Readable(Snapshot):
         """
         return self.scanner(columns, filter, limit, offset, **options).explain()
 
-    @public()
+    @public(ignored=TUNING, refused=REFUSED)
     def to_pandas(
         self,
         columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
+        filter: "str | Expression | pc.Expression | None" = None,  # noqa: A002
         limit: int | None = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
@@ -288,12 +328,12 @@ class Readable(Snapshot):
         require_extra("pandas")
         return with_ordered_categories(self.to_table(columns, filter, limit, offset, **options)).to_pandas()
 
-    @public()
+    @public(ignored=TUNING, refused=REFUSED)
     def head(
         self,
         num_rows: int,
         columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
+        filter: "str | Expression | pc.Expression | None" = None,  # noqa: A002
         **options: Unpack[ScanOptions],
     ) -> pa.Table:
         """Return the first rows; see `scanner` for the arguments and errors."""
@@ -301,7 +341,7 @@ class Readable(Snapshot):
 
     def count_rows(
         self,
-        filter: str | Expression | None = None,  # noqa: A002
+        filter: "str | Expression | pc.Expression | None" = None,  # noqa: A002
         *,
         pruners: Sequence[Pruner] | None = None,
     ) -> int:
@@ -368,6 +408,8 @@ class Readable(Snapshot):
         return default_search().plan_nearest(self, nearest, fast=fast, limit=limit)
 
     def _fragment(self, item: int | Fragment) -> Fragment:
+        # The views of fragments that the dataset object gives have it as their metadata, as in pylance.
+        item = getattr(item, "metadata", item)
         if isinstance(item, Fragment):
             return item
         fragment = self.fragments_by_id.get(item)

@@ -5,14 +5,17 @@ from typing import Any
 from lance_ops.storage import Store
 from lance_ops.table.commit import loop
 from lance_ops.table.commit.request import CommitRequest, CommitResult
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Dataset, DatasetHandle
 from lance_ops.table.transaction.apply_fragments import reserved_ids
 from lance_ops.table.transaction.operations import CreateIndex, Operation, ReserveFragments
 
 
-def commit(target: Dataset | Store | str, operation: Operation, **options: Any) -> CommitResult:
+def commit(
+    target: Dataset | DatasetHandle | Store | str, operation: Operation, **options: Any
+) -> CommitResult:
     """Commit an operation with some fields of a `CommitRequest`."""
-    return loop.commit(target, CommitRequest(operation, **options))
+    fixed = target.snapshot() if isinstance(target, DatasetHandle) else target
+    return loop.commit(fixed, CommitRequest(operation, **options))
 
 
 def drop_segments(dataset: Dataset, name: str, **options: Any) -> CommitResult:

@@ -87,7 +87,7 @@ class LanceAppendOperator(LanceRowsOperator):
                 "clear the task again"
             )
         head = lo.dataset(done.uri, storage_options=common["storage_options"])
-        losses = losses_since(head, done.version)
+        losses = losses_since(head.snapshot(), done.version)
         if losses.commits:
             raise RowsLostError(
                 f"the rows of this task were appended by version {done.version}, and some were or may have "

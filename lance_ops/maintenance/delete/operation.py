@@ -79,7 +79,7 @@ def delete(
     pruners: Sequence[Pruner] = (),
     **run: Unpack[RunOptions],
 ) -> DeleteResult | DeletePlan: ...
-@public(target="uri_or_dataset", conflict_retries="max_replans")
+@public(target="uri_or_dataset", conflict_retries="max_replans", ignored=("retry_timeout",))
 @cleans_up
 def delete(
     uri_or_dataset: Target,

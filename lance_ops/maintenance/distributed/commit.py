@@ -31,7 +31,7 @@ from lance_ops.maintenance.versions_made import commit as commit_operation
 from lance_ops.storage import Store
 from lance_ops.table.commit.detached import commit_detached
 from lance_ops.table.commit.request import CommitRequest
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Dataset, snapshot_of
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.transaction.operations import CommittedOperation, Operation, Overwrite, Restore
 from lance_ops.table.transaction.transaction import JOB_KEY, Transaction
@@ -252,8 +252,9 @@ def _read_version(
     storage_options: Mapping[str, str] | None,
 ) -> tuple[Store, Dataset | None]:
     """Return the read version of an operation; None if it creates the dataset."""
-    if isinstance(target, Dataset):
-        store, base = target.store, target
+    given = snapshot_of(target)
+    if given is not None:
+        store, base = given.store, given
     else:
         store, head = open_target(target, storage_options)
         if head is None:

@@ -1,10 +1,12 @@
 """Fsck operation: check that a dataset is complete and consistent with its manifest."""
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import cast
 
 from lance_ops.errors import FormatError, InconsistentStoreError, NotFoundError, UnsupportedError, public
 from lance_ops.index.coverage import effective_fragments
@@ -37,7 +39,7 @@ from lance_ops.storage import Store
 from lance_ops.storage.prefetch import prefetch, requests_at_once
 from lance_ops.storage.retry import unless_gone
 from lance_ops.table.commit.head import check_no_staged
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Dataset, snapshot_of
 from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions
 
 
@@ -74,10 +76,10 @@ def fsck(
     started = time.monotonic()
     report = Reporter("fsck", progress)
     try:
-        if isinstance(uri_or_dataset, Dataset):
-            dataset = uri_or_dataset
-        else:
-            dataset = Dataset.open(uri_or_dataset, version, storage_options)
+        given = snapshot_of(uri_or_dataset)
+        dataset = given or Dataset.open(
+            cast("str | os.PathLike[str] | Store", uri_or_dataset), version, storage_options
+        )
     except (FormatError, InconsistentStoreError) as error:
         store = store_of(uri_or_dataset, storage_options)
         location = location_of(store, version)

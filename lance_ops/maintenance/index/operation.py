@@ -252,6 +252,20 @@ def create_index(
     distance_type="metric",
     metric_type="metric",
     max_iterations="max_iters",
+    ignored=(
+        "accelerator",
+        "filter_nan",
+        "index_cache_size",
+        "progress_callback",
+        "shuffle_partition_batches",
+        "shuffle_partition_concurrency",
+    ),
+    refused={
+        "fragment_ids": "an index covers all fragments",
+        "index_uuid": "each segment gets a new one",
+        "ivf_centroids_file": "give ivf_centroids",
+        "precomputed_partition_dataset": "leave it out: vectors are assigned here",
+    },
 )
 @cleans_up
 def create_index(

@@ -1,5 +1,6 @@
 """Merge result in numbers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,6 +25,11 @@ class MergeResult(OperationResult):
     """
 
     operation: ClassVar[str] = "merge_insert"
+    other_names: ClassVar[Mapping[str, str]] = {
+        "num_inserted_rows": "rows_inserted",
+        "num_updated_rows": "rows_updated",
+        "num_deleted_rows": "rows_deleted",
+    }
 
     on: tuple[str, ...] = ()
     rows_inserted: int = 0

@@ -13,7 +13,7 @@ from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import store_of
 from lance_ops.table.commit.damaged_head import RESTORED_OVER, stand_in_for_head
 from lance_ops.table.commit.request import CommitRequest
-from lance_ops.table.dataset import Dataset, Target, open_dataset
+from lance_ops.table.dataset import Dataset, Target, open_dataset, snapshot_of
 from lance_ops.table.history import refs
 from lance_ops.table.history.refs import Tag
 from lance_ops.table.transaction.operations import (
@@ -163,8 +163,9 @@ def drop_columns(uri_or_dataset: Target, columns: Iterable[str], **run: Unpack[R
 
 def _start(operation: str, target: Target, run: RunOptions) -> Run:
     """Start a run on the head, or on the caller's version: then the caller decides on conflicts."""
-    if isinstance(target, Dataset):
-        return Run.on(operation, target.store, target, run, max_replans=0, is_newest=False)
+    given = snapshot_of(target)
+    if given is not None:
+        return Run.on(operation, given.store, given, run, max_replans=0, is_newest=False)
     return Run.start(operation, target, run)
 
 

@@ -72,7 +72,13 @@ def update(
     pruners: Sequence[Pruner] = (),
     **run: Unpack[RunOptions],
 ) -> UpdateResult | UpdatePlan: ...
-@public(target="uri_or_dataset", updates="values", conflict_retries="max_replans")
+@public(
+    target="uri_or_dataset",
+    updates="values",
+    conflict_retries="max_replans",
+    ignored=("retry_timeout",),
+    refused={"data_storage_version": "rows are written in the version of the dataset"},
+)
 @cleans_up
 def update(
     uri_or_dataset: Target,

@@ -1,5 +1,6 @@
 """Update result: what an update did, in numbers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,6 +24,7 @@ class UpdateResult(OperationResult):
     """
 
     operation: ClassVar[str] = "update"
+    other_names: ClassVar[Mapping[str, str]] = {"num_rows_updated": "rows_updated"}
 
     where: str = ""
     columns: tuple[str, ...] = ()

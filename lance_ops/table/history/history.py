@@ -20,6 +20,7 @@ from lance_ops.errors import (
 from lance_ops.pb import summary_pb2, table_pb2
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import prefetch, requests_at_once
+from lance_ops.table.by_name import ByName
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
 from lance_ops.table.manifest.fragment import Fragment
@@ -36,7 +37,7 @@ from lance_ops.table.transaction.transaction import JOB_KEY, Transaction, read_t
 
 
 @dataclass(frozen=True, slots=True)
-class VersionInfo:
+class VersionInfo(ByName):
     """One version in a list.
 
     Attributes:

@@ -26,6 +26,7 @@ from lance_ops.errors import (
 )
 from lance_ops.storage import Store, is_temporary
 from lance_ops.storage.retry import is_there, unless_gone
+from lance_ops.table.by_name import ByName
 from lance_ops.table.history.pins import pinned
 from lance_ops.table.manifest.listing import locate, manifest_size
 
@@ -191,7 +192,7 @@ MAIN = "main"
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(ByName):
     """A line of versions that forked off another; its files lie in `tree/{name}/`.
 
     Attributes:
@@ -359,7 +360,7 @@ TAGS_DIRECTORY = "_refs/tags"
 
 
 @dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(ByName):
     """A name for one version, which cleanup keeps.
 
     Attributes:

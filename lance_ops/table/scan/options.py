@@ -28,6 +28,8 @@ class ScanOptions(TypedDict, total=False):
         fast_search: Find indexed rows only: by a search, and by the indices that serve the filter.
         use_scalar_index: Let indices narrow the scan of the filter.
         pruners: What narrows the scan; those of the dataset, its indices as a rule, when None.
+        order_by: Names of columns to sort the rows by, least first and nulls last, or sort keys of pylance.
+            The rows have to fit in memory.
         threads: Threads that read ahead, each holding some 32 MB of files and what is unpacked of them;
             1 reads when rows are asked for. As many as cores, four at most, when None. A search takes no
             notice.
@@ -43,4 +45,29 @@ class ScanOptions(TypedDict, total=False):
     fast_search: bool
     use_scalar_index: bool
     pruners: Sequence[Pruner] | None
+    order_by: Sequence[Any] | None
     threads: int | None
+
+
+TUNING = (
+    "batch_readahead",
+    "batch_size_bytes",
+    "disable_scoring_autoprojection",
+    "fragment_readahead",
+    "io_buffer_size",
+    "late_materialization",
+    "scan_in_order",
+    "strict_batch_size",
+    "use_stats",
+)
+"""Options of pylance that tune its scans and never change the rows: taken, without an effect."""
+
+REFUSED: Mapping[str, str] = {
+    "blob_handling": "blobs are read as bytes",
+    "include_deleted_rows": "deleted rows are never returned; open an older version of the dataset",
+    "index_segments": "choose the indices with use_scalar_index=False or pruners=...",
+    "row_addr_allowlist": "select rows with take(rows, by='address')",
+    "row_addr_blocklist": "select rows with a filter on `_rowaddr`",
+    "scan_stats_callback": "explain() describes what a scan reads",
+}
+"""Options of pylance that have no counterpart here, and what to do instead."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
 from numbers import Integral
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow as pa
 from lance_ops.encoding.parallel import keep_to_this_thread
 from lance_ops.encoding.values.fixed_size_list import filter_rows
 from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.extras import require_extra
 from lance_ops.file.schema.blob_fields import has_blob_v2, has_blobs
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
@@ -29,6 +30,9 @@ from lance_ops.table.scan.sparse_rows import SparseRows, find_sparse
 from lance_ops.table.scan.stored_columns import attached_columns
 from lance_ops.table.scan.unit_sizes import THREADS, table_unit_bytes, threads_for
 from lance_ops.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BATCH_ROWS = 65_536
 """Default maximum rows of a batch."""
@@ -106,6 +110,35 @@ class Scan:
         if self.plan.filter is None:
             return sum(self._planned_rows(plan) for plan in self.plan.fragments)
         return sum(part.num_rows for part in self._parts(_UNIT_BYTES, count_only=True))
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Read the result as a stream; pylance's name of `to_batches`."""
+        return self.to_batches()
+
+    def to_pandas(self, **options: Any) -> "pd.DataFrame":
+        """Read the result into a DataFrame; the options are those of `pyarrow.Table.to_pandas`."""
+        require_extra("pandas")
+        return self.to_table().to_pandas(**options)
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Read the first rows, and little more than they need."""
+        found: list[pa.RecordBatch] = []
+        with self.to_batches() as batches:
+            for batch in batches:
+                found.append(batch.slice(0, num_rows))
+                num_rows -= batch.num_rows
+                if num_rows <= 0:
+                    break
+        return pa.Table.from_batches(found, self.schema)
+
+    def explain_plan(self, verbose: bool = False) -> str:  # noqa: ARG002 - pylance's argument
+        """Describe the scan; pylance's name of `explain`, with another text."""
+        return self.explain()
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """Schema of the result; pylance's name."""
+        return self.schema
 
     def _planned_rows(self, plan: FragmentPlan) -> int:
         if plan.span is not None:
