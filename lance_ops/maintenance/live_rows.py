@@ -74,7 +74,8 @@ def iter_live_rows(snapshot: Snapshot, schema: Schema, *, batch_rows: int) -> It
     groups: Iterator[Sequence[Fragment]] = ((fragment,) for fragment in fragments)
     # Each value of a blob is a separate read, and may be large.
     if not has_blobs(schema):
-        groups = find_groups(fragments, lambda fragment: fragment, batch_rows)
+        is_far = has_latency(snapshot.store)
+        groups = find_groups(fragments, lambda fragment: fragment, batch_rows, is_far=is_far)
     if not has_latency(snapshot.store):
         yield from chain.from_iterable(map(stream, groups))
         return

@@ -345,9 +345,12 @@ def _varint(number: int) -> bytes:
 def _decode_buffers(
     message: file2_pb2.ColumnMetadata | file2_pb2.ColumnMetadata.Page, size: int
 ) -> tuple[tuple[int, int], ...]:
-    positions, lengths = message.buffer_offsets, message.buffer_sizes
+    # As lists: each access to a message costs more than the rest.
+    positions, lengths = message.buffer_offsets[:], message.buffer_sizes[:]
     if len(positions) != len(lengths):
         raise CorruptFileError("a page has different numbers of buffer offsets and sizes")
+    if not positions:
+        return ()
     buffers = tuple(zip(positions, lengths, strict=True))
     for position, length in buffers:
         if position + length > size:

@@ -115,11 +115,11 @@ class FragmentMatch:
 
 def find_rows(task: FindTask) -> list[FragmentMatch]:
     """Find matching live rows; fragments without any are omitted."""
-    items = zip(task.fragments, task.candidates, strict=True)
+    items = list(zip(task.fragments, task.candidates, strict=True))
     groups: list[Sequence[_Item]] = [[item] for item in items]
     # Each value of a blob is a separate read, and may be large.
     if task.schema.fields and not has_blobs(task.schema):
-        groups = list(find_groups(chain.from_iterable(groups), _joined))
+        groups = list(find_groups(items, _joined, is_far=has_latency(task.snapshot.store)))
     threads = 1
     if has_latency(task.snapshot.store):
         # On stores with latency, concurrent requests are faster.
