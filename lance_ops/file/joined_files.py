@@ -93,8 +93,11 @@ class JoinedFiles:
         self._parsed: dict[int, list[Any]] = {}
         self._joinable: dict[tuple[Field, ...], bool] = {}
         self._starts = join_lengths(np.array([reader.num_rows for reader in readers], dtype=np.int64))
-        spaced = [number * _SPACING for number in range(len(readers))]
-        self._data, self._moves = join_ranges([reader.ranges for reader in readers]) or (None, spaced)
+        self._data: pa.Buffer | None = None
+        self._moves: Sequence[int] = [number * _SPACING for number in range(len(readers))]
+        joined = join_ranges([reader.ranges for reader in readers])
+        if joined is not None:
+            self._data, self._moves = joined
 
     @classmethod
     def of(cls, readers: Sequence[FileReader]) -> Self | None:

@@ -21,7 +21,7 @@ from lance_ops.file.v2_1.blob.read_v2 import read_blobs_v2
 from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType
 from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage, is_leaf
 from lance_ops.file.v2_1.join import align_pieces, join_pieces
-from lance_ops.file.v2_1.read_alike import AlikeColumns, find_alike, read_alike
+from lance_ops.file.v2_1.read_alike import LEAST_COLUMNS, AlikeColumns, find_alike, read_alike
 from lance_ops.file.v2_1.read_batch import read_parts
 from lance_ops.file.v2_1.read_page import read_descriptors, read_page
 from lance_ops.file.v2_1.take_column import take_rows
@@ -85,7 +85,7 @@ def read_fields(
         for number, one in enumerate(known)
         if len(one.stored) == 1 and one.stored[0].field is one.field and _is_plain(one.field)
     ]
-    groups = list(find_alike(plain, rows))
+    groups = list(find_alike(plain, rows)) if len(plain) >= LEAST_COLUMNS and rows.count else []
     together = {number for alike in groups for number in alike.numbers}
     alone = [number for number in range(len(fields)) if number not in together]
     steps: list[Steps[list[list[pa.Array]]]] = [

@@ -18,10 +18,15 @@ from lance_ops.file.v2_1.mini_block.head import CHUNKS_BUFFER
 from lance_ops.file.v2_1.read_batch import page_kind, read_parts
 from lance_ops.file.v2_1.take_column import take_rows
 
-_LEAST_COLUMNS = 4
+LEAST_COLUMNS = 4
+"""Fewer columns are read one by one."""
+
 # Columns of more bytes gain nothing; arrays of one group share their memory.
 _COLUMN_BYTES, _GROUP_BYTES = 1 << 20, 4 << 20
 _FEW_ROWS, _ROWS_AT_ONCE = 1 << 12, 1 << 16
+
+
+_Kind = tuple[bytes, LeafType, tuple[int, ...], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +51,9 @@ def find_alike(
 
     Args:
         columns: Number, column and type of each; their values need no further decoding.
-        rows: The rows to read of each.
+        rows: The rows to read of each, at least one.
     """
-    if len(columns) < _LEAST_COLUMNS or not rows.count:
-        return
-    kinds: dict[tuple[object, ...], list[tuple[int, LayoutColumn]]] = {}
+    kinds: dict[_Kind, list[tuple[int, LayoutColumn]]] = {}
     for number, column, leaf in columns:
         is_whole = rows.numbers is None and rows.count == column.length
         if not column.pages or (not is_whole and rows.count > _FEW_ROWS) or rows.stop > column.length:
@@ -58,10 +61,9 @@ def find_alike(
         kind = page_kind(column.pages[0])
         if kind is not None and (not is_whole or _chunk_bytes(column) <= _COLUMN_BYTES):
             kinds.setdefault((kind, leaf, column.starts, column.length), []).append((number, column))
-    for (_, leaf, *_), found in kinds.items():
-        assert isinstance(leaf, LeafType)
+    for (_, leaf, _, _), found in kinds.items():
         for some in _cut(found, rows):
-            if len(some) >= _LEAST_COLUMNS:
+            if len(some) >= LEAST_COLUMNS:
                 numbers, alike = zip(*some, strict=True)
                 yield AlikeColumns(numbers, alike, leaf)
 

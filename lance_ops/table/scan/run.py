@@ -25,7 +25,7 @@ from lance_ops.table.scan.fragment_rows import FragmentRows
 from lance_ops.table.scan.plan import FragmentPlan, ScanPlan, bytes_per_row
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import RowColumnSource, Rows, as_offsets
-from lance_ops.table.scan.small_fragments import FragmentGroup, find_groups, group_bytes, size_of
+from lance_ops.table.scan.small_fragments import TINY_BYTES, FragmentGroup, find_groups, group_bytes, size_of
 from lance_ops.table.scan.sparse_rows import SparseRows, find_sparse, is_sparse
 from lance_ops.table.scan.stored_columns import attached_columns
 from lance_ops.table.scan.unit_sizes import THREADS, table_unit_bytes, threads_for
@@ -40,8 +40,11 @@ _UNIT_BYTES = 32 << 20
 _GROUP_BYTES = 64 << 20
 """Largest size of fragments that are read as one."""
 
-_FIRST_BYTES = 256 << 10
-"""Size of the fragments that are read as one before the first rows are returned; later groups are larger."""
+_FIRST_OF_STREAM, _FIRST_OF_LIMIT = 4, 32
+"""The first group is that much smaller than others where its rows are waited for; the next ones grow."""
+
+_LEAST_BYTES = 256 << 10
+"""Size up to which nobody waits for a group."""
 
 _FEW_ROWS = 1 << 12
 """Maximum rows whose size in memory is not estimated beyond that in the files."""
@@ -108,8 +111,8 @@ class Scan:
             self._snapshot, self.plan, threads=self._threads, batch_rows=self._batch_rows
         )
         # The rows of a limit may be the first ones.
-        first_bytes = None if self.plan.limit is None else _FIRST_BYTES
-        tables = [part.table for part in self._parts(unit_bytes, first_bytes) if part.num_rows]
+        first_divisor = 1 if self.plan.limit is None else _FIRST_OF_LIMIT
+        tables = [part.table for part in self._parts(unit_bytes, first_divisor) if part.num_rows]
         if not self.plan.projection.outputs:
             return rows_without_columns(sum(table.num_rows for table in tables), self.schema)
         if len(tables) == 1:
@@ -120,7 +123,7 @@ class Scan:
         """Count the rows of the result. Only columns of the filter are read."""
         if self.plan.filter is None:
             return sum(self._planned_rows(plan) for plan in self.plan.fragments)
-        return sum(part.num_rows for part in self._parts(_UNIT_BYTES, None, count_only=True))
+        return sum(part.num_rows for part in self._parts(_UNIT_BYTES, 1, count_only=True))
 
     def _planned_rows(self, plan: FragmentPlan) -> int:
         if plan.span is not None:
@@ -128,20 +131,19 @@ class Scan:
         return plan.fragment.num_rows - plan.skip if plan.take is None else plan.take
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        for part in self._parts(_UNIT_BYTES, _FIRST_BYTES):
+        first_divisor = _FIRST_OF_STREAM if self.plan.limit is None else _FIRST_OF_LIMIT
+        for part in self._parts(_UNIT_BYTES, first_divisor):
             for batch in part.table.to_batches(max_chunksize=self._batch_rows):
                 if batch.num_rows:
                     yield batch
 
-    def _parts(
-        self, unit_bytes: int, first_bytes: int | None, *, count_only: bool = False
-    ) -> Iterator["_Part"]:
+    def _parts(self, unit_bytes: int, first_divisor: int, *, count_only: bool = False) -> Iterator["_Part"]:
         """Yield results of all units in order, with limit and offset of a filtered scan applied."""
         skip, left = self.plan.offset, self.plan.limit
         if left == 0:
             return
         columns = self.plan.filter_schema if count_only else self.plan.read_schema
-        units = self._units(unit_bytes, first_bytes, columns, count_only=count_only)
+        units = self._units(unit_bytes, first_divisor, columns, count_only=count_only)
         threads = self._threads_for(unit_bytes, columns)
         for part in _resolved(prefetch(units, threads, prepare=keep_to_this_thread)):
             if skip >= part.num_rows:
@@ -156,7 +158,7 @@ class Scan:
                     return
 
     def _units(
-        self, unit_bytes: int, first_bytes: int | None, columns: Schema, *, count_only: bool
+        self, unit_bytes: int, first_divisor: int, columns: Schema, *, count_only: bool
     ) -> Iterator[Callable[[], "_Part | _LaterParts"]]:
         width = prepare_schema(columns).row_bytes
         most_bytes = group_bytes(len(prepare_schema(columns).leaves), min(unit_bytes, _GROUP_BYTES))
@@ -172,7 +174,7 @@ class Scan:
             ranges = fragment.ranges(unit_bytes, self._batch_rows, columns, width)
             return (_Unit(fragment, start, stop, count_only) for start, stop in ranges)
 
-        groups = self._groups(columns, first_bytes)
+        groups = self._groups(columns, first_divisor)
         if not self._is_remote:
             for plans, sparse in find_sparse(groups, width):
                 yield from prepare(plans, sparse)
@@ -182,7 +184,7 @@ class Scan:
         for units in prefetch(prepared, requests_at_once(self._snapshot.bases.root)):
             yield from units
 
-    def _groups(self, columns: Schema, first_bytes: int | None = None) -> Iterator[Sequence[FragmentPlan]]:
+    def _groups(self, columns: Schema, first_divisor: int = 1) -> Iterator[Sequence[FragmentPlan]]:
         """Group the fragments that can be read as one, given the columns."""
         plans = self.plan.fragments
         # Each value of a blob is a separate read, and may be large.
@@ -192,11 +194,11 @@ class Scan:
             return ((plan,) for plan in plans)
         alike = groupby(plans, lambda plan: plan.exact)
         return chain.from_iterable(
-            self._group(exact, list(some), columns, first_bytes) for exact, some in alike
+            self._group(exact, list(some), columns, first_divisor) for exact, some in alike
         )
 
     def _group(
-        self, exact: bool, plans: Sequence[FragmentPlan], columns: Schema, first_bytes: int | None
+        self, exact: bool, plans: Sequence[FragmentPlan], columns: Schema, first_divisor: int
     ) -> Iterator[Sequence[FragmentPlan]]:
         # The other columns are read for the rows that the filter leaves.
         first_read = columns if exact or self.plan.filter is None else self.plan.filter_schema
@@ -212,7 +214,7 @@ class Scan:
             _fragment_of if self._is_remote else _unless_sparse,
             max(1, most_bytes // (width or 1)),
             most_bytes=most_bytes,
-            first_bytes=first_bytes,
+            first_bytes=max(_LEAST_BYTES, most_bytes // first_divisor),
             width=width,
             is_far=self._is_remote,
         )
@@ -234,13 +236,9 @@ def _fragment_of(plan: FragmentPlan) -> Fragment | None:
 
 
 def _unless_sparse(plan: FragmentPlan) -> Fragment | None:
-    """Return the fragment likewise, unless few of its rows are read: files stay open for these."""
-    return None if is_sparse(plan) else _fragment_of(plan)
-
-
-def _unless_sparse(plan: FragmentPlan) -> Fragment | None:
-    """Return the fragment likewise, unless few of its rows are read: files stay open for these."""
-    return None if is_sparse(plan) else _fragment_of(plan)
+    """Return the fragment likewise, unless few rows of larger files are read: these stay open."""
+    is_tiny = all(file.size_bytes <= TINY_BYTES for file in plan.fragment.files)
+    return _fragment_of(plan) if is_tiny or not is_sparse(plan) else None
 
 
 def _listed(

@@ -28,9 +28,12 @@ from lance_ops.table.snapshot import Snapshot
 
 # A run takes no more memory than a large fragment. On stores with latency larger files are read side by side.
 _SMALL_BYTES = 8 << 20
-_SMALL_BYTES_FAR = 64 << 10
+TINY_BYTES = 64 << 10
+"""Size of files that are read whole when they are opened."""
+
 _RUN_BYTES = 8 << 20
 _COLUMN_BYTES = 256 << 10
+_LITTLE_BYTES = 1 << 20
 _RUN_ROWS = 1 << 20
 _RUN_FILES = 512
 
@@ -143,7 +146,7 @@ class FragmentGroup:
         if not schema.fields:
             return rows_without_columns(len(rows), pa.schema([]))
         parts = self._parts(schema)
-        few = as_offsets(rows) if len(rows) * SPARSE < self.num_rows else None
+        few = as_offsets(rows) if self._are_few(len(rows)) else None
         tables = [
             read_joined(self._files_like(part), part.stored, part.file.live_columns, few) for part in parts
         ]
@@ -153,6 +156,12 @@ class FragmentGroup:
         keep = np.zeros(self.num_rows, dtype=np.bool_)
         keep[as_offsets(rows)] = True
         return filter_rows(table, pa.array(keep))
+
+    def _are_few(self, count: int) -> bool:
+        """Return whether to pick so many rows instead of decoding all."""
+        if count * SPARSE >= self.num_rows:
+            return False
+        return sum(fragment.data_bytes for fragment in self._fragments) > _LITTLE_BYTES
 
     def _read_deletions(self, ahead: Schema | None) -> list[DeletionVector | None]:
         deleted = [fragment for fragment in self._fragments if fragment.deletion_file is not None]
@@ -289,7 +298,7 @@ def find_groups(
     """
     max_rows = min(max_rows, _RUN_ROWS)
     bound = most_bytes if first_bytes is None else first_bytes
-    largest = _SMALL_BYTES_FAR if is_far else _SMALL_BYTES
+    largest = TINY_BYTES if is_far else _SMALL_BYTES
     run: list[_T] = []
     kind: Hashable = None
     rows = size = 0
