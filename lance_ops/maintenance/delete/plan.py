@@ -160,6 +160,8 @@ def _search(task: FindTask, items: Sequence[_Item]) -> list[npt.NDArray[np.uint3
     if len(items) > 1:
         fragments = [_undeleted(fragment) for fragment, _ in items]
         group = FragmentGroup(task.snapshot, fragments, [0] * len(fragments))
+        if not group.is_bounded(task.schema):
+            return [_search_one(task, fragment, candidates) for fragment, candidates in items]
         every = range(group.num_rows)
         table = _with_row_columns(task, group.columns, group.fetch(task.schema, every), every)
         matches = _matches(task.predicate, table)

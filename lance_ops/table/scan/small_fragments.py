@@ -16,6 +16,7 @@ from lance_ops.file.joined_files import JoinedFiles, join_alike, read_joined
 from lance_ops.file.layout import SPARSE
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.file.versions import is_legacy
 from lance_ops.storage.prefetch import has_latency, read_small
 from lance_ops.table.manifest.deletion_vector import DeletionVector
@@ -34,6 +35,7 @@ TINY_BYTES = 64 << 10
 _RUN_BYTES = 8 << 20
 _COLUMN_BYTES = 256 << 10
 _LITTLE_BYTES = 1 << 20
+_MOST_DECODED = 64 << 20
 _RUN_ROWS = 1 << 20
 _RUN_FILES = 512
 
@@ -125,6 +127,13 @@ class FragmentGroup:
                 [alike.decoded_bytes(part.stored, part.file.live_columns) for alike in files]
             )
         return sizes
+
+    def is_bounded(self, schema: Schema) -> bool:
+        """Return whether all rows of some columns can be in memory at once: small values may become large."""
+        width = prepare_schema(schema).row_bytes
+        if width is not None:
+            return width * self.num_rows <= _MOST_DECODED
+        return int(self.decoded_bytes(schema).sum()) <= _MOST_DECODED
 
     def narrowed(self, first: int, last: int) -> "FragmentGroup":
         """Return a reader of some of the fragments, whose files are open already."""

@@ -1,5 +1,6 @@
 """Tables of medium fragments: mapped next to each other and read in batches, they are what pylance reads."""
 
+import shutil
 from pathlib import Path
 
 import lance
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lance_ops as lo
-from lance_ops.table.scan import run
+from lance_ops.table.scan import run, small_fragments
 from lance_ops.table.scan.small_fragments import TINY_BYTES, find_groups
 from tests.support.arrays import random_array
 
@@ -117,3 +118,17 @@ def test_files_that_are_not_mapped_are_read_in_ranges(tmp_path: Path, paths: lis
         lance.dataset(paths[1]).to_table(columns=["c3"], filter="key < 9")
     )
     assert dataset.take([5, 4_000, 8_000]).equals(lance.dataset(paths[1]).take([5, 4_000, 8_000]))
+
+
+@pytest.mark.parametrize("most", [0, 64 << 20])
+def test_deletes_and_compactions_leave_the_other_rows(
+    tmp_path: Path, paths: list[str], monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(small_fragments, "_MOST_DECODED", most)
+    copy = tmp_path / "t"
+    shutil.copytree(paths[1], copy)
+    expected = lance.dataset(paths[1]).to_table(filter="key >= 9")
+    lo.delete(copy, "key < 9")
+    assert lance.dataset(str(copy)).to_table().equals(expected)
+    lo.compact(copy)
+    assert lance.dataset(str(copy)).to_table().equals(expected)
