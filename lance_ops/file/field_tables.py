@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.io.fetch import Request, gather, run
+from lance_ops.file.io.fetch import Request, run
 from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.layout import ColumnSource, Layout
 from lance_ops.file.schema.prepared import PreparedSchema
@@ -38,7 +38,9 @@ def read_fields(
         layout.read_told(source, field, columns, rows) for field in fields
     ]
     rest = [number for number, array in enumerate(arrays) if array is None]
-    steps = gather([layout.read_field(source, fields[number], columns, rows) for number in rest])
+    if not rest:
+        return pa.Table.from_arrays(arrays, schema=arrow)
+    steps = layout.read_fields(source, [fields[number] for number in rest], columns, rows)
     for number, chunks in zip(rest, run(steps, read_ranges), strict=True):
         field = fields[number]
         column = pa.chunked_array(chunks, type=arrow.field(number).type)

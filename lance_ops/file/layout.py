@@ -94,7 +94,7 @@ class Layout(Protocol):
         """
 
     def parse_column(self, column: Column, index: int, path: str, file_size: int) -> object:
-        """Parse the encodings of a column once, for `read_field`."""
+        """Parse the encodings of a column once, for `read_fields`."""
 
     def join_columns(
         self, columns: Sequence[Any], paths: Sequence[str], moves: Sequence[int]
@@ -134,25 +134,25 @@ class Layout(Protocol):
         """Return rows of a field whose values are all in the metadata; None if pages must be read.
 
         Args:
-            source: See `read_field`.
-            field: See `read_field`.
-            columns: See `read_field`.
-            rows: See `read_field`.
+            source: See `read_fields`.
+            field: See `read_fields`.
+            columns: See `read_fields`.
+            rows: See `read_fields`.
         """
 
-    def read_field(
-        self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
-    ) -> Steps[list[pa.Array]]:
-        """Read rows of a field.
+    def read_fields(
+        self, source: ColumnSource, fields: Sequence[Field], columns: Mapping[int, int], rows: RowSelection
+    ) -> Steps[list[list[pa.Array]]]:
+        """Read rows of several fields.
 
         Args:
             source: The columns.
-            field: Field to read, possibly with fewer children than in the file.
+            fields: Fields to read, possibly with fewer children than in the file.
             columns: Physical column of each field id; fields without one are null in this file.
             rows: Rows of the file.
 
         Returns:
-            Consecutive arrays.
+            Consecutive arrays of each field.
         """
 
     def open_writer(

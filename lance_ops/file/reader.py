@@ -1,6 +1,6 @@
 """Reader of a data file: projection, row ranges, single rows, and batches in bounded memory."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from lance_ops.file.container.contents import Contents, decode_contents, read_co
 from lance_ops.file.container.page_bounds import PageBounds
 from lance_ops.file.container.read import FOOTER_SIZE, MAGIC, Column, decode_version
 from lance_ops.file.field_tables import read_fields
-from lance_ops.file.io.fetch import Request, fetch_all, run
+from lance_ops.file.io.fetch import fetch_all, run
 from lance_ops.file.io.file_ranges import FileRanges
 from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import RowSelection
@@ -147,6 +147,11 @@ class FileReader:
         return self._ranges.whole
 
     @property
+    def ranges(self) -> FileRanges:
+        """Bytes of the file."""
+        return self._ranges
+
+    @property
     def base_uris(self) -> Mapping[int, str]:
         """URIs of the other bases of the table."""
         return self._base_uris
@@ -208,6 +213,10 @@ class FileReader:
             CorruptFileError: There is no such column, or its metadata are damaged.
         """
         return self._columns.metadata(index)
+
+    def load_columns(self, indices: Iterable[int]) -> None:
+        """Read the descriptions of physical columns, in one request."""
+        self._columns.load(indices)
 
     def description(self, index: int) -> bytes | None:
         """Return the metadata message of a physical column that is not parsed yet; None for any other."""
@@ -354,10 +363,6 @@ class FileReader:
         """Map all bytes of the file into memory; None if that is not possible."""
         self._ranges.prepare_for_single_rows()
         return self._ranges.mapped
-
-    def read_bytes(self, ranges: list[Request]) -> list[pa.Buffer]:
-        """Read ranges of the file, all non-empty."""
-        return self._ranges.read(ranges)
 
     def _select(self, schema: Schema | None, column_indices: Mapping[int, int] | None) -> _Selection:
         schema = self._schema if schema is None else schema

@@ -66,15 +66,17 @@ def iter_live_rows(snapshot: Snapshot, schema: Schema, *, batch_rows: int) -> It
     def stream(group: Sequence[Fragment]) -> Iterator[pa.RecordBatch]:
         if len(group) > 1:
             rows = FragmentGroup(snapshot, group, [0] * len(group), ahead=schema)
-            yield from _joined(rows.fetch(schema, rows.live_rows())).to_batches()
-            return
-        (fragment,) = group
-        yield from _live_batches(snapshot, fragment, schema, batch_rows)
+            if rows.is_bounded(schema):
+                yield from _joined(rows.fetch(schema, rows.live_rows())).to_batches()
+                return
+        for fragment in group:
+            yield from _live_batches(snapshot, fragment, schema, batch_rows)
 
     groups: Iterator[Sequence[Fragment]] = ((fragment,) for fragment in fragments)
     # Each value of a blob is a separate read, and may be large.
     if not has_blobs(schema):
-        groups = find_groups(fragments, lambda fragment: fragment, batch_rows)
+        is_far = has_latency(snapshot.store)
+        groups = find_groups(fragments, lambda fragment: fragment, batch_rows, is_far=is_far)
     if not has_latency(snapshot.store):
         yield from chain.from_iterable(map(stream, groups))
         return

@@ -191,6 +191,20 @@ class MapsFiles(Store, Protocol):
             FileMissingError: There is no such file.
         """
 
+    def map_files(self, files: Sequence[tuple[str, int]]) -> tuple[pa.Buffer, Sequence[int]] | None:
+        """Map files into memory one after the other.
+
+        Args:
+            files: Path and size in bytes of each, none empty.
+
+        Returns:
+            One buffer, and the position of each file in it; None if the store does not support it, or if the
+            size of a file is another one.
+
+        Raises:
+            FileMissingError: There is no such file.
+        """
+
 
 class ListsNames(Store, Protocol):
     """Store that lists the names in one folder much faster than `list`."""
@@ -220,7 +234,7 @@ def is_store(value: object) -> TypeGuard[Store]:
 
 def maps_files(store: Store) -> TypeGuard[MapsFiles]:
     """Return whether a store is a `MapsFiles`."""
-    return hasattr(store, "map_file")
+    return hasattr(store, "map_file") and hasattr(store, "map_files")
 
 
 def leads_out(store: Store, folder: str) -> bool:

@@ -7,13 +7,13 @@ import numpy as np
 
 from lance_ops.cache import Cache
 from lance_ops.file.io.row_selection import Integers, join_lengths
-from lance_ops.file.joined_rows import JoinedRows
+from lance_ops.file.joined_files import JoinedFiles
 from lance_ops.file.versions import is_legacy
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.open_files import OpenFiles
 
-MOST_FRAGMENTS = 64
+MOST_FRAGMENTS = 512
 """Maximum number of fragments read as one: all of their files are open."""
 
 _MOST_KINDS, _FRAGMENT_BYTES = 2, 1 << 10
@@ -52,7 +52,7 @@ class JoinedFragments:
     starts: Integers
     places: dict[int, int]
     first_rows: dict[int, int]
-    files: tuple[JoinedRows, ...]
+    files: tuple[JoinedFiles, ...]
     columns: tuple[dict[int, int], ...]
 
 
@@ -113,11 +113,11 @@ def _has(view: JoinedFragments, fragments: Sequence[Fragment]) -> bool:
 
 def _join(bases: Bases, files: OpenFiles, fragments: Sequence[Fragment]) -> JoinedFragments | None:
     places = range(len(fragments[0].files))
-    joined: list[JoinedRows] = []
+    joined: list[JoinedFiles] = []
     columns: list[dict[int, int]] = []
     for place in places:
         opened = [files.open(bases, one.files[place], one.physical_rows) for one in fragments]
-        found = JoinedRows.of([one.reader for one in opened])
+        found = JoinedFiles.of([one.reader for one in opened])
         known = opened[0].columns
         if found is None or known is None:
             return None

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.chunks import CHUNK_ROOM, ChunkBuffer, allocate_parts, read_words
+from lance_ops.encoding.chunks import CHUNK_ROOM, ChunkBuffer, allocate_parts
 from lance_ops.encoding.kernels.fronts.values import variable as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.values import Variable
@@ -109,11 +109,12 @@ def decode_variable_block(data: Bytes, count: int) -> Variable:
     Raises:
         CorruptFileError: It does not hold so many, or its offsets leave it.
     """
-    (bits,) = read_words(data, np.zeros(1, dtype=np.int64), 4).tolist()
+    head = data[:16].tobytes()
+    bits = int.from_bytes(head[:4], "little")
     if bits not in (32, 64):
         raise CorruptFileError(f"offsets of {bits} bits")
     width = bits // 8
-    (start,) = read_words(data, np.full(1, width, dtype=np.int64), width).tolist()
+    start = int.from_bytes(head[width : 2 * width], "little")
     table = data[2 * width : 2 * width + (count + 1) * width]
     if len(table) < (count + 1) * width or start > len(data):
         raise CorruptFileError(f"a dictionary of {count} entries does not fit into {len(data)} bytes")

@@ -25,7 +25,6 @@ ALIGNMENT = 64
 
 # Bound the memory of the caches: symbol tables may be long, and columns have many pages.
 _SMALL_ENCODING = 256
-_SMALL_COLUMN = 512
 # Row positions are signed 64-bit numbers, and some are multiplied by values per row.
 _MAX_ROWS = 1 << 56
 
@@ -215,18 +214,12 @@ def decode_column(data: bytes, size: int, index: int, path: str) -> Column:
         UnsupportedError: The encoding is stored separately.
     """
     try:
-        return _decode_recurring(data, size) if len(data) <= _SMALL_COLUMN else _decode_column(data, size)
+        return _decode_column(data, size)
     except DecodeError as error:
         raise _unreadable(error, f"column {index}", path) from error
     except (CorruptFileError, UnsupportedError) as error:
         where = f"column {index}{error.field or ''}"
         raise type(error)(error.message, path=path, field=where) from error
-
-
-@lru_cache(maxsize=1024)
-def _decode_recurring(data: bytes, size: int) -> Column:
-    # Small files of a table often have the same bytes, except for their values.
-    return _decode_column(data, size)
 
 
 def _decode_column(data: bytes, size: int) -> Column:
@@ -345,9 +338,12 @@ def _varint(number: int) -> bytes:
 def _decode_buffers(
     message: file2_pb2.ColumnMetadata | file2_pb2.ColumnMetadata.Page, size: int
 ) -> tuple[tuple[int, int], ...]:
-    positions, lengths = message.buffer_offsets, message.buffer_sizes
+    # As lists: each access to a message costs more than the rest.
+    positions, lengths = message.buffer_offsets[:], message.buffer_sizes[:]
     if len(positions) != len(lengths):
         raise CorruptFileError("a page has different numbers of buffer offsets and sizes")
+    if not positions:
+        return ()
     buffers = tuple(zip(positions, lengths, strict=True))
     for position, length in buffers:
         if position + length > size:

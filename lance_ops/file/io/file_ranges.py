@@ -1,7 +1,7 @@
 """Ranges of an open file: its end is in memory, other ranges are mapped or fetched."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
@@ -13,6 +13,8 @@ from lance_ops.storage import Store, maps_files
 # Reading this many unused bytes is cheaper than another request.
 _GAP_BYTES = 64 << 10
 _MAPPED_BYTES = 256 << 10
+# Of the buffers of files of all versions.
+_ALIGNMENT = 64
 # Mapping and unmapping a file costs more than this many small reads.
 _FEW_READS = 4
 
@@ -22,7 +24,15 @@ def _total(ranges: list[Request]) -> int:
 
 
 class FileRanges:
-    """Bytes of an open file: its end is in memory, other ranges are mapped or fetched."""
+    """Bytes of an open file: its end is in memory, other ranges are mapped or fetched.
+
+    Args:
+        store: Store of the file.
+        path: Relative to the store.
+        size: Of the file in bytes.
+        tail: Its last bytes.
+        open_base: See `FileReader.open`.
+    """
 
     def __init__(
         self,
@@ -32,10 +42,10 @@ class FileRanges:
         tail: pa.Buffer,
         open_base: Callable[[int], Store] | None = None,
     ) -> None:
-        self._store = store
+        self.store = store
         self._open_base = open_base
-        self._path = path
-        self._size = size
+        self.path = path
+        self.size = size
         self._tail = tail
         self._mapping: pa.Buffer | None = None
         self._side_bytes: int | None = None
@@ -45,7 +55,7 @@ class FileRanges:
     @property
     def whole(self) -> pa.Buffer | None:
         """Return all bytes if the end is the whole file."""
-        return self._tail if self._tail.size == self._size else None
+        return self._tail if self._tail.size == self.size else None
 
     @property
     def mapped(self) -> pa.Buffer | None:
@@ -55,12 +65,12 @@ class FileRanges:
     def read(self, requests: list[Request]) -> list[pa.Buffer]:
         """Fetch non-empty ranges of the file or of its side files."""
         if any(isinstance(request, SideRequest) for request in requests):
-            return read_with_side_files(self._store, self._path, requests, self._read_own, self._open_base)
+            return read_with_side_files(self.store, self.path, requests, self._read_own, self._open_base)
         return self._read_own(requests)
 
     def _read_own(self, ranges: list[Request]) -> list[pa.Buffer]:
-        start = self._size - self._tail.size
-        if all(offset >= start and offset + length <= self._size for offset, length in ranges):
+        start = self.size - self._tail.size
+        if all(offset >= start and offset + length <= self.size for offset, length in ranges):
             return [self._tail.slice(offset - start, length) for offset, length in ranges]
         self._reads += 1
         if self._mapping is None and self._reads > _FEW_READS and _total(ranges) <= _MAPPED_BYTES:
@@ -70,16 +80,16 @@ class FileRanges:
                 self._is_doubted = True
         mapping = self._mapping
         # Truncated parts of a mapped file read as zeros, or end the process.
-        if mapping is not None and self._is_doubted and self._store.size(self._path) != self._size:
+        if mapping is not None and self._is_doubted and self.store.size(self.path) != self.size:
             mapping = None
-        if mapping is not None and all(offset + length <= self._size for offset, length in ranges):
+        if mapping is not None and all(offset + length <= self.size for offset, length in ranges):
             return [mapping.slice(offset, length) for offset, length in ranges]
-        return self._store.read_ranges(self._path, ranges)
+        return self.store.read_ranges(self.path, ranges)
 
     def side_bytes(self) -> int:
         """Return the size of all side files."""
         if self._side_bytes is None:
-            self._side_bytes = sum(size for _, size in list_side_files(self._store, self._path))
+            self._side_bytes = sum(size for _, size in list_side_files(self.store, self.path))
         return self._side_bytes
 
     def prepare_for_single_rows(self) -> int:
@@ -88,9 +98,35 @@ class FileRanges:
         Returns:
             Maximum unused bytes that are read rather than sending two requests.
         """
-        if self._mapping is None and maps_files(self._store) and self._tail.size < self._size:
-            mapping = self._store.map_file(self._path)
+        if self._mapping is None and maps_files(self.store) and self._tail.size < self.size:
+            mapping = self.store.map_file(self.path)
             # A file that became shorter is left to the store, which raises the right error.
-            if mapping is not None and mapping.size == self._size:
+            if mapping is not None and mapping.size == self.size:
                 self._mapping = mapping
-        return _GAP_BYTES if self._mapping is None else self._size
+        return _GAP_BYTES if self._mapping is None else self.size
+
+
+def join_ranges(files: Sequence[FileRanges]) -> tuple[pa.Buffer, Sequence[int]] | None:
+    """Return all bytes of files in one buffer, and the position of each file in it.
+
+    None where that would read more than what is asked for: files that are neither in memory nor mapped.
+    """
+    wholes = [whole for whole in (file.whole for file in files) if whole is not None]
+    if len(wholes) == len(files):
+        return _join_buffers(wholes)
+    store = files[0].store
+    if not maps_files(store) or any(file.store is not store for file in files):
+        return None
+    return store.map_files([(file.path, file.size) for file in files])
+
+
+def _join_buffers(buffers: Sequence[pa.Buffer]) -> tuple[pa.Buffer, Sequence[int]]:
+    positions: list[int] = []
+    parts: list[pa.Buffer | bytes] = []
+    position = 0
+    for data in buffers:
+        padding = -data.size % _ALIGNMENT
+        positions.append(position)
+        parts += (data, bytes(padding))
+        position += data.size + padding
+    return pa.py_buffer(b"".join(parts)), positions

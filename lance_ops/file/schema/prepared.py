@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from lance_ops.cache import IdentityCache
 from lance_ops.file.schema.conform import storage_type
-from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.model import Field, Schema
 from lance_ops.pb import file_pb2
 from lance_ops.storage.fork_safe import new_lock
 
@@ -22,6 +22,8 @@ class PreparedSchema:
         ids: Of all fields, depth first.
         leaves: Ids of the fields without children.
         row_bytes: Bytes of a row in memory; None if a type has no fixed width.
+        fixed_bytes: Bytes of a row of the columns whose types have a fixed width.
+        variable: The other columns.
         is_stored: True if no column has an extension type, at any depth.
     """
 
@@ -30,6 +32,8 @@ class PreparedSchema:
     ids: tuple[int, ...]
     leaves: frozenset[int]
     row_bytes: int | None
+    fixed_bytes: int
+    variable: tuple[Field, ...]
     is_stored: bool
 
 
@@ -43,6 +47,8 @@ def _prepare(schema: Schema) -> PreparedSchema:
         tuple([node.id for node in nodes]),
         frozenset([node.id for node in nodes if not node.children]),
         None if None in widths else max(1, sum(width or 0 for width in widths)),
+        sum(width or 0 for width in widths),
+        tuple([field for field, width in zip(schema.fields, widths, strict=True) if width is None]),
         all(storage_type(kind) == kind for kind in arrow.types),
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lance_ops.file.container.read import Column
-from lance_ops.file.io.fetch import Steps
+from lance_ops.file.io.fetch import Steps, gather
 from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.layout import SPARSE, ColumnSource, FieldsWriter, Layout, PageSink
 from lance_ops.file.schema.model import Field, Schema
@@ -61,11 +61,11 @@ class Layout20:
         """Return None: all values are in pages."""
         return None
 
-    def read_field(
-        self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
-    ) -> Steps[list[pa.Array]]:
-        """Read rows of a field."""
-        return read_field(source, field, columns, rows)
+    def read_fields(
+        self, source: ColumnSource, fields: Sequence[Field], columns: Mapping[int, int], rows: RowSelection
+    ) -> Steps[list[list[pa.Array]]]:
+        """Read rows of several fields."""
+        return gather([read_field(source, field, columns, rows) for field in fields])
 
     def open_writer(
         self, schema: Schema, columns: Mapping[int, int], sink: PageSink, page_bytes: int

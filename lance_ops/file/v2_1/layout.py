@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from lance_ops.file.container.read import Column
-from lance_ops.file.io.fetch import Steps
+from lance_ops.file.io.fetch import Steps, gather
 from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.layout import SPARSE, ColumnSource, FieldsWriter, Layout, PageSink
 from lance_ops.file.schema.model import Field, Schema
@@ -20,7 +20,7 @@ from lance_ops.file.v2_1.columns import (
     sparse_from,
 )
 from lance_ops.file.v2_1.planar import PLANAR_LAYOUT_URL
-from lance_ops.file.v2_1.read import read_field
+from lance_ops.file.v2_1.read import read_field, read_fields
 from lance_ops.file.v2_1.told_columns import read_told_column
 from lance_ops.file.v2_1.types import find_problems
 
@@ -87,16 +87,21 @@ class Layout21:
         description = None if index is None else source.description(index)
         return None if description is None else read_told_column(description, field, rows)
 
-    def read_field(
-        self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
-    ) -> Steps[list[pa.Array]]:
-        """Read rows of a field."""
-        first = next((columns[node.id] for node in field.walk() if node.id in columns), None)
-        if first is not None and isinstance(source.column(first), columns_2_0.ArrayColumn):
-            from lance_ops.file.v2_0.read import read_field as read_field_2_0
+    def read_fields(
+        self, source: ColumnSource, fields: Sequence[Field], columns: Mapping[int, int], rows: RowSelection
+    ) -> Steps[list[list[pa.Array]]]:
+        """Read rows of several fields, of columns that are alike together."""
+        older = [number for number, field in enumerate(fields) if _is_of_2_0(source, field, columns)]
+        if not older:
+            return read_fields(source, fields, columns, rows)
+        from lance_ops.file.v2_0.read import read_field as read_field_2_0
 
-            return read_field_2_0(source, field, columns, rows)
-        return read_field(source, field, columns, rows)
+        return gather(
+            [
+                (read_field_2_0 if number in older else read_field)(source, field, columns, rows)
+                for number, field in enumerate(fields)
+            ]
+        )
 
     def open_writer(
         self, schema: Schema, columns: Mapping[int, int], sink: PageSink, page_bytes: int
@@ -108,6 +113,12 @@ class Layout21:
         # Columns are numbered in one way only.
         del columns
         return Fields21Writer(schema, sink, page_bytes, self._name)
+
+
+def _is_of_2_0(source: ColumnSource, field: Field, columns: Mapping[int, int]) -> bool:
+    """Return whether a field has columns of 2.0, as files of the first writers of 2.1 may."""
+    first = next((columns[node.id] for node in field.walk() if node.id in columns), None)
+    return first is not None and isinstance(source.column(first), columns_2_0.ArrayColumn)
 
 
 class Layout23(Layout21):

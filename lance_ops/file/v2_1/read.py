@@ -1,12 +1,12 @@
 """Reading fields of 2.1 and 2.2: finds the columns below a field, decodes them, and has them joined."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from lance_ops.encoding.values.jsonb import decode_jsonb
-from lance_ops.errors import CorruptFileError, UnsupportedTypeError
+from lance_ops.errors import CorruptFileError, UnsupportedError, UnsupportedTypeError
 from lance_ops.file.io.fetch import Steps, gather
 from lance_ops.file.io.page_errors import page_errors
 from lance_ops.file.io.row_selection import RowSelection
@@ -21,6 +21,7 @@ from lance_ops.file.v2_1.blob.read_v2 import read_blobs_v2
 from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType
 from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage, is_leaf
 from lance_ops.file.v2_1.join import align_pieces, join_pieces
+from lance_ops.file.v2_1.read_alike import LEAST_COLUMNS, AlikeColumns, find_alike, read_alike
 from lance_ops.file.v2_1.read_batch import read_parts
 from lance_ops.file.v2_1.read_page import read_descriptors, read_page
 from lance_ops.file.v2_1.take_column import take_rows
@@ -70,6 +71,62 @@ def read_field(
     """Read rows of a field as arrays that follow each other; see `Layout.read_field`."""
     # Repeated reads of some rows are likely.
     known = _find_field(source, field, columns, keep=rows.numbers is not None or rows.start > 0)
+    return (yield from _read_known(source, known, rows))
+
+
+def read_fields(
+    source: ColumnSource, fields: Sequence[Field], columns: Mapping[int, int], rows: RowSelection
+) -> Steps[list[list[pa.Array]]]:
+    """Read rows of several fields; see `Layout.read_fields`."""
+    keep = rows.numbers is not None or rows.start > 0
+    known = [_find_field(source, field, columns, keep=keep) for field in fields]
+    plain = [
+        (number, one.stored[0].column, one.stored[0].leaf)
+        for number, one in enumerate(known)
+        if len(one.stored) == 1 and one.stored[0].field is one.field and _is_plain(one.field)
+    ]
+    groups = list(find_alike(plain, rows)) if len(plain) >= LEAST_COLUMNS and rows.count else []
+    together = {number for alike in groups for number in alike.numbers}
+    alone = [number for number in range(len(fields)) if number not in together]
+    steps: list[Steps[list[list[pa.Array]]]] = [
+        _read_alike(source, [known[number] for number in alike.numbers], alike, rows) for alike in groups
+    ]
+    steps += [_read_one(source, known[number], rows) for number in alone]
+    found = yield from gather(steps)
+    numbers = [*(alike.numbers for alike in groups), *((number,) for number in alone)]
+    arrays: dict[int, list[pa.Array]] = {}
+    for some, own in zip(numbers, found, strict=True):
+        arrays.update(zip(some, own, strict=True))
+    return [arrays[number] for number in range(len(fields))]
+
+
+def _is_plain(field: Field) -> bool:
+    """Return whether the values of a column are those of its field."""
+    return not (
+        is_blob_v2(field) or is_descriptors(field) or field.logical_type == JSON_TYPE or is_packed(field)
+    )
+
+
+def _read_one(source: ColumnSource, known: _Fields, rows: RowSelection) -> Steps[list[list[pa.Array]]]:
+    return [(yield from _read_known(source, known, rows))]
+
+
+def _read_alike(
+    source: ColumnSource, known: Sequence[_Fields], alike: AlikeColumns, rows: RowSelection
+) -> Steps[list[list[pa.Array]]]:
+    try:
+        pieces = yield from read_alike(alike, rows, source.heads)
+    except (CorruptFileError, UnsupportedError):
+        # Column by column, the error names its page.
+        return (yield from gather([_read_known(source, one, rows) for one in known]))
+    return [
+        [wrap_extension(piece.values, one.arrow_type) for piece in own]
+        for one, own in zip(known, pieces, strict=True)
+    ]
+
+
+def _read_known(source: ColumnSource, known: _Fields, rows: RowSelection) -> Steps[list[pa.Array]]:
+    field = known.field
     stored, arrow_type = known.stored, known.arrow_type
     if not stored:
         return [pa.nulls(rows.count, arrow_type)] if rows.count else []

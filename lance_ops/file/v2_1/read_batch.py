@@ -64,6 +64,13 @@ def read_parts(parts: Sequence[_Part], leaf: LeafType, heads: PageHeads) -> Step
     return [piece for pieces in (yield from gather(steps)) for piece in pieces]
 
 
+def page_kind(page: LayoutPage) -> bytes | None:
+    """Return the comparable part of the description of a page of mini-blocks; None for any other page."""
+    if not is_readable_whole(page) or page.layout.ByteSize() > _MAX_LAYOUT:
+        return None
+    return _describe(page.layout.SerializeToString(deterministic=True))[0]
+
+
 def _batch_key(part: _Part, leaf: LeafType, described: dict[int, _Description]) -> bytes | None:
     """Return the key of pages that can be read together; None for a page that must be read separately.
 

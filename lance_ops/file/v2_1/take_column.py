@@ -16,7 +16,7 @@ from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType
 from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage
 from lance_ops.file.v2_1.full_zip.take import ZippedColumn, find_zipped, take_zipped
 from lance_ops.file.v2_1.mini_block.head import CHUNKS_BUFFER, Head, read_head, wants_few
-from lance_ops.file.v2_1.mini_block.pick import plan_picker
+from lance_ops.file.v2_1.mini_block.pick import is_plain_fsst, plan_picker
 from lance_ops.file.v2_1.mini_block.pick_rows import pick_rows
 from lance_ops.file.v2_1.read_page import read_page
 from lance_ops.pb import encodings21_pb2 as pb
@@ -168,12 +168,13 @@ def _find_batches(
     """Return the pages of some rows, grouped if consecutive and of equal description."""
     cuts = [0, *(np.flatnonzero(pages[1:] != pages[:-1]) + 1).tolist(), len(pages)]
     runs: list[tuple[bytes | None, list[_Part]]] = []
+    described: dict[int, bytes | None] = {}
     for (first, last), number in zip(pairwise(cuts), pages[cuts[:-1]].tolist(), strict=True):
         page = column.pages[number]
         batch_key = None
         if wants_few(last - first, page.length):
             group = int(looked.group_of[number])
-            batch_key = looked.groups[group].batch_key if group >= 0 else _batch_key(page, leaf)
+            batch_key = looked.groups[group].batch_key if group >= 0 else _batch_key(page, leaf, described)
         part = _Part(number, page, rows[first:last])
         if runs and batch_key is not None and runs[-1][0] == batch_key:
             runs[-1][1].append(part)
@@ -182,8 +183,14 @@ def _find_batches(
     return runs
 
 
-def _batch_key(page: LayoutPage, leaf: LeafType) -> bytes | None:
-    """Return the key of pages that can be read together; None for a page that must be read separately."""
+def _batch_key(page: LayoutPage, leaf: LeafType, described: dict[int, bytes | None]) -> bytes | None:
+    """Return the key of pages that can be read together; None for a page that must be read separately.
+
+    Args:
+        page: The page.
+        leaf: What the column holds.
+        described: Keys by the identity of layouts, which small pages share.
+    """
     if page.layout.WhichOneof("layout") != "mini_block_layout":
         return None
     layout = page.layout.mini_block_layout
@@ -196,13 +203,19 @@ def _batch_key(page: LayoutPage, leaf: LeafType) -> bytes | None:
         return None
     if page.buffer(CHUNKS_BUFFER)[0] % _ALIGNMENT:
         return None
+    known = described.get(id(page.layout))
+    if known is not None:
+        return known
     common = pb.MiniBlockLayout()
     common.CopyFrom(layout)
     common.ClearField("num_items")
     common.ClearField("num_dictionary_items")
     if layout.HasField("dictionary"):
         common.dictionary.Clear()
-    return common.SerializeToString(deterministic=True)
+    if is_plain_fsst(layout.value_compression):
+        common.value_compression.fsst.ClearField("symbol_table")
+    described[id(page.layout)] = known = common.SerializeToString(deterministic=True)
+    return known
 
 
 def _read_alone(

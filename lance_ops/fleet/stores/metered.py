@@ -198,6 +198,12 @@ class _MappedStore(MeteredStore):
         self._count()
         return self.inner.map_file(path)
 
+    def map_files(self, files: Sequence[tuple[str, int]]) -> tuple[pa.Buffer, Sequence[int]] | None:
+        """See `MapsFiles.map_files`."""
+        assert maps_files(self.inner)
+        self._count(len(files))
+        return self.inner.map_files(files)
+
     def list_names(self, folder: str) -> list[str]:
         """See `ListsNames.list_names`."""
         assert lists_names(self.inner)

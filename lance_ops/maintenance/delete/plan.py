@@ -115,11 +115,11 @@ class FragmentMatch:
 
 def find_rows(task: FindTask) -> list[FragmentMatch]:
     """Find matching live rows; fragments without any are omitted."""
-    items = zip(task.fragments, task.candidates, strict=True)
+    items = list(zip(task.fragments, task.candidates, strict=True))
     groups: list[Sequence[_Item]] = [[item] for item in items]
     # Each value of a blob is a separate read, and may be large.
     if task.schema.fields and not has_blobs(task.schema):
-        groups = list(find_groups(chain.from_iterable(groups), _joined))
+        groups = list(find_groups(items, _joined, is_far=has_latency(task.snapshot.store)))
     threads = 1
     if has_latency(task.snapshot.store):
         # On stores with latency, concurrent requests are faster.
@@ -160,6 +160,8 @@ def _search(task: FindTask, items: Sequence[_Item]) -> list[npt.NDArray[np.uint3
     if len(items) > 1:
         fragments = [_undeleted(fragment) for fragment, _ in items]
         group = FragmentGroup(task.snapshot, fragments, [0] * len(fragments))
+        if not group.is_bounded(task.schema):
+            return [_search_one(task, fragment, candidates) for fragment, candidates in items]
         every = range(group.num_rows)
         table = _with_row_columns(task, group.columns, group.fetch(task.schema, every), every)
         matches = _matches(task.predicate, table)

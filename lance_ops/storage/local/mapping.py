@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 # The same on every system that has these calls.
-_PROT_READ, _MAP_SHARED, _WILL_NEED = 1, 1, 3
+_PROT_NONE, _PROT_READ, _MAP_SHARED, _MAP_PRIVATE, _MAP_FIXED, _WILL_NEED = 0, 1, 1, 2, 16, 3
 _FAILED = ctypes.c_void_p(-1).value
 
 
@@ -80,6 +80,52 @@ def map_ranges(path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
     size = whole.size
     # Arrow does not check whether a slice is within its buffer.
     return [whole.slice(min(offset, size), min(length, max(0, size - offset))) for offset, length in ranges]
+
+
+def map_joined(paths: Sequence[str], sizes: Sequence[int]) -> pa.Buffer | None:
+    """Map files one after the other, each at the next multiple of the page size, as one buffer.
+
+    Args:
+        paths: Of regular files that are not empty.
+        sizes: The bytes that each should have.
+
+    Returns:
+        The buffer; None if the system cannot do that, or if a file has another size by now.
+
+    Raises:
+        OSError: A file cannot be opened or mapped.
+    """
+    if _CALLS is None or not hasattr(mmap, "MAP_ANONYMOUS"):
+        return None
+    map_pages, unmap_pages, _ = _CALLS
+    places = page_places(sizes)
+    total = places[-1] + sizes[-1]
+    # Reserved first, so that nothing else comes to lie between the files.
+    address = map_pages(None, total, _PROT_NONE, _MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    if address is None or address == _FAILED:
+        return None
+    mapping = _Mapping(address, total, unmap_pages)
+    for path, size, place in zip(paths, sizes, places, strict=True):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            if os.fstat(descriptor).st_size != size:
+                return None
+            found = map_pages(address + place, size, _PROT_READ, _MAP_SHARED | _MAP_FIXED, descriptor, 0)
+        finally:
+            os.close(descriptor)
+        if found != address + place:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
+    return pa.foreign_buffer(address, total, base=mapping)
+
+
+def page_places(sizes: Sequence[int]) -> list[int]:
+    """Return where files begin that follow each other, each at a multiple of the page size."""
+    places, place = [], 0
+    for size in sizes:
+        places.append(place)
+        place += -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+    return places
 
 
 def _map(path: str, soon: tuple[int, int] | None) -> pa.Buffer:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lance_ops.errors import CorruptFileError, FileMissingError, PathEscapeError, PermissionDeniedError
 from lance_ops.storage.failures import missing, translate_os_error
 from lance_ops.storage.local.atomic_file import AtomicFile, PendingFlushes
-from lance_ops.storage.local.mapping import map_ranges, map_whole
+from lance_ops.storage.local.mapping import map_joined, map_ranges, map_whole, page_places
 from lance_ops.storage.options import boolean_option, text_options
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
 from lance_ops.storage.ranges import LARGEST_OFFSET, check_not_negative, plan_merged_reads, resolve_range
@@ -218,6 +218,17 @@ class LocalStore:
             return map_whole(full)
         except OSError as error:
             raise translate_os_error(error, full, reading=True) from error
+
+    def map_files(self, files: Sequence[tuple[str, int]]) -> tuple[pa.Buffer, Sequence[int]] | None:
+        """See `MapsFiles.map_files`."""
+        if not self._memory_map:
+            return None
+        paths, sizes = [self._full(path) for path, _ in files], [size for _, size in files]
+        try:
+            mapped = map_joined(paths, sizes)
+        except OSError as error:
+            raise translate_os_error(error, error.filename or self._root, reading=True) from error
+        return None if mapped is None else (mapped, page_places(sizes))
 
     def _fetch(self, full: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
         total = sum(length for _, length in ranges)

@@ -103,6 +103,18 @@ class DeletionVector:
             mask[np.asarray(inside.to_array(), dtype=np.int64) - start] = True
         return mask
 
+    def skip(self, ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the offset of each live row that has so many live rows before it.
+
+        Args:
+            ranks: Numbers of live rows, int64 of (n,).
+        """
+        deleted = self.offsets().astype(np.int64)
+        # Live rows before each deleted one.
+        before = deleted - np.arange(len(deleted))
+        offsets: npt.NDArray[np.int64] = ranks + np.searchsorted(before, ranks, side="right")
+        return offsets
+
     def live_offsets(self, num_rows: int) -> npt.NDArray[np.uint32]:
         """Return offsets of the rows `[0, num_rows)` that are not deleted, ascending."""
         return np.flatnonzero(~self.mask(0, num_rows)).astype(np.uint32)

@@ -1,7 +1,7 @@
 """Scan plan: the reads of a scan, computed from metadata alone."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -139,10 +139,12 @@ def plan_scan(
     """
     check_limits(offset, limit)
     filter_schema, row_columns, rest_schema, read_schema = _find_columns(schema, projection, filter)
-    plans = _plan_fragments(manifest, prunings, fragments)
+    planned = _plan_fragments(manifest, prunings, fragments)
     if filter is None:
-        plans = _cut(plans, offset, limit)
+        plans = _cut(planned, offset, limit)
         offset, limit = 0, None
+    else:
+        plans = list(planned)
     chosen = len(manifest.fragments) if fragments is None else len(fragments)
     return ScanPlan(
         projection=projection,
@@ -221,9 +223,8 @@ def _is_row_column(name: str, schema: Schema) -> bool:
 
 def _plan_fragments(
     manifest: Manifest, prunings: Sequence[Pruning], fragments: Sequence[Fragment] | None
-) -> list[FragmentPlan]:
+) -> Iterator[FragmentPlan]:
     before = _rows_before(manifest)
-    plans = []
     for fragment in manifest.fragments if fragments is None else fragments:
         candidates: npt.NDArray[np.uint32] | None = None
         exact = False
@@ -236,8 +237,7 @@ def _plan_fragments(
             exact = exact or fragment.id in pruning.exact
             candidates = offsets if candidates is None else np.intersect1d(candidates, offsets)
         if fragment.num_rows > 0 and (candidates is None or len(candidates)):
-            plans.append(FragmentPlan(fragment, before.get(fragment.id, 0), candidates, exact))
-    return plans
+            yield FragmentPlan(fragment, before.get(fragment.id, 0), candidates, exact)
 
 
 def _count_before(manifest: Manifest) -> dict[int, int]:
@@ -253,9 +253,12 @@ _rows_before = IdentityCache("rows before fragments", _count_before, 4)
 """Live rows before each fragment, by its id."""
 
 
-def _cut(plans: list[FragmentPlan], offset: int, limit: int | None) -> list[FragmentPlan]:
-    kept = []
+def _cut(plans: Iterable[FragmentPlan], offset: int, limit: int | None) -> list[FragmentPlan]:
+    kept: list[FragmentPlan] = []
+    # Fragments behind the last row are not even planned.
     for plan in plans:
+        if limit == 0:
+            break
         rows = plan.fragment.num_rows
         if offset >= rows:
             offset -= rows

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, islice, pairwise
 from numbers import Integral
+from operator import call
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -25,8 +26,8 @@ from lance_ops.table.scan.fragment_rows import FragmentRows
 from lance_ops.table.scan.plan import FragmentPlan, ScanPlan, bytes_per_row
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import RowColumnSource, Rows, as_offsets
-from lance_ops.table.scan.small_fragments import FragmentGroup, find_groups
-from lance_ops.table.scan.sparse_rows import SparseRows, find_sparse
+from lance_ops.table.scan.small_fragments import TINY_BYTES, FragmentGroup, find_groups, group_bytes, size_of
+from lance_ops.table.scan.sparse_rows import SparseRows, find_sparse, is_sparse
 from lance_ops.table.scan.stored_columns import attached_columns
 from lance_ops.table.scan.unit_sizes import THREADS, table_unit_bytes, threads_for
 from lance_ops.table.snapshot import Snapshot
@@ -39,6 +40,21 @@ BATCH_ROWS = 65_536
 
 _UNIT_BYTES = 32 << 20
 """Size at which a fragment is split for reading: the memory of one thread."""
+
+_GROUP_BYTES = 64 << 20
+"""Largest size of fragments that are read as one."""
+
+_FIRST_OF_STREAM, _FIRST_OF_LIMIT = 4, 32
+"""The first group is that much smaller than others where its rows are waited for; the next ones grow."""
+
+_LEAST_BYTES = 256 << 10
+"""Size up to which nobody waits for a group."""
+
+_FEW_ROWS = 1 << 12
+"""Maximum rows whose size in memory is not estimated beyond that in the files."""
+
+_EXPANDED = 4
+"""How many times more memory than bytes of files a group may take."""
 
 _LITTLE_BYTES = 512 << 10
 """Size in memory up to which reading all columns at once is cheaper than a second read."""
@@ -98,7 +114,9 @@ class Scan:
         unit_bytes = table_unit_bytes(
             self._snapshot, self.plan, threads=self._threads, batch_rows=self._batch_rows
         )
-        tables = [part.table for part in self._parts(unit_bytes) if part.num_rows]
+        # The rows of a limit may be the first ones.
+        first_divisor = 1 if self.plan.limit is None else _FIRST_OF_LIMIT
+        tables = [part.table for part in self._parts(unit_bytes, first_divisor) if part.num_rows]
         if not self.plan.projection.outputs:
             return rows_without_columns(sum(table.num_rows for table in tables), self.schema)
         if len(tables) == 1:
@@ -109,7 +127,7 @@ class Scan:
         """Count the rows of the result. Only columns of the filter are read."""
         if self.plan.filter is None:
             return sum(self._planned_rows(plan) for plan in self.plan.fragments)
-        return sum(part.num_rows for part in self._parts(_UNIT_BYTES, count_only=True))
+        return sum(part.num_rows for part in self._parts(_UNIT_BYTES, 1, count_only=True))
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Read the result as a stream; pylance's name of `to_batches`."""
@@ -146,19 +164,21 @@ class Scan:
         return plan.fragment.num_rows - plan.skip if plan.take is None else plan.take
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        for part in self._parts(_UNIT_BYTES):
+        first_divisor = _FIRST_OF_STREAM if self.plan.limit is None else _FIRST_OF_LIMIT
+        for part in self._parts(_UNIT_BYTES, first_divisor):
             for batch in part.table.to_batches(max_chunksize=self._batch_rows):
                 if batch.num_rows:
                     yield batch
 
-    def _parts(self, unit_bytes: int, *, count_only: bool = False) -> Iterator["_Part"]:
+    def _parts(self, unit_bytes: int, first_divisor: int, *, count_only: bool = False) -> Iterator["_Part"]:
         """Yield results of all units in order, with limit and offset of a filtered scan applied."""
         skip, left = self.plan.offset, self.plan.limit
         if left == 0:
             return
         columns = self.plan.filter_schema if count_only else self.plan.read_schema
-        units = self._units(unit_bytes, columns, count_only=count_only)
-        for part in prefetch(units, self._threads_for(unit_bytes), prepare=keep_to_this_thread):
+        units = self._units(unit_bytes, first_divisor, columns, count_only=count_only)
+        threads = self._threads_for(unit_bytes, columns)
+        for part in _resolved(prefetch(units, threads, prepare=keep_to_this_thread)):
             if skip >= part.num_rows:
                 skip -= part.num_rows
                 continue
@@ -171,20 +191,23 @@ class Scan:
                     return
 
     def _units(
-        self, unit_bytes: int, columns: Schema, *, count_only: bool
-    ) -> Iterator[Callable[[], "_Part"]]:
+        self, unit_bytes: int, first_divisor: int, columns: Schema, *, count_only: bool
+    ) -> Iterator[Callable[[], "_Part | _LaterParts"]]:
         width = prepare_schema(columns).row_bytes
+        most_bytes = group_bytes(len(prepare_schema(columns).leaves), min(unit_bytes, _GROUP_BYTES))
 
-        def prepare(plans: Sequence[FragmentPlan], sparse: bool) -> Iterable[Callable[[], "_Part"]]:
+        def prepare(
+            plans: Sequence[FragmentPlan], sparse: bool
+        ) -> Iterable[Callable[[], "_Part | _LaterParts"]]:
             if sparse:
                 return (_SparseUnit(self._snapshot, self.plan, plans, count_only),)
             if len(plans) > 1:
-                return (_GroupUnit(self._snapshot, self.plan, plans, count_only),)
+                return (_GroupUnit(self._snapshot, self.plan, plans, count_only, most_bytes),)
             fragment = _FragmentScan(self._snapshot, self.plan, plans[0])
             ranges = fragment.ranges(unit_bytes, self._batch_rows, columns, width)
             return (_Unit(fragment, start, stop, count_only) for start, stop in ranges)
 
-        groups = self._groups(width)
+        groups = self._groups(columns, first_divisor)
         if not self._is_remote:
             for plans, sparse in find_sparse(groups, width):
                 yield from prepare(plans, sparse)
@@ -194,23 +217,46 @@ class Scan:
         for units in prefetch(prepared, requests_at_once(self._snapshot.bases.root)):
             yield from units
 
-    def _groups(self, width: int | None) -> Iterator[Sequence[FragmentPlan]]:
-        """Group the fragments that can be read as one."""
+    def _groups(self, columns: Schema, first_divisor: int = 1) -> Iterator[Sequence[FragmentPlan]]:
+        """Group the fragments that can be read as one, given the columns."""
         plans = self.plan.fragments
         # Each value of a blob is a separate read, and may be large.
-        columns = (*self.plan.projection.schema.fields, *self.plan.filter_schema.fields)
-        attached = attached_columns(self._snapshot.manifest, columns, self._snapshot.uri)
+        named = (*self.plan.projection.schema.fields, *self.plan.filter_schema.fields)
+        attached = attached_columns(self._snapshot.manifest, named, self._snapshot.uri)
         if attached or has_blobs(self.plan.projection.schema) or has_blobs(self.plan.filter_schema):
             return ((plan,) for plan in plans)
         alike = groupby(plans, lambda plan: plan.exact)
-        groups = (find_groups(some, _fragment_of, _UNIT_BYTES // (width or 1)) for _, some in alike)
-        return chain.from_iterable(groups)
-
-    def _threads_for(self, unit_bytes: int) -> int:
-        reads_groups = self._is_remote and max(map(len, self._groups(None)), default=0) > 1
-        return threads_for(
-            self._snapshot, self.plan, unit_bytes, threads=self._threads, reads_groups=reads_groups
+        return chain.from_iterable(
+            self._group(exact, list(some), columns, first_divisor) for exact, some in alike
         )
+
+    def _group(
+        self, exact: bool, plans: Sequence[FragmentPlan], columns: Schema, first_divisor: int
+    ) -> Iterator[Sequence[FragmentPlan]]:
+        # The other columns are read for the rows that the filter leaves.
+        first_read = columns if exact or self.plan.filter is None else self.plan.filter_schema
+        prepared = prepare_schema(first_read)
+        width = prepared.row_bytes
+        most_bytes = group_bytes(len(prepared.leaves), _GROUP_BYTES)
+        sizes = [size_of(plan.fragment, width) for plan in plans]
+        # Groups of equal size keep all threads busy to the end.
+        count = -(-sum(sizes) // most_bytes)
+        most_bytes = min(most_bytes, sum(sizes) // max(1, count) + max(sizes, default=0))
+        return find_groups(
+            plans,
+            _fragment_of if self._is_remote else _unless_sparse,
+            max(1, most_bytes // (width or 1)),
+            most_bytes=most_bytes,
+            first_bytes=max(_LEAST_BYTES, most_bytes // first_divisor),
+            width=width,
+            is_far=self._is_remote,
+        )
+
+    def _threads_for(self, unit_bytes: int, columns: Schema) -> int:
+        groups = self._groups(columns)
+        # Grouping stops at the first large fragment: what follows is read on its own.
+        together = max(map(len, groups if self._is_remote else islice(groups, 1)), default=1)
+        return threads_for(self._snapshot, self.plan, unit_bytes, threads=self._threads, together=together)
 
     @property
     def _is_remote(self) -> bool:
@@ -222,10 +268,16 @@ def _fragment_of(plan: FragmentPlan) -> Fragment | None:
     return plan.fragment if not plan.skip and plan.take is None and plan.span is None else None
 
 
+def _unless_sparse(plan: FragmentPlan) -> Fragment | None:
+    """Return the fragment likewise, unless few rows of larger files are read: these stay open."""
+    is_tiny = all(file.size_bytes <= TINY_BYTES for file in plan.fragment.files)
+    return _fragment_of(plan) if is_tiny or not is_sparse(plan) else None
+
+
 def _listed(
-    prepare: Callable[[Sequence[FragmentPlan], bool], Iterable[Callable[[], "_Part"]]],
+    prepare: Callable[[Sequence[FragmentPlan], bool], Iterable[Callable[[], "_Part | _LaterParts"]]],
     plans: Sequence[FragmentPlan],
-) -> list[Callable[[], "_Part"]]:
+) -> list[Callable[[], "_Part | _LaterParts"]]:
     return list(prepare(plans, False))
 
 
@@ -237,6 +289,21 @@ class _Part:
     def slice(self, skip: int, limit: int | None) -> "_Part":
         count = self.num_rows - skip if limit is None else min(limit, self.num_rows - skip)
         return self if count == self.num_rows else _Part(count, self.table.slice(skip, count))
+
+
+@dataclass(frozen=True, slots=True)
+class _LaterParts:
+    """Parts too large to be in memory together: each is read when its turn comes."""
+
+    reads: Sequence[Callable[[], _Part]]
+
+
+def _resolved(found: Iterable[_Part | _LaterParts]) -> Iterator[_Part]:
+    for part in found:
+        if isinstance(part, _LaterParts):
+            yield from map(call, part.reads)
+        else:
+            yield part
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,18 +327,57 @@ class _GroupUnit:
     scan: ScanPlan
     plans: Sequence[FragmentPlan]
     count_only: bool
+    most_bytes: int
 
-    def __call__(self) -> _Part:
-        fragments = [plan.fragment for plan in self.plans]
-        exact = self.plans[0].exact
-        filtered = self.scan.filter is not None and not exact
+    def __call__(self) -> _Part | _LaterParts:
+        scan, exact = self.scan, self.plans[0].exact
+        filtered = scan.filter is not None and not exact
         group = FragmentGroup(
             self.snapshot,
-            fragments,
+            [plan.fragment for plan in self.plans],
             [plan.rows_before for plan in self.plans],
-            ahead=self.scan.filter_schema if filtered else self.scan.projection.schema,
+            ahead=scan.filter_schema if filtered else scan.projection.schema,
         )
-        return _read_rows(self.scan, group, self._rows(group), exact=exact, count_only=self.count_only)
+        selected = _select_rows(
+            scan, group, self._rows(group), exact=exact, count_only=self.count_only, is_near=False
+        )
+        if self.count_only or not selected.rest.fields or not len(selected.rows):
+            return _complete(scan, group, selected, count_only=self.count_only)
+        cuts = self._cuts(group, selected)
+        if len(cuts) == 2:
+            return _complete(scan, group, selected, count_only=False)
+        return _LaterParts(
+            [partial(self._complete_some, group, selected, *fragments) for fragments in pairwise(cuts)]
+        )
+
+    def _cuts(self, group: FragmentGroup, selected: "_Selected") -> list[int]:
+        """Return the first fragments of the parts whose selected rows have a bounded size in memory."""
+        rows = len(selected.rows)
+        share = rows / max(1, group.num_rows)
+        prepared = prepare_schema(selected.rest)
+        stored = sum(plan.fragment.data_bytes for plan in self.plans)
+        least = prepared.fixed_bytes * rows if not prepared.variable else share * stored
+        if least <= self.most_bytes and (rows <= _FEW_ROWS or not prepared.variable):
+            return [0, len(self.plans)]
+        cuts, size = [0], 0
+        for number, more in enumerate((group.decoded_bytes(selected.rest) * share).tolist()):
+            if size and size + more > _EXPANDED * self.most_bytes:
+                cuts.append(number)
+                size = 0
+            size += more
+        return [*cuts, len(self.plans)]
+
+    def _complete_some(self, group: FragmentGroup, selected: "_Selected", first: int, last: int) -> _Part:
+        """Read the rest of the selected rows of some of the fragments."""
+        begin, end = int(group.starts[first]), int(group.starts[last])
+        rows = as_offsets(selected.rows)
+        low, high = np.searchsorted(rows, [begin, end]).tolist()
+        if low == high:
+            return _Part(0, empty_table(self.scan.projection.arrow_schema))
+        own = rows[low:high]
+        tables = [table.slice(low, high - low) for table in selected.tables]
+        tables.append(group.narrowed(first, last).fetch(selected.rest, own - begin))
+        return _Part(len(own), self.scan.projection.build(tables, group.columns, own))
 
     def _rows(self, group: FragmentGroup) -> Rows:
         live = group.live_rows()
@@ -311,6 +417,21 @@ class _ReadableRows(Protocol):
         """Read columns of some of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    """Rows that a filter leaves.
+
+    Attributes:
+        tables: Columns of these rows that were read for the filter.
+        rows: The rows; only their number counts where nothing else is read of them.
+        rest: The columns that are still to be read.
+    """
+
+    tables: list[pa.Table]
+    rows: Rows
+    rest: Schema
+
+
 def _read_rows(
     scan: ScanPlan,
     source: _ReadableRows,
@@ -324,30 +445,40 @@ def _read_rows(
 
     If one request reads all columns (`is_near`), there is no second one.
     """
-    tables = []
+    selected = _select_rows(scan, source, rows, exact=exact, count_only=count_only, is_near=is_near)
+    return _complete(scan, source, selected, count_only=count_only)
+
+
+def _select_rows(
+    scan: ScanPlan, source: _ReadableRows, rows: Rows, *, exact: bool, count_only: bool, is_near: bool
+) -> _Selected:
     # With an exact pruning the filter is skipped, and nothing has been read for it.
-    rest = scan.projection.schema
-    if scan.filter is not None and not exact and len(rows):
-        at_once = not count_only and (is_near or _cost_little(scan, len(rows))) and _are_apart(scan)
-        table = source.fetch(scan.read_schema if at_once else scan.filter_schema, rows)
-        tested = table
-        for name in scan.filter_row_columns:
-            tested = tested.append_column(name, source.columns.column(name, rows))
-        mask = select(scan.filter, tested)
-        rest = _NOTHING if at_once else scan.rest_schema
-        kept = mask.true_count
-        if kept < len(mask):
-            table = filter_rows(table, mask)
-            if count_only or rest.fields or scan.projection.has_row_columns:
-                rows = as_offsets(rows)[mask.to_numpy(zero_copy_only=False)]
-            else:
-                rows = range(kept)  # The offsets are not needed any more.
-        tables.append(table)
+    if scan.filter is None or exact or not len(rows):
+        return _Selected([], rows, scan.projection.schema)
+    at_once = not count_only and (is_near or _cost_little(scan, len(rows))) and _are_apart(scan)
+    table = source.fetch(scan.read_schema if at_once else scan.filter_schema, rows)
+    tested = table
+    for name in scan.filter_row_columns:
+        tested = tested.append_column(name, source.columns.column(name, rows))
+    mask = select(scan.filter, tested)
+    rest = _NOTHING if at_once else scan.rest_schema
+    kept = mask.true_count
+    if kept < len(mask):
+        table = filter_rows(table, mask)
+        if count_only or rest.fields or scan.projection.has_row_columns:
+            rows = as_offsets(rows)[mask.to_numpy(zero_copy_only=False)]
+        else:
+            rows = range(kept)  # The offsets are not needed any more.
+    return _Selected([table], rows, rest)
+
+
+def _complete(scan: ScanPlan, source: _ReadableRows, selected: _Selected, *, count_only: bool) -> _Part:
+    rows, tables = selected.rows, selected.tables
     if count_only or not len(rows):
         return _Part(len(rows), empty_table(scan.projection.arrow_schema))
-    if rest.fields:
+    if selected.rest.fields:
         # After the filter's columns: a column that is needed completely replaces the part for the filter.
-        tables.append(source.fetch(rest, rows))
+        tables = [*tables, source.fetch(selected.rest, rows)]
     return _Part(len(rows), scan.projection.build(tables, source.columns, rows))
 
 

@@ -1,6 +1,7 @@
 """Small fragments, read as one: tables that grow by small appends have thousands of them."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -10,13 +11,14 @@ import pyarrow as pa
 
 from lance_ops.encoding.values.fixed_size_list import filter_rows
 from lance_ops.file.io.page_heads import PageHeads
-from lance_ops.file.io.row_selection import join_lengths
-from lance_ops.file.joined_files import read_joined
+from lance_ops.file.io.row_selection import Integers, join_lengths
+from lance_ops.file.joined_files import JoinedFiles, join_alike, read_joined
+from lance_ops.file.layout import SPARSE
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.file.versions import is_legacy
 from lance_ops.storage.prefetch import has_latency, read_small
-from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.open_files import check_rows
@@ -25,16 +27,35 @@ from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID, Offsets, RowCo
 from lance_ops.table.scan.stored_columns import StoredPart, find_parts, join_parts, refuse_attached
 from lance_ops.table.snapshot import Snapshot
 
-# Larger runs gain nothing, and a run takes no more memory than a large fragment.
-_SMALL_BYTES = 64 << 10
+# A run takes no more memory than a large fragment. On stores with latency larger files are read side by side.
+_SMALL_BYTES = 8 << 20
+TINY_BYTES = 64 << 10
+"""Size of files that are read whole when they are opened."""
+
 _RUN_BYTES = 8 << 20
-_RUN_ROWS = 1 << 16
-_RUN_FILES = 256
+_COLUMN_BYTES = 256 << 10
+_LITTLE_BYTES = 1 << 20
+_MOST_DECODED = 64 << 20
+_RUN_ROWS = 1 << 20
+_RUN_FILES = 512
 
 GROUPS_AT_ONCE = 2
 """Number of groups read concurrently on a store with latency: each makes many concurrent requests."""
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """Open files of some fragments.
+
+    Attributes:
+        deletions: Deletion vector of each fragment.
+        readers: The files at a position of all fragments, by this position.
+    """
+
+    deletions: Sequence[DeletionVector | None]
+    readers: dict[int, list[FileReader]]
 
 
 class FragmentGroup:
@@ -48,6 +69,7 @@ class FragmentGroup:
         rows_before: Live rows of the dataset before each.
         ahead: Columns that will certainly be read: on slow stores, their files are opened while the deletion
             files are read.
+        opened: What is open already; see `narrowed`.
     """
 
     def __init__(
@@ -56,17 +78,21 @@ class FragmentGroup:
         fragments: Sequence[Fragment],
         rows_before: Sequence[int],
         ahead: Schema | None = None,
+        *,
+        opened: _Opened | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._fragments = fragments
+        self._rows_before = rows_before
         self._starts = join_lengths(
             np.array([fragment.physical_rows for fragment in fragments], dtype=np.int64)
         )
-        self._readers: dict[int, list[FileReader]] = {}
+        self._readers = {} if opened is None else opened.readers
+        self._joined: dict[int, tuple[JoinedFiles, ...]] = {}
         # Every page is read once.
         self._heads = PageHeads(most=0)
         self._base_uris = snapshot.bases.uris
-        self._deletions = self._read_deletions(ahead)
+        self._deletions = self._read_deletions(ahead) if opened is None else opened.deletions
         self.columns = GroupColumns(snapshot, fragments, self._deletions, rows_before, self._starts)
 
     @property
@@ -92,6 +118,33 @@ class FragmentGroup:
         live[np.concatenate(deleted)] = False
         return np.flatnonzero(live)
 
+    def decoded_bytes(self, schema: Schema) -> Integers:
+        """Estimate the memory of all rows of some columns of each fragment, in bytes."""
+        sizes = np.zeros(len(self._fragments), dtype=np.int64)
+        for part in self._parts(schema):
+            files = self._files_like(part)
+            sizes += np.concatenate(
+                [alike.decoded_bytes(part.stored, part.file.live_columns) for alike in files]
+            )
+        return sizes
+
+    def is_bounded(self, schema: Schema) -> bool:
+        """Return whether all rows of some columns can be in memory at once: small values may become large."""
+        width = prepare_schema(schema).row_bytes
+        if width is not None:
+            return width * self.num_rows <= _MOST_DECODED
+        return int(self.decoded_bytes(schema).sum()) <= _MOST_DECODED
+
+    def narrowed(self, first: int, last: int) -> "FragmentGroup":
+        """Return a reader of some of the fragments, whose files are open already."""
+        readers = {place: opened[first:last] for place, opened in self._readers.items()}
+        return FragmentGroup(
+            self._snapshot,
+            self._fragments[first:last],
+            self._rows_before[first:last],
+            opened=_Opened(self._deletions[first:last], readers),
+        )
+
     def fetch(self, schema: Schema, rows: Rows) -> pa.Table:
         """Read columns of some rows.
 
@@ -102,15 +155,22 @@ class FragmentGroup:
         if not schema.fields:
             return rows_without_columns(len(rows), pa.schema([]))
         parts = self._parts(schema)
+        few = as_offsets(rows) if self._are_few(len(rows)) else None
         tables = [
-            read_joined(self._files_like(part.file), part.stored, part.file.live_columns) for part in parts
+            read_joined(self._files_like(part), part.stored, part.file.live_columns, few) for part in parts
         ]
-        table = join_parts(parts, tables, schema, self.num_rows)
-        if len(rows) == self.num_rows:
+        table = join_parts(parts, tables, schema, self.num_rows if few is None else len(few))
+        if few is not None or len(rows) == self.num_rows:
             return table
         keep = np.zeros(self.num_rows, dtype=np.bool_)
         keep[as_offsets(rows)] = True
         return filter_rows(table, pa.array(keep))
+
+    def _are_few(self, count: int) -> bool:
+        """Return whether to pick so many rows instead of decoding all."""
+        if count * SPARSE >= self.num_rows:
+            return False
+        return sum(fragment.data_bytes for fragment in self._fragments) > _LITTLE_BYTES
 
     def _read_deletions(self, ahead: Schema | None) -> list[DeletionVector | None]:
         deleted = [fragment for fragment in self._fragments if fragment.deletion_file is not None]
@@ -133,12 +193,15 @@ class FragmentGroup:
         refuse_attached(self._snapshot.manifest, schema, self._snapshot.uri)
         return find_parts(self._fragments[0], schema)
 
-    def _files_like(self, file: DataFile) -> Sequence[FileReader]:
+    def _files_like(self, part: StoredPart) -> tuple[JoinedFiles, ...]:
         """Return the files at the same position as one of the first fragment."""
-        place = self._fragments[0].files.index(file)
-        if place not in self._readers:
-            self._readers[place] = list(self._run(partial(self._open, place), self._fragments))
-        return self._readers[place]
+        place = self._fragments[0].files.index(part.file)
+        if place not in self._joined:
+            if place not in self._readers:
+                opened = partial(self._open, place)
+                self._readers[place] = list(self._run(opened, self._fragments))
+            self._joined[place] = join_alike(self._readers[place])
+        return self._joined[place]
 
     def _open(self, place: int, fragment: Fragment) -> FileReader:
         bases, file = self._snapshot.bases, fragment.files[place]
@@ -205,8 +268,31 @@ class GroupColumns:
         return columns.values(name, np.arange(fragment.physical_rows, dtype=np.int64))
 
 
+def group_bytes(num_columns: int, most: int) -> int:
+    """Return the bytes of a group that is read at once: enough of each column to be worth its fixed cost.
+
+    Args:
+        num_columns: Physical columns that are read.
+        most: Upper bound for the sake of memory.
+    """
+    return max(_RUN_BYTES, min(num_columns * _COLUMN_BYTES, most))
+
+
+def size_of(fragment: Fragment, width: int | None) -> int:
+    """Return the bytes of some columns of a fragment: of all its files, or fewer where the width is known."""
+    size = fragment.data_bytes
+    return size if width is None else min(size, width * fragment.physical_rows)
+
+
 def find_groups(
-    items: Iterable[_T], fragment_of: Callable[[_T], Fragment | None], max_rows: int = _RUN_ROWS
+    items: Iterable[_T],
+    fragment_of: Callable[[_T], Fragment | None],
+    max_rows: int = _RUN_ROWS,
+    *,
+    most_bytes: int = _RUN_BYTES,
+    first_bytes: int | None = None,
+    width: int | None = None,
+    is_far: bool = False,
 ) -> Iterator[Sequence[_T]]:
     """Group items whose fragments can be read as one; all others stay single.
 
@@ -214,8 +300,14 @@ def find_groups(
         items: In row order.
         fragment_of: Returns the fragment of an item, None if it must stay single.
         max_rows: Maximum rows of a group.
+        most_bytes: Maximum bytes of a group in the files, or in memory where the width is known.
+        first_bytes: Maximum bytes of the first group, where its rows are waited for; doubled for each group.
+        width: Bytes of a row of the columns in memory; None if they have no fixed width.
+        is_far: The store has latency: larger files are read concurrently rather than together.
     """
     max_rows = min(max_rows, _RUN_ROWS)
+    bound = most_bytes if first_bytes is None else first_bytes
+    largest = TINY_BYTES if is_far else _SMALL_BYTES
     run: list[_T] = []
     kind: Hashable = None
     rows = size = 0
@@ -223,31 +315,33 @@ def find_groups(
         fragment = fragment_of(item)
         own, more_rows, more_bytes = None, 0, 0
         if fragment is not None:
-            own, more_rows, more_bytes = _kind(fragment), fragment.physical_rows, fragment.data_bytes
+            own, more_rows = _kind(fragment, largest), fragment.physical_rows
+            more_bytes = size_of(fragment, width)
         fits = (
             own is not None
             and own == kind
             and rows + more_rows <= max_rows
-            and size + more_bytes <= _RUN_BYTES
+            and size + more_bytes <= bound
             and len(run) < _RUN_FILES
         )
         if run and not fits:
             yield run
             run, rows, size = [], 0, 0
+            bound = min(2 * bound, most_bytes)
         run.append(item)
         kind, rows, size = own, rows + more_rows, size + more_bytes
     if run:
         yield run
 
 
-def _kind(fragment: Fragment) -> Hashable:
+def _kind(fragment: Fragment, largest: int) -> Hashable:
     """Return the layout that the fragments of a group share; None if the fragment must stay single."""
     files = fragment.files
     if (
         not files
         or not fragment.physical_rows
         or fragment.has_overlays
-        or not all(0 < file.size_bytes <= _SMALL_BYTES for file in files)
+        or not all(0 < file.size_bytes <= largest for file in files)
         or any(is_legacy(file.major, file.minor) for file in files)
     ):
         return None

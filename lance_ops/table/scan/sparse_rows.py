@@ -68,12 +68,14 @@ def find_sparse(
 def _sparse_bytes(group: Sequence[FragmentPlan], width: int | None) -> int | None:
     """Return the size of the rows to read, if they are few and of one fragment; None otherwise."""
     plan = group[0]
-    if len(group) > 1 or plan.candidates is None:
+    if len(group) > 1 or plan.candidates is None or not is_sparse(plan):
         return None
-    count = len(plan.candidates)
-    if count * SPARSE >= plan.fragment.physical_rows:
-        return None
-    return count * bytes_per_row(plan.fragment, width)
+    return len(plan.candidates) * bytes_per_row(plan.fragment, width)
+
+
+def is_sparse(plan: FragmentPlan) -> bool:
+    """Return whether few rows of a fragment are read."""
+    return plan.candidates is not None and len(plan.candidates) * SPARSE < plan.fragment.physical_rows
 
 
 class SparseRows:
@@ -183,7 +185,7 @@ def take_joined(snapshot: Snapshot, joined: JoinedFragments, numbers: Integers, 
     parts = find_parts(first, schema)
     places = [first.files.index(part.file) for part in parts]
     tables = [
-        joined.files[place].take(numbers, part.stored, joined.columns[place])
+        joined.files[place].read_table(part.stored, joined.columns[place], numbers)
         for place, part in zip(places, parts, strict=True)
     ]
     return join_parts(parts, tables, schema, len(numbers))

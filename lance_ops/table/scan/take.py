@@ -113,7 +113,9 @@ def _take_together(
             return None
         places = np.searchsorted(joined.ids, owners)
         rows = (addresses & _OFFSET_MASK).astype(np.int64) + joined.starts[places]
-        if bool((rows >= joined.starts[places + 1]).any()) or _has_deleted(snapshot, ids, owners, addresses):
+        if bool((rows >= joined.starts[places + 1]).any()):
+            return None
+        if key is RowKey.ADDRESS and _has_deleted(snapshot, ids, owners, addresses):
             return None
         table = take_joined(snapshot, joined, rows, projection.schema)
     except (CorruptFileError, UnsupportedError):
@@ -123,17 +125,21 @@ def _take_together(
 
 
 def _addresses(snapshot: Snapshot, wanted: Wanted) -> Wanted | None:
-    """Return addresses of rows by offset; None unless they ascend, and are known without deletion files."""
+    """Return addresses of rows by offset; None unless they ascend."""
     starts, fragments = snapshot.first_rows, snapshot.fragments
     if int(wanted[-1]) >= int(starts[-1]):
         return None
     places = np.searchsorted(starts, wanted.view(np.int64), side="right") - 1
-    owners = dict.fromkeys(places.tolist())
-    if any(fragments[place].deletion_file is not None for place in owners):
-        return None
-    ids = {place: fragments[place].id for place in owners}
-    bases = np.array([ids[place] for place in places.tolist()], dtype=np.uint64) << _OFFSET_BITS
-    addresses: Wanted = bases + (wanted - starts[places].astype(np.uint64))
+    offsets = wanted.view(np.int64) - starts[places]
+    owners, firsts = np.unique(places, return_index=True)
+    counts = np.diff(firsts, append=len(places))
+    ids = np.array([fragments[place].id for place in owners.tolist()], dtype=np.uint64)
+    for place, first, count in zip(owners.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+        deleted = snapshot.deletion_vector(fragments[place])
+        if deleted is not None:
+            own = offsets[first : first + count]
+            own[:] = deleted.skip(own)
+    addresses: Wanted = np.repeat(ids << _OFFSET_BITS, counts) + offsets.astype(np.uint64)
     return addresses if bool((addresses[1:] > addresses[:-1]).all()) else None
 
 

@@ -53,9 +53,7 @@ def table_unit_bytes(snapshot: Snapshot, plan: ScanPlan, *, threads: int, batch_
     return min(TABLE_UNIT_BYTES, row * (-(-rows // shares) + batch_rows))
 
 
-def threads_for(
-    snapshot: Snapshot, plan: ScanPlan, unit_bytes: int, *, threads: int, reads_groups: bool
-) -> int:
+def threads_for(snapshot: Snapshot, plan: ScanPlan, unit_bytes: int, *, threads: int, together: int) -> int:
     """Return how many units to read concurrently.
 
     Args:
@@ -63,22 +61,22 @@ def threads_for(
         plan: The reads.
         unit_bytes: Size at which fragments are split.
         threads: Limit of the caller; exceeded only if threads wait for a store.
-        reads_groups: Some fragments are read as one.
+        together: How many fragments are read as one.
     """
     fragments = plan.fragments
     if not fragments:
         return 1
     size = sum(one.fragment.data_bytes for one in fragments)
     # Small local reads spend their time in Python, where threads only contend for the GIL (measured).
-    unit = min(size // len(fragments), unit_bytes)
+    unit = min(size * together // len(fragments), unit_bytes)
     if has_latency(snapshot.bases.root):
-        if reads_groups:
+        if together > 1:
             return GROUPS_AT_ONCE
         return max(threads, min(requests_at_once(snapshot.bases.root), _REMOTE_BYTES // max(1, unit)))
     width = prepare_schema(plan.read_schema).row_bytes
     if width is not None:
         rows = sum(one.fragment.physical_rows for one in fragments)
-        if width * rows // len(fragments) < _LITTLE_OF_ONE_WIDTH:
+        if width * rows * together // len(fragments) < _LITTLE_OF_ONE_WIDTH:
             return 1
     return 1 if unit < _WORTH_A_THREAD else threads
 

@@ -68,7 +68,7 @@ def refuse(*_):
 def test_no_page_is_looked_at(tmp_path, monkeypatch, count, null):
     data = table(count, null=null).select(list(TOLD))
     reader = write(tmp_path, data)
-    monkeypatch.setattr(type(LAYOUT_2_2), "read_field", refuse)
+    monkeypatch.setattr(type(LAYOUT_2_2), "read_fields", refuse)
     assert reader.read_table().equals(data)
     assert reader.take([0]).equals(data.slice(0, 1))
     assert reader.read_table(start=count // 2).equals(data.slice(count // 2))

@@ -128,3 +128,10 @@ def test_the_peer_writes_the_same_kind_and_reads_our_bytes(tmp_path, count):
                 assert reader.schema.equals(pa.schema([pa.field("row_id", pa.uint32(), nullable=False)]))
                 assert reader.num_record_batches == 1
                 assert len(data) < 4 * count
+
+
+@given(st.sets(st.integers(0, 80)), st.integers(1, 81))
+def test_live_rows_are_found_by_their_rank(deleted: set[int], num_rows: int) -> None:
+    vector = DeletionVector.from_offsets(deleted)
+    live = vector.live_offsets(num_rows)
+    assert vector.skip(np.arange(len(live))).tolist() == live.tolist()

@@ -6,7 +6,7 @@ pages of lists have so few rows that the fixed cost of a page dominates reads of
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -23,7 +23,7 @@ from lance_ops.file.v2_1.column_rows import LeafType
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.compression.decode import decode_block
 from lance_ops.file.v2_1.compression.decode_rows import as_bytes
-from lance_ops.file.v2_1.mini_block.pick import Picker, plan_picker
+from lance_ops.file.v2_1.mini_block.pick import Picker, is_plain_fsst, plan_picker
 from lance_ops.pb import encodings21_pb2 as pb
 
 TABLE_BUFFER, CHUNKS_BUFFER, DICTIONARY_BUFFER = 0, 1, 2
@@ -60,6 +60,8 @@ class Head:
         first_values: Number of the first value of each page, with the number of all.
         items: The dictionaries of the pages, in sequence; None without.
         item_starts: First entry of the dictionary of each page, with the number of all.
+        symbol_tables: For compressed strings, the table of each page, where these differ; their strings are
+            picked as they are stored.
         extent: Bytes from the first chunk to the end of the last; endless where pages are not in their order.
     """
 
@@ -73,6 +75,7 @@ class Head:
     first_values: Integers
     items: pa.Array | None
     item_starts: Integers
+    symbol_tables: tuple[bytes, ...]
     extent: int
 
     def __len__(self) -> int:
@@ -84,12 +87,23 @@ class Head:
         return self.items is None and self.picker is not None and self.picker.is_packed
 
     @property
+    def has_page_tables(self) -> bool:
+        """Return whether each of several pages has a dictionary or a table of symbols of its own."""
+        return len(self.item_starts) > 2 or bool(self.symbol_tables)
+
+    @property
     def size(self) -> int:
         """About the bytes it takes."""
         arrays = (self.starts, self.stops, self.firsts, self.first_rows, self.first_values)
         index = 2 * self.starts.nbytes if self.rows is not None else 0
         own = sum(array.nbytes for array in arrays)
-        return 512 + own + index + (0 if self.items is None else int(self.items.nbytes))
+        return (
+            512
+            + own
+            + index
+            + sum(map(len, self.symbol_tables))
+            + (0 if self.items is None else int(self.items.nbytes))
+        )
 
 
 def wants_few(count: int, length: int) -> bool:
@@ -110,7 +124,7 @@ def size_bytes_of(layout: pb.MiniBlockLayout) -> int:
 def read_head(
     pages: Sequence[LayoutPage], layouts: Sequence[pb.MiniBlockLayout], leaf: LeafType
 ) -> Steps[Head]:
-    """Read the head of pages that differ in only their numbers and dictionaries.
+    """Read the head of pages that differ in only their numbers, dictionaries and tables of symbols.
 
     Args:
         pages: In the order of their rows, at least one.
@@ -153,10 +167,15 @@ def read_head(
     ]
     starts = table.starts + np.repeat(begins, table.numbers)
     stops = starts + table.sizes
+    picker = plan_picker(layout)
+    symbol_tables: tuple[bytes, ...] = ()
+    if len(pages) > 1 and picker is not None and is_plain_fsst(layout.value_compression):
+        symbol_tables = tuple([one.value_compression.fsst.symbol_table for one in layouts])
+        picker = replace(picker, encoding=layout.value_compression.fsst.values)
     in_order = all(sum(before) <= after[0] for before, after in pairwise(places))
     return Head(
         layers,
-        plan_picker(layout),
+        picker,
         starts,
         stops,
         join_lengths(table.counts),
@@ -165,6 +184,7 @@ def read_head(
         np.array([0, *accumulate(num_values.tolist())], dtype=np.int64),
         None if not items else items[0] if len(items) == 1 else pa.concat_arrays(items),
         join_lengths(np.array([len(some) for some in items], dtype=np.int64)),
+        symbol_tables,
         int(stops[-1] - starts[0]) if in_order else sys.maxsize,
     )
 

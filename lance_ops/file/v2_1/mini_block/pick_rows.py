@@ -1,11 +1,15 @@
 """Picking rows: single rows of mini-block pages, straight from their chunks, and from as few as they need."""
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.fsst import decode_fsst
 from lance_ops.encoding.pages.levels import visible_below
-from lance_ops.encoding.values.values import Fixed, Values
+from lance_ops.encoding.values.values import Fixed, Values, Variable
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.extents import fetch_extents
 from lance_ops.file.io.fetch import SparseRequest, Steps
@@ -60,7 +64,7 @@ def _pick_values(
     data, starts, stops = yield from _fetch_chunks(head, numbers, gap, len(rows))
     firsts = head.firsts[:-1] if numbers is None else head.firsts[numbers]
     values, definition = picker.pick(data, starts, stops, firsts, slots)
-    cuts = np.searchsorted(slots, head.first_values) if len(head.item_starts) > 2 else slots[:0]
+    cuts = np.searchsorted(slots, head.first_values) if head.has_page_tables else slots[:0]
     array = to_array(values, head, leaf, cuts)
     return build_piece(leaf, head.layers, None, definition, len(slots), array)
 
@@ -82,7 +86,7 @@ def _pick_lists(
         return None
     values, rep, definition = picked
     cuts = np.zeros(0, dtype=np.int64)
-    if len(head.item_starts) > 2:
+    if head.has_page_tables:
         starts_of_rows = np.append(np.flatnonzero(rep == highest), len(rep))
         cuts = starts_of_rows[np.searchsorted(rows, head.first_rows)]
         if definition is not None:
@@ -118,6 +122,8 @@ def to_array(values: Values, head: Head, leaf: LeafType, cuts: Integers) -> pa.A
         leaf: What their column holds.
         cuts: The values of each page lie between two of these; not looked at for a single page.
     """
+    if head.symbol_tables:
+        values = _decompress(values, head.symbol_tables, cuts)
     if head.items is None:
         return leaf_array(values, leaf.data_type)
     if len(head.item_starts) == 2:
@@ -130,3 +136,21 @@ def to_array(values: Values, head: Head, leaf: LeafType, cuts: Integers) -> pa.A
         raise CorruptFileError("a value points outside of the dictionary of its page")
     positions += np.repeat(head.item_starts[:-1], counts).astype(np.uint64)
     return look_up(Fixed(64, len(positions), positions), head.items, leaf.data_type)
+
+
+def _decompress(values: Values, symbol_tables: Sequence[bytes], cuts: Integers) -> Variable:
+    """Decompress strings of pages, each under the table of its page; `cuts` as in `to_array`."""
+    if not isinstance(values, Variable):
+        raise CorruptFileError("compressed strings of fixed width")
+    offsets, base = values.offsets, int(values.offsets[0])
+    lengths: list[Integers] = []
+    plain: list[pa.Buffer] = []
+    for symbol_table, (first, last) in zip(symbol_tables, pairwise(cuts.tolist()), strict=True):
+        if first < last:
+            own = offsets[first : last + 1]
+            some = decode_fsst(symbol_table, own, values.data.slice(int(own[0]) - base))
+            start, stop = int(some.offsets[0]), int(some.offsets[-1])
+            lengths.append(np.diff(some.offsets).astype(np.int64, copy=False))
+            plain.append(some.data.slice(0, stop - start))
+    joined = np.concatenate(lengths) if lengths else np.zeros(0, dtype=np.int64)
+    return Variable(join_lengths(joined), pa.py_buffer(b"".join(plain)))

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_ops.encoding.chunks import ChunkBuffer, decode_chunk_tables, split_chunks
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.pages.levels import Layer, visible_below
-from lance_ops.encoding.values.binary import is_binary_like
+from lance_ops.encoding.values.binary import is_binary_like, is_large
+from lance_ops.encoding.values.end_offsets import Extents
 from lance_ops.encoding.values.values import Fixed, Values
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.extents import fetch_extents
@@ -234,5 +234,5 @@ def _longest(dictionaries: Sequence[pa.Array]) -> int:
 
 def _longest_of(entries: pa.Array) -> int:
     if is_binary_like(entries.type):
-        return int(pc.max(pc.binary_length(entries)).as_py())
+        return int(np.diff(Extents.of_array(entries, large=is_large(entries.type)).offsets).max())
     return -(-int(entries.nbytes) // len(entries))
