@@ -19,7 +19,7 @@ NESTED ?= 10000
 STORM ?= 50
 STREAMS ?=
 FAULTS ?=
-RUN_EXTRAS := dagster,demo,java,objectstore,spark,text
+RUN_EXTRAS := compiler,dagster,demo,java,objectstore,spark,text
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,docs,ui
 
 .DEFAULT_GOAL := help
@@ -38,6 +38,7 @@ ui: env ## Open the Dagster UI on the demo's datasets (loopback only)
 
 test: env-dev ## Run all tests but those of the Airflow provider (PYTEST_ARGS=... for some of them)
 	@$(PY) tools/azurite.py
+	@$(PY) -m lance_ops warmup
 	@$(PY) -m pytest -q -m "not airflow" $(PYTEST_PROCESSES) $(PYTEST_ARGS)
 
 airflow: env-dev ## Test the Airflow provider in an environment with Airflow (needs a package index)
