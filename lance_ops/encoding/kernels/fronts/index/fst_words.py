@@ -34,12 +34,12 @@ def list_words(
     """
     kernel = load("index.fst_words")
     if kernel is None:
-        found, joined, offsets, numbers = reference.list_words(data.tobytes(), version, root, count, common)
+        found, text, places, values = reference.list_words(data.tobytes(), version, root, count, common)
         return (
             found,
-            np.frombuffer(joined, np.uint8),
-            np.array(offsets, np.int64),
-            np.array(numbers, np.uint64),
+            np.frombuffer(text, np.uint8),
+            np.array(places, np.int64),
+            np.array(values, np.uint64),
         )
     names = np.frombuffer(common, np.uint8)
     root, count = min(root, len(data)), min(count, len(data) << 32)
