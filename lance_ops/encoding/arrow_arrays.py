@@ -50,7 +50,9 @@ def from_numpy(
         return pa.array(values, data_type, mask=mask)
     if data_type is not None and data_type != own_type:
         return from_numpy(values, mask=mask).cast(data_type)
-    data = np.packbits(values, bitorder="little") if is_boolean else np.require(values, requirements="CA")
+    data = (
+        np.packbits(values, bitorder="little") if is_boolean else np.require(values, requirements=("C", "A"))
+    )
     valid, nulls = None, 0
     if mask is not None and (nulls := int(np.count_nonzero(mask))):
         valid = pa.py_buffer(np.packbits(~mask, bitorder="little"))
@@ -77,7 +79,8 @@ def to_numpy(array: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
             )
         array = array.chunk(0)
     if not _has_numbers(array):
-        return array.to_numpy(zero_copy_only=False)
+        plain: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        return plain
     start, stop, data = array.offset, array.offset + len(array), array.buffers()[1]
     if array.type == pa.bool_():
         if not len(array):

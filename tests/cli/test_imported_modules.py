@@ -30,7 +30,7 @@ COMMANDS = {
     "merge-insert": (["merge-insert", "URI", "ROWS", "--on", "id"], 540),
     "delete": (["delete", "URI", "id % 50 = 7 AND kind <> 'c'"], 460),
     "compact": (["compact", "URI"], 560),
-    "index": (["index", "URI", "id"], 520),
+    "index": (["index", "URI", "id"], 550),
     "cleanup": (["cleanup", "URI", "--retain", "1"], 320),
     "history": (["history", "URI"], 270),
     "health": (["health", "URI"], 460),
