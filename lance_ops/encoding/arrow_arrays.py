@@ -72,11 +72,8 @@ def to_numpy(array: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
     """
     if isinstance(array, pa.ChunkedArray):
         if array.num_chunks != 1:
-            return (
-                np.concatenate([to_numpy(chunk) for chunk in array.chunks])
-                if _has_numbers(array)
-                else array.to_numpy()
-            )
+            is_plain = array.num_chunks > 0 and _has_numbers(array)
+            return np.concatenate([*map(to_numpy, array.chunks)]) if is_plain else array.to_numpy()
         array = array.chunk(0)
     if not _has_numbers(array):
         plain: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)

@@ -58,6 +58,11 @@ def test_numbers_are_those_of_pyarrow(
     np.testing.assert_array_equal(found, expected)
 
 
+def test_no_chunks_are_no_numbers() -> None:
+    found = to_numpy(pa.chunked_array([], pa.int32()))
+    assert (found.dtype, found.shape) == (np.dtype(np.int32), (0,))
+
+
 def test_a_type_is_cast_to_or_refused() -> None:
     assert from_numpy(np.array([1, 2]), pa.uint8()).equals(pa.array([1, 2], pa.uint8()))
     with pytest.raises(pa.ArrowInvalid):

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lance_ops.encoding.library.build import find_compiler
+from lance_ops.encoding.library.sources import is_supported
 from tools.throwaway_environment import make_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +64,16 @@ def test_the_wheel_is_small_and_has_the_package_alone(wheel):
     assert wheel.stat().st_size < LARGEST_WHEEL
     assert "lance_ops/py.typed" in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"lance_ops"}
+
+
+@pytest.mark.skipif(not is_supported() or find_compiler() is None, reason="a pure wheel")
+def test_the_wheel_has_the_compiled_loops_and_needs_no_compiler(wheel, python):
+    assert wheel.name.endswith("-py3-none-manylinux_2_17_x86_64.whl")
+    code = (
+        "import sys; from lance_ops.encoding import kernels; assert kernels.has_library();"
+        "assert not {'numba', 'llvmlite'} & set(sys.modules); print(len(kernels.names()))"
+    )
+    assert int(python("-c", code).stdout) > 30
 
 
 def test_the_core_does_its_work_without_dagster_spark_and_pandas(python, tmp_path):
