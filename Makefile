@@ -19,7 +19,7 @@ NESTED ?= 10000
 STORM ?= 50
 STREAMS ?=
 FAULTS ?=
-RUN_EXTRAS := dagster,demo,java,objectstore,spark,text
+RUN_EXTRAS := compiler,dagster,demo,java,objectstore,spark,text
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,docs,ui
 
 .DEFAULT_GOAL := help
@@ -37,15 +37,14 @@ ui: env ## Open the Dagster UI on the demo's datasets (loopback only)
 	@.venv/bin/lance-ops ui
 
 test: env-dev ## Run all tests but those of the Airflow provider (PYTEST_ARGS=... for some of them)
-	@$(PY) tools/warm_kernels.py
 	@$(PY) tools/azurite.py
+	@$(PY) -m lance_ops warmup
 	@LANCE_OPS_COVERAGE=$(if $(PYTEST_ARGS),,check) $(PY) -m pytest -q -m "not airflow" $(PYTEST_PROCESSES) $(PYTEST_ARGS)
 
 airflow: env-dev ## Test the Airflow provider in an environment with Airflow (needs a package index)
 	@$(PY) -m pytest -q -m airflow tests/airflow $(PYTEST_ARGS)
 
 check: env-dev ## Style, types, floors and the unit tests: an answer within a minute
-	@$(PY) tools/warm_kernels.py
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
@@ -77,7 +76,6 @@ shadow: env-dev ## Do each read and write of tests and scripts for the peer twic
 	@LANCE_LOG=error $(PY) -W ignore tools/shadow.py $(SHADOW)
 
 fuzz: env-dev ## Damage data files and indices at random for longer than the tests do (FUZZ=30m or FUZZ=1000000)
-	@$(PY) tools/warm_kernels.py
 	@$(PY) -m tests.fuzz --for $(FUZZ) $(FUZZ_ARGS)
 
 nested: env-dev ## Exchange random nested types with the official library, by scan and take (NESTED=10000 cases)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import lance_ops
 from lance_ops.table.commit.apply import writer_version
-from tests.support.carried_kernels import carry_kernels
 
 ROOT = Path(lance_ops.__file__).parent
 
@@ -36,7 +35,6 @@ main(["--version"])
 
 def test_a_copy_of_the_package_writes_without_metadata_of_an_installation(tmp_path):
     shutil.copytree(ROOT, tmp_path / "lance_ops", ignore=shutil.ignore_patterns("__pycache__"))
-    carry_kernels(tmp_path / "lance_ops")
     uri = str(tmp_path / "t.lance")
     command = [sys.executable, "-c", _WRITE, str(tmp_path), uri]
     done = subprocess.run(

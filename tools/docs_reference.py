@@ -269,7 +269,7 @@ def flags(name: str) -> str:
 
 def index_kinds(name: str) -> str:
     """Kinds of index that are built and used."""
-    return ", ".join(f"`{kind.name}`" for kind in find(name))
+    return ", ".join(f"`{kind.name}`" for kind in find(name)())
 
 
 def compaction_keys(name: str) -> str:

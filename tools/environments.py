@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def main() -> None:
     """Make what is missing or outdated, in the order in which it is needed."""
-    subprocess.run([sys.executable, str(ROOT / "tools" / "warm_kernels.py")], check=True)
+    subprocess.run([sys.executable, "-m", "lance_ops", "warmup"], check=True, cwd=ROOT)
     lowest_environment()
     airflow_environment()
     core_environment()

@@ -17,7 +17,10 @@ from tools.throwaway_environment import make_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
-TOOLS = ("hatchling>=1.25", "towncrier>=24.8", "twine>=6")
+NUMBA = "numba==0.68.1"
+"""Compiles the loops of the wheel; the hook of the wheel names the same release."""
+
+TOOLS = ("hatchling>=1.25", "towncrier>=24.8", "twine>=6", NUMBA)
 
 
 class ReleaseError(Exception):

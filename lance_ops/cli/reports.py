@@ -28,7 +28,7 @@ _PROBE = "Also test put-if-absent of the store with concurrent writers; writes a
 @dataset_command
 def history_command(call: Call, *, limit: int) -> None:
     """Show what each version of URI did, newest first."""
-    from lance_ops.maintenance.compact.state import compaction_text
+    from lance_ops.maintenance.compact.accuracy import compaction_text
     from lance_ops.maintenance.text import bytes_text
     from lance_ops.table.dataset import Dataset
 

@@ -14,7 +14,7 @@ class Warmed:
     """One technique.
 
     Attributes: technique: Its name. seconds: Until its loops were ready. compiled: Number of loops compiled;
-    the others came from the cache. error: Why they cannot be used, or None.
+    the others came from the library or the cache. error: Why they cannot be used, or None.
     """
 
     technique: str
@@ -28,9 +28,10 @@ class Warmed:
 def warmup_command(as_json: bool) -> None:
     """Compile the inner loops of encodings, so that no process has to.
 
-    They are stored on disk (in $NUMBA_CACHE_DIR, beside the package, or in the user's cache, the first that
-    is writable) and loaded from there within a second. Without numba, plain numpy is used. Exit code 1: numba
-    is installed, but some loops cannot be used.
+    A wheel for Linux x86-64 has a library of them and needs no warm-up. In a checkout with numba and a C
+    compiler, the library is built (beside the package, or in the user's cache). Elsewhere numba compiles the
+    loops one by one and keeps them on disk (in $NUMBA_CACHE_DIR, beside the package, or in the user's
+    cache). Without numba, plain numpy is used. Exit code 1: some loops cannot be used.
     """
     from lance_ops.encoding import kernels
     from lance_ops.encoding.kernel_cache import LOGGER
@@ -41,6 +42,7 @@ def warmup_command(as_json: bool) -> None:
     # This command does what the notice advises.
     before, log.disabled = log.disabled, True
     try:
+        note = _build_library()
         for name in kernels.names() if kernels.available() else ():
             warmed.append(_warm(name))
             if not as_json and (warmed[-1].compiled or warmed[-1].error):
@@ -54,20 +56,38 @@ def warmup_command(as_json: bool) -> None:
                 {
                     "operation": "warmup",
                     "kernels": kernels.available(),
+                    "library": kernels.available() and kernels.has_library(),
+                    "note": note,
                     "seconds": round(seconds, 3),
                     "techniques": [asdict(one) for one in warmed],
                 }
             )
         )
     elif not warmed:
-        click.echo(f"no compiled loops, numpy is used: numba is missing or off ({kernels.SWITCH})")
+        click.echo("no compiled loops, numpy is used: install lance-ops[compiler] and run this again")
     else:
         compiled = sum(one.compiled for one in warmed)
-        click.echo(
-            f"compiled loops: {len(warmed)} techniques in {seconds:.1f} s, {compiled} loops newly compiled"
-        )
+        kept = "library" if kernels.has_library() else f"cache of numba, {compiled} loops newly compiled"
+        click.echo(f"compiled loops: {len(warmed)} techniques in {seconds:.1f} s, from the {kept}")
+        if note:
+            click.echo(f"no loop library was built: {note}")
     if any(one.error for one in warmed):
         sys.exit(1)
+
+
+def _build_library() -> str | None:
+    """Build the loop library where there is none of these sources; return why that was not possible."""
+    from lance_ops.encoding import kernels
+    from lance_ops.encoding.library.build import BuildError, build_library, writable_path
+
+    if not kernels.available() or kernels.has_library():
+        return None
+    try:
+        build_library(kernels.names(), writable_path())
+    except (BuildError, OSError) as error:
+        return str(error)
+    kernels.forget_library()
+    return None
 
 
 def _warm(name: str) -> Warmed:

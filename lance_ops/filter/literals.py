@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from lance_ops.encoding.arrays import number_dtype
+from lance_ops.encoding.arrow_arrays import scalar
 from lance_ops.filter.expression import Literal
 from lance_ops.filter.types.coercion import (
     FLOAT64,
@@ -38,7 +39,7 @@ _SECONDS_PER_DAY = 86_400
 
 def to_scalar(value: Any, data_type: pa.DataType) -> pa.Scalar:
     """Return the Arrow scalar of a literal, in the physical type."""
-    return pa.scalar(
+    return scalar(
         list(value) if is_list(data_type) and value is not None else value, physical_type(data_type)
     )
 

@@ -98,7 +98,7 @@ def column_values(
         options |= {"threads": 1, "batch_size": _ROWS_AT_ONCE}
     batches = dataset.to_batches(columns=[column], **options)
     for batch in batches:
-        rows = pa.table(batch)
+        rows = pa.Table.from_batches([batch])
         values = rows[0]
         if is_document and not documents_as_text:
             values = pa.chunked_array([encode_json(part, column) for part in values.chunks], wanted)

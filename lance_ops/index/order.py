@@ -8,6 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_ops.encoding.arrow_arrays import from_numpy, to_numpy
+
 _SAMPLE = 1 << 16
 _MANY = 1 << 12
 _DIGIT_BITS, _MOST_BITS = 16, 32
@@ -28,7 +30,7 @@ def sort_order(values: pa.Array, *, in_runs: bool = False) -> npt.NDArray[np.int
         keys = _ranks(values.drop_null())
     else:
         ordered = pc.array_sort_indices(values, order="ascending", null_placement="at_start")
-        return np.asarray(ordered.to_numpy(zero_copy_only=False), dtype=np.int64)
+        return to_numpy(ordered).astype(np.int64)
     if values.null_count == 0:
         return _argsort(keys, in_runs=in_runs)
     valid = np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
@@ -71,7 +73,7 @@ def _repeats(values: pa.Array) -> bool:
     if not (pa.types.is_large_string(values.type) or pa.types.is_string(values.type)):
         return False
     step = max(1, len(values) // _SAMPLE)
-    sample = values.take(pa.array(np.arange(0, len(values), step)))
+    sample = values.take(from_numpy(np.arange(0, len(values), step)))
     return len(sample) >= _SAMPLE and len(sample.unique()) * 2 < len(sample)
 
 
@@ -87,10 +89,10 @@ def _keys(values: pa.Array) -> npt.NDArray[np.generic]:
     """Return numbers that compare as the values do."""
     width = values.type.bit_width // 8
     if pa.types.is_floating(values.type):
-        bits = np.asarray(values.to_numpy(zero_copy_only=False)).view(_SIGNED[width])
+        bits = to_numpy(values).view(_SIGNED[width])
         # Below zero the magnitude counts downwards: flipping all but the sign makes the bits ascend.
         keys: npt.NDArray[np.generic] = bits ^ ((bits >> (8 * width - 1)) & np.iinfo(bits.dtype).max)
         return keys
     if pa.types.is_integer(values.type):
-        return np.asarray(values.to_numpy(zero_copy_only=False))
-    return np.asarray(values.view(pa.int32() if width == 4 else pa.int64()).to_numpy(zero_copy_only=False))
+        return to_numpy(values)
+    return to_numpy(values.view(pa.int32() if width == 4 else pa.int64()))

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from lance_ops.encoding.arrow_arrays import from_numpy
 from lance_ops.index.order import sort_order
 
 
@@ -22,7 +23,7 @@ def merge_runs(runs: Sequence[Iterable[pa.Table]], schema: pa.Schema) -> Iterato
         yield from (table for table in runs[0] if table.num_rows)
         return
     sources = [iter(run) for run in runs]
-    waiting: list[pa.Table | None] = [schema.empty_table() for _ in sources]
+    waiting: list[pa.Table | None] = [pa.Table.from_batches([], schema) for _ in sources]
     while True:
         for index, source in enumerate(sources):
             held = waiting[index]
@@ -34,7 +35,7 @@ def merge_runs(runs: Sequence[Iterable[pa.Table]], schema: pa.Schema) -> Iterato
         if len(held_tables) == 1:
             index, table = held_tables[0]
             yield table
-            waiting[index] = schema.empty_table()
+            waiting[index] = pa.Table.from_batches([], schema)
             continue
         yield _take_safe_rows(held_tables, waiting)
 
@@ -51,8 +52,8 @@ def _take_safe_rows(held: Sequence[tuple[int, pa.Table]], waiting: list[pa.Table
     leaving = np.zeros(len(order), dtype=np.bool_)
     leaving[order[: frontier + 1]] = True
     for (index, table), start, end in zip(held, starts, ends, strict=True):
-        waiting[index] = table.filter(pa.array(~leaving[start:end]))
-    return together.take(pa.array(order[: frontier + 1]))
+        waiting[index] = table.filter(from_numpy(~leaving[start:end]))
+    return together.take(from_numpy(order[: frontier + 1]))
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:

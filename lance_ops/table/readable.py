@@ -91,6 +91,11 @@ class Readable(Snapshot):
         self._pruners = None if pruners is None else tuple(pruners)
 
     @property
+    def given_pruners(self) -> tuple[Pruner, ...] | None:
+        """Pruners that the dataset was opened with; None for its indices, whose modules are not imported."""
+        return self._pruners
+
+    @property
     def pruners(self) -> tuple[Pruner, ...]:
         """Pruners of filtered scans unless a call passes others."""
         return default_pruners() if self._pruners is None else self._pruners

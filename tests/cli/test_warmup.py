@@ -1,39 +1,49 @@
 """Compiling ahead, and what a fresh process finds afterwards."""
 
-import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lance_ops.encoding import kernels
+from lance_ops.encoding.library import build
 from tests.support.commands import lance_ops, lance_ops_json
 
-_COUNT = """
-import json
-from lance_ops.encoding import kernels
-hits = misses = 0
-for name in kernels.names():
-    for value in vars(kernels.load(name)).values():
-        if hasattr(value, "stats"):
-            hits += sum(value.stats.cache_hits.values())
-            misses += sum(value.stats.cache_misses.values())
-print(json.dumps([hits, misses]))
-"""
+
+@pytest.fixture
+def no_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
+    """Numba's loops, as where there is no library; where one is asked for is noted, and nothing is built."""
+    asked: list[Path] = []
+    monkeypatch.setattr(build, "build_library", lambda _, path: asked.append(path))
+    with kernels.library_ignored():
+        yield asked
 
 
-def test_a_fresh_process_compiles_nothing_afterwards() -> None:
-    lance_ops("warmup")
-    found = subprocess.run([sys.executable, "-c", _COUNT], capture_output=True, text=True, check=True)
-    hits, misses = json.loads(found.stdout)
-    assert hits > 0
-    assert misses == 0
+def test_a_library_is_built_where_there_is_none(
+    no_library: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "names", lambda: ["steps"])
+    lance_ops_json("warmup")
+    assert no_library == [build.writable_path()]
 
 
-def test_every_technique_is_told() -> None:
-    lance_ops("warmup")
+def test_a_library_that_cannot_be_built_is_no_error(
+    no_library: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise build.BuildError("no C compiler on PATH")
+
+    monkeypatch.setattr(build, "build_library", fail)
+    monkeypatch.setattr(kernels, "names", lambda: ["steps"])
+    assert lance_ops_json("warmup")["note"] == "no C compiler on PATH"
+    assert "no loop library was built: no C compiler on PATH" in lance_ops("warmup").stdout
+
+
+def test_every_technique_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "build_library", lambda *_: None)
     values = lance_ops_json("warmup")
     assert values["kernels"]
     assert [one["technique"] for one in values["techniques"]] == kernels.names()
@@ -47,13 +57,24 @@ def test_without_kernels_numpy_does_the_work() -> None:
         assert lance_ops_json("warmup")["techniques"] == []
 
 
-def test_loops_that_cannot_be_compiled_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loops_that_cannot_be_compiled_are_an_error(
+    no_library: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(name: str) -> None:
         raise RuntimeError(f"no cache for {name}")
 
     monkeypatch.setattr(kernels, "load", fail)
     assert "RuntimeError: no cache for bits.bitpacking" in lance_ops("warmup", code=1).stdout
 
+
+# As where there is no library, and nothing to build one with.
+_NUMBA = """
+from lance_ops.encoding import kernels
+from lance_ops.encoding.library import build
+def fail(*_): raise build.BuildError("no compiler")
+build.build_library = fail
+kernels._library_ignored = True
+"""
 
 _USE = """
 from lance_ops.encoding.kernels.fronts.steps import rises_by
@@ -76,7 +97,7 @@ def test_whoever_waits_for_a_compiler_is_told_once_and_nobody_else_is(tmp_path: 
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
 
     def told(code: str) -> str:
-        arguments = [sys.executable, "-c", code]
+        arguments = [sys.executable, "-c", _NUMBA + code]
         return subprocess.run(arguments, capture_output=True, text=True, check=True, env=environment).stderr
 
     own = "import numba\n@numba.njit('i8(i8)')\ndef f(x): return x\nassert f(1) == 1\n"

@@ -93,7 +93,7 @@ def test_every_environment_variable_of_the_configuration_is_read():
     files = [*(ROOT / "lance_ops").rglob("*.py"), ROOT / "definitions.py"]
     source = "\n".join(file.read_text(encoding="utf-8") for file in files)
     variables = _first_cells("docs/configuration.md", "Environment variables")
-    assert "LANCE_OPS_KERNELS" in variables
+    assert "LANCE_OPS_CACHE_BYTES" in variables
     assert [name for name in sorted(variables) if not re.search(rf"""["'`]{name}["'`]""", source)] == []
 
 

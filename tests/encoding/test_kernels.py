@@ -8,15 +8,6 @@ import pytest
 
 from lance_ops.encoding import kernels
 
-_ASK = "from lance_ops.encoding import kernels; print(kernels.available())"
-
-
-def _ask(**environment: str) -> str:
-    environment = {"PATH": os.environ["PATH"], **environment}
-    return subprocess.run(
-        [sys.executable, "-c", _ASK], env=environment, capture_output=True, text=True, check=True
-    ).stdout.strip()
-
 
 def test_every_technique_loads() -> None:
     assert [name for name, loaded in kernels.compile_all() if not loaded] == []
@@ -29,10 +20,22 @@ def test_nothing_is_loaded_while_kernels_are_disabled() -> None:
     assert kernels.available()
 
 
-@pytest.mark.parametrize("word", ["off", "OFF", "0"])
-def test_the_environment_switches_kernels_off(word: str) -> None:
-    assert _ask(LANCE_OPS_KERNELS=word) == "False"
+def test_loops_that_numba_does_not_compile_are_not_used() -> None:
+    code = (
+        "from lance_ops.encoding import kernels\nwith kernels.library_ignored(): print(kernels.available())"
+    )
+    environment = {"PATH": os.environ["PATH"], "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
 
 
-def test_kernels_need_the_compiler_of_numba() -> None:
-    assert _ask(NUMBA_DISABLE_JIT="1") == "False"
+def test_loops_that_check_bounds_are_those_of_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
+    kernels.forget_library()
+    try:
+        assert not kernels.has_library()
+    finally:
+        monkeypatch.undo()
+        kernels.forget_library()

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import lance_ops as lo
-from tests.support.carried_kernels import carry_kernels
+from lance_ops.encoding.library.build import find_compiler
+from lance_ops.encoding.library.sources import is_supported
 from tools.throwaway_environment import core_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST_WHEEL = 3_000_000
-COMPILED_THERE = "steps"
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +38,6 @@ def python(wheel, tmp_path_factory):
     made = core_environment()
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(folder)], check=True, timeout=300)
-    # All but one: that the core compiles them is seen by that one.
-    carry_kernels(folder / "lance_ops", but=COMPILED_THERE)
 
     def run(*arguments, check=True):
         return subprocess.run(
@@ -52,7 +50,6 @@ def python(wheel, tmp_path_factory):
             timeout=300,
         )
 
-    run.folder = folder
     return run
 
 
@@ -64,6 +61,16 @@ def test_the_wheel_is_small_and_has_the_package_alone(wheel):
     assert wheel.stat().st_size < LARGEST_WHEEL
     assert "lance_ops/py.typed" in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"lance_ops"}
+
+
+@pytest.mark.skipif(not is_supported() or find_compiler() is None, reason="a pure wheel")
+def test_the_wheel_has_the_compiled_loops_and_needs_no_compiler(wheel, python):
+    assert wheel.name.endswith("-py3-none-manylinux_2_17_x86_64.whl")
+    code = (
+        "import sys; from lance_ops.encoding import kernels; assert kernels.has_library();"
+        "assert not {'numba', 'llvmlite'} & set(sys.modules); print(len(kernels.names()))"
+    )
+    assert int(python("-c", code).stdout) > 30
 
 
 def test_the_core_does_its_work_without_dagster_spark_and_pandas(python, tmp_path):
@@ -87,8 +94,6 @@ def test_the_core_does_its_work_without_dagster_spark_and_pandas(python, tmp_pat
         python(*command, *arguments)
     told = json.loads(python(*command, "query", uri, "--filter", "id > 1", "--json").stdout)
     assert [row["id"] for row in told["rows"]] == [2, 3]
-    kernels = python.folder / "lance_ops" / "encoding" / "kernels"
-    assert list(kernels.glob(f"**/{COMPILED_THERE}.*.nbc"))
 
 
 DOORS = {

@@ -1,6 +1,7 @@
 """An index of a kind that nobody has invented yet, on tables that are there already."""
 
 import uuid
+from dataclasses import replace
 
 import lance_ops as lo
 from lance_ops.index import registry
@@ -30,10 +31,9 @@ def add_unknown_index(uri, column: str, name: str = "strange") -> IndexMetadata:
 
 def forget_kind(monkeypatch, name: str) -> None:
     """Act as an older release that does not know a kind which the peer builds."""
-    known = tuple(kind for kind in registry.KINDS if kind.name != name)
-    monkeypatch.setattr(registry, "KINDS", known)
-    by_details = {
-        details: [kind for kind in kinds if kind.name != name]
-        for details, kinds in registry._BY_DETAILS.items()
-    }
-    monkeypatch.setattr(registry, "_BY_DETAILS", by_details)
+    known = tuple(
+        replace(family, load=lambda family=family: tuple(one for one in family.load() if one.name != name))
+        for family in registry.FAMILIES
+    )
+    monkeypatch.setattr(registry, "FAMILIES", known)
+    monkeypatch.setattr(registry, "_BY_DETAILS", {family.type_name: family for family in known})

@@ -1,9 +1,12 @@
-"""Kernels: the inner loops of encodings, compiled by numba ahead of time and kept on disk.
+"""Kernels: the inner loops of encodings, compiled from Python ahead of time.
 
-A module here holds the compiled loops of one technique, with explicit signatures, so that importing it
-compiles everything in it or loads it from the cache on disk. Nobody imports such a module by name: its front,
-in the room of `fronts` that has the same name, asks `load` for it, and takes the reference where numba is not
-available. A technique is known by its room and its module: `bits.rle`.
+A module here holds the compiled loops of one technique, with explicit signatures. Nobody imports such a
+module by name: its front, in the room of `fronts` that has the same name, asks `load` for it, and takes the
+reference where there is none. A technique is known by its room and its module: `bits.rle`.
+
+`load` takes the loops from the loop library (`lance_ops.encoding.library`), which wheels for Linux x86-64
+have and `lance-ops warmup` builds in a checkout. Where there is no library of these sources, it imports the
+module: numba compiles everything in it, or loads it from the cache on disk.
 
 Kernels release the GIL and do not check bounds. Their callers check every length and position that comes
 from a file before the call, or the kernel checks it itself and returns a negative number.
@@ -13,17 +16,21 @@ import contextlib
 import importlib
 import os
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from lance_ops.encoding.kernel_cache import prepare_cache, tell_when_compiling
+from lance_ops.encoding.library.load import open_library
 
-SWITCH = "LANCE_OPS_KERNELS"
-"""Environment variable: `off` leaves everything to numpy."""
+_NO_LOOPS = SimpleNamespace()
+_BOUNDS_CHECKED = "NUMBA_BOUNDSCHECK"
+"""Environment variable of numba: loops that check every access; the library has none of these."""
 
 _disabled = False
+_library_ignored = False
 
 
 def load(name: str) -> Any | None:
@@ -33,9 +40,12 @@ def load(name: str) -> Any | None:
         name: Of a module below this package, with the room that it is in: `bits.rle`.
 
     Returns:
-        The module, or None where numba is missing or switched off.
+        Something with the loops as attributes, or None where there is neither a library nor numba.
     """
-    return None if _disabled else _import(name)
+    if _disabled:
+        return None
+    library = None if _library_ignored else _open_library()
+    return _import(name) if library is None else library.get(name, _NO_LOOPS)
 
 
 @contextlib.contextmanager
@@ -49,9 +59,30 @@ def disabled() -> Iterator[None]:
         _disabled = before
 
 
+@contextlib.contextmanager
+def library_ignored() -> Iterator[None]:
+    """Work with numba for a while, in all threads, although there is a library; meant for tests."""
+    global _library_ignored
+    before, _library_ignored = _library_ignored, True
+    try:
+        yield
+    finally:
+        _library_ignored = before
+
+
 def available() -> bool:
-    """Return whether numba can be used."""
-    return not _disabled and _prepare()
+    """Return whether there are compiled loops."""
+    return not _disabled and (has_library() or _prepare())
+
+
+def has_library() -> bool:
+    """Return whether the loops come from the loop library, so that numba is not needed."""
+    return not _library_ignored and _open_library() is not None
+
+
+def forget_library() -> None:
+    """Look for the library again at the next call: one was built."""
+    _open_library.cache_clear()
 
 
 def names() -> list[str]:
@@ -72,6 +103,11 @@ def compile_all() -> Iterator[tuple[str, bool]]:
         yield name, load(name) is not None
 
 
+@lru_cache(maxsize=1)
+def _open_library() -> Mapping[str, Any] | None:
+    return None if os.environ.get(_BOUNDS_CHECKED) else open_library()
+
+
 @lru_cache
 def _import(name: str) -> Any | None:
     return importlib.import_module(f"{__name__}.{name}") if _prepare() else None
@@ -79,8 +115,6 @@ def _import(name: str) -> Any | None:
 
 @lru_cache(maxsize=1)
 def _prepare() -> bool:
-    if os.environ.get(SWITCH, "").lower() in ("off", "0", "false"):
-        return False
     prepare_cache(Path(__file__).parent)
     try:
         numba = importlib.import_module("numba")

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_ops.encoding.arrow_arrays import from_numpy
 from lance_ops.encoding.kernels.fronts.values import lookup
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.binary import is_binary_like, is_large
@@ -32,7 +33,7 @@ def look_up_entries(positions: npt.NDArray[Any], entries: pa.Array) -> pa.Array:
         if found is not None:
             return found
     require_inside(positions, len(entries))
-    return pc.take(entries, pa.array(positions), boundscheck=False)
+    return pc.take(entries, from_numpy(positions), boundscheck=False)
 
 
 def repeat_entry(entry: pa.Array, count: int) -> pa.Array:
@@ -55,7 +56,7 @@ def repeat_entry(entry: pa.Array, count: int) -> pa.Array:
         width = data_type.bit_width // 8
         values = _repeat_bytes(entry.buffers()[1], entry.offset * width, (entry.offset + 1) * width, count)
         return pa.Array.from_buffers(data_type, count, [None, values], null_count=0)
-    return pc.take(entry, pa.array(np.zeros(count, dtype=np.int8)), boundscheck=False)
+    return pc.take(entry, from_numpy(np.zeros(count, dtype=np.int8)), boundscheck=False)
 
 
 def _repeat_bytes(data: pa.Buffer, start: int, stop: int, count: int) -> pa.Buffer:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.arrays import number_dtype
+from lance_ops.encoding.arrow_arrays import from_numpy
 from lance_ops.encoding.chunks import (
     CHUNK_ROOM,
     ChunkBuffer,
@@ -312,7 +313,7 @@ def _dictionary_array(
     if len(positions) and int(positions.max()) >= len(items):
         raise CorruptFileError(f"a dictionary index exceeds the {len(items)} entries of its dictionary")
     index_type = data_type.index_type if is_dictionary else pa.int32()
-    indices = pa.array(positions.astype(number_dtype(index_type)), mask=None if valid is None else ~valid)
+    indices = from_numpy(positions.astype(number_dtype(index_type)), mask=None if valid is None else ~valid)
     if keep is not None:
-        indices = indices.filter(pa.array(keep))
+        indices = indices.filter(from_numpy(keep))
     return pa.DictionaryArray.from_arrays(indices, items)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.arrays import number_dtype
+from lance_ops.encoding.arrow_arrays import from_numpy
 from lance_ops.encoding.bits.bitmap import apply_validity, decode_bitmap
 from lance_ops.encoding.pages.levels import Layer, Nest, unravel
 from lance_ops.encoding.values.fixed_size_list import rebase_nested
@@ -177,7 +178,7 @@ def look_up(indices: Values, items: pa.Array, data_type: pa.DataType) -> pa.Arra
     if not pa.types.is_dictionary(data_type):
         return look_up_entries(numbers, items)
     require_inside(numbers, len(items))
-    positions = pa.array(numbers)
+    positions = from_numpy(numbers)
     if len(items) and len(items) - 1 > np.iinfo(number_dtype(data_type.index_type)).max:
         return encode_indices(items.take(positions), data_type)
     return pa.DictionaryArray.from_arrays(positions.cast(data_type.index_type), items)

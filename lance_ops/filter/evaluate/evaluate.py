@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from lance_ops.encoding.arrow_arrays import from_numpy, scalar, to_numpy
 from lance_ops.errors import PredicateError
 from lance_ops.filter.evaluate import arithmetic
 from lance_ops.filter.expression import (
@@ -55,7 +56,7 @@ def select_plain(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa
     parts = expression.operands if type(expression) is And else (expression,)
     result: pa.BooleanArray | None = None
     if (mask := _select_integers(parts, batch)) is not None:
-        return pa.array(mask)
+        return from_numpy(mask)
     for part in parts:
         if type(part) is not Comparison:
             return None
@@ -67,11 +68,13 @@ def select_plain(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa
         values = _plain_array(batch, column)
         if values is None:
             return None
-        found = kernel(values, pa.scalar(constant.value, constant.type))
+        found = kernel(values, scalar(constant.value, constant.type))
         result = found if result is None else pc.and_kleene(result, found)
     assert result is not None
-    return result.fill_null(False) if result.null_count else result
+    return result.fill_null(_FALSE) if result.null_count else result
 
+
+_FALSE = scalar(False, pa.bool_())
 
 _UFUNCS: dict[str, Callable[[Any, int], npt.NDArray[np.bool_]]] = {
     "=": np.equal,
@@ -104,7 +107,7 @@ def _select_integers(
             values = _plain_array(batch, column)
             if values is None or values.null_count:
                 return None
-            numbers = known[column] = values.to_numpy()
+            numbers = known[column] = to_numpy(values)
         found = compare(numbers, constant.value)
         mask = found if mask is None else mask & found
     return mask
@@ -157,7 +160,7 @@ def evaluate(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa.Boo
 def select(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
     """Evaluate a filter, with false instead of null: true for exactly the selected rows."""
     plain_answer = select_plain(expression, batch)
-    return evaluate(expression, batch).fill_null(False) if plain_answer is None else plain_answer
+    return evaluate(expression, batch).fill_null(_FALSE) if plain_answer is None else plain_answer
 
 
 def evaluate_values(
@@ -337,7 +340,7 @@ def _like(node: Like, rows: _Rows) -> Datum:
 
 def _is_truth(node: IsTruth, rows: _Rows) -> Datum:
     datum = _value(node.operand, rows)
-    return pc.fill_null(datum if node.value else pc.invert(datum), False)
+    return pc.fill_null(datum if node.value else pc.invert(datum), _FALSE)
 
 
 # --- nodes that need not evaluate every row
@@ -375,9 +378,9 @@ def _on(node: Expression, rows: _Rows, mask: pa.Array) -> Datum:
         return _value(node, rows)
     chosen = rows.where(mask)
     found = as_array(_value(node, chosen), chosen.count)
-    places = pc.subtract(pc.cumulative_sum(mask.cast(INT64)), 1)
+    places = pc.subtract(pc.cumulative_sum(mask.cast(INT64)), scalar(1, INT64))
     # Arrow's replace_with_mask supports neither durations nor lists.
-    return found.take(pc.if_else(mask, places, pa.scalar(None, INT64)))
+    return found.take(pc.if_else(mask, places, scalar(None, INT64)))
 
 
 def _junction(operands: Iterable[Expression], rows: _Rows, *, stop: bool) -> Datum:
@@ -393,7 +396,7 @@ def _junction(operands: Iterable[Expression], rows: _Rows, *, stop: bool) -> Dat
         if result is None:
             result = _value(operand, rows)
         elif fails:
-            decided = pc.fill_null(pc.equal(result, stop), False)
+            decided = pc.fill_null(pc.equal(result, scalar(stop, pa.bool_())), _FALSE)
             open_rows = as_array(pc.invert(decided), rows.count)
             result = kernel(result, _on(operand, rows, open_rows))
         else:
@@ -410,10 +413,10 @@ def _coalesce(node: Coalesce, rows: _Rows) -> Datum:
 
 
 def _case(node: Case, rows: _Rows) -> Datum:
-    undecided = pa.repeat(pa.scalar(True), rows.count)
+    undecided = pa.repeat(scalar(True, pa.bool_()), rows.count)
     result: Datum = pa.nulls(rows.count, physical_type(node.type))
     for condition, value in node.branches:
-        met = as_array(pc.fill_null(_on(condition, rows, undecided), False), rows.count)
+        met = as_array(pc.fill_null(_on(condition, rows, undecided), _FALSE), rows.count)
         chosen = pc.and_(undecided, met)
         result = pc.if_else(chosen, _on(value, rows, chosen), result)
         undecided = pc.and_not(undecided, chosen)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from lance_ops.encoding.arrow_arrays import scalar
 from lance_ops.filter.functions.signature import Datum
 from lance_ops.filter.types.coercion import BOOL, physical_type
 
@@ -34,7 +35,7 @@ def compare(op: str, left: Datum, right: Datum) -> Datum:
     """`left op right` for any operator of `expression.OPPOSITES`; null where an operand is null."""
     if op == "IS NOT DISTINCT FROM":
         both_null = pc.and_(pc.is_null(left), pc.is_null(right))
-        return pc.or_(both_null, pc.fill_null(compare("=", left, right), False))
+        return pc.or_(both_null, pc.fill_null(compare("=", left, right), scalar(False, pa.bool_())))
     if op == "IS DISTINCT FROM":
         return pc.invert(compare("IS NOT DISTINCT FROM", left, right))
     if pat.is_null(left.type):

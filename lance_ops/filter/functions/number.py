@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from lance_ops.encoding.arrow_arrays import scalar
 from lance_ops.errors import PredicateError
 from lance_ops.filter.expression import Expression
 from lance_ops.filter.functions.compare import compare
@@ -108,7 +109,7 @@ def _extreme(op: str) -> Callable[..., Datum]:
 
 
 def _nullif(value: Datum, other: Datum) -> Datum:
-    same = pc.fill_null(compare("=", value, other), False)
+    same = pc.fill_null(compare("=", value, other), scalar(False, pa.bool_()))
     return pc.if_else(same, pa.scalar(None, value.type), value)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.arrow_arrays import from_numpy, to_numpy
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnreadableIndexError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Field, Schema
@@ -130,7 +131,7 @@ class BTreeKind(IndexKind):
         runs: list[int] = []
         values = column_values(task.dataset, task.column, task.fragment_ids, row_ids=task.row_ids)
         pending = _runs_of(values, schema)
-        first = next(pending, schema.empty_table())
+        first = next(pending, pa.Table.from_batches([], schema))
         if first.num_rows < _RUN_ROWS and first.nbytes <= _CARRIED_BYTES:
             return Share((), _sorted(first))
         file = f"{path}.lance"
@@ -273,7 +274,7 @@ def _runs_of(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Tabl
 
 
 def _sorted(run: pa.Table) -> pa.Table:
-    return run.take(pa.array(sort_order(run["values"].combine_chunks())))
+    return run.take(from_numpy(sort_order(run["values"].combine_chunks())))
 
 
 def _segment_rows(dataset: Snapshot, segment: IndexMetadata, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -285,12 +286,12 @@ def _segment_rows(dataset: Snapshot, segment: IndexMetadata, schema: pa.Schema) 
         btree = BTreeSegment.open(*dataset.bases.index_directory(segment))
         check_values(dataset, segment, btree.value_type, btree.data.path)
     for rows in _rows(dataset, segment, btree):
-        ids = rows["ids"].to_numpy()
+        ids = to_numpy(rows["ids"])
         if has_addresses:
             kept = _is_one_of(ids >> np.uint64(32), live)
         else:
             _, kept = locate_row_ids(dataset, segment, covered, ids)
-        yield (rows if kept.all() else rows.filter(pa.array(kept))).cast(schema)
+        yield (rows if kept.all() else rows.filter(from_numpy(kept))).cast(schema)
 
 
 def _is_one_of(owners: Addresses, wanted: Addresses) -> npt.NDArray[np.bool_]:
@@ -312,9 +313,9 @@ def _rows(
     with reading(segment):
         for rows in btree.rows():
             if has_addresses:
-                check_addresses(dataset.manifest, rows["ids"].to_numpy(), btree.data.path)
+                check_addresses(dataset.manifest, to_numpy(rows["ids"]), btree.data.path)
                 if follow:
-                    rows = _at(rows, *current_addresses(dataset, segment, rows["ids"].to_numpy()))
+                    rows = _at(rows, *current_addresses(dataset, segment, to_numpy(rows["ids"])))
             yield rows
 
 
@@ -329,10 +330,10 @@ def _slices(reader: FileReader, start: int, stop: int) -> Iterator[pa.Table]:
 
 
 def _moved(rows: pa.Table, moves: AddressMap) -> pa.Table:
-    return _at(rows, *moves.map(rows["ids"].to_numpy()))
+    return _at(rows, *moves.map(to_numpy(rows["ids"])))
 
 
 def _at(rows: pa.Table, addresses: Addresses, kept: npt.NDArray[np.bool_]) -> pa.Table:
     """Return rows with other addresses, without those that are not kept."""
-    moved = rows.set_column(1, rows.schema.field("ids"), pa.array(addresses, pa.uint64()))
-    return moved if kept.all() else moved.filter(pa.array(kept))
+    moved = rows.set_column(1, rows.schema.field("ids"), from_numpy(addresses, pa.uint64()))
+    return moved if kept.all() else moved.filter(from_numpy(kept))

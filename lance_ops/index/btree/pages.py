@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from lance_ops.encoding.arrow_arrays import from_numpy, to_numpy
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter, WrittenFile
 from lance_ops.storage import Store
@@ -69,7 +70,7 @@ class PageWriter:
             Schema.from_arrow(self._data_schema),
             version=version,
         )
-        self._open_page = self._data_schema.empty_table()
+        self._open_page = pa.Table.from_batches([], self._data_schema)
         self._lookup: list[pa.Table] = []
         self._pages = 0
         self.num_rows = 0
@@ -98,7 +99,9 @@ class PageWriter:
         return IndexFile(PAGE_DATA, data.size_bytes), IndexFile(PAGE_LOOKUP, lookup.size_bytes)
 
     def _write_lookup(self) -> WrittenFile:
-        lookup = pa.concat_tables([self._lookup_schema.empty_table(), *self._lookup]).combine_chunks()
+        lookup = pa.concat_tables(
+            [pa.Table.from_batches([], self._lookup_schema), *self._lookup]
+        ).combine_chunks()
         with FileWriter(
             self._store,
             f"{self._directory}/{PAGE_LOOKUP}",
@@ -115,15 +118,18 @@ class PageWriter:
         first = np.arange(0, rows.num_rows, self._page_rows)
         last = np.append(first[1:], rows.num_rows) - 1
         values = rows["values"].combine_chunks()
-        nulls = np.add.reduceat(
-            np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=np.uint32), first
-        )
+        nulls = np.add.reduceat(to_numpy(values.is_null()).astype(np.uint32), first)
         pages = np.arange(self._pages, self._pages + len(first), dtype=np.uint32)
         self._pages += len(first)
         # Nulls come first: a page that starts with one has no minimum, a page that ends with one only nulls.
         self._lookup.append(
             pa.table(
-                [values.take(pa.array(first)), values.take(pa.array(last)), pa.array(nulls), pa.array(pages)],
+                [
+                    values.take(from_numpy(first)),
+                    values.take(from_numpy(last)),
+                    from_numpy(nulls),
+                    from_numpy(pages),
+                ],
                 schema=self._lookup_schema,
             )
         )

@@ -15,7 +15,7 @@ from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import IndexCoverage, coverage_by, effective_fragments
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading, warn_unreadable
-from lance_ops.index.registry import KINDS, kind_of
+from lance_ops.index.registry import kind_of, rank_of
 from lance_ops.index.search.filter_plan import AllOf, Ask, FilterPlan, Path, plan_filter
 from lance_ops.index.search.locate import current_rows
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -151,7 +151,7 @@ class _Known:
             kinds = [kind for kind in map(kind_of, index.segments) if kind is not None]
             # The bytes of documents neither compare nor sort like their text.
             if index.fields == (column.id,) and kinds and kinds[0].reads_documents == documents:
-                found.append((KINDS.index(kinds[0]), -len(index.covered), index.name, self._open(index)))
+                found.append((rank_of(kinds[0]), -len(index.covered), index.name, self._open(index)))
         return tuple(item[-1] for item in sorted(found, key=lambda item: item[:3]))
 
     def _open(self, index: IndexCoverage) -> _Index:

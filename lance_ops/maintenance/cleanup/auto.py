@@ -15,12 +15,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
-from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
 from lance_ops.maintenance.versions_made import versions_made
 from lance_ops.table.dataset import Dataset
+
+if TYPE_CHECKING:
+    from lance_ops.maintenance.cleanup.operation import CleanupResult
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -119,13 +121,16 @@ def cleans_up(operation: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def clean_up_after(made: Sequence[Dataset]) -> CleanupResult | None:
+def clean_up_after(made: Sequence[Dataset]) -> "CleanupResult | None":
     """Clean up if the newest of these versions of one dataset requires it; store errors are not raised."""
     newest = made[-1]
     try:
         wanted = AutoCleanup.of(newest.config)
         if wanted is None or not wanted.is_due([dataset.version for dataset in made]):
             return None
+        # Few tables have this: other operations do without these modules.
+        from lance_ops.maintenance.cleanup.operation import cleanup
+
         # An age alone removes versions regardless of their number, and a number alone regardless of their
         # age.
         result = cleanup(newest, older_than=wanted.older_than, retain_versions=wanted.retain_versions)

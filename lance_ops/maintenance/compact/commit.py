@@ -23,12 +23,13 @@ from lance_ops.index.upkeep.remap import (
     segment_directory,
 )
 from lance_ops.index.upkeep.routes import Route
+from lance_ops.maintenance.compact.accuracy import RULE_KEY
 from lance_ops.maintenance.compact.groups import Method
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.compact.plan import followers_of, valid_groups
 from lance_ops.maintenance.compact.recorded import encode_result
 from lance_ops.maintenance.compact.rewrite import RewriteResult, discard_rewrites, notes_by_watch
-from lance_ops.maintenance.compact.state import RULE_KEY, Compaction, MeasuredGroup, Round, overtaken
+from lance_ops.maintenance.compact.state import Compaction, MeasuredGroup, Round, overtaken
 from lance_ops.maintenance.engine import CommitOptions, Replans, remove_orphans, with_replanning
 from lance_ops.maintenance.jobs.folder import JobFolder
 from lance_ops.maintenance.jobs.results import lost_files, put_intent

@@ -7,8 +7,7 @@ Each commit of a compaction records in its properties the planned and the measur
 import contextlib
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lance_ops.errors import (
@@ -17,6 +16,7 @@ from lance_ops.errors import (
 )
 from lance_ops.index.coverage import coverage
 from lance_ops.index.upkeep.lost_rows import names_gone_row_ids
+from lance_ops.maintenance.compact.accuracy import ACCURACY_KEY
 from lance_ops.maintenance.compact.estimate import GroupEstimate, makespan
 from lance_ops.maintenance.compact.groups import CompactionGroup, Method, output_version
 from lance_ops.maintenance.compact.options import CompactionOptions
@@ -31,18 +31,11 @@ from lance_ops.maintenance.jobs.folder import JobFolder
 from lance_ops.maintenance.jobs.lease import Driver
 from lance_ops.maintenance.jobs.results import TaskName, TaskRecord
 from lance_ops.maintenance.results import CompactResult, FollowedSegment, GroupFailure
-from lance_ops.maintenance.text import ids_text, seconds_text
+from lance_ops.maintenance.text import ids_text
 from lance_ops.table.commit.request import CommitResult
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.row_lineage.read import spill_limit
-
-ACCURACY_KEY = "lance_ops.compaction.estimate"
-"""Property of a commit: JSON of `{method: {planned, measured}}`, seconds of tasks with a slot to themselves.
-"""
-
-RULE_KEY = "lance_ops.compaction.rule"
-"""Property of a commit: the rule by which its fragments were chosen, see `CompactionOptions.rule`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,23 +103,6 @@ class Accuracy:
                 "measured": _short(alone * sum(item.seconds for item in of_method)),
             }
         return {ACCURACY_KEY: json.dumps(noted, separators=(",", ":"))} if noted else {}
-
-
-def compaction_text(properties: Mapping[str, str]) -> str:
-    """Return the rule and the times that a commit of a compaction recorded; empty without a record."""
-    rule = properties.get(RULE_KEY, "")
-    return "; ".join(filter(None, (rule and f"by {rule}", accuracy_text(properties))))
-
-
-def accuracy_text(properties: Mapping[str, str]) -> str:
-    """Return the recorded times of a commit's tasks as text; empty without a readable record."""
-    with suppress(ValueError, TypeError, KeyError, AttributeError):
-        noted = list(json.loads(properties.get(ACCURACY_KEY, "{}")).values())
-        planned = sum(float(item["planned"]) for item in noted)
-        measured = sum(float(item["measured"]) for item in noted)
-        if noted:
-            return f"tasks took {seconds_text(measured)}, planned {seconds_text(planned)}"
-    return ""
 
 
 def error_of(estimate: float, measured: float) -> float | None:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.arrow_arrays import to_numpy
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.model import Schema
@@ -234,7 +235,7 @@ def _matches(predicate: Expression, rows: pa.RecordBatch | pa.Table) -> npt.NDAr
     selected = select(predicate, rows)
     if isinstance(selected, pa.ChunkedArray):
         selected = selected.combine_chunks()
-    return np.flatnonzero(selected.to_numpy(zero_copy_only=False))
+    return np.flatnonzero(to_numpy(selected))
 
 
 def _constant(predicate: Expression) -> bool:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from lance_ops.encoding.arrow_arrays import to_numpy
 from lance_ops.encoding.distinct import distinct
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.storage.fork_safe import cached_property
@@ -91,7 +92,7 @@ class ColumnCodes:
         if span > max(_SMALL_SPAN, _SPAN_OF_EACH * len(self.values)) or high >= 1 << 63:
             return None
         table = np.full(span + 1, NOWHERE, np.int64)
-        table[self.values.to_numpy().astype(np.int64) - low] = np.arange(len(self.values))
+        table[to_numpy(self.values).astype(np.int64) - low] = np.arange(len(self.values))
         return low, table
 
     def find(self, keys: pa.Array) -> Places:
@@ -101,7 +102,7 @@ class ColumnCodes:
             positions = pc.index_in(keys, value_set=self.values).fill_null(NOWHERE)
             return np.asarray(positions.to_numpy(zero_copy_only=False), dtype=np.int64)
         low, numbers = table
-        values = (keys.fill_null(0) if keys.null_count else keys).to_numpy()
+        values = to_numpy(keys.fill_null(0) if keys.null_count else keys)
         # Smaller values wrap around and are as large as greater ones: both map to the last entry, no match.
         first = np.uint64(low % (1 << 64))
         places = np.minimum(values.astype(np.int64).view(np.uint64) - first, np.uint64(len(numbers) - 1))

@@ -389,7 +389,7 @@ class _Commit:
             manifest,
             storage_options=self.storage_options,
             root=None if self.base is None else self.base.root,
-            pruners=None if self.base is None else self.base.pruners,
+            pruners=None if self.base is None else self.base.given_pruners,
         )
         conflicts = tuple(committed.describe() for committed in self.theirs)
         return CommitResult(dataset, manifest.version, final, attempts, conflicts)

@@ -15,6 +15,7 @@ import pyarrow.ipc
 from pyroaring import BitMap, FrozenBitMap
 
 from lance_ops.encoding.arrays import number_dtype
+from lance_ops.encoding.arrow_arrays import from_numpy
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.storage import Store
 from lance_ops.table.manifest.fragment import DeletionFile, DeletionFileType, Fragment
@@ -134,7 +135,7 @@ def encode_deletion_vector(vector: DeletionVector, file_type: DeletionFileType, 
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_file(sink, _SCHEMA, options=options) as writer:
-        offsets = pa.array(vector.offsets(), pa.uint32())
+        offsets = from_numpy(vector.offsets(), pa.uint32())
         batch = pa.record_batch([offsets], schema=_SCHEMA)
         # Not in the metadata of the schema, which pylance compares.
         writer.write_batch(batch, custom_metadata={STAMP_KEY: stamp.hex()} if stamp else None)

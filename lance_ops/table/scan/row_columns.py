@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.arrow_arrays import from_numpy
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_address_map import row_addresses
@@ -84,7 +85,7 @@ class RowColumns:
             CorruptManifestError: The sequence is damaged, missing or of another length than the fragment.
             CorruptFileError: Its data file is damaged.
         """
-        return pa.array(self.values(name, as_offsets(rows)), pa.uint64())
+        return from_numpy(self.values(name, as_offsets(rows)), pa.uint64())
 
     def values(self, name: str, offsets: Offsets) -> npt.NDArray[np.uint64]:
         """Return values like `column`, as numpy array."""

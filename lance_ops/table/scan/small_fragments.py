@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.arrow_arrays import from_numpy
 from lance_ops.encoding.values.fixed_size_list import filter_rows
 from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import Integers, join_lengths
@@ -244,7 +245,7 @@ class GroupColumns:
         if name not in self._decoded:
             self._decoded[name] = self._values(name)
         values = self._decoded[name]
-        return pa.array(values if len(rows) == len(values) else values[as_offsets(rows)], pa.uint64())
+        return from_numpy(values if len(rows) == len(values) else values[as_offsets(rows)], pa.uint64())
 
     def _values(self, name: str) -> npt.NDArray[np.uint64]:
         """Return values of all rows; those of deleted ones are undefined."""

@@ -7,7 +7,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.maintenance.compact.state import ACCURACY_KEY, accuracy_text
+from lance_ops.maintenance.compact.accuracy import ACCURACY_KEY, accuracy_text
 
 STATE = Path(__file__).parents[2] / "fixtures" / "calibrated-0.1.0.zip"
 

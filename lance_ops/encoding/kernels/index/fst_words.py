@@ -12,6 +12,7 @@ _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _HEADER = 16
 _INDEXED = 32
 _OUTSIDE, _LEADS_OUTSIDE, _TOO_MANY, _NOWHERE, _TOO_LONG = -1, -2, -3, -4, -5
+_NO_ROOM = -6
 _ONE_WAY, _NEXT, _FINAL, _IN_STATE = 0x80, 0x40, 0x40, 0x3F
 _FIELDS = 7
 _WAYS, _WAY, _LETTERS, _DISTANCES, _OUTPUTS, _BASE, _SIZES = range(_FIELDS)
@@ -122,13 +123,21 @@ def _enter(data, address, version, common, frames, outputs, depth):  # type: ign
 
 
 @njit(
-    types.Tuple((types.int64, types.uint8[::1], types.int64[::1], types.uint64[::1]))(
-        _BYTES, types.int64, types.int64, types.int64, _BYTES, types.int64
+    types.int64(
+        _BYTES,
+        types.int64,
+        types.int64,
+        types.int64,
+        _BYTES,
+        types.int64,
+        types.uint8[::1],
+        types.int64[::1],
+        types.uint64[::1],
     ),
     cache=True,
     nogil=True,
 )
-def list_words(data, version, root, count, common, most):  # type: ignore[no-untyped-def]
+def list_words(data, version, root, count, common, most, joined, offsets, numbers):  # type: ignore[no-untyped-def]
     """All words with their numbers.
 
     Args:
@@ -138,46 +147,40 @@ def list_words(data, version, root, count, common, most):  # type: ignore[no-unt
         count: How many words there are at most.
         common: The bytes that a node with one way can name, the first as 1.
         most: Bytes of all words at most.
+        joined: Room for the words.
+        offsets: Room for where each begins and the last one ends; one more than numbers.
+        numbers: Room for their numbers.
 
     Returns:
-        (how many, or what is wrong; the words; where each begins and the last one ends; their numbers).
+        How many, or what is wrong, `_NO_ROOM` among it.
     """
     frames, outputs = np.zeros((32, _FIELDS), np.int64), np.zeros((32, 3), np.uint64)
     word = np.empty(32, np.uint8)
-    joined, offsets, numbers = np.empty(1024, np.uint8), np.zeros(129, np.int64), np.empty(128, np.uint64)
     found, used, depth, address = np.int64(0), np.int64(0), np.int64(0), root
     outputs[0, 0] = np.uint64(0)
+    offsets[0] = 0
     while True:
         state = _enter(data, address, version, common, frames, outputs, depth)
         if state < 0:
-            return state, joined[:0], offsets[:1], numbers[:0]
+            return state
         if state == 1:
             if found == count:
-                return np.int64(_TOO_MANY), joined[:0], offsets[:1], numbers[:0]
+                return _TOO_MANY
             if used + depth > most:
-                return np.int64(_TOO_LONG), joined[:0], offsets[:1], numbers[:0]
-            if used + depth > len(joined):
-                larger = np.empty(2 * len(joined) + depth, np.uint8)
-                larger[:used] = joined[:used]
-                joined = larger
+                return _TOO_LONG
+            if used + depth > len(joined) or found == len(numbers):
+                return _NO_ROOM
             joined[used : used + depth] = word[:depth]
             used += depth
-            if found == len(numbers):
-                more = np.empty(2 * found, np.uint64)
-                more[:found] = numbers
-                numbers = more
-                places = np.empty(2 * found + 1, np.int64)
-                places[: found + 1] = offsets
-                offsets = places
             numbers[found] = outputs[depth, 0] + outputs[depth, 1]
             found += 1
             offsets[found] = used
         elif frames[depth, _WAYS] == 0:
-            return np.int64(_NOWHERE), joined[:0], offsets[:1], numbers[:0]
+            return _NOWHERE
         while depth >= 0 and frames[depth, _WAY] == frames[depth, _WAYS]:
             depth -= 1
         if depth < 0:
-            return found, joined[:used].copy(), offsets[: found + 1].copy(), numbers[:found].copy()
+            return found
         if depth + 1 == len(frames):
             room = 2 * depth + 2
             deeper, sums = np.zeros((room, _FIELDS), np.int64), np.zeros((room, 3), np.uint64)

@@ -90,7 +90,9 @@ def choose_levels(amounts, shares, nearby, most, levels):  # type: ignore[no-unt
     """
     for row in range(amounts.shape[0]):
         values = amounts[row]
-        range_of_one = np.int64(max(values.max(), 1))
+        range_of_one = np.int64(1)
+        for place in range(len(values)):
+            range_of_one = max(range_of_one, np.int64(values[place]))
         whole = ((most + 1) << 26) // range_of_one
         best, chosen, middle = -1.0, np.int64(0), np.int64(0)
         for share in shares:
@@ -106,7 +108,7 @@ def choose_levels(amounts, shares, nearby, most, levels):  # type: ignore[no-unt
             levels[row, place] = min(np.int64(values[place]) * chosen >> 16, most)
 
 
-_BYTES = types.Array(types.uint8, 2, "C", readonly=True)
+_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _WORDS = types.Array(types.uint64, 2, "C", readonly=True)
 _RUNS = types.Array(types.uint64, 2, "C", readonly=True)
 _TOGETHER, _HALF = 32, 16
@@ -121,25 +123,24 @@ def spread_signs(packed, spread, numbers):  # type: ignore[no-untyped-def]
     """Write a number for each sign.
 
     Args:
-        packed: Signs of all rows, as they lie in a file.
+        packed: Signs of all rows in sequence, as they lie in a file.
         spread: The eight numbers of each byte of signs.
         numbers: One row a vector, eight in a word.
     """
-    rows, width = packed.shape
-    flat = packed.reshape(-1)
+    rows, width = numbers.shape
     blocks = rows // _TOGETHER
     for block in range(blocks):
         for byte in range(width):
             start = (block * width + byte) * _TOGETHER
             for place in range(_HALF):
                 row = block * _TOGETHER + place // 2 + place % 2 * 8
-                low, high = flat[start + place], flat[start + _HALF + place]
+                low, high = packed[start + place], packed[start + _HALF + place]
                 numbers[row, byte] = spread[(low & 15) | (high & 15) << 4]
                 numbers[row + _HALF, byte] = spread[(low >> 4) | (high & 0xF0)]
     start, left = blocks * _TOGETHER * width, rows - blocks * _TOGETHER
     for byte in range(width):
         for row in range(left):
-            numbers[blocks * _TOGETHER + row, byte] = spread[flat[start + byte * left + row]]
+            numbers[blocks * _TOGETHER + row, byte] = spread[packed[start + byte * left + row]]
 
 
 @njit(types.void(_WORDS, _RUNS, types.int64, types.uint64[:, ::1]), cache=True, nogil=True)

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.arrow_arrays import to_numpy
 from lance_ops.encoding.general.compression import NONE, compress
 from lance_ops.encoding.values.array_values import from_arrow
 from lance_ops.encoding.values.binary import is_large
@@ -107,7 +108,7 @@ def dictionary_of_arrow(
     """
     if has_many_unused(array) or array.dictionary.null_count:
         array = compact_dictionary(array)
-    indices = array.indices.to_numpy(zero_copy_only=True)
+    indices = to_numpy(array.indices)
     positions = indices.view(f"u{indices.dtype.itemsize}")
     items = _items_block(from_arrow(array.dictionary), array.type.value_type, options, version)
     return Fixed(indices.dtype.itemsize * 8, len(positions), positions), items

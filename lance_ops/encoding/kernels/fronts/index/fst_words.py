@@ -8,6 +8,9 @@ from lance_ops.encoding.reference.index import fst_words as reference
 
 OUTSIDE, LEADS_OUTSIDE = reference.OUTSIDE, reference.LEADS_OUTSIDE
 TOO_MANY, NOWHERE, TOO_LONG = reference.TOO_MANY, reference.NOWHERE, reference.TOO_LONG
+_NO_ROOM = -6
+_FIRST_LETTERS, _FIRST_WORDS, _GROWTH = 1024, 128, 4
+"""Room for words to begin with; a list that needs more is started again with so many times the room."""
 
 
 def list_words(
@@ -31,15 +34,27 @@ def list_words(
     """
     kernel = load("index.fst_words")
     if kernel is None:
-        found, joined, offsets, numbers = reference.list_words(data.tobytes(), version, root, count, common)
+        found, text, places, values = reference.list_words(data.tobytes(), version, root, count, common)
         return (
             found,
-            np.frombuffer(joined, np.uint8),
-            np.array(offsets, np.int64),
-            np.array(numbers, np.uint64),
+            np.frombuffer(text, np.uint8),
+            np.array(places, np.int64),
+            np.array(values, np.uint64),
         )
     names = np.frombuffer(common, np.uint8)
-    found, words, offsets, numbers = kernel.list_words(
-        data, version, min(root, len(data)), min(count, len(data) << 32), names, reference.MOST_BYTES
-    )
-    return int(found), words, offsets, numbers
+    root, count = min(root, len(data)), min(count, len(data) << 32)
+    letters, words = _FIRST_LETTERS, _FIRST_WORDS
+    while True:
+        joined, offsets = np.empty(letters, np.uint8), np.empty(words + 1, np.int64)
+        numbers = np.empty(words, np.uint64)
+        found = int(
+            kernel.list_words(
+                data, version, root, count, names, reference.MOST_BYTES, joined, offsets, numbers
+            )
+        )
+        if found != _NO_ROOM:
+            break
+        letters, words = min(_GROWTH * letters, reference.MOST_BYTES), _GROWTH * words
+    kept = max(found, 0)
+    used = int(offsets[kept]) if kept else 0
+    return found, joined[:used].copy(), offsets[: kept + 1].copy(), numbers[:kept].copy()

@@ -61,7 +61,7 @@ def spread_signs(*, packed: Bytes, spread: Words64, numbers: Words64) -> None:
     if kernel is None:
         reference.spread_signs(packed=packed, spread=spread, numbers=numbers)
     else:
-        kernel.spread_signs(packed, spread, numbers)
+        kernel.spread_signs(packed.reshape(-1), spread, numbers)
 
 
 def add_levels(*, packed: Words64, runs: Words64, group: int, numbers: Words64) -> None:
