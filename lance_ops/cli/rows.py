@@ -172,7 +172,7 @@ def add_columns_command(
     resumed by the next one.
     """
     from lance_ops.maintenance.columns.operation import add_columns
-    from lance_ops.maintenance.ingest.file_source import open_files
+    from lance_ops.maintenance.sources.open import open_paths
 
     if sum(map(bool, (values, function, source))) != 1:
         raise click.UsageError("use one of --set, --function and --from")
@@ -180,8 +180,7 @@ def add_columns_command(
     if function is not None:
         columns = _imported(function)
     elif source:
-        files = open_files(source)
-        columns = files.batches()
+        columns = open_paths(source).batches()
     with call.running(spark, dry_run=dry_run, job_key=job_key) as run:
         result = add_columns(
             call.uri,

@@ -18,7 +18,6 @@ from lance_ops.errors import (
 )
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
-from lance_ops.maintenance.ingest.file_source import FileSource
 from lance_ops.maintenance.ingest.options import (
     KEEPS_SCHEMA,
     WRITE_REPLANS,
@@ -35,11 +34,12 @@ from lance_ops.maintenance.ingest.replacement import (
     commit_replacement,
     plan_replacement,
 )
-from lance_ops.maintenance.ingest.source import Source, open_source
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.runner import LocalRunner, Runner
+from lance_ops.maintenance.sources.open import open_source
+from lance_ops.maintenance.sources.source import Source, leave_unread
 from lance_ops.maintenance.target import Target, check_side_by_side, open_target
 from lance_ops.maintenance.tasks import is_not_committed, remove_files, run_tasks
 from lance_ops.storage import Durability
@@ -328,13 +328,15 @@ def write_dataset(
     chosen = WriteOptions.of(options, mode=mode, predicate=predicate, allow_empty=allow_empty)
     source = open_source(data)
     store, head = open_target(uri_or_dataset, chosen.storage_options)
-    if isinstance(source, FileSource) and mode in KEEPS_SCHEMA and head is not None:
+    if mode in KEEPS_SCHEMA and head is not None:
         source = source.typed_by(head.schema)
-    plan = plan_write_on(store, head, source.read_schemas(), chosen)
+    plan = plan_write_on(store, head, source.read_schemas, chosen)
     runner, progress = options.get("runner") or LocalRunner(), options.get("progress")
     results: list[WriteTaskResult] = []
     if plan.committed_version is None:
         results = _write(plan, source, runner, Reporter("append", progress))
+    else:
+        leave_unread(source)
     max_replans = options.get("max_replans", WRITE_REPLANS)
     return commit_write(plan, results, max_replans=max_replans, progress=progress, runner=runner)
 
@@ -419,9 +421,9 @@ def replace_where(
     chosen = WriteOptions.of(options, mode=mode, predicate=predicate, allow_empty=allow_empty)
     source = open_source(data)
     store, head = open_target(uri_or_dataset, chosen.storage_options)
-    if isinstance(source, FileSource) and head is not None:
+    if head is not None:
         source = source.typed_by(head.schema)
-    plan = plan_write_on(store, head, source.read_schemas(), chosen)
+    plan = plan_write_on(store, head, source.read_schemas, chosen)
     return plan_replacement(
         plan.uri,
         plan.dataset,
@@ -432,17 +434,16 @@ def replace_where(
 
 
 def _write(plan: WritePlan, source: Source, runner: Runner, report: Reporter) -> list[WriteTaskResult]:
-    if isinstance(source, FileSource):
-        parts = source.split(_BYTES_PER_TASK)
-        if len(parts) > 1:
-            return run_tasks(
-                runner,
-                _write_files,
-                [_FilesTask(plan.task, part) for part in parts],
-                report=report,
-                message="writing input files",
-                discard=lambda results: abandon_write(plan, results),
-            )
+    parts = source.split(_BYTES_PER_TASK)
+    if len(parts) > 1:
+        return run_tasks(
+            runner,
+            _write_files,
+            [_FilesTask(plan.task, part) for part in parts],
+            report=report,
+            message="writing input files",
+            discard=lambda results: abandon_write(plan, results),
+        )
     # Flushed while the commit is prepared: our committer ensures that all files exist before the version.
     durable: Durability = "later" if plan.options.committer is None else "now"
     return [write_task(plan.task, _reported(source.batches(), report), durable=durable)]
@@ -459,7 +460,7 @@ def _reported(batches: Iterator[pa.RecordBatch], report: Reporter) -> Iterator[p
 @dataclass(frozen=True, slots=True)
 class _FilesTask:
     task: WriteTask
-    source: FileSource
+    source: Source
 
 
 def _write_files(work: _FilesTask) -> WriteTaskResult:
