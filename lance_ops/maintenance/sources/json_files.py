@@ -415,6 +415,10 @@ def _converted_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
         ]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+    if pt.is_time(kind) and pt.is_string(array.type):
+        # Arrow parses times of day in timestamps only.
+        stamps = pc.binary_join_element_wise("1970-01-01", array, "T")
+        return stamps.cast(pa.timestamp("ns" if kind == pa.time64("ns") else "us")).cast(kind)
     return array.cast(kind)
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, public
 from lance_ops.maintenance.sources.file_source import open_files
 from lance_ops.maintenance.sources.lance_table import is_lance_table, open_table
 from lance_ops.maintenance.sources.pandas_frame import table_of_frame
 from lance_ops.maintenance.sources.python_objects import batches_of_rows, open_frame, open_hugging_face
 from lance_ops.maintenance.sources.read_options import ReadOptions
 from lance_ops.maintenance.sources.source import Source, StreamSource
+from lance_ops.maintenance.sources.sql_query import open_query
 from lance_ops.maintenance.sources.standard_input import STANDARD_INPUT, open_standard_input
 
 _ROWS = 65_536
@@ -57,6 +58,84 @@ def open_source(data: Any) -> Source:
     if isinstance(data, Iterable):
         return _open_iterable(iter(data))
     raise _not_data(data)
+
+
+@public()
+def read_files(
+    paths: str | Path | Iterable[str | Path],
+    *,
+    format: str | None = None,  # noqa: A002 - as DuckDB, Spark and pyarrow name it
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    column_types: Mapping[str, str | pa.DataType] | None = None,
+    null_values: Iterable[str] | None = None,
+    column_names: Iterable[str] | None = None,
+    decimal_point: str | None = None,
+    timestamp_format: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Source:
+    r"""Return files with options as data for `write_dataset`, `append`, `merge_insert` and the others.
+
+    Args:
+        paths: Paths, URIs, directories or globs of Parquet, Arrow IPC, CSV, TSV, JSON, ORC or Avro files,
+            also compressed (.gz, .zst, .bz2, .lz4), all of one format; or a Lance table; or "-" for standard
+            input.
+        format: "parquet", "arrow", "csv", "tsv", "json" (lines or arrays), "orc" or "avro"; by the names of
+            the files if None.
+        delimiter: Character between the columns of a CSV file.
+        encoding: Encoding of CSV and JSON, such as "latin-1"; UTF-8 if None.
+        column_types: Types of columns of CSV and JSON instead of inferred ones: names of Arrow, such as
+            "string", "date32" or "decimal128(10, 2)", or data types.
+        null_values: Texts of a CSV file that are null.
+        column_names: Names of the columns of a CSV file without a header.
+        decimal_point: Character of decimal numbers in a CSV file.
+        timestamp_format: Format of dates and timestamps in a CSV file, such as "%d.%m.%Y".
+        storage_options: Options of the store of a Lance table.
+
+    Raises:
+        InvalidArgumentError: An option makes no sense, or the files are of several formats.
+        NotFoundError: A path matches nothing.
+
+    Examples:
+        >>> with open("people.csv", "w") as file:
+        ...     _ = file.write("id;zip\n1;01234\n")
+        >>> people = lo.read_files("people.csv", delimiter=";", column_types={"zip": "string"})
+        >>> lo.append("people.lance", people).rows_added
+        1
+    """
+    options = ReadOptions.of(
+        format=format,
+        delimiter=delimiter,
+        encoding=encoding,
+        column_types=column_types,
+        null_values=null_values,
+        column_names=column_names,
+        decimal_point=decimal_point,
+        timestamp_format=timestamp_format,
+    )
+    return open_paths([paths] if isinstance(paths, (str, Path)) else paths, options, storage_options)
+
+
+@public()
+def read_query(sql: str, database: str | Path | None = None) -> Source:
+    """Return the rows of an SQL query as data for `write_dataset`, `append`, `merge_insert` and the others.
+
+    Args:
+        sql: A SELECT. It runs when the data are read; nothing is changed in the database.
+        database: DuckDB in memory if None, whose queries read files themselves; the path of a DuckDB or
+            SQLite file; or a URL such as "postgresql://user@host/name", read by the ADBC driver of its kind
+            if that is installed, else by SQLAlchemy.
+
+    Raises:
+        InvalidArgumentError: The query fails, when it is read.
+        MissingExtraError: The extra `sql` is not installed.
+
+    Examples:
+        >>> numbers = lo.read_query("SELECT range AS id FROM range(3)")
+        >>> lo.append("numbers.lance", numbers).rows_added
+        3
+    """
+    return open_query(sql, None if database is None else str(database))
 
 
 def open_paths(

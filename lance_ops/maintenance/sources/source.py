@@ -73,7 +73,7 @@ class LazySource:
     """A source that is opened when something is read of it: a job that is done reads nothing.
 
     Attributes:
-        make: Opens it.
+        make: Opens it; called once, for all copies.
         types: Schema of the dataset, if it is known.
         drain: Called instead, where the data are not needed.
     """
@@ -81,7 +81,8 @@ class LazySource:
     make: Callable[[], Source]
     types: pa.Schema | None = None
     drain: Callable[[], None] | None = None
-    _opened: Source | None = field(default=None, repr=False)
+    _made: list[Source] = field(default_factory=list, repr=False)
+    _typed: Source | None = field(default=None, repr=False)
 
     def read_schemas(self) -> Sequence[tuple[str, pa.Schema]]:
         """See `Source.read_schemas`."""
@@ -89,7 +90,7 @@ class LazySource:
 
     def typed_by(self, schema: pa.Schema) -> "LazySource":
         """See `Source.typed_by`."""
-        return LazySource(self.make, schema, self.drain)
+        return LazySource(self.make, schema, self.drain, self._made)
 
     def split(self, bytes_per_part: int) -> "Sequence[Source]":
         """See `Source.split`."""
@@ -101,13 +102,15 @@ class LazySource:
 
     @property
     def _source(self) -> Source:
-        if self._opened is None:
-            opened = self.make()
-            self._opened = opened if self.types is None else opened.typed_by(self.types)
-        return self._opened
+        if self._typed is None:
+            if not self._made:
+                self._made.append(self.make())
+            made = self._made[0]
+            self._typed = made if self.types is None else made.typed_by(self.types)
+        return self._typed
 
 
-def leave_unread(source: Source) -> None:
+def leave_unread(source: object) -> None:
     """Note that a source is not needed: a pipe is read to its end."""
     if isinstance(source, LazySource) and source.drain is not None:
         source.drain()

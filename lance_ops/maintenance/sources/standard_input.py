@@ -2,9 +2,11 @@
 
 import contextlib
 import io
+import shutil
 import sys
 import tempfile
-from dataclasses import dataclass, field, replace
+import weakref
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -41,16 +43,16 @@ def open_standard_input(options: ReadOptions | None = None) -> LazySource:
     return LazySource(_Spool(options or ReadOptions()).open, drain=_drain)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class _Spool:
     """The temporary file; it is removed with this value."""
 
     options: ReadOptions
-    folder: tempfile.TemporaryDirectory[str] | None = field(default=None)
 
     def open(self) -> FileSource:
-        self.folder = tempfile.TemporaryDirectory(prefix="lance-ops-input-")
-        plain = Path(self.folder.name) / "input"
+        folder = tempfile.mkdtemp(prefix="lance-ops-input-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        plain = Path(folder) / "input"
         stream, size = _stream(), 0
         with plain.open("wb") as file:
             while block := stream.read(_COPY):
