@@ -1,7 +1,7 @@
 """Opening of sources: what a caller passes as data becomes a source, by its kind."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -136,6 +136,37 @@ def read_query(sql: str, database: str | Path | None = None) -> Source:
         3
     """
     return open_query(sql, None if database is None else str(database))
+
+
+def described_input(
+    paths: Sequence[str] = (),
+    read_options: Mapping[str, Any] | None = None,
+    query: str | None = None,
+    database: str | None = None,
+) -> Source:
+    """Return the source of an input that schedulers describe by values.
+
+    Args:
+        paths: Input files, see `read_files`.
+        read_options: Their options.
+        query: Or an SQL query, see `read_query`.
+        database: Its database.
+
+    Raises:
+        InvalidArgumentError: There are both files and a query, or neither; or standard input, which tasks of
+            schedulers lack.
+    """
+    if bool(paths) == (query is not None):
+        raise InvalidArgumentError("the input is either files or a query", field="paths")
+    if query is not None:
+        if read_options:
+            raise InvalidArgumentError("options of files do not apply to a query", field="read_options")
+        return read_query(query, database)
+    if database is not None:
+        raise InvalidArgumentError("a database requires a query", field="database")
+    if STANDARD_INPUT in paths:
+        raise InvalidArgumentError("a task of a scheduler has no standard input", field="paths")
+    return read_files(paths, **(read_options or {}))
 
 
 def open_paths(
