@@ -492,15 +492,15 @@ def _write(plan: WritePlan, source: Source, runner: Runner, report: Reporter) ->
         )
     # Flushed while the commit is prepared: our committer ensures that all files exist before the version.
     durable: Durability = "later" if plan.options.committer is None else "now"
-    return [write_task(plan.task, _reported(source.batches(), report), durable=durable)]
+    return [write_task(plan.task, _reported(source, report), durable=durable)]
 
 
-def _reported(batches: Iterator[pa.RecordBatch], report: Reporter) -> Iterator[pa.RecordBatch]:
-    rows = 0
-    for batch in batches:
+def _reported(source: Source, report: Reporter) -> Iterator[pa.RecordBatch]:
+    rows, total = 0, None if report.listener is None else source.num_rows()
+    for batch in source.batches():
         yield batch
         rows += batch.num_rows
-        report("writing rows", rows)
+        report("writing rows", rows, total, unit="rows")
 
 
 @dataclass(frozen=True, slots=True)

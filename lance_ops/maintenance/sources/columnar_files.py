@@ -26,6 +26,12 @@ def parquet_batches(path: str) -> Iterator[pa.RecordBatch]:
         yield from file.iter_batches(_ROWS)
 
 
+def parquet_rows(path: str) -> int:
+    """Return the number of rows of a Parquet file."""
+    with _open_parquet(path) as file:
+        return int(file.metadata.num_rows)
+
+
 def arrow_schema(path: str) -> pa.Schema:
     """Return the schema of an Arrow IPC file or stream."""
     with _open_arrow(path) as reader:

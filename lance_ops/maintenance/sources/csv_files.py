@@ -294,10 +294,10 @@ class _CsvErrors:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, (pa.ArrowInvalid, UnicodeDecodeError, InvalidArgumentError)):
             return
+        if isinstance(error, InvalidArgumentError) and "is not UTF-8" in error.message:
+            return
         is_ours = isinstance(error, InvalidArgumentError)
         if (not is_ours and is_about_utf8(error)) or (self.encoding == "utf-8" and is_utf16(self.path)):
-            if is_ours and "is not UTF-8" in error.message:
-                return
             what = str(error) if isinstance(error, pa.ArrowInvalid) else "the header"
             raise not_utf8(self.path, what) from error
 

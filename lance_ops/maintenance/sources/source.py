@@ -29,6 +29,10 @@ class Source(Protocol):
         """Return parts of at least that size for parallel tasks, in order."""
         ...
 
+    def num_rows(self) -> int | None:
+        """Return the number of rows, if it is known without reading them."""
+        ...
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; the schema of a batch is that of its part."""
         ...
@@ -59,6 +63,10 @@ class StreamSource:
     def split(self, bytes_per_part: int) -> "Sequence[Source]":  # noqa: ARG002 - a stream is one part
         """See `Source.split`."""
         return [self]
+
+    def num_rows(self) -> int | None:
+        """See `Source.num_rows`; of batches in memory."""
+        return sum(batch.num_rows for batch in self.stream) if isinstance(self.stream, list) else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """See `Source.batches`."""
@@ -95,6 +103,10 @@ class LazySource:
     def split(self, bytes_per_part: int) -> "Sequence[Source]":
         """See `Source.split`."""
         return self._source.split(bytes_per_part)
+
+    def num_rows(self) -> int | None:
+        """See `Source.num_rows`."""
+        return self._source.num_rows()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """See `Source.batches`."""
