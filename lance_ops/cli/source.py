@@ -99,7 +99,9 @@ def _source(given: Mapping[str, Any], storage_options: Mapping[str, str] | None)
 
 
 def _check(given: Mapping[str, Any], paths: tuple[str, ...]) -> None:
-    if (given["query"] is None) == (not paths):
+    if given["query"] is None and not paths:
+        raise click.UsageError("Missing argument 'SOURCE...'; or use --query.")
+    if given["query"] is not None and paths:
         raise click.UsageError("use either SOURCE or --query")
     if given["database"] is not None and given["query"] is None:
         raise click.UsageError("--database requires --query")

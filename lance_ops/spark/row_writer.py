@@ -76,7 +76,8 @@ def write_rows(
         from lance_ops.spark.writing.dataframe import append_dataframe
 
         return append_dataframe(data, write.uri, **options)
-    return write_dataset(data, write.uri, runner=runner(), **options)
+    done: AppendResult = write_dataset(data, write.uri, runner=runner(), **options)
+    return done
 
 
 def _create(write: RowWrite, data: Any, common: Mapping[str, Any]) -> Any:

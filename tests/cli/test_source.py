@@ -56,7 +56,7 @@ def test_a_query_and_another_table_are_input_of_append_replace_and_merge_insert(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "either SOURCE or --query"),
+        ([], "or use --query"),
         (["a.csv", "--query", "SELECT 1"], "either SOURCE or --query"),
         (["a.csv", "--database", "x.db"], "--database requires --query"),
         (["--query", "SELECT 1", "--format", "csv"], "--format is for files"),

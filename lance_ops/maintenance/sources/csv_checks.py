@@ -59,10 +59,11 @@ def check_inferred(
     for name in texts.column_names if texts is not None else ():
         assert texts is not None
         values = texts[name].drop_null()
-        padded = pc.index(pc.match_substring_regex(values, _PADDED), value=True).as_py()
-        if padded >= 0:
+        # Not pc.index: a scalar made from a Python value imports pandas if it is installed.
+        padded = values.filter(pc.match_substring_regex(values, _PADDED))
+        if len(padded):
             warnings.warn(
-                f"column {name!r} of {path} is read as numbers: {values[padded].as_py()!r} loses its leading "
+                f"column {name!r} of {path} is read as numbers: {padded[0].as_py()!r} loses its leading "
                 f"zeros; keep them with column_types={{{name!r}: 'string'}} (--column-type {name}=string)",
                 SuspiciousInputWarning,
                 stacklevel=2,
