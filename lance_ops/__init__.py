@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.index.result import IndexResult
     from lance_ops.maintenance.ingest.operation import append, replace_where
     from lance_ops.maintenance.ingest.options import IngestOptions
+    from lance_ops.maintenance.ingest.preview import WritePreview
     from lance_ops.maintenance.ingest.replacement import ReplacePlan
     from lance_ops.maintenance.jobs.operation import JobStatus, cancel_job, list_jobs
     from lance_ops.maintenance.maintain.operation import MaintainPlan, maintain
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     )
     from lance_ops.maintenance.run_options import RunOptions
     from lance_ops.maintenance.runner import LocalRunner, Runner
+    from lance_ops.maintenance.sources.open import read_files, read_query
     from lance_ops.maintenance.update.operation import update
     from lance_ops.maintenance.update.plan import UpdatePlan
     from lance_ops.maintenance.update.result import UpdateResult
@@ -201,9 +203,13 @@ _PUBLIC = {
     "lance_ops.maintenance.index.result": ("IndexResult",),
     "lance_ops.maintenance.ingest.operation": (
         "append",
+        "read_files",
+        "read_query",
         "replace_where",
     ),
     "lance_ops.maintenance.ingest.options": ("IngestOptions",),
+    "lance_ops.maintenance.ingest.preview": ("WritePreview",),
+    "lance_ops.maintenance.sources.open": ("read_files", "read_query"),
     "lance_ops.maintenance.ingest.replacement": ("ReplacePlan",),
     "lance_ops.maintenance.jobs.operation": ("JobStatus", "cancel_job", "list_jobs"),
     "lance_ops.maintenance.maintain.operation": ("MaintainPlan", "maintain"),
@@ -329,6 +335,7 @@ __all__ = [
     "UpdatePlan",
     "UpdateResult",
     "WearLimits",
+    "WritePreview",
     "__version__",
     "add_columns",
     "alter_columns",
@@ -367,6 +374,8 @@ __all__ = [
     "move_tag",
     "operations",
     "optimize_indices",
+    "read_files",
+    "read_query",
     "rename_index",
     "replace_columns",
     "replace_where",

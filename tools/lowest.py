@@ -36,9 +36,9 @@ LEFT_OUT = (
     "tests/encoding/kernels/test_fronts.py",  # old numpy prints its types otherwise
     "tests/fleet/report/test_report_page.py",  # a browser
     "tests/fleet/run/test_run_on_spark.py",
-    "tests/maintenance/ingest/test_pandas.py",
-    "tests/maintenance/ingest/test_pandas_ways.py",
-    "tests/maintenance/ingest/test_source.py",  # pandas, DuckDB
+    "tests/maintenance/sources/test_pandas.py",
+    "tests/maintenance/sources/test_pandas_ways.py",
+    "tests/maintenance/sources/test_source.py",  # pandas, DuckDB
     "tests/maintenance/merge_insert/test_operation.py::test_any_kind_of_source_is_merged",  # pandas
     "tests/maintenance/test_tasks.py",  # Spark
     "tests/table/test_arrow_dataset.py",  # DuckDB

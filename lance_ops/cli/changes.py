@@ -4,18 +4,18 @@ The operations are imported by the commands that run them, so that `--help` and 
 once.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
-from lance_ops.cli.command import Call, dataset_command, source_of
+from lance_ops.cli.command import Call, dataset_command
 from lance_ops.cli.options import dry_run_option, job_key_option, spark_option
 from lance_ops.cli.output import progress_listener
+from lance_ops.cli.source import source_options
 
 
 @click.command("append", short_help="Add rows from files to a dataset.")
 @click.argument("uri")
-@click.argument("source", nargs=-1, required=True)
 @click.option(
     "--mode",
     type=click.Choice(["append", "create", "overwrite"]),
@@ -34,34 +34,38 @@ from lance_ops.cli.output import progress_listener
     is_flag=True,
     help="Use stable row ids in a new dataset: rows keep their ids when they move.",
 )
+@dry_run_option
 @job_key_option
 @spark_option
 @dataset_command
+@source_options
 def append_command(
     call: Call,
     *,
-    source: tuple[str, ...],
+    data: Any,
     mode: Literal["append", "create", "overwrite"],
     fill_missing: bool,
     max_rows_per_file: int | None,
     max_bytes_per_file: int | None,
     data_storage_version: str | None,
     stable_row_ids: bool,
+    dry_run: bool,
     job_key: str | None,
     spark: str | None,
 ) -> None:
     """Add the rows of SOURCE to the dataset at URI, in one commit; creates it if there is none.
 
-    SOURCE are Parquet, CSV, TSV or Arrow files, folders of them, or globs, all of one format. Columns are
-    matched by name; all mismatches are listed before anything is written.
+    SOURCE are files, folders of them, or globs, all of one format: Parquet, Arrow, CSV, TSV, JSON (lines or
+    an array), ORC or Avro, also compressed (.gz, .zst, .bz2); or one Lance table; or - for standard input.
+    Columns are matched by name; all mismatches are listed before anything is written.
     """
     from lance_ops.maintenance.ingest.operation import write_dataset
 
     limits = {"max_rows_per_file": max_rows_per_file, "max_bytes_per_file": max_bytes_per_file}
-    with call.running(spark, job_key=job_key) as run:
+    with call.running(spark, job_key=job_key, dry_run=dry_run) as run:
         run |= {name: limit for name, limit in limits.items() if limit is not None}
         result = write_dataset(
-            source_of(source),
+            data,
             call.uri,
             mode=mode,
             data_storage_version=data_storage_version,
@@ -75,7 +79,6 @@ def append_command(
 @click.command("replace", short_help="Replace the rows that match a condition by rows from files.")
 @click.argument("uri")
 @click.argument("predicate")
-@click.argument("source", nargs=-1, required=True)
 @click.option("--fill-missing", is_flag=True, help="Fill nullable columns that SOURCE lacks with nulls.")
 @click.option("--max-rows-per-file", type=click.IntRange(min=1), help="Maximum rows per data file.")
 @click.option("--allow-empty", is_flag=True, help="Delete the old rows even if SOURCE has none.")
@@ -83,11 +86,12 @@ def append_command(
 @job_key_option
 @spark_option
 @dataset_command
+@source_options
 def replace_command(
     call: Call,
     *,
+    data: Any,
     predicate: str,
-    source: tuple[str, ...],
     fill_missing: bool,
     max_rows_per_file: int | None,
     allow_empty: bool,
@@ -107,7 +111,7 @@ def replace_command(
             run["max_rows_per_file"] = max_rows_per_file
         result = replace_where(
             call.uri,
-            source_of(source),
+            data,
             predicate,
             fill_missing=fill_missing,
             allow_empty=allow_empty,

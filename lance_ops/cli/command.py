@@ -6,11 +6,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from lance_ops.cli.options import common_options
 from lance_ops.cli.output import fail, plain_warnings, print_result, progress_listener
 from lance_ops.errors import LanceOpsError
+from lance_ops.maintenance.text import count_text
 
 if TYPE_CHECKING:
+    from lance_ops.maintenance.progress import Progress, ProgressEvent
     from lance_ops.maintenance.runner import Runner
 
 
@@ -62,8 +66,36 @@ def source_of(paths: tuple[str, ...]) -> str | list[str]:
 @contextmanager
 def running(spark: str | None) -> Iterator[dict[str, Any]]:
     """Return runner and progress for an operation; a Spark session started for it is stopped at the end."""
-    with _runner(spark) as runner, progress_listener() as progress:
-        yield {"runner": runner, "progress": progress}
+    with _runner(spark) as runner, progress_listener() as listener:
+        commits = _Commits(listener)
+        try:
+            yield {"runner": runner, "progress": commits}
+        except KeyboardInterrupt:
+            click.echo(commits.text(), err=True)
+            raise
+
+
+@dataclass(slots=True)
+class _Commits:
+    """Counts the commits of an operation by its progress events, and passes these on."""
+
+    listener: "Progress | None"
+    begun: int = 0
+    done: int = 0
+
+    def __call__(self, event: "ProgressEvent") -> None:
+        self.begun += event.message == "committing"
+        self.done += event.message == "committed"
+        if self.listener is not None:
+            self.listener(event)
+
+    def text(self) -> str:
+        """What is committed when the operation is interrupted now."""
+        if self.begun > self.done:
+            return "interrupted during a commit: lance-ops history shows whether its version is there"
+        if self.done:
+            return f"interrupted: {count_text(self.done, 'commit')} made so far, and nothing after"
+        return "interrupted: nothing was committed"
 
 
 @contextmanager

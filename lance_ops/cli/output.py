@@ -118,7 +118,7 @@ def progress_listener() -> "Iterator[Progress | None]":
     columns = (
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
-        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[count]}"),
         progress.TextColumn("{task.fields[size]}"),
         progress.TimeElapsedColumn(),
         progress.TextColumn("{task.fields[left]}"),
@@ -127,7 +127,7 @@ def progress_listener() -> "Iterator[Progress | None]":
     with progress.Progress(
         *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
     ) as bars:
-        task = bars.add_task("", total=None, size="", left="")
+        task = bars.add_task("", total=None, count="", size="", left="")
 
         def listen(event: "ProgressEvent") -> None:
             bars.update(
@@ -135,6 +135,7 @@ def progress_listener() -> "Iterator[Progress | None]":
                 description=f"{event.operation}: {event.message}",
                 completed=event.done,
                 total=event.total,
+                count=_count_of(event),
                 size=_size_of(event),
                 left=_left_of(event),
             )
@@ -152,11 +153,20 @@ def _plain_listener() -> "Progress":
         if now - last < _SECONDS_BETWEEN_LINES:
             return
         last = now
-        counted = f" {event.done:,} of {event.total:,}" if event.total else ""
+        counted = _count_of(event)
+        text = f"{event.operation}: {event.message}" + (f" {counted}" if counted else "")
         parts = [part for part in (_size_of(event), _left_of(event)) if part]
-        click.echo(", ".join([f"{event.operation}: {event.message}{counted}", *parts]), err=True)
+        click.echo(", ".join([text, *parts]), err=True)
 
     return listen
+
+
+def _count_of(event: "ProgressEvent") -> str:
+    """Return what is done, of what: "3 of 10", "2,097,152 rows"; empty if neither total nor unit is known."""
+    unit = f" {event.unit}" if event.unit else ""
+    if event.total:
+        return f"{event.done:,} of {event.total:,}{unit}"
+    return f"{event.done:,}{unit}" if unit else ""
 
 
 def _size_of(event: "ProgressEvent") -> str:

@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 import click
 
-from lance_ops.cli.command import Call, dataset_command, source_of
+from lance_ops.cli.command import Call, dataset_command
 from lance_ops.cli.options import KeyValueType, dry_run_option, job_key_option, spark_option
+from lance_ops.cli.source import source_options
 
 
 @click.command("update", short_help="Set columns of rows to new values.")
@@ -62,7 +63,6 @@ def update_command(
 
 @click.command("merge-insert", short_help="Update and insert rows from files by a key.")
 @click.argument("uri")
-@click.argument("source", nargs=-1, required=True)
 @click.option("--on", multiple=True, help="Key column. Repeatable; default the primary key of URI.")
 @click.option(
     "--when-matched",
@@ -96,10 +96,11 @@ def update_command(
 @job_key_option
 @spark_option
 @dataset_command
+@source_options
 def merge_insert_command(
     call: Call,
     *,
-    source: tuple[str, ...],
+    data: Any,
     on: tuple[str, ...],
     when_matched: Literal["update_all", "update_if", "delete", "fail", "do_nothing"],
     condition: str | None,
@@ -120,7 +121,7 @@ def merge_insert_command(
     with call.running(spark, dry_run=dry_run, job_key=job_key) as run:
         result = merge_insert(
             call.uri,
-            source_of(source),
+            data,
             list(on) or None,
             when_matched=when_matched,
             condition=condition,
@@ -172,7 +173,7 @@ def add_columns_command(
     resumed by the next one.
     """
     from lance_ops.maintenance.columns.operation import add_columns
-    from lance_ops.maintenance.ingest.file_source import open_files
+    from lance_ops.maintenance.sources.open import open_paths
 
     if sum(map(bool, (values, function, source))) != 1:
         raise click.UsageError("use one of --set, --function and --from")
@@ -180,8 +181,7 @@ def add_columns_command(
     if function is not None:
         columns = _imported(function)
     elif source:
-        files = open_files(source)
-        columns = files.batches()
+        columns = open_paths(source).batches()
     with call.running(spark, dry_run=dry_run, job_key=job_key) as run:
         result = add_columns(
             call.uri,

@@ -12,19 +12,19 @@ def with_schema(data: Any, schema: pa.Schema | None) -> Any:
     """Return data in the types of a schema.
 
     Args:
-        data: What `write_dataset` takes, or a list of dicts, or a mapping of columns.
+        data: What `write_dataset` takes.
         schema: Names and types of the columns; data are returned as they are when None.
 
     Raises:
         InvalidArgumentError: The data do not fit.
     """
+    if schema is None or isinstance(data, pa.RecordBatchReader):
+        return data
     try:
         if isinstance(data, Mapping):
             return pa.table(dict(data), schema=schema)
-        if isinstance(data, list) and data and all(isinstance(row, Mapping) for row in data):
+        if isinstance(data, list) and all(isinstance(row, Mapping) for row in data):
             return pa.Table.from_pylist(data, schema=schema)
-        if schema is None or isinstance(data, pa.RecordBatchReader):
-            return data
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
         if isinstance(data, pa.Table):

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from lance_ops.facade.parts import auto_cleanup_entries
 from lance_ops.maintenance.ingest.options import IngestOptions
 
 if TYPE_CHECKING:
+    from lance_ops.maintenance.ingest.preview import WritePreview
     from lance_ops.storage import Store
     from lance_ops.table.dataset import Dataset as Snapshot
     from lance_ops.table.dataset import DatasetHandle
@@ -36,6 +37,54 @@ _REFUSED: Mapping[str, str] = {
 }
 
 
+@overload
+def write_dataset(
+    data: Any,
+    uri: "str | os.PathLike[str] | Store | Snapshot | DatasetHandle",
+    schema: pa.Schema | None = None,
+    mode: str = "create",
+    *,
+    predicate: Any = None,
+    allow_empty: bool | None = None,
+    auto_cleanup_options: Mapping[str, Any] | None = None,
+    commit_message: str | None = None,
+    enable_v2_manifest_paths: bool = True,
+    use_legacy_format: bool | None = None,
+    dry_run: Literal[False] = False,
+    **options: Unpack[IngestOptions],
+) -> Dataset: ...
+@overload
+def write_dataset(
+    data: Any,
+    uri: "str | os.PathLike[str] | Store | Snapshot | DatasetHandle",
+    schema: pa.Schema | None = None,
+    mode: str = "create",
+    *,
+    predicate: Any = None,
+    allow_empty: bool | None = None,
+    auto_cleanup_options: Mapping[str, Any] | None = None,
+    commit_message: str | None = None,
+    enable_v2_manifest_paths: bool = True,
+    use_legacy_format: bool | None = None,
+    dry_run: Literal[True],
+    **options: Unpack[IngestOptions],
+) -> "WritePreview": ...
+@overload
+def write_dataset(
+    data: Any,
+    uri: "str | os.PathLike[str] | Store | Snapshot | DatasetHandle",
+    schema: pa.Schema | None = None,
+    mode: str = "create",
+    *,
+    predicate: Any = None,
+    allow_empty: bool | None = None,
+    auto_cleanup_options: Mapping[str, Any] | None = None,
+    commit_message: str | None = None,
+    enable_v2_manifest_paths: bool = True,
+    use_legacy_format: bool | None = None,
+    dry_run: bool,
+    **options: Unpack[IngestOptions],
+) -> "Dataset | WritePreview": ...
 @public(
     data_obj="data",
     transaction_properties="properties",
@@ -55,17 +104,20 @@ def write_dataset(
     commit_message: str | None = None,
     enable_v2_manifest_paths: bool = True,
     use_legacy_format: bool | None = None,
+    dry_run: bool = False,
     **options: Unpack[IngestOptions],
-) -> Dataset:
+) -> "Dataset | WritePreview":
     """Write data to a dataset in one commit, and return it at the new version.
 
     Columns are matched by name. A column fits if its type is that of the dataset, or every value can be
     converted without loss; all mismatches are listed in one error before anything is written.
 
     Args:
-        data: An Arrow table, batch, reader, dataset or iterable of batches; a pandas DataFrame, whose named
-            index levels become columns; a list of dicts or a mapping of columns; any object that exports an
-            Arrow stream; or paths, directories or globs of files. Read as a stream.
+        data: Paths, directories or globs of Parquet, Arrow IPC, CSV, TSV, JSON, ORC or Avro files, also
+            compressed; a Lance table; `read_files` has their options, and `read_query` reads databases. Or
+            an Arrow table, batch, reader, dataset or iterable of batches; a list of dicts or a dict of
+            columns; a pandas DataFrame, whose named index levels become columns; a Polars frame; a
+            `datasets.Dataset`; any object that exports an Arrow stream. Read as a stream.
         uri: URI or path where the dataset is or shall be, or a `Dataset`.
         schema: Names and types of the columns, if the data have others.
         mode: "create" wants no dataset there; "append" adds rows, and creates the dataset if there is none;
@@ -80,6 +132,8 @@ def write_dataset(
         commit_message: Stored in the transaction.
         enable_v2_manifest_paths: Only True: new datasets have these names of manifests.
         use_legacy_format: True stands for `data_storage_version="legacy"`.
+        dry_run: Return a preview of the columns and casts, and write nothing. Of the data the schema is read
+            only; a mismatch is raised.
         **options: See `IngestOptions` and `RunOptions`; tuning options of pylance have no effect. The runner
             writes several input files at once; every other kind of data is one stream written here.
 
@@ -104,6 +158,7 @@ def write_dataset(
     from lance_ops.maintenance.distributed.commit import MESSAGE_KEY
     from lance_ops.maintenance.ingest.operation import write_dataset as write
     from lance_ops.maintenance.metadata.actions import update_config
+    from lance_ops.maintenance.results import AppendResult
     from lance_ops.table.dataset import Dataset as Snapshot
     from lance_ops.table.dataset import snapshot_of
 
@@ -127,8 +182,11 @@ def write_dataset(
         mode=mode,  # type: ignore[arg-type]  # checked there
         predicate=predicate,
         allow_empty=allow_empty,
+        dry_run=dry_run,
         **options,
     )
+    if not isinstance(done, AppendResult):
+        return done
     given = snapshot_of(uri)
     made = Dataset(
         Snapshot.open(

@@ -19,6 +19,7 @@ class ProgressEvent:
         bytes_done: Processed bytes of its input; None if not counted.
         bytes_total: Bytes of all of its input.
         seconds_left: Estimated duration of the rest of the phase; None if unknown.
+        unit: Of `done` and `total`, in the plural, e.g. "rows"; empty for tasks.
     """
 
     operation: str
@@ -28,6 +29,7 @@ class ProgressEvent:
     bytes_done: int | None = None
     bytes_total: int | None = None
     seconds_left: float | None = None
+    unit: str = ""
 
 
 Progress = Callable[[ProgressEvent], None]
@@ -54,10 +56,13 @@ class Reporter:
         bytes_done: int | None = None,
         bytes_total: int | None = None,
         seconds_left: float | None = None,
+        unit: str = "",
     ) -> None:
         """Pass on one event."""
         if self.listener is not None:
-            event = ProgressEvent(self.operation, done, total, message, bytes_done, bytes_total, seconds_left)
+            event = ProgressEvent(
+                self.operation, done, total, message, bytes_done, bytes_total, seconds_left, unit
+            )
             self.listener(event)
 
 

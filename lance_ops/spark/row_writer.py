@@ -12,13 +12,14 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from lance_ops.errors import DatasetExistsError
-from lance_ops.maintenance.ingest.file_source import FileSource, check_types_known
 from lance_ops.maintenance.ingest.operation import write_dataset
-from lance_ops.maintenance.ingest.source import open_source, unify_schemas
 from lance_ops.maintenance.merge_insert.operation import merge_insert
 from lance_ops.maintenance.progress import Progress
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.runner import Runner
+from lance_ops.maintenance.sources.file_source import check_types_known
+from lance_ops.maintenance.sources.open import open_source
+from lance_ops.maintenance.sources.source import StreamSource, unify_schemas
 from lance_ops.maintenance.target import open_latest_if_any
 
 RowMode = Literal["append", "overwrite", "replace_where", "merge"]
@@ -75,7 +76,8 @@ def write_rows(
         from lance_ops.spark.writing.dataframe import append_dataframe
 
         return append_dataframe(data, write.uri, **options)
-    return write_dataset(data, write.uri, runner=runner(), **options)
+    done: AppendResult = write_dataset(data, write.uri, runner=runner(), **options)
+    return done
 
 
 def _create(write: RowWrite, data: Any, common: Mapping[str, Any]) -> Any:
@@ -89,11 +91,11 @@ def _create(write: RowWrite, data: Any, common: Mapping[str, Any]) -> Any:
 
         schema = arrow_schema(data.schema)
     else:
-        source = open_source(data)
+        data = source = open_source(data)
         parts = source.read_schemas()
         schema = unify_schemas(parts) if len(parts) > 1 else parts[0][1]
         check_types_known(schema, parts)
-        if not isinstance(source, FileSource):
+        if isinstance(source, StreamSource):
             data = pa.RecordBatchReader.from_batches(schema, source.batches())
     chosen: dict[str, Any] = {
         name: write.options[name]

@@ -13,8 +13,8 @@ def ingest(uri: str, paths: list[str]) -> int:
     """Writes, exactly once under a job key."""
     done = lo.append(uri, paths, job_key="2026-01-01", fill_missing=True, max_replans=3)
     assert_type(done, lo.AppendResult)
-    lo.append(uri, paths, jobkey="x")  # type: ignore[call-arg]
-    lo.append(uri, paths, max_rows_per_file="many")  # type: ignore[arg-type]
+    lo.append(uri, paths, jobkey="x")  # type: ignore[call-overload]
+    lo.append(uri, paths, max_rows_per_file="many")  # type: ignore[call-overload]
     assert_type(lo.replace_where(uri, paths, "day = 1", allow_empty=True), lo.AppendResult)
     assert_type(lo.replace_where(uri, paths, "day = 1", dry_run=True), lo.ReplacePlan)
     return done.rows_added

@@ -10,6 +10,7 @@ from lance_ops.airflow.operators.base import LanceOperator
 from lance_ops.airflow.operators.tries import work_of
 from lance_ops.errors import InvalidArgumentError, RowsLostError
 from lance_ops.maintenance.ingest.lost_rows import losses_since
+from lance_ops.maintenance.sources.open import described_input
 
 _ON_CLEAR = ("skip", "append")
 
@@ -18,31 +19,41 @@ class LanceRowsOperator(LanceOperator):
     """Base of the operators that write rows, from files or from a function.
 
     Args:
-        data: Paths, folders or globs of Parquet, CSV, TSV or Arrow files.
+        data: Paths, folders or globs of files, or a Lance table; see `lance_ops.read_files`.
         source: Or a function of Airflow's context that returns data for `write_dataset`.
+        query: Or an SQL query, see `lance_ops.read_query`.
+        database: Database of the query.
+        read_options: Options of the files, as of `lance_ops.read_files`, such as {"delimiter": ";"}.
         **kwargs: See `LanceOperator`.
     """
 
-    template_fields: Sequence[str] = ("dataset", "data")
+    template_fields: Sequence[str] = ("dataset", "data", "query", "database", "read_options")
 
     def __init__(
         self,
         *,
         data: str | Sequence[str] | None = None,
         source: Callable[[Any], Any] | None = None,
+        query: str | None = None,
+        database: str | None = None,
+        read_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if (data is None) is (source is None):
-            raise InvalidArgumentError("rows require either `data` or `source`", field="data")
+        if sum(given is not None for given in (data, source, query)) != 1:
+            raise InvalidArgumentError("rows require one of `data`, `source` and `query`", field="data")
         self.data = data
         self.source = source
+        self.query = query
+        self.database = database
+        self.read_options = read_options
 
     def given(self, context: Any) -> Any:
         """Return the rows."""
         if self.source is not None:
             return self.source(context)
-        return [self.data] if isinstance(self.data, str) else list(self.data or ())
+        paths = [self.data] if isinstance(self.data, str) else list(self.data or ())
+        return described_input(paths, self.read_options, self.query, self.database)
 
 
 class LanceAppendOperator(LanceRowsOperator):
@@ -109,7 +120,7 @@ class LanceReplaceOperator(LanceRowsOperator):
         **kwargs: See `LanceRowsOperator`.
     """
 
-    template_fields: Sequence[str] = ("dataset", "data", "predicate")
+    template_fields: Sequence[str] = (*LanceRowsOperator.template_fields, "predicate")
 
     def __init__(self, *, predicate: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)

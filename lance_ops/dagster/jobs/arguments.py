@@ -26,7 +26,7 @@ from lance_ops.maintenance.compact.options import CompactionChoices
 def append_rows(call: Call, config: AppendConfig) -> object:
     """Return the arguments of an append; see `AppendConfig`."""
     arguments = {
-        "paths": config.paths,
+        **_input_of(config),
         "fill_missing": config.fill_missing,
         "max_rows_per_file": config.max_rows_per_file,
     }
@@ -36,7 +36,7 @@ def append_rows(call: Call, config: AppendConfig) -> object:
 def upsert_rows(call: Call, config: UpsertConfig) -> object:
     """Return the arguments of an upsert; see `UpsertConfig`."""
     arguments = {
-        "paths": config.paths,
+        **_input_of(config),
         "on": config.on or None,
         "when_matched": config.when_matched.value,
         "condition": config.condition,
@@ -45,6 +45,11 @@ def upsert_rows(call: Call, config: UpsertConfig) -> object:
         "dry_run": config.dry_run,
     }
     return call.perform("merge_insert", arguments, job_key=_key_of_chain(call, config.rerun_token))
+
+
+def _input_of(config: AppendConfig | UpsertConfig) -> dict[str, object]:
+    given = {"read_options": config.read_options, "query": config.query, "database": config.database}
+    return {"paths": config.paths, **{name: value for name, value in given.items() if value}}
 
 
 def update_rows(call: Call, config: UpdateConfig) -> object:

@@ -74,10 +74,40 @@ class OperationConfig(dg.Config):
     )
 
 
+def paths_field() -> Any:
+    """Field of the input files of a job."""
+    return Field(
+        default_factory=list,
+        description="Parquet, Arrow, CSV, TSV, JSON, ORC or Avro files, also compressed, folders of them, or "
+        "globs; or a Lance table. Either these or a query.",
+    )
+
+
+def read_options_field() -> Any:
+    """Field of the options of input files."""
+    return Field(
+        default_factory=dict,
+        description="Options of the files, as of lance_ops.read_files, e.g. {delimiter: ';'}.",
+    )
+
+
+def query_field() -> Any:
+    """Field of a query instead of files."""
+    return Field(default=None, description="SQL query whose rows are the input, see lance_ops.read_query.")
+
+
+def database_field() -> Any:
+    """Field of the database of a query."""
+    return Field(default=None, description="Database of the query: a file or URL; default DuckDB.")
+
+
 class AppendConfig(OperationConfig):
     """Add the rows of files, exactly once however often it is retried or re-executed."""
 
-    paths: list[str] = Field(description="Parquet, CSV, TSV or Arrow IPC files, folders of them, or globs.")
+    paths: list[str] = paths_field()
+    read_options: dict[str, Any] = read_options_field()
+    query: str | None = query_field()
+    database: str | None = database_field()
     fill_missing: bool = Field(
         default=False, description="Fill nullable columns that the files lack with nulls."
     )
@@ -103,7 +133,10 @@ class DeleteConfig(OperationConfig):
 class UpsertConfig(OperationConfig):
     """Update rows by a key from files and insert those with a new key, once over all retries."""
 
-    paths: list[str] = Field(description="Parquet, CSV, TSV or Arrow IPC files, folders of them, or globs.")
+    paths: list[str] = paths_field()
+    read_options: dict[str, Any] = read_options_field()
+    query: str | None = query_field()
+    database: str | None = database_field()
     on: list[str] = Field(
         default_factory=list,
         description="Key columns; default the primary key of the schema.",

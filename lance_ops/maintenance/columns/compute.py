@@ -13,7 +13,7 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.maintenance.columns.transform import Transform
 from lance_ops.maintenance.fit import first_misfit, fit, fits_type
-from lance_ops.maintenance.ingest.views import without_views
+from lance_ops.maintenance.sources.views import without_views
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.table.assemble import null_column
 from lance_ops.table.data_writer import write_data_files

@@ -22,9 +22,9 @@ from lance_ops.maintenance.columns.operation import AddColumnsPlan, commit_colum
 from lance_ops.maintenance.columns.result import AddColumnsResult
 from lance_ops.maintenance.engine import Run
 from lance_ops.maintenance.fit import first_misfit, fit, fits_type
-from lance_ops.maintenance.ingest.source import open_source
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.runner import LocalRunner
+from lance_ops.maintenance.sources.open import open_source
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.storage import Store

@@ -27,9 +27,10 @@ from lance_ops.maintenance.columns.transform import (
 )
 from lance_ops.maintenance.columns.work import ColumnWork
 from lance_ops.maintenance.engine import Attempt, Run
-from lance_ops.maintenance.ingest.file_source import check_types_known
-from lance_ops.maintenance.ingest.source import open_source, unify_schemas
 from lance_ops.maintenance.run_options import RunOptions
+from lance_ops.maintenance.sources.file_source import check_types_known
+from lance_ops.maintenance.sources.open import open_source
+from lance_ops.maintenance.sources.source import unify_schemas
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.commit.request import CommitRequest

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_ops.errors import InvalidArgumentError, SchemaMismatchError, check_type
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, Literal, evaluate_values
-from lance_ops.maintenance.ingest.pandas_frame import table_of_frame
+from lance_ops.maintenance.sources.pandas_frame import table_of_frame
 from lance_ops.table.scan.row_columns import ROW_COLUMNS
 
 _NULL_CAST = re.compile(r"\s*CAST\s*\(\s*NULL\s+AS\s", re.IGNORECASE)

@@ -7,10 +7,9 @@ import pyarrow as pa
 
 from lance_ops.errors import public
 from lance_ops.maintenance.ingest.conform import check_schema, conform
-from lance_ops.maintenance.ingest.file_source import FileSource
 from lance_ops.maintenance.ingest.options import KEEPS_SCHEMA, Mode, WriteOptions
 from lance_ops.maintenance.ingest.plan import WritePlan, plan_write_on, write_task
-from lance_ops.maintenance.ingest.source import open_source
+from lance_ops.maintenance.sources.open import open_source
 from lance_ops.maintenance.target import Target, open_target
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lance_ops.table.manifest.fragment import Fragment
@@ -112,7 +111,7 @@ def write_fragments(
     )
     source = open_source(data if schema is None else _cast(data, schema))
     store, head = open_target(uri_or_dataset, storage_options)
-    if isinstance(source, FileSource) and chosen in KEEPS_SCHEMA and head is not None:
+    if chosen in KEEPS_SCHEMA and head is not None:
         source = source.typed_by(head.schema)
     plan = plan_write_on(store, head, source.read_schemas(), options)
     fragments = write_task(plan.task, source.batches()).fragments
@@ -120,9 +119,7 @@ def write_fragments(
 
 
 def _cast(data: Any, schema: pa.Schema) -> pa.RecordBatchReader:
-    found = open_source(data)
-    if isinstance(found, FileSource):
-        found = found.typed_by(schema)
+    found = open_source(data).typed_by(schema)
     for what, part in found.read_schemas():
         check_schema(part, schema, what=what, path="", fill_missing=False)
     batches = (conform(batch, schema, fill_missing=False) for batch in found.batches())

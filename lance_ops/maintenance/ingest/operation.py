@@ -19,7 +19,6 @@ from lance_ops.errors import (
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
-from lance_ops.maintenance.ingest.file_source import FileSource
 from lance_ops.maintenance.ingest.options import (
     KEEPS_SCHEMA,
     WRITE_REPLANS,
@@ -28,6 +27,7 @@ from lance_ops.maintenance.ingest.options import (
     WriteOptions,
 )
 from lance_ops.maintenance.ingest.plan import WritePlan, WriteTask, WriteTaskResult, plan_write_on, write_task
+from lance_ops.maintenance.ingest.preview import WritePreview, preview_write
 from lance_ops.maintenance.ingest.recast import recast
 from lance_ops.maintenance.ingest.replacement import (
     Replacement,
@@ -36,11 +36,12 @@ from lance_ops.maintenance.ingest.replacement import (
     commit_replacement,
     plan_replacement,
 )
-from lance_ops.maintenance.ingest.source import Source, open_source
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.runner import LocalRunner, Runner
+from lance_ops.maintenance.sources.open import open_source
+from lance_ops.maintenance.sources.source import Source, leave_unread
 from lance_ops.maintenance.target import Target, check_side_by_side, open_target
 from lance_ops.maintenance.tasks import is_not_committed, remove_files, run_tasks
 from lance_ops.storage import Durability
@@ -298,6 +299,28 @@ def _result(
 _BYTES_PER_TASK = 128 << 20
 
 
+@overload
+def write_dataset(
+    data: Any,
+    uri_or_dataset: Target,
+    *,
+    mode: Mode = "create",
+    predicate: str | Callable[[pa.Schema], str] | None = None,
+    allow_empty: bool | None = None,
+    dry_run: Literal[False] = False,
+    **options: Unpack[IngestOptions],
+) -> AppendResult: ...
+@overload
+def write_dataset(
+    data: Any,
+    uri_or_dataset: Target,
+    *,
+    mode: Mode = "create",
+    predicate: str | Callable[[pa.Schema], str] | None = None,
+    allow_empty: bool | None = None,
+    dry_run: bool,
+    **options: Unpack[IngestOptions],
+) -> AppendResult | WritePreview: ...
 @public(uri="uri_or_dataset", data_obj="data", transaction_properties="properties")
 @cleans_up
 def write_dataset(
@@ -307,8 +330,9 @@ def write_dataset(
     mode: Mode = "create",
     predicate: str | Callable[[pa.Schema], str] | None = None,
     allow_empty: bool | None = None,
+    dry_run: bool = False,
     **options: Unpack[IngestOptions],
-) -> AppendResult:
+) -> AppendResult | WritePreview:
     """Write data to a dataset in one commit.
 
     Columns are matched by name. A column fits if its type is that of the dataset, or every value can be
@@ -316,10 +340,11 @@ def write_dataset(
     anything is written.
 
     Args:
-        data: An Arrow table, batch, reader, dataset or iterable of batches; a pandas DataFrame, whose named
-            index levels become columns; any object that exports an Arrow stream; or paths,
-            directories or globs of Parquet, CSV, TSV or Arrow IPC files.
-            Read as a stream.
+        data: Paths, directories or globs of Parquet, Arrow IPC, CSV, TSV, JSON, ORC or Avro files, also
+            compressed; a Lance table; `read_files` has their options, and `read_query` reads databases. Or
+            an Arrow table, batch, reader, dataset or iterable of batches; a list of dicts or a dict of
+            columns; a pandas DataFrame, whose named index levels become columns; a Polars frame; a
+            `datasets.Dataset`; any object that exports an Arrow stream. Read as a stream.
         uri_or_dataset: URI or path where the dataset is or shall be, or a `Dataset`.
         mode: "create" wants no dataset there; "append" adds rows, and creates the dataset if there is none;
             "overwrite" replaces schema and rows in a new version; "replace_where" replaces the rows that
@@ -329,6 +354,8 @@ def write_dataset(
             dataset to the SQL.
         allow_empty: Allow data without rows to replace rows, which are then deleted. The default None allows
             this in mode "overwrite" but not in "replace_where".
+        dry_run: Return a preview of the columns and casts, and write nothing. Of the data the schema is read
+            only; a mismatch is raised.
         **options: See `IngestOptions` and `RunOptions`. The runner writes several input files at once; every
             other kind of data is one stream written here.
 
@@ -348,33 +375,54 @@ def write_dataset(
         2
     """
     chosen = WriteOptions.of(options, mode=mode, predicate=predicate, allow_empty=allow_empty)
-    source = open_source(data)
+    given = source = open_source(data)
     store, head = open_target(uri_or_dataset, chosen.storage_options)
-    if isinstance(source, FileSource) and mode in KEEPS_SCHEMA and head is not None:
+    if mode in KEEPS_SCHEMA and head is not None:
         source = source.typed_by(head.schema)
-    plan = plan_write_on(store, head, source.read_schemas(), chosen)
+    plan = plan_write_on(store, head, source.read_schemas, chosen)
+    if dry_run:
+        is_done = plan.committed_version is not None
+        sources = ([], []) if is_done else (given.read_schemas(), source.read_schemas())
+        return preview_write(plan, *sources)
     runner, progress = options.get("runner") or LocalRunner(), options.get("progress")
     results: list[WriteTaskResult] = []
     if plan.committed_version is None:
         results = _write(plan, source, runner, Reporter("append", progress))
+    else:
+        leave_unread(source)
     max_replans = options.get("max_replans", WRITE_REPLANS)
     return commit_write(plan, results, max_replans=max_replans, progress=progress, runner=runner)
 
 
+@overload
+def append(
+    uri_or_dataset: Target,
+    data: Any,
+    *,
+    dry_run: Literal[False] = False,
+    **options: Unpack[IngestOptions],
+) -> AppendResult: ...
+@overload
+def append(
+    uri_or_dataset: Target, data: Any, *, dry_run: bool, **options: Unpack[IngestOptions]
+) -> AppendResult | WritePreview: ...
 @public(uri="uri_or_dataset", data_obj="data", transaction_properties="properties")
-def append(uri_or_dataset: Target, data: Any, **options: Unpack[IngestOptions]) -> AppendResult:
+def append(
+    uri_or_dataset: Target, data: Any, *, dry_run: bool = False, **options: Unpack[IngestOptions]
+) -> AppendResult | WritePreview:
     """Add rows to a dataset, or create it; see `write_dataset` for the data and what it raises.
 
     Args:
         uri_or_dataset: URI or path where the dataset is or shall be, or a `Dataset`.
         data: See `write_dataset`.
+        dry_run: See `write_dataset`.
         **options: See `IngestOptions` and `RunOptions`.
 
     Examples:
         >>> lo.append("new.lance", pa.table({"id": [1, 2, 3]})).rows_added
         3
     """
-    return write_dataset(data, uri_or_dataset, mode="append", **options)
+    return write_dataset(data, uri_or_dataset, mode="append", dry_run=dry_run, **options)
 
 
 @overload
@@ -441,9 +489,9 @@ def replace_where(
     chosen = WriteOptions.of(options, mode=mode, predicate=predicate, allow_empty=allow_empty)
     source = open_source(data)
     store, head = open_target(uri_or_dataset, chosen.storage_options)
-    if isinstance(source, FileSource) and head is not None:
+    if head is not None:
         source = source.typed_by(head.schema)
-    plan = plan_write_on(store, head, source.read_schemas(), chosen)
+    plan = plan_write_on(store, head, source.read_schemas, chosen)
     return plan_replacement(
         plan.uri,
         plan.dataset,
@@ -454,34 +502,33 @@ def replace_where(
 
 
 def _write(plan: WritePlan, source: Source, runner: Runner, report: Reporter) -> list[WriteTaskResult]:
-    if isinstance(source, FileSource):
-        parts = source.split(_BYTES_PER_TASK)
-        if len(parts) > 1:
-            return run_tasks(
-                runner,
-                _write_files,
-                [_FilesTask(plan.task, part) for part in parts],
-                report=report,
-                message="writing input files",
-                discard=lambda results: abandon_write(plan, results),
-            )
+    parts = source.split(_BYTES_PER_TASK)
+    if len(parts) > 1:
+        return run_tasks(
+            runner,
+            _write_files,
+            [_FilesTask(plan.task, part) for part in parts],
+            report=report,
+            message="writing input files",
+            discard=lambda results: abandon_write(plan, results),
+        )
     # Flushed while the commit is prepared: our committer ensures that all files exist before the version.
     durable: Durability = "later" if plan.options.committer is None else "now"
-    return [write_task(plan.task, _reported(source.batches(), report), durable=durable)]
+    return [write_task(plan.task, _reported(source, report), durable=durable)]
 
 
-def _reported(batches: Iterator[pa.RecordBatch], report: Reporter) -> Iterator[pa.RecordBatch]:
-    rows = 0
-    for batch in batches:
+def _reported(source: Source, report: Reporter) -> Iterator[pa.RecordBatch]:
+    rows, total = 0, None if report.listener is None else source.num_rows()
+    for batch in source.batches():
         yield batch
         rows += batch.num_rows
-        report("writing rows", rows)
+        report("writing rows", rows, total, unit="rows")
 
 
 @dataclass(frozen=True, slots=True)
 class _FilesTask:
     task: WriteTask
-    source: FileSource
+    source: Source
 
 
 def _write_files(work: _FilesTask) -> WriteTaskResult:

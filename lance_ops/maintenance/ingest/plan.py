@@ -4,7 +4,7 @@ Ingest task: writes the data files of one part of the data, here or on an execut
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -19,9 +19,9 @@ from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import check_schema_writable
 from lance_ops.filter import Expression, parse_filter, settled
 from lance_ops.maintenance.ingest.conform import check_schema, conform
-from lance_ops.maintenance.ingest.file_source import check_types_known
 from lance_ops.maintenance.ingest.options import Mode, WriteOptions
-from lance_ops.maintenance.ingest.source import unify_schemas
+from lance_ops.maintenance.sources.file_source import check_types_known
+from lance_ops.maintenance.sources.source import unify_schemas
 from lance_ops.maintenance.target import Target, check_changeable, check_side_by_side, open_target
 from lance_ops.storage import Durability, Store
 from lance_ops.table.commit.jobs.job_keys import find_job
@@ -172,17 +172,19 @@ def plan_write(
 def plan_write_on(
     store: Store,
     dataset: Dataset | None,
-    schema: pa.Schema | Sequence[tuple[str, pa.Schema]],
+    schema: pa.Schema | Sequence[tuple[str, pa.Schema]] | Callable[[], Sequence[tuple[str, pa.Schema]]],
     options: WriteOptions,
 ) -> WritePlan:
-    """Like `plan_write`, on an open head; None if the store has no dataset."""
+    """Like `plan_write`, on an open head; None if the store has no dataset.
+
+    A function that reads the schemas is not called for a job that is done.
+    """
     started = time.monotonic()
     if options.data_storage_version in ALIASES:
         options = replace(options, data_storage_version=ALIASES[options.data_storage_version])
-    parts = [("the data", schema)] if isinstance(schema, pa.Schema) else list(schema)
     if dataset is None:
         version = options.data_storage_version or DEFAULT_STORAGE_VERSION
-        parts = _with_blobs(parts, version, is_new=True)
+        parts = _with_blobs(_parts(schema), version, is_new=True)
         schema_to_be = _new_schema(parts, store.uri, options)
         options = _with_predicate(options, schema_to_be)
         task = _task(store, schema_to_be, version, options)
@@ -192,13 +194,21 @@ def plan_write_on(
     version, target = dataset.data_storage_version, dataset.lance_schema
     if committed is None:
         is_new = options.mode == "overwrite"
-        parts = _with_blobs(parts, options.data_storage_version or version, is_new=is_new)
+        parts = _with_blobs(_parts(schema), options.data_storage_version or version, is_new=is_new)
         version, target = _check(dataset, parts, options)
         options = _with_predicate(options, target)
     # An overwrite keeps the bases, too.
     task = replace(_task(dataset.store, target, version, options), base_uris=dataset.bases.blob_uris)
     uuid = "" if found is None else found.transaction_uuid
     return WritePlan(dataset.uri, options.mode, options, dataset, task, committed, started, uuid)
+
+
+def _parts(
+    schema: pa.Schema | Sequence[tuple[str, pa.Schema]] | Callable[[], Sequence[tuple[str, pa.Schema]]],
+) -> list[tuple[str, pa.Schema]]:
+    if isinstance(schema, pa.Schema):
+        return [("the data", schema)]
+    return list(schema() if callable(schema) else schema)
 
 
 def _with_predicate(options: WriteOptions, schema: Schema) -> WriteOptions:

@@ -31,6 +31,7 @@ from lance_ops.maintenance.merge_insert.source import SourceRows, fit_source, re
 from lance_ops.maintenance.merge_insert.write import MergeTask, carried_along, share_rows, write_merged
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.runner import LocalRunner
+from lance_ops.maintenance.sources.source import leave_unread
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import reading, run_tasks, said_by_rows
 from lance_ops.maintenance.update.rewrite import data_paths, discard
@@ -208,6 +209,7 @@ def _merge(
     if not dry_run:
         found = call.find_job()
         if found is not None:
+            leave_unread(data)
             return done(**found)
     base = call.dataset
     schema = base.lance_schema

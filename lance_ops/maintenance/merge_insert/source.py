@@ -18,10 +18,10 @@ from lance_ops.file.schema.blob_fields import upgrade_batch
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.maintenance.ingest.conform import cast_hint, conform, find_mismatches
-from lance_ops.maintenance.ingest.file_source import FileSource
 from lance_ops.maintenance.ingest.recast import convert, match_columns, schema_conflict
-from lance_ops.maintenance.ingest.source import open_source, unify_schemas
 from lance_ops.maintenance.merge_insert.keys import check_key_type
+from lance_ops.maintenance.sources.open import open_source
+from lance_ops.maintenance.sources.source import unify_schemas
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.assemble import null_column
 from lance_ops.table.dataset import Dataset
@@ -87,10 +87,8 @@ def read_source(
         SchemaMismatchError: The data do not fit; lists every mismatch.
         InvalidArgumentError: There is no key, or a column cannot be one.
     """
-    source = open_source(data)
     arrow = prepare_schema(target).arrow
-    if isinstance(source, FileSource):
-        source = source.typed_by(arrow)
+    source = open_source(data).typed_by(arrow)
     given = unify_schemas(source.read_schemas())
     schema = source_schema(given, target, on, inserts=inserts, uri=uri)
     wanted = prepare_schema(schema).arrow

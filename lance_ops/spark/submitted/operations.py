@@ -19,6 +19,7 @@ from lance_ops.maintenance.maintain.operation import maintain
 from lance_ops.maintenance.merge_insert.operation import merge_insert
 from lance_ops.maintenance.progress import Progress
 from lance_ops.maintenance.runner import Runner
+from lance_ops.maintenance.sources.open import described_input
 from lance_ops.maintenance.update.operation import update
 from lance_ops.spark.submitted.request import Request, import_named
 
@@ -61,14 +62,20 @@ def operate(
     return work(request.uri, dict(request.arguments), options)
 
 
+def _input_of(given: dict[str, Any]) -> Any:
+    """Take the input out of arguments."""
+    names = ("paths", "read_options", "query", "database")
+    return described_input(**{name: given.pop(name) for name in names if name in given})
+
+
 def _append(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
     given = dict(arguments)
-    return write_dataset(given.pop("paths"), uri, mode="append", **given, **options)
+    return write_dataset(_input_of(given), uri, mode="append", **given, **options)
 
 
 def _merge_insert(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
     given = dict(arguments)
-    return merge_insert(uri, given.pop("paths"), given.pop("on"), **given, **options)
+    return merge_insert(uri, _input_of(given), given.pop("on"), **given, **options)
 
 
 def _update(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:

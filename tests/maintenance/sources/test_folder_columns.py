@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, SchemaMismatchError
-from lance_ops.maintenance.ingest.folder_columns import folder_values, infer_types
-from lance_ops.maintenance.ingest.source import open_source
+from lance_ops.maintenance.sources.folder_columns import folder_values, infer_types
+from lance_ops.maintenance.sources.open import open_source
 
 NOT_UTF8 = b"k=\xff"
 WRITERS = {"parquet": pq.write_table, "csv": pacsv.write_csv, "feather": feather.write_feather}

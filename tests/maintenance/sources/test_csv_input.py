@@ -8,7 +8,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, SchemaMismatchError, SuspiciousInputWarning
-from lance_ops.maintenance.ingest.source import open_source
+from lance_ops.maintenance.sources.open import open_source
 
 BLOCK = 1 << 20
 

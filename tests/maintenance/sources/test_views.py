@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.maintenance.ingest.source import open_source
-from lance_ops.maintenance.ingest.views import has_views, type_without_views, without_views
+from lance_ops.maintenance.sources.open import open_source
+from lance_ops.maintenance.sources.views import has_views, type_without_views, without_views
 
 TEXT, BYTES, INTS = pa.string_view(), pa.binary_view(), pa.list_view(pa.int32())
 LONG = "too long to lie within the view itself"
