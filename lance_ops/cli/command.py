@@ -6,12 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lance_ops.cli.options import common_options
+from lance_ops.cli.options import common_options, verbosity
 from lance_ops.cli.output import fail, plain_warnings, print_result, progress_listener
 from lance_ops.errors import LanceOpsError
 
 if TYPE_CHECKING:
     from lance_ops.maintenance.runner import Runner
+    from lance_ops.table.dataset import Dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,16 @@ class Call:
     storage_options: Mapping[str, str] | None
     as_json: bool
 
+    def open(self, version: int | str | None = None) -> "Dataset":
+        """Open the dataset; its newest version when None."""
+        from lance_ops.table.dataset import Dataset
+
+        return Dataset.open(self.uri, version, storage_options=self.storage_options)
+
     def show(self, result: object) -> None:
-        """Print a result or plan."""
+        """Print a result or plan; when quiet, results of changes have no text."""
+        if verbosity() == "quiet" and not self.as_json and hasattr(result, "already_committed"):
+            return
         print_result(result, as_json=self.as_json)
 
     @contextmanager

@@ -50,7 +50,8 @@ def test_every_command_on_a_dataset_takes_json_and_storage_options(command):
     ("arguments", "message"),
     [
         ([], "Usage:"),
-        (["prune", "t"], "No such command"),
+        (["prune", "t"], "No such command 'prune'. Use cleanup"),
+        (["frobnicate", "t"], "No such command"),
         (["append", "t"], "Missing argument 'SOURCE...'"),
         (["append", "t", "x.parquet", "--mode", "merge"], "'merge' is not one of"),
         (["append", "t", "x.parquet", "--max-rows-per-file", "0"], "x>=1"),
