@@ -79,7 +79,7 @@ def format_of(name: str, chosen: str | None = None, *, field: str = "format") ->
         raise InvalidArgumentError(
             f"cannot tell the format of {name!r} from its name",
             field=field,
-            hint="end the name in .parquet, .arrow, .csv, .tsv, .jsonl or .json, or name a format",
+            hint='end the name in .parquet, .arrow, .csv, .tsv, .jsonl or .json, or pass format="csv"',
         )
     if compression is not None and found in _BINARY:
         raise InvalidArgumentError(

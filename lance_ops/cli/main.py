@@ -1,6 +1,7 @@
 """The `lance-ops` command."""
 
 import contextlib
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -48,6 +49,16 @@ EXIT_CODE = 128 + signal.SIGTERM
 INTERRUPTED = 128 + signal.SIGINT
 INTERRUPTED_TEXT = (
     "interrupted: files that were not committed are removed; commits are whole, and history lists them"
+)
+
+# click's messages, and what they mean.
+_USAGE_ERRORS = (
+    (re.compile(r"(\S+) is not a valid integer(?: range)?\."), r"\1 is not a whole number."),
+    (re.compile(r"(\S+) is not a valid float(?: range)?\."), r"\1 is not a number."),
+    (re.compile(r"(\S+) is not in the range x>=(\S+)\."), r"must be at least \2, got \1."),
+    (re.compile(r"(\S+) is not in the range x>(\S+)\."), r"must be more than \2, got \1."),
+    (re.compile(r"(\S+) is not in the range x<=(\S+)\."), r"must be at most \2, got \1."),
+    (re.compile(r"(\S+) is not in the range (\S+)<=x<=(\S+)\."), r"must be from \2 to \3, got \1."),
 )
 
 ALIASES = {
@@ -98,7 +109,7 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command given by the arguments."""
-        with ends_in_order():
+        with ends_in_order(), plain_usage_errors():
             return super().invoke(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -191,6 +202,17 @@ def ends_in_order() -> Iterator[None]:
     finally:
         if handles:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def plain_usage_errors() -> Iterator[None]:
+    """Say in plain English what is wrong with a number."""
+    try:
+        yield
+    except click.BadParameter as error:
+        for form, words in _USAGE_ERRORS:
+            error.message = form.sub(words, error.message)
+        raise
 
 
 def _end(*_: object) -> None:

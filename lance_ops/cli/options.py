@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     _Duration: TypeAlias = click.ParamType[timedelta]
     _Pair: TypeAlias = click.ParamType[tuple[str, str]]
     _Version: TypeAlias = click.ParamType[int | str]
+    _Size: TypeAlias = click.ParamType[int]
+    _Seconds: TypeAlias = click.ParamType[float]
 else:
     # Generic for type checkers only before click 8.4.
-    _Duration = _Pair = _Version = click.ParamType
+    _Duration = _Pair = _Version = _Size = _Seconds = click.ParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,6 +42,46 @@ class DurationType(_Duration):
             self.fail(f"{value!r} is too long; write for example 30m, 12h, 14d or 2w", param, ctx)
 
 
+class SizeType(_Size):
+    """A size such as 10MB or 64MiB, or a number of bytes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse the text."""
+        from lance_ops.fleet.policy.quantities import parse_bytes
+
+        text = str(value).strip()
+        try:
+            size = parse_bytes(int(text) if text.isdecimal() else text)
+        except ValueError:
+            self.fail(
+                f"{value!r} is not a size; write for example 10MB, 64MiB or a number of bytes", param, ctx
+            )
+        if size < 1:
+            self.fail("must be at least 1 byte", param, ctx)
+        return size
+
+
+class SecondsType(_Seconds):
+    """A duration such as 30s, 10m or 2h, or a number of seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Parse the text."""
+        text = str(value).strip()
+        try:
+            seconds = float(text)
+        except ValueError:
+            if re.fullmatch(r"\d+(?:\.\d+)?[smhdw]", text.lower()) is None:
+                self.fail(f"{value!r} is not a duration; write for example 30s, 10m or 2h", param, ctx)
+            seconds = DurationType().convert(text, param, ctx).total_seconds()
+        if not 0 < seconds < float("inf"):
+            self.fail(f"must be more than 0, got {value}", param, ctx)
+        return seconds
+
+
 class VersionType(_Version):
     """A version: a number, or the name of a tag."""
 
@@ -63,6 +105,7 @@ class KeyValueType(_Pair):
         if isinstance(value, tuple):
             return value
         key, equals, text = str(value).partition("=")
+        key, text = key.strip(), text.strip() if key != key.rstrip() else text
         if not equals or not key:
             self.fail(f"{value!r} is not of the form KEY=VALUE", param, ctx)
         return key, text

@@ -56,6 +56,8 @@ def query_command(
     overwrite: bool,
 ) -> None:
     """Show rows of URI, with its indices; --explain shows the plan, and --output writes them to a file."""
+    if explain and output is not None:
+        raise click.UsageError("--explain reads no rows: omit --output")
     dataset = call.open(version)
     options: dict[str, Any] = {"prefilter": prefilter, "fast_search": fast_search}
     if nearest is not None:
@@ -145,4 +147,8 @@ def _parsed(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise InvalidArgumentError(f"is not valid JSON: {error}", field=f"--{name}") from error
+        raise InvalidArgumentError(
+            f"--{name} is not valid JSON: {error}",
+            field=f"--{name}",
+            hint='put it in single quotes, as in \'{"column": "v", "q": [0.5, 1.0], "k": 5}\'',
+        ) from error

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import click
 
@@ -28,7 +28,22 @@ _PYTHON_NAMES = {
     "uri_or_dataset": "URI",
     "data": "SOURCE",
 }
+# Functions in hints whose command has another name; others are commands of the same name.
+_COMMANDS = {
+    "create_index": "lance-ops index",
+    "measure_health": "lance-ops health",
+    "move_tag": "--move",
+    "optimize_indices": "lance-ops index URI",
+}
+# Placeholders of arguments.
+_PHRASES = {
+    "tables={name: uri}": "--table NAME=URI",
+    "root=folder": "--root FOLDER",
+    "spark=session": "--spark MASTER",
+}
+_CALL = re.compile(r"\b([a-z]+(?:_[a-z]+)*)\(\)")
 _ASSIGNED = re.compile(r"\b([a-z]\w*)=(\"[^\"]*\"|'[^']*'|[\w.-]+|\.\.\.)")
+_QUOTES = "\"'"
 _WORD = re.compile(r"(?<![\w./`'\"-])([a-z]+(?:_[a-z]+)+)(?![\w./`'\"=(-])")
 
 
@@ -39,20 +54,25 @@ class Spelling:
     Attributes:
         options: Options and arguments as typed, by their names in Python.
         switched_off: Options that set a flag to False, by the same names.
+        commands: Names of all commands.
     """
 
     options: Mapping[str, str]
-    switched_off: Mapping[str, str]
+    switched_off: Mapping[str, str] = field(default_factory=dict)
+    commands: frozenset[str] = frozenset()
 
     @classmethod
     def of_running(cls) -> "Spelling":
         """Return the spelling of the running command; an empty one outside of commands."""
         ctx = click.get_current_context(silent=True)
-        return cls({}, {}) if ctx is None else cls.of(ctx.command)
+        if ctx is None:
+            return cls({})
+        root = ctx.find_root().command
+        return cls.of(ctx.command, frozenset(root.commands if isinstance(root, click.Group) else ()))
 
     @classmethod
-    def of(cls, command: click.Command) -> "Spelling":
-        """Return the spelling of a command."""
+    def of(cls, command: click.Command, commands: frozenset[str] = frozenset()) -> "Spelling":
+        """Return the spelling of a command among others."""
         options: dict[str, str] = {}
         off: dict[str, str] = {}
         for parameter in command.params:
@@ -68,7 +88,7 @@ class Spelling:
         for name, typed in _PYTHON_NAMES.items():
             if typed in options.values():
                 options.setdefault(name, typed)
-        return cls(options, off)
+        return cls(options, off, commands)
 
     def of_field(self, field: str) -> tuple[str, str]:
         """Return the label and the text of an error's field: an option, an argument, or a field of data."""
@@ -81,10 +101,19 @@ class Spelling:
         """Return a message or hint with the options of the command in place of Python's arguments.
 
         Example:
-            >>> Spelling({"fill_missing": "--fill-missing"}, {}).of_text("pass fill_missing=True")
+            >>> Spelling({"fill_missing": "--fill-missing"}).of_text("pass fill_missing=True")
             'pass --fill-missing'
         """
+        for phrase, typed in _PHRASES.items():
+            if typed.split()[0] in self.options.values():
+                text = text.replace(phrase, typed)
+        text = _CALL.sub(self._call, text)
         return _WORD.sub(self._word, _ASSIGNED.sub(self._assigned, text))
+
+    def _call(self, match: re.Match[str]) -> str:
+        name = match[1]
+        command = name.replace("_", "-")
+        return _COMMANDS.get(name) or (f"lance-ops {command}" if command in self.commands else match[0])
 
     def _assigned(self, match: re.Match[str]) -> str:
         name, value = match[1], match[2]
@@ -95,7 +124,8 @@ class Spelling:
             return typed
         if value == "False":
             return self.switched_off.get(name, match[0])
-        return typed if value == "..." else f"{typed} {value}"
+        bare = value.strip(_QUOTES)
+        return typed if value == "..." else f"{typed} {value if ' ' in bare else bare}"
 
     def _word(self, match: re.Match[str]) -> str:
         typed = self.options.get(match[1])

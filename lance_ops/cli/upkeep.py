@@ -14,6 +14,8 @@ from lance_ops.cli.command import Call, dataset_command
 from lance_ops.cli.options import (
     DurationType,
     ParameterType,
+    SecondsType,
+    SizeType,
     dry_run_option,
     job_key_option,
     removed_option,
@@ -25,29 +27,29 @@ from lance_ops.cli.output import progress_listener
 @click.command("compact", short_help="Merge small fragments, purge deleted rows.")
 @click.argument("uri")
 @click.option("--target-rows", type=click.IntRange(min=1), help="Target rows per fragment.")
-@click.option("--target-bytes", type=click.IntRange(min=1), help="Target bytes per fragment.")
+@click.option("--target-bytes", type=SizeType(), help="Target bytes per fragment.")
 @click.option(
     "--tier-growth",
     type=click.IntRange(min=2),
     help="Merge a fragment only into a size tier this many times larger; e.g. 4.",
 )
 @click.option("--min-source-fragments", type=click.IntRange(min=2), help="Minimum fragments to merge.")
-@click.option("--max-bytes-per-file", type=click.IntRange(min=1), help="Maximum bytes per data file.")
+@click.option("--max-bytes-per-file", type=SizeType(), help="Maximum bytes per data file.")
 @click.option(
     "--deletions-threshold",
     type=click.FloatRange(0, 1),
     help="Share of deleted rows above which a fragment is rewritten; 1 for never.",
 )
 @click.option("--max-source-fragments", type=click.IntRange(min=1), help="Maximum fragments to rewrite.")
-@click.option("--max-source-bytes", type=click.IntRange(min=1), help="Maximum bytes to rewrite.")
+@click.option("--max-source-bytes", type=SizeType(), help="Maximum bytes to rewrite.")
 @click.option(
     "--budget-seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SecondsType(),
     help="Maximum seconds by the estimate; chooses the fragments with most benefit for scans.",
 )
 @click.option(
     "--budget-bytes",
-    type=click.IntRange(min=1),
+    type=SizeType(),
     help="Maximum bytes read plus written, chosen in the same way.",
 )
 @click.option(
@@ -94,7 +96,7 @@ from lance_ops.cli.output import progress_listener
 )
 @click.option(
     "--commit-every-seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SecondsType(),
     help="Commit finished groups when this much time has passed since the last commit.",
 )
 @dry_run_option

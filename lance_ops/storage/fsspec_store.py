@@ -69,7 +69,11 @@ class FsspecStore:
             self._fs, root = fsspec.core.url_to_fs(url, **keyword_arguments(self._scheme, self._options))
         except (ImportError, ValueError, TypeError) as error:
             raise InvalidArgumentError(
-                f"fsspec cannot open this URI: {redact(str(error), self._options)}",
+                (
+                    f"unknown scheme {self._scheme}://"
+                    if "Protocol not known" in str(error)
+                    else f"fsspec cannot open this URI: {redact(str(error), self._options)}"
+                ),
                 path=uri,
                 hint=install_hint(self._scheme, error),
             ) from None
