@@ -162,8 +162,11 @@ def _fail_to_parse(sql: str, tokens: list[Token], error: ParseError) -> NoReturn
     elif "Unexpected token" in description:
         description = f"expected an operator or the end of the filter, found {found!r}"
         hint = "column names with spaces, signs or reserved words need backticks: `my column`"
+    elif description.startswith("Expecting"):
+        description = description.replace("Expecting", "expected", 1)
+        hint = "each opening parenthesis needs a closing one" if description == "expected )" else None
     if any(token.token_type == TokenType.VAR and token.text.upper() in _SQL_CLAUSES for token in tokens):
-        if description.startswith("Expecting"):
+        if description.startswith("expected )"):
             description = "subqueries are not supported"
         hint = "a filter is a single condition, without SELECT, subqueries or clauses"
     fail(sql, description, max(start, 0) if details else None, hint)
