@@ -217,6 +217,8 @@ def _translated(duckdb: Any, failures: Sequence[LanceOpsError]) -> Iterator[None
     except (duckdb.Error, pa.ArrowException) as error:
         if failures:
             raise failures[0] from None
+        if isinstance(error, duckdb.InterruptException):
+            raise KeyboardInterrupt from error
         if isinstance(error, duckdb.Error):
             raise _error_of(duckdb, error) from error
         raise InvalidArgumentError(f"the query failed: {_first_line(error)}", field="statement") from error
