@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from lance_ops import errors as errors
     from lance_ops import operations as operations
+    from lance_ops.answers.description import ColumnDescription, DatasetDescription, describe
+    from lance_ops.answers.difference import ColumnDiff, DatasetDiff, diff
+    from lance_ops.answers.export import ExportResult, export
+    from lance_ops.answers.text_columns import LostType
     from lance_ops.cache import CacheStats, CacheUse, cache_stats, set_cache_budget
     from lance_ops.facade.builder import MergeInsertBuilder
     from lance_ops.facade.dataset import Dataset
@@ -121,6 +125,21 @@ if TYPE_CHECKING:
     from lance_ops.table.transaction.transaction import Transaction
 
 _PUBLIC = {
+    "lance_ops.answers.description": (
+        "ColumnDescription",
+        "DatasetDescription",
+        "describe",
+    ),
+    "lance_ops.answers.difference": (
+        "ColumnDiff",
+        "DatasetDiff",
+        "diff",
+    ),
+    "lance_ops.answers.export": (
+        "ExportResult",
+        "export",
+    ),
+    "lance_ops.answers.text_columns": ("LostType",),
     "lance_ops.cache": ("CacheStats", "CacheUse", "cache_stats", "set_cache_budget"),
     "lance_ops.facade.builder": ("MergeInsertBuilder",),
     "lance_ops.facade.dataset": ("Dataset",),
@@ -281,6 +300,8 @@ __all__ = [
     "CacheUse",
     "CleanupPlan",
     "CleanupResult",
+    "ColumnDescription",
+    "ColumnDiff",
     "CommitPlan",
     "Committer",
     "CompactResult",
@@ -290,9 +311,12 @@ __all__ = [
     "CopyIfAbsentCommitter",
     "DataFile",
     "Dataset",
+    "DatasetDescription",
+    "DatasetDiff",
     "DatasetHealth",
     "DeletePlan",
     "DeleteResult",
+    "ExportResult",
     "Forecast",
     "Fragment",
     "FsckResult",
@@ -305,6 +329,7 @@ __all__ = [
     "JobStatus",
     "LocalRunner",
     "LockCommitter",
+    "LostType",
     "MaintainPlan",
     "MaintainResult",
     "MaintenancePolicy",
@@ -354,10 +379,13 @@ __all__ = [
     "delete",
     "delete_branch",
     "delete_tag",
+    "describe",
     "describe_indices",
+    "diff",
     "drop_columns",
     "drop_index",
     "errors",
+    "export",
     "forecast_health",
     "fragment_from_json",
     "fragment_to_json",

@@ -9,6 +9,7 @@ from lance_ops.errors import MissingExtraError
 _KNOWN = {
     "airflow": ("Airflow", "airflow"),
     "dagster": ("Dagster", "dagster"),
+    "duckdb": ("DuckDB, which answers SELECT without Spark,", "duckdb"),
     "dagster_pipes": ("Dagster Pipes", "pipes"),
     "duckdb": ("DuckDB", "sql"),
     "faiss": ("faiss, which trains vector indices,", "vector"),

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import click
 
 from lance_ops.cli.command import Call, dataset_command
-from lance_ops.cli.options import dry_run_option, job_key_option, spark_option
+from lance_ops.cli.options import SizeType, dry_run_option, job_key_option, spark_option
 from lance_ops.cli.output import progress_listener
 from lance_ops.cli.source import source_options
 
@@ -25,7 +25,7 @@ from lance_ops.cli.source import source_options
 )
 @click.option("--fill-missing", is_flag=True, help="Fill nullable columns that SOURCE lacks with nulls.")
 @click.option("--max-rows-per-file", type=click.IntRange(min=1), help="Maximum rows per data file.")
-@click.option("--max-bytes-per-file", type=click.IntRange(min=1), help="Maximum bytes per data file.")
+@click.option("--max-bytes-per-file", type=SizeType(), help="Maximum bytes per data file.")
 @click.option(
     "--data-storage-version", help="Storage version of the files; default that of the dataset, or 2.2."
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lance_ops.cli.options import common_options
+from lance_ops.cli.options import common_options, verbosity
 from lance_ops.cli.output import fail, plain_warnings, print_result, progress_listener
 from lance_ops.errors import LanceOpsError
 from lance_ops.maintenance.text import count_text
@@ -16,6 +16,7 @@ from lance_ops.maintenance.text import count_text
 if TYPE_CHECKING:
     from lance_ops.maintenance.progress import Progress, ProgressEvent
     from lance_ops.maintenance.runner import Runner
+    from lance_ops.table.dataset import Dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,16 @@ class Call:
     storage_options: Mapping[str, str] | None
     as_json: bool
 
+    def open(self, version: int | str | None = None) -> "Dataset":
+        """Open the dataset; its newest version when None."""
+        from lance_ops.table.dataset import Dataset
+
+        return Dataset.open(self.uri, version, storage_options=self.storage_options)
+
     def show(self, result: object) -> None:
-        """Print a result or plan."""
+        """Print a result or plan; when quiet, results of changes have no text."""
+        if verbosity() == "quiet" and not self.as_json and hasattr(result, "already_committed"):
+            return
         print_result(result, as_json=self.as_json)
 
     @contextmanager

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from lance_ops.cli.options import verbosity
+from lance_ops.cli.spelling import Spelling
 from lance_ops.errors import CommitConflictError, LanceOpsError, SchemaMismatchError
 from lance_ops.maintenance.fsck.remedy import hint_for
 from lance_ops.maintenance.text import bytes_text, seconds_text, table_text
@@ -58,12 +61,16 @@ def fail(error: LanceOpsError, *, as_json: bool, uri: str | None = None) -> NoRe
         uri: The dataset of the command.
     """
     hint = error.hint if uri is None else hint_for(error, uri)
+    if verbosity() == "verbose":
+        click.echo("".join(traceback.format_exception(error)), err=True)
     if as_json:
         click.echo(json.dumps({**error_values(error), "hint": hint}), err=True)
         sys.exit(1)
-    details = {"file": error.path, "option or field": error.field, "hint": hint}
-    lines = [click.style("error: ", fg="red", bold=True) + error.message]
-    lines += [f"  {name}: {value}" for name, value in details.items() if value is not None]
+    spelling = Spelling.of_running()
+    lines = [click.style("error: ", fg="red", bold=True) + spelling.of_text(error.message)]
+    lines += [] if error.path is None else [f"  file: {error.path}"]
+    lines += [] if error.field is None else ["  {}: {}".format(*spelling.of_field(error.field))]
+    lines += [] if hint is None else [f"  hint: {spelling.of_text(hint)}"]
     click.echo("\n".join(lines), err=True)
     sys.exit(1)
 
@@ -76,7 +83,8 @@ def plain_warnings() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             if category.__module__.startswith("lance_ops."):
-                click.echo(click.style("warning: ", fg="yellow", bold=True) + str(message), err=True)
+                if verbosity() != "quiet":
+                    click.echo(click.style("warning: ", fg="yellow", bold=True) + str(message), err=True)
             else:
                 usual(message, category, *place, **more)
 
@@ -108,9 +116,12 @@ def error_values(error: LanceOpsError) -> dict[str, object]:
 
 @contextmanager
 def progress_listener() -> "Iterator[Progress | None]":
-    """Return a listener that draws bars on a terminal and writes lines elsewhere."""
-    if not sys.stderr.isatty():
-        yield _plain_listener()
+    """Return a listener that draws bars on a terminal and writes lines elsewhere; None if quiet."""
+    if verbosity() == "quiet":
+        yield None
+        return
+    if not sys.stderr.isatty() or verbosity():
+        yield _plain_listener(0.0 if verbosity() else _SECONDS_BETWEEN_LINES)
         return
     from rich import progress
     from rich.console import Console
@@ -143,14 +154,14 @@ def progress_listener() -> "Iterator[Progress | None]":
         yield listen
 
 
-def _plain_listener() -> "Progress":
-    """Return a listener that writes log lines, the first one after some seconds: short calls are silent."""
+def _plain_listener(pause: float) -> "Progress":
+    """Return a listener that writes log lines, the first one after a pause: short calls are silent."""
     last = time.monotonic()
 
     def listen(event: "ProgressEvent") -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last < _SECONDS_BETWEEN_LINES:
+        if now - last < pause:
             return
         last = now
         counted = _count_of(event)

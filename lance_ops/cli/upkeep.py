@@ -15,6 +15,8 @@ from lance_ops.cli.command import Call, dataset_command
 from lance_ops.cli.options import (
     DurationType,
     ParameterType,
+    SecondsType,
+    SizeType,
     dry_run_option,
     job_key_option,
     removed_option,
@@ -27,12 +29,12 @@ from lance_ops.cli.output import progress_listener
 @click.argument("uri")
 @click.option(
     "--budget-bytes",
-    type=click.IntRange(min=1),
+    type=SizeType(),
     help="Maximum bytes read and written by the estimates; the rest is left to the next run.",
 )
 @click.option(
     "--budget-seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SecondsType(),
     help="Maximum seconds by the estimates; nothing is started after them.",
 )
 @click.option("--older-than", type=DurationType(), help="Keep versions younger than this; default 14d.")
@@ -81,31 +83,29 @@ def maintain_command(
     help="tiers (default): targets in rows and bytes, and each byte is rewritten a few times only. rows: "
     "merge all small fragments up to the target of rows, as pylance does.",
 )
-@click.option(
-    "--target-bytes", type=click.IntRange(min=1), help="Target bytes per fragment; 512 MB with tiers."
-)
+@click.option("--target-bytes", type=SizeType(), help="Target bytes per fragment; 512 MB with tiers.")
 @click.option(
     "--tier-growth",
     type=click.IntRange(min=2),
     help="Merge a fragment only into a size tier this many times larger; 8 with tiers.",
 )
 @click.option("--min-source-fragments", type=click.IntRange(min=2), help="Minimum fragments to merge.")
-@click.option("--max-bytes-per-file", type=click.IntRange(min=1), help="Maximum bytes per data file.")
+@click.option("--max-bytes-per-file", type=SizeType(), help="Maximum bytes per data file.")
 @click.option(
     "--deletions-threshold",
     type=click.FloatRange(0, 1),
     help="Share of deleted rows above which a fragment is rewritten; 1 for never.",
 )
 @click.option("--max-source-fragments", type=click.IntRange(min=1), help="Maximum fragments to rewrite.")
-@click.option("--max-source-bytes", type=click.IntRange(min=1), help="Maximum bytes to rewrite.")
+@click.option("--max-source-bytes", type=SizeType(), help="Maximum bytes to rewrite.")
 @click.option(
     "--budget-seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SecondsType(),
     help="Maximum seconds by the estimate; chooses the fragments with most benefit for scans.",
 )
 @click.option(
     "--budget-bytes",
-    type=click.IntRange(min=1),
+    type=SizeType(),
     help="Maximum bytes read plus written, chosen in the same way.",
 )
 @click.option(
@@ -152,7 +152,7 @@ def maintain_command(
 )
 @click.option(
     "--commit-every-seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SecondsType(),
     help="Commit finished groups when this much time has passed since the last commit.",
 )
 @dry_run_option

@@ -79,4 +79,6 @@ def install_hint(scheme: str, error: Exception) -> str:
     for extra, schemes in _EXTRAS.items():
         if isinstance(error, ImportError) and scheme in schemes:
             return f"pip install 'lance-ops[{extra}]'"
+    if isinstance(error, ValueError):
+        return "use a folder, s3://, gs://, az:// or abfss://, or install the package that serves this scheme"
     return "install the package that serves its scheme, and check the storage options"

@@ -69,7 +69,11 @@ class FsspecStore:
             self._fs, root = fsspec.core.url_to_fs(url, **keyword_arguments(self._scheme, self._options))
         except (ImportError, ValueError, TypeError) as error:
             raise InvalidArgumentError(
-                f"fsspec cannot open this URI: {redact(str(error), self._options)}",
+                (
+                    f"unknown scheme {self._scheme}://"
+                    if "Protocol not known" in str(error)
+                    else f"fsspec cannot open this URI: {redact(str(error), self._options)}"
+                ),
                 path=uri,
                 hint=install_hint(self._scheme, error),
             ) from None
@@ -225,11 +229,13 @@ class FsspecStore:
         del durable  # fsspec knows no flushing
         self._publish(path, bytes(memoryview(data).cast("B")), if_absent=if_absent)
 
-    def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
+    def open_writer(self, path: str, *, if_absent: bool = False, durable: Durability = "now") -> StoreWriter:
         """See `Store.open_writer`."""
         del durable  # fsspec knows no flushing
         self._full(path)
-        return SpooledWriter(self._where(path), lambda data: self._publish(path, data, if_absent=False))
+        if if_absent:
+            self._require_put_if_absent(path)
+        return SpooledWriter(self._where(path), lambda data: self._publish(path, data, if_absent=if_absent))
 
     def copy(self, src: str, dst: str, *, if_absent: bool = False) -> None:
         """See `Store.copy`."""
@@ -244,8 +250,7 @@ class FsspecStore:
 
     def _publish(self, path: str, data: bytes | Path, *, if_absent: bool) -> None:
         if if_absent:
-            if not self.supports_put_if_absent or isinstance(data, Path):
-                raise UnsupportedError("the filesystem has no put-if-absent", path=self._where(path))
+            self._require_put_if_absent(path)
             self._create(path, data)
             return
         with self._translated(path, reading=False), self._target(path) as target:
@@ -254,11 +259,18 @@ class FsspecStore:
             else:
                 self._fs.pipe_file(target, data)
 
-    def _create(self, path: str, data: bytes) -> None:
+    def _require_put_if_absent(self, path: str) -> None:
+        if not self.supports_put_if_absent:
+            raise UnsupportedError("the filesystem has no put-if-absent", path=self._where(path))
+
+    def _create(self, path: str, data: bytes | Path) -> None:
         full = self._full(path)
         with self._translated(path, reading=False):
             try:
-                self._fs.pipe_file(full, data, mode="create")
+                if isinstance(data, Path):
+                    self._fs.put_file(str(data), full, mode="create")
+                else:
+                    self._fs.pipe_file(full, data, mode="create")
             except OSError as error:
                 # s3fs says "invalid argument" when the precondition did not hold.
                 if error.errno == errno.EINVAL and "condition" in str(error).lower():

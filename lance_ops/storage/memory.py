@@ -104,11 +104,13 @@ class MemoryStore:
                 raise already_exists(full)
             _OBJECTS[full] = entry
 
-    def open_writer(self, path: str, *, durable: Durability = "now") -> "MemoryWriter":
+    def open_writer(
+        self, path: str, *, if_absent: bool = False, durable: Durability = "now"
+    ) -> "MemoryWriter":
         """See `Store.open_writer`."""
         del durable  # nothing in memory is
         validate_relative_path(path)
-        return MemoryWriter(self, path)
+        return MemoryWriter(self, path, if_absent=if_absent)
 
     def copy(self, src: str, dst: str, *, if_absent: bool = False) -> None:
         """See `Store.copy`."""
@@ -153,9 +155,10 @@ class MemoryStore:
 class MemoryWriter(ClosingWriter):
     """See `StoreWriter`."""
 
-    def __init__(self, store: MemoryStore, path: str) -> None:
+    def __init__(self, store: MemoryStore, path: str, *, if_absent: bool) -> None:
         self._store = store
         self._path = path
+        self._if_absent = if_absent
         self._data = bytearray()
         self._written = 0
         self._open = True
@@ -179,7 +182,7 @@ class MemoryWriter(ClosingWriter):
         """See `StoreWriter.close`."""
         if self._open:
             self._open = False
-            self._store.put(self._path, self._data)
+            self._store.put(self._path, self._data, if_absent=self._if_absent)
             self._data = bytearray()
 
     def abort(self) -> None:

@@ -149,12 +149,17 @@ class Store(Protocol):
             UnsupportedError: `if_absent` and the store cannot promise it (see `supports_put_if_absent`).
         """
 
-    def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
+    def open_writer(self, path: str, *, if_absent: bool = False, durable: Durability = "now") -> StoreWriter:
         """Start to write an object whose size is not known yet.
 
         Args:
             path: The object.
+            if_absent: Fail on `close` rather than replace, as `put` does; an object store decides no race for
+                an object of more than 5 GiB, which it only looks for before the upload.
             durable: See `put`; what it says holds from `close` on.
+
+        Raises:
+            UnsupportedError: `if_absent` and the store cannot promise it (see `supports_put_if_absent`).
         """
 
     def list_dirs(self, prefix: str) -> list[str]:

@@ -1,12 +1,13 @@
 """pyarrow dataset of one version, which DuckDB, Polars and others scan with projection and filter pushdown.
 
-pyarrow exposes a filter only as text. Comparisons of integers, strings and booleans joined by AND are
+pyarrow exposes a filter only as text. Comparisons of integers, strings, booleans and dates joined by AND are
 translated, so that indices and statistics narrow the scan. pyarrow then applies the complete filter to the
 remaining rows, so a filter that cannot be translated costs time and never changes the result.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -22,8 +23,9 @@ from lance_ops.filter.junctions import all_of
 from lance_ops.filter.predicates import Comparison
 from lance_ops.table.readable import Readable
 
-_COMPARISON = re.compile(r'\((\w+) (==|<|<=|>|>=) (-?\d+|"[^"\\]*"|true|false)\)')
+_COMPARISON = re.compile(r'\((\w+) (==|<|<=|>|>=) (-?\d+|\d{4}-\d\d-\d\d|"[^"\\]*"|true|false)\)')
 _LITERAL = re.compile(r"\d+|true|false|null")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _OPERATORS = {"==": "="}
 
 
@@ -154,6 +156,8 @@ def _comparison(text: str, schema: pa.Schema) -> Expression | None:
             return None
     elif (pat.is_string(kind) or pat.is_large_string(kind)) and value.startswith('"'):
         known = value[1:-1]
+    elif pat.is_date32(kind) and _DATE.fullmatch(value) and value >= "0001":
+        known = (date.fromisoformat(value) - date(1970, 1, 1)).days
     elif pat.is_boolean(kind) and value in ("true", "false"):
         known = value == "true"
     else:

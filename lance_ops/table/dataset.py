@@ -275,6 +275,7 @@ class Dataset(Readable):
                 f"of {new.branch or 'main'}",
                 path=self.uri,
                 field="since",
+                hint="give the older version first",
             )
         return old, new, find_changes(old, new, lambda version: new.read_transaction(version).operation)
 

@@ -90,7 +90,7 @@ def test_a_predicate_that_is_none_is_explained(predicate, message, uri):
 def test_too_great_a_share_is_not_deleted(uri):
     text = lance_ops("delete", uri, "id > 1", "--max-fraction", "0.5", code=1).stderr
     assert "78 of 80 rows match" in text
-    assert "  option or field: max_fraction" in text
+    assert "  option: --max-fraction" in text
     assert newest(uri) == 3
 
 

@@ -7,6 +7,7 @@ import click
 import pytest
 
 from lance_ops.cli import main
+from lance_ops.cli.options import SecondsType, SizeType
 from tests.support.commands import lance_ops
 
 COMMANDS = list(main.commands)
@@ -50,13 +51,14 @@ def test_every_command_on_a_dataset_takes_json_and_storage_options(command):
     ("arguments", "message"),
     [
         ([], "Usage:"),
-        (["prune", "t"], "No such command"),
+        (["prune", "t"], "No such command 'prune'. Use cleanup"),
+        (["frobnicate", "t"], "No such command"),
         (["append", "t"], "Missing argument 'SOURCE...'"),
         (["append", "t", "x.parquet", "--mode", "merge"], "'merge' is not one of"),
-        (["append", "t", "x.parquet", "--max-rows-per-file", "0"], "x>=1"),
+        (["append", "t", "x.parquet", "--max-rows-per-file", "0"], "must be at least 1, got 0"),
         (["delete", "t"], "Missing argument 'PREDICATE'"),
-        (["delete", "t", "a", "--max-fraction", "2"], "0<=x<=1"),
-        (["compact", "t", "--deletions-threshold", "-1"], "0<=x<=1"),
+        (["delete", "t", "a", "--max-fraction", "2"], "must be from 0 to 1, got 2.0"),
+        (["compact", "t", "--deletions-threshold", "-1"], "must be from 0 to 1, got -1.0"),
         (["index", "t", "--drop"], "--drop requires --name and no COLUMN"),
         (["index", "t", "id", "--drop", "--name", "x"], "--drop requires --name and no COLUMN"),
         (
@@ -68,9 +70,14 @@ def test_every_command_on_a_dataset_takes_json_and_storage_options(command):
         (["index", "t", "id", "--rebuild"], "--rebuild cannot be used with COLUMN"),
         (["cleanup", "t", "--older-than", "5 parsecs"], "write for example 30m, 12h, 14d or 2w"),
         (["cleanup", "t", "--older-than", "99999999999w"], "is too long"),
-        (["cleanup", "t", "--retain", "0"], "x>=1"),
+        (["cleanup", "t", "--retain", "0"], "must be at least 1, got 0"),
+        (["compact", "t", "--target-rows", "many"], "'many' is not a whole number"),
+        (["compact", "t", "--target-bytes", "10 parsecs"], "write for example 10MB, 64MiB"),
+        (["compact", "t", "--target-bytes", "0"], "must be at least 1 byte"),
+        (["compact", "t", "--budget-seconds", "soon"], "write for example 30s, 10m or 2h"),
+        (["compact", "t", "--budget-seconds", "0"], "must be more than 0, got 0"),
         (["cleanup", "t", "--all"], "--all requires --dry-run"),
-        (["history", "t", "--limit", "0"], "x>=1"),
+        (["history", "t", "--limit", "0"], "must be at least 1, got 0"),
         (["history", "t", "--storage-option", "endpoint"], "not of the form KEY=VALUE"),
         (["history", "t", "--storage-option", "=x"], "not of the form KEY=VALUE"),
     ],
@@ -92,3 +99,25 @@ def test_help_answers_without_loading_arrow_spark_or_dagster():
     code = f"import sys, lance_ops.cli; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_every_option_in_bytes_or_seconds_takes_units():
+    for command in main.commands.values():
+        for parameter in command.params:
+            name = str(parameter.name)
+            if "bytes" in name:
+                assert isinstance(parameter.type, SizeType), f"{command.name} --{name}"
+            elif name.endswith("_seconds"):
+                assert isinstance(parameter.type, SecondsType), f"{command.name} --{name}"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("10MB", 10**7), ("64MiB", 64 << 20), ("1.5 kB", 1500), ("12", 12)]
+)
+def test_sizes_have_units(text, size):
+    assert SizeType().convert(text, None, None) == size
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("10m", 600), ("1.5h", 5400), ("0.25", 0.25)])
+def test_durations_have_units(text, seconds):
+    assert SecondsType().convert(text, None, None) == seconds

@@ -123,7 +123,7 @@ def test_a_terminated_command_leaves_what_an_interrupted_one_does(
         # The copies are made by threads, of which the signal may meet one that starts.
         folders = ("_transactions",)
     left = []
-    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 1)):
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
         root = tmp_path / number.name
         root.mkdir()
         table = pa.table({"x": range(10)})

@@ -441,8 +441,7 @@ def test_tables_are_found_by_path_name_or_root(root, tmp_path):
         with pytest.raises(InvalidArgumentError, match="unknown table"):
             run(root, f"DELETE FROM {unknown}")
     assert users(root).count_rows() == 40
-    with pytest.raises(InvalidArgumentError, match="queries require a session"):
-        lo.sql("SELECT 1")
+    assert lo.sql("SELECT 1 AS one").to_pylist() == [{"one": 1}]
 
 
 def test_a_path_without_a_folder_is_one_from_here(root, monkeypatch):

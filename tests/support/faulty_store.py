@@ -180,14 +180,16 @@ class FaultyStore:
 
         self._call("put", path, perform)
 
-    def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
+    def open_writer(self, path: str, *, if_absent: bool = False, durable: Durability = "now") -> StoreWriter:
         opened: list[_FaultyWriter] = []
         try:
             self._call(
                 "open_writer",
                 path,
                 lambda: opened.append(
-                    _FaultyWriter(self, path, self._inner.open_writer(path, durable=durable))
+                    _FaultyWriter(
+                        self, path, self._inner.open_writer(path, if_absent=if_absent, durable=durable)
+                    )
                 ),
             )
         except BaseException:

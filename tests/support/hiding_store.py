@@ -92,8 +92,8 @@ class HidingStore:
     ) -> None:
         self._inner.put(path, data, if_absent=if_absent, durable=durable)
 
-    def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
-        return self._inner.open_writer(path, durable=durable)
+    def open_writer(self, path: str, *, if_absent: bool = False, durable: Durability = "now") -> StoreWriter:
+        return self._inner.open_writer(path, if_absent=if_absent, durable=durable)
 
     def list_dirs(self, prefix: str) -> list[str]:
         return self._inner.list_dirs(prefix)

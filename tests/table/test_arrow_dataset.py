@@ -1,6 +1,7 @@
 """Datasets as pyarrow datasets and Arrow streams: DuckDB, Polars and pandas read them."""
 
 import pickle
+from datetime import date, timedelta
 from pathlib import Path
 
 import duckdb
@@ -22,6 +23,7 @@ ROWS = pa.table(
         "word": [None if n % 10 == 3 else f"w{n % 5}" for n in range(1000)],
         "half": [n / 2 for n in range(1000)],
         "odd": [n % 2 == 1 for n in range(1000)],
+        "day": [date(1969, 1, 1) + timedelta(days=n) for n in range(1000)],
     }
 )
 
@@ -59,6 +61,8 @@ FILTERS = [
     (pc.field("id") + 1) * 2 == 20,
     pc.field("small") < 300,
     pc.field("id") != 4,
+    (pc.field("day") >= date(1969, 12, 30)) & (pc.field("day") < date(1970, 2, 1)),
+    pc.field("day") > pa.scalar(-800_000, pa.date32()),
 ]
 
 
@@ -78,6 +82,8 @@ def test_comparisons_that_must_hold_are_pushed_and_no_others():
 
     assert pushed((pc.field("id") >= 10) & (pc.field("word") == "w2")) == "id >= 10 AND word = 'w2'"
     assert pushed((pc.field("id") >= 10) & (pc.field("half") < 20.5)) == "id >= 10"
+    assert pushed(pc.field("day") == date(1970, 1, 2)) == "day = DATE '1970-01-02'"
+    assert pushed(pc.field("day") > pa.scalar(-800_000, pa.date32())) is None
     assert pushed((pc.field("id") > 1) | (pc.field("id") < 0)) is None
     assert pushed(~(pc.field("id") > 1)) is None
     assert pushed(pc.field("small") < 300) is None

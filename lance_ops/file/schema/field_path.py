@@ -28,7 +28,10 @@ def parse_field_path(path: str) -> tuple[str, ...]:
             if "`" in segment:
                 raise InvalidArgumentError(f"field path {path!r} has a backtick inside of a name")
             if not segment:
-                raise InvalidArgumentError(f"field path {path!r} has an empty name")
+                raise InvalidArgumentError(
+                    f"field path {path!r} has an empty name",
+                    hint="write names between the dots, as in a.b, and no comma at the end of a list",
+                )
         segments.append(segment)
         if position == len(path):
             return tuple(segments)

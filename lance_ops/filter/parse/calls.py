@@ -62,7 +62,7 @@ def called(scope: Scope, name: str, arguments: Sequence[Expression], node: exp.E
         hint = f"did you mean {' or '.join(similar)}?" if similar else None
         if name in _DATE_PARTS:
             hint = f"write date_part('{name}', ...)"
-        scope.fail(f"unknown function {name}()", node, hint)
+        scope.fail(f"unknown function {name}()", node, hint or "docs/filters.md lists the functions")
     if spec.kinds[:1] == ("word",) and arguments:
         arguments = [_lowered(arguments[0]), *arguments[1:]]
     if "same" in spec.kinds:

@@ -53,15 +53,15 @@ def number(scope: Scope, text: str, hint: pa.DataType | None, start: int | None)
             found = exact_decimal(text)
         return found or number_literal(text)
     except (ValueError, ArithmeticError):
-        scope.fail(f"{text!r} is not a number", start)
+        scope.fail(f"{text!r} is not a number", start, "write a number without quotes, or NULL")
 
 
 def _text(scope: Scope, text: str, hint: pa.DataType | None, start: int | None) -> Literal:
     if start is not None and scope.syntax.sql[start] == '"' and text in scope.schema.names:
         scope.fail(
-            f'"{text}" is a text, as in the peer, though there is a column of this name',
+            f'"{text}" in double quotes is a string, and there is a column of this name',
             start,
-            f"write `{text}` for the column, '{text}' for the text",
+            f"write `{text}` for the column, '{text}' for the string",
         )
     literal = Literal(text, UTF8)
     return literal if hint is None or not reads_as(hint) else _read(scope, literal, hint, start)

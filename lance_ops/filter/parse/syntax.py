@@ -162,11 +162,16 @@ def _fail_to_parse(sql: str, tokens: list[Token], error: ParseError) -> NoReturn
     hint = None
     if "Required keyword" in description:
         description = "an operand is missing"
-        hint = "conditions are joined by AND" if found == "&" else None
+        hint = "conditions are joined by AND" if found == "&" else f"add what follows {found}, or remove it"
     elif "Unexpected token" in description:
         description = f"expected an operator or the end of the filter, found {found!r}"
         hint = "column names with spaces, signs or reserved words need backticks: `my column`"
+    elif description.startswith("Expecting"):
+        description = description.replace("Expecting", "expected", 1)
+        hint = "each opening parenthesis needs a closing one" if description == "expected )" else None
     if any(token.token_type == TokenType.VAR and token.text.upper() in _SQL_CLAUSES for token in tokens):
+        if description.startswith("expected )"):
+            description = "subqueries are not supported"
         hint = "a filter is a single condition, without SELECT, subqueries or clauses"
     fail(sql, description, max(start, 0) if details else None, hint)
 

@@ -56,6 +56,10 @@ def load_policy(path: str | Path) -> FleetPolicy:
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise NotFoundError(
+            "there is no policy file", path=str(path), hint="lance-ops fleet adopt ROOT writes one"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise NotFoundError(
             f"cannot read the policy: {error}",

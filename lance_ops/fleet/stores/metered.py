@@ -137,10 +137,10 @@ class MeteredStore:
         self._count()
         self.inner.put(path, data, if_absent=if_absent, durable=durable)
 
-    def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
+    def open_writer(self, path: str, *, if_absent: bool = False, durable: Durability = "now") -> StoreWriter:
         """See `Store.open_writer`."""
         self._count()
-        return self.inner.open_writer(path, durable=durable)
+        return self.inner.open_writer(path, if_absent=if_absent, durable=durable)
 
     def list_dirs(self, prefix: str) -> list[str]:
         """See `Store.list_dirs`."""

@@ -162,7 +162,9 @@ def _of_text(text: str, columns: Sequence[str]) -> TextQuery:
     quoted = len(text) > 1 and text.startswith('"') and text.endswith('"')
     if not columns:
         raise InvalidArgumentError(
-            "no column has a full-text index", field="full_text_query", hint="create one, or name the column"
+            "no column has a full-text index",
+            field="full_text_query",
+            hint="build an INVERTED index with create_index(), or name the column",
         )
     if quoted:
         if len(columns) > 1:

@@ -54,7 +54,11 @@ def nearest_queries(
             )
     for name in ("column", "q"):
         if given.get(name) is None:
-            raise InvalidArgumentError(f"a search for the nearest vectors needs {name!r}", field="nearest")
+            raise InvalidArgumentError(
+                f"a search for the nearest vectors needs {name!r}",
+                field="nearest",
+                hint='name a column and a vector, as in {"column": "v", "q": [0.5, 1.0], "k": 5}',
+            )
     column = given["column"]
     kind = _vector_type(dataset, column)
     metric = None if given.get("metric") is None else metric_named(given["metric"])
@@ -109,7 +113,7 @@ def _vector_type(dataset: Snapshot, column: Any) -> pa.FixedSizeListType:
         if pa.types.is_list(field.file_type) and pa.types.is_floating(kind):
             hint += f"; {fixed_size_hint(column, field.file_type)}"
         raise InvalidArgumentError(
-            f"column {column!r} is {field.file_type}, and no vector", field="column", hint=hint
+            f"column {column!r} has the type {field.file_type}, expected vectors", field="column", hint=hint
         )
     return kind
 
@@ -135,7 +139,9 @@ def _vectors(given: Any, kind: pa.FixedSizeListType) -> npt.NDArray[Any]:
             )
     if vectors.shape[1] != kind.list_size or not len(vectors):
         raise InvalidArgumentError(
-            f"it has {vectors.shape[1]} numbers, the vectors of the column have {kind.list_size}", field="q"
+            f"q has {vectors.shape[1]} numbers, the vectors of the column have {kind.list_size}",
+            field="q",
+            hint="use a vector of the same model as those of the column",
         )
     return vectors
 

@@ -17,7 +17,6 @@ from typing import Any
 from lance_ops.errors import (
     CleanupRefusedError,
     CorruptManifestError,
-    DatasetNotFoundError,
     FormatError,
     LanceOpsError,
     NotFoundError,
@@ -72,6 +71,7 @@ from lance_ops.table.manifest.listing import (
     newest_staged,
 )
 from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.no_dataset import no_dataset
 from lance_ops.table.transaction.transaction import decode_transaction
 
 _HINT = "run lance-ops fsck; restore an older version that is sound, then clean up"
@@ -390,7 +390,7 @@ def _plan(
     locations = sorted(manifests_among(store, version_infos), key=lambda item: -item.version)
     newest = next((location.version for location in locations if not is_detached(location.version)), None)
     if newest is None:
-        raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
+        raise no_dataset(store)
     check_no_staged(newest_staged((info.path for info in version_infos), newest), newest, store.uri)
     written = {info.path: info.modified for info in version_infos}
     judge = VersionJudge(options, now, written, named, newest_before)

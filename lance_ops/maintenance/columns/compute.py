@@ -135,7 +135,9 @@ def _fitted(values: pa.Array, field: pa.Field, fragment: Fragment, live: _Places
     values = without_views(values)
     if not fits_type(values.type, field.type):
         raise SchemaMismatchError(
-            "values do not fit their new column", [f"{field.name}: {values.type} cannot become {field.type}"]
+            "values do not fit their new column",
+            [f"{field.name}: {values.type} cannot become {field.type}"],
+            hint="choose a type that holds the values, or convert them with CAST in add_columns()",
         )
     misfit = first_misfit(values, field.type)
     if misfit is None and not field.nullable and values.null_count:
@@ -145,7 +147,10 @@ def _fitted(values: pa.Array, field: pa.Field, fragment: Fragment, live: _Places
     at, why = misfit
     address = fragment.id << 32 | int(live[at])
     raise SchemaMismatchError(
-        "values do not fit their new column", [f"{field.name}: {why} in the row with address {address}"]
+        "values do not fit their new column",
+        [f"{field.name}: {why} in the row with address {address}"],
+        hint=f"change or null such values first, or choose a type that holds them; "
+        f'the row: filter "_rowaddr = {address}"',
     )
 
 

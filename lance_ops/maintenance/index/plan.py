@@ -242,7 +242,7 @@ def plan_create_index(
             f"index {name!r} already exists",
             path=dataset.uri,
             field="name",
-            hint="use replace to rebuild it, or optimize_indices to refresh it",
+            hint="pass replace=True to rebuild it, or refresh it with optimize_indices()",
         )
     if not parameters:
         _check_replaced(dataset, chosen, old)

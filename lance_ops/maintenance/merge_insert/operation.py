@@ -261,7 +261,7 @@ def key_of(dataset: Dataset, on: str | Sequence[str] | None) -> tuple[str, ...]:
         raise InvalidArgumentError(
             "no key columns were given, and the schema has no primary key",
             field="on",
-            hint="set the key columns",
+            hint='name the columns that identify a row, as in on="id"',
         )
     return tuple(item.name for item in declared)
 

@@ -15,7 +15,6 @@ from lance_ops.errors import (
     AlreadyExistsError,
     CommitConflictError,
     CorruptManifestError,
-    DatasetNotFoundError,
     InvalidArgumentError,
     public,
 )
@@ -32,6 +31,7 @@ from lance_ops.table.manifest.listing import (
     manifest_path,
     parse_manifest_name,
 )
+from lance_ops.table.manifest.no_dataset import no_dataset
 
 _SCHEMES = {"v1": NamingScheme.V1, "v2": NamingScheme.V2}
 _ROUNDS = 20
@@ -160,7 +160,7 @@ def migrate_manifest_paths(
     names = [_names(root) for root in roots]
     version = max((number for by_scheme in names[0].values() for number in by_scheme), default=None)
     if version is None:
-        raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
+        raise no_dataset(store)
     if dry_run:
         count = sum(len(found[_other(wanted)]) for found in names)
         return MigratePathsPlan(store.uri, scheme, version, count)

@@ -1,6 +1,7 @@
 """Runs maintenance statements by the operations of lance_ops."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from lance_ops.spark.sql.indices import create_named_index, maintain_index, show
 from lance_ops.spark.sql.names import check_new, own_names, refuse_padded
 from lance_ops.spark.sql.option_values import COMPACTION, NOT_OURS, check_names, plain, typed
 from lance_ops.spark.sql.parse import parse_statement
+from lance_ops.spark.sql.queries import run_in_duckdb, run_on_spark
 from lance_ops.spark.sql.rows import check_values, merge_rows, replace_rows, searches
 from lance_ops.spark.sql.schema_changes import declare_primary_key
 from lance_ops.spark.sql.sources import source_rows
@@ -53,7 +55,11 @@ def sql(
     storage_options: Mapping[str, str] | None = None,
     runner: Runner | None = None,
 ) -> Any:
-    """Run a maintenance statement of Lance's connector for the JVM.
+    """Run a query, or a maintenance statement of Lance's connector for the JVM.
+
+    Queries (`SELECT`, `DESCRIBE`, `SUMMARIZE`, `EXPLAIN`) run in DuckDB, in this process and without Java:
+    only their columns are read, and comparisons are pushed down to indices and statistics. They require the
+    extra `duckdb`, and may also name files, such as `'prices.parquet'`.
 
     `OPTIMIZE`, `VACUUM`, `ALTER TABLE ... CREATE | REFRESH | OPTIMIZE | DROP INDEX`, `... CREATE | DROP TAG`
     and `BRANCH`, `... ADD COLUMNS ... FROM`, `... DROP | RENAME COLUMN`, `... SET | UNSET TBLPROPERTIES`,
@@ -61,7 +67,7 @@ def sql(
     columns of results have the same names.
 
     Args:
-        statement: One statement. With `spark`, any other statement is passed to `spark.sql`.
+        statement: One statement. With `spark`, queries are passed to `spark.sql`.
         spark: A session: its catalog has the tables, its executors run tasks, and `MERGE INTO` and `ADD
             COLUMNS` read from its views.
         tables: URIs of tables by name. A path in backticks is a table, too.
@@ -74,20 +80,22 @@ def sql(
 
     Raises:
         InvalidArgumentError: The statement does not parse, or nobody knows the table.
+        MissingExtraError: A query, and neither DuckDB is installed nor `spark` given.
         UnsupportedError: No operation does what it says.
         LanceOpsError: What the operation raises.
 
     Examples:
         >>> lo.sql("DELETE FROM events WHERE id > 7", root=".").to_pylist()
         [{'num_affected_rows': 2}]
+        >>> lo.sql("SELECT kind, count(*) AS n FROM events GROUP BY kind ORDER BY kind", root=".").to_pylist()
+        [{'kind': 'a', 'n': 4}, {'kind': 'b', 'n': 4}]
     """
     parsed = parse_statement(statement)
     if parsed is None:
         if spark is not None:
             return spark.sql(statement)
-        raise InvalidArgumentError(
-            "not a maintenance statement", field="statement", hint="queries require a session: spark=..."
-        )
+        with run_in_duckdb(statement, Tables(tables or {}, root, None, storage_options or {})) as rows:
+            return rows.read_all()
     if spark is not None:
         refuse_names_in_quotes(statement, spark)
     if runner is None and spark is not None:
@@ -102,6 +110,30 @@ def sql(
 
     rows = [tuple(row.values()) for row in table.to_pylist()]
     return spark.createDataFrame(rows, spark_schema(table.schema))
+
+
+@contextmanager
+def open_rows(
+    statement: str,
+    *,
+    tables: Mapping[str, str] | None = None,
+    root: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    runner: Runner | None = None,
+) -> Iterator[pa.RecordBatchReader]:
+    """Run a statement and stream its rows, while the context is open; see `sql`.
+
+    Queries run on the session of a `SparkRunner`, and in DuckDB with any other runner.
+    """
+    found = Tables(tables or {}, root, getattr(runner, "spark", None), storage_options or {})
+    parsed = parse_statement(statement)
+    if parsed is not None:
+        yield run_statement(parsed, found, runner).to_reader()
+    elif found.spark is not None:
+        yield run_on_spark(statement, found).to_reader()
+    else:
+        with run_in_duckdb(statement, found) as rows:
+            yield rows
 
 
 def run_statement(statement: Statement, tables: Tables, runner: Runner | None = None) -> pa.Table:

@@ -77,8 +77,8 @@ class Tables:
         raise InvalidArgumentError(
             f"unknown table {dotted}",
             field="statement",
-            hint="use its path in backticks, or pass tables={name: uri}, spark=... or root=folder, "
-            "which has names of one part only",
+            hint="write its path in backticks, or pass tables={name: uri}, or root=folder for names of one "
+            "part, or spark=session for those of a catalog",
         )
 
 

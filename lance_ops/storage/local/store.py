@@ -275,9 +275,9 @@ class LocalStore:
         with AtomicFile(full, self._pending, if_absent=if_absent, durable=durable) as file:
             file.write(data)
 
-    def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
+    def open_writer(self, path: str, *, if_absent: bool = False, durable: Durability = "now") -> StoreWriter:
         """See `Store.open_writer`."""
-        return AtomicFile(self._full(path), self._pending, durable=durable)
+        return AtomicFile(self._full(path), self._pending, if_absent=if_absent, durable=durable)
 
     def copy(self, src: str, dst: str, *, if_absent: bool = False) -> None:
         """See `Store.copy`."""

@@ -20,6 +20,7 @@ from lance_ops.errors import (
     StorageError,
     UnsupportedError,
 )
+from lance_ops.storage.failures import already_exists
 from lance_ops.storage.objects.client import connect, is_amazon
 from lance_ops.storage.objects.failures import IgnoredRangeError, is_cut_off, is_panic, translate
 from lance_ops.storage.options import conditional_put_disabled, plain_options, text_options
@@ -45,6 +46,9 @@ _DELETES = 16
 _LIST_PAGE = 1000
 # Maximum keys per delete request. Servers delete them in sequence: several smaller requests are faster.
 _LEAST_DELETED, _MOST_DELETED = 50, 1000
+
+# Larger objects are uploaded in parts, which cannot be conditional.
+_MOST_IN_ONE_PUT = 5 << 30
 
 # Seconds before each further request when the answer was cut off.
 _PAUSES = (0.1, 0.2, 0.4, 0.8)
@@ -220,7 +224,10 @@ class ObjectStore:
         key = self._key(path)
         if if_absent:
             self._require_put_if_absent(path)
-        if if_absent:
+        if if_absent and isinstance(data, Path) and data.stat().st_size > _MOST_IN_ONE_PUT:
+            if self.exists(path):
+                raise already_exists(self._where(path))
+        elif if_absent:
             with self._translated(path, conditional=True):
                 obstore.put(self._store, key, data, mode="create")
             return
@@ -230,11 +237,13 @@ class ObjectStore:
         if not self.supports_put_if_absent:
             raise UnsupportedError("the store has no put-if-absent", path=self._where(path))
 
-    def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
+    def open_writer(self, path: str, *, if_absent: bool = False, durable: Durability = "now") -> StoreWriter:
         """See `Store.open_writer`."""
         del durable  # what the service has confirmed is
         self._key(path)
-        return SpooledWriter(self._where(path), lambda data: self._upload(path, data, if_absent=False))
+        if if_absent:
+            self._require_put_if_absent(path)
+        return SpooledWriter(self._where(path), lambda data: self._upload(path, data, if_absent=if_absent))
 
     def copy(self, src: str, dst: str, *, if_absent: bool = False) -> None:
         """See `Store.copy`."""

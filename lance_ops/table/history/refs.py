@@ -457,9 +457,7 @@ def create_tag(
     path = _tag_path(name)
     check_ref_length(path, "tag", field="name")
     store = branch_store(root, branch)
-    taken = AlreadyExistsError(
-        f"tag {name!r} already exists", path=root.uri, hint="use update_tag to move it"
-    )
+    taken = AlreadyExistsError(f"tag {name!r} already exists", path=root.uri, hint="move it with move_tag()")
     with pinned(store, version, f"tag {name}"):
         now = datetime.now(UTC)
         tag = Tag(name, version, branch, now, now, manifest_size(store, version), dict(metadata or {}))

@@ -16,7 +16,6 @@ from numbers import Integral
 
 from lance_ops.errors import (
     CorruptManifestError,
-    DatasetNotFoundError,
     InvalidArgumentError,
     StorageError,
     UnsupportedError,
@@ -25,6 +24,7 @@ from lance_ops.errors import (
 )
 from lance_ops.storage import ObjectInfo, Store, lists_names
 from lance_ops.storage.retry import is_named, unless_gone
+from lance_ops.table.manifest.no_dataset import no_dataset
 
 VERSIONS_DIRECTORY = "_versions"
 DETACHED_BIT = 1 << 63
@@ -305,7 +305,7 @@ def _latest_of_infos(store: Store, infos: Iterable[ObjectInfo]) -> ManifestLocat
         if scheme is NamingScheme.V1 and (newest is None or location.version > newest.version):
             newest = location
     if newest is None:
-        raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
+        raise no_dataset(store)
     return newest
 
 
@@ -339,7 +339,7 @@ def _latest_of_names(store: Store, names: list[str]) -> tuple[int, NamingScheme,
             return found[0], NamingScheme.V2, newest_staged(rest, found[0])
         candidates.remove(least)
     if not old:
-        raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
+        raise no_dataset(store)
     return max(old), NamingScheme.V1, newest_staged(names, max(old))
 
 

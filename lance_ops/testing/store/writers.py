@@ -4,7 +4,13 @@ import uuid
 
 import pytest
 
-from lance_ops.errors import CorruptFileError, FileMissingError, StorageError
+from lance_ops.errors import (
+    AlreadyExistsError,
+    CorruptFileError,
+    FileMissingError,
+    StorageError,
+    UnsupportedError,
+)
 from lance_ops.storage import Store, open_store
 from lance_ops.testing.store.looks import content, paths
 
@@ -48,6 +54,20 @@ class Writers:
             writer.write(bytes(1 // 0))
         assert paths(store) == []
         assert not store.exists("data/w")
+
+    @pytest.mark.parametrize("size", [5, 20 << 20])
+    def test_a_writer_with_if_absent_never_replaces(self, store: Store, size: int) -> None:
+        if not store.supports_put_if_absent:
+            with pytest.raises(UnsupportedError):
+                store.open_writer("data/w", if_absent=True)
+            assert paths(store) == []
+            return
+        with store.open_writer("data/w", if_absent=True) as writer:
+            writer.write(b"12")
+        with pytest.raises(AlreadyExistsError), store.open_writer("data/w", if_absent=True) as writer:
+            writer.write(bytes(size))
+        assert content(store, "data/w") == b"12"
+        assert paths(store) == ["data/w"]
 
     def test_ranges_of_other_objects_are_appended(self, store: Store) -> None:
         data = bytes(range(256)) * 90_000

@@ -88,7 +88,7 @@ class TestNames:
     def test_double_quotes_are_text_and_refused_where_a_column_has_that_name(self):
         assert literal_of('name = "x""y"') == Literal('x"y', pa.utf8())
         for sql in ('name = "title"', "\"name\" = 'a'", 'name IN ("title")'):
-            with pytest.raises(PredicateError, match="is a text"):
+            with pytest.raises(PredicateError, match="is a string"):
                 parse(sql)
 
 
@@ -225,13 +225,13 @@ class TestRefusals:
             ("id = 1 flag", "expected an operator or the end of the filter, found 'flag', at character 8"),
             ("id = ", "an operand is missing"),
             ("id = 'a", "a ' is not closed, at character 6"),
-            ("(id = 1", "Expecting )"),
+            ("(id = 1", "expected )"),
             ("id = 1; flag", "not several statements"),
             ("id = 1; drop table x", "expected an operator"),
             ("id = 1 ORDER BY id", "expected an operator"),
             ("SELECT 1", "expected an operator"),
-            ("id IN (SELECT 1)", "Expecting )"),
-            ("EXISTS (SELECT 1)", "Expecting )"),
+            ("id IN (SELECT 1)", "subqueries are not supported"),
+            ("EXISTS (SELECT 1)", "subqueries are not supported"),
             ("id IN ()", "at least one value"),
             ("count(*) > 1", "an aggregate function"),
             ("sum(id) > 1", "an aggregate function"),

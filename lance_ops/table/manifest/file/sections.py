@@ -75,7 +75,10 @@ def manifest_section(content: memoryview, path: str) -> bytes:
         CorruptManifestError: The bytes are truncated or damaged.
     """
     if len(content) < FOOTER.size:
-        raise CorruptManifestError(f"the file has {len(content)} bytes, less than a footer", path=path)
+        raise CorruptManifestError(
+            f"the file is truncated: it has {len(content)} bytes, fewer than the {FOOTER.size} of its footer",
+            path=path,
+        )
     end = len(content) - FOOTER.size
     position, _, _, magic = FOOTER.unpack(content[end:])
     if magic != MAGIC:

@@ -1,4 +1,4 @@
-"""Values of rows as the command line prints them, in tables and in JSON."""
+"""JSON values of rows: what the command line prints, and what text files hold."""
 
 import base64
 import re
@@ -25,8 +25,20 @@ def plain_rows(table: "pa.Table | pa.RecordBatch") -> list[dict[str, Any]]:
         >>> plain_rows(pa.table({"t": pa.array([1], pa.timestamp("ns"))}))
         [{'t': '1970-01-01T00:00:00.000000001'}]
     """
-    columns = {name: [_of_scalar(value) for value in table[name]] for name in table.column_names}
+    columns = {name: plain_values(table[name]) for name in table.column_names}
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def plain_values(column: "pa.Array | pa.ChunkedArray") -> list[Any]:
+    """Return the values of a column as JSON values; see `plain_rows`."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_string(kind):
+        # Hundreds of times faster than scalar by scalar, and these need no change.
+        values: list[Any] = column.to_pylist()
+        return values
+    return [_of_scalar(value) for value in column]
 
 
 def _of_scalar(scalar: "pa.Scalar") -> Any:

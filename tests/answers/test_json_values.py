@@ -9,7 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from lance_ops.cli.values import plain_rows
+from lance_ops.answers.json_values import plain_rows
 
 FAR = 10**15
 DAY = 86_400 * 10**9
@@ -81,7 +81,7 @@ class Missing:
 
 sys.meta_path.insert(0, Missing())
 import pyarrow as pa
-from lance_ops.cli.values import plain_rows
+from lance_ops.answers.json_values import plain_rows
 print(plain_rows(pa.table({"t": pa.array([1], pa.timestamp("ns"))})))
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
