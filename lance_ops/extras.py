@@ -9,9 +9,8 @@ from lance_ops.errors import MissingExtraError
 _KNOWN = {
     "airflow": ("Airflow", "airflow"),
     "dagster": ("Dagster", "dagster"),
-    "duckdb": ("DuckDB, which answers SELECT without Spark,", "duckdb"),
     "dagster_pipes": ("Dagster Pipes", "pipes"),
-    "duckdb": ("DuckDB", "sql"),
+    "duckdb": ("DuckDB", "duckdb"),
     "faiss": ("faiss, which trains vector indices,", "vector"),
     "fastavro": ("fastavro, which reads Avro files,", "avro"),
     "pandas": ("pandas", "pandas"),

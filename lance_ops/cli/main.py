@@ -211,9 +211,12 @@ def plain_usage_errors() -> Iterator[None]:
     try:
         yield
     except click.BadParameter as error:
+        text = error.message
         for form, words in _USAGE_ERRORS:
-            error.message = form.sub(words, error.message)
-        raise
+            text = form.sub(words, text)
+        if text == error.message:
+            raise
+        raise type(error)(text, ctx=error.ctx, param=error.param, param_hint=error.param_hint) from None
 
 
 def _end(*_: object) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -93,13 +93,16 @@ def _refuse_versions(versions: Sequence[int] | None) -> None:
         )
 
 
-def insert(dataset: Snapshot, /, data: Any, *, mode: str = "append", **options: Any) -> Any:
+def insert(
+    dataset: Snapshot, /, data: Any, *, mode: Literal["append", "overwrite"] = "append", **options: Any
+) -> Any:
     """Add rows, or replace all of them with mode "overwrite"; see `lance_ops.write_dataset`."""
     from lance_ops.maintenance.ingest.operation import write_dataset
 
     if mode not in ("append", "overwrite"):
         raise InvalidArgumentError(f'mode must be "append" or "overwrite", got {mode!r}', field="mode")
-    return write_dataset(with_schema(data, options.pop("schema", None)), dataset, mode=mode, **options)  # type: ignore[arg-type]
+    source = with_schema(data, options.pop("schema", None))
+    return write_dataset(source, dataset, mode=mode, **options)
 
 
 def add_columns(

@@ -10,7 +10,7 @@ from lance_ops.errors import InvalidArgumentError, UnsupportedError, public
 from lance_ops.facade.dataset import Dataset
 from lance_ops.facade.inputs import with_schema
 from lance_ops.facade.parts import auto_cleanup_entries
-from lance_ops.maintenance.ingest.options import IngestOptions
+from lance_ops.maintenance.ingest.options import IngestOptions, Mode
 
 if TYPE_CHECKING:
     from lance_ops.maintenance.ingest.preview import WritePreview
@@ -42,7 +42,7 @@ def write_dataset(
     data: Any,
     uri: "str | os.PathLike[str] | Store | Snapshot | DatasetHandle",
     schema: pa.Schema | None = None,
-    mode: str = "create",
+    mode: Mode = "create",
     *,
     predicate: Any = None,
     allow_empty: bool | None = None,
@@ -58,7 +58,7 @@ def write_dataset(
     data: Any,
     uri: "str | os.PathLike[str] | Store | Snapshot | DatasetHandle",
     schema: pa.Schema | None = None,
-    mode: str = "create",
+    mode: Mode = "create",
     *,
     predicate: Any = None,
     allow_empty: bool | None = None,
@@ -74,7 +74,7 @@ def write_dataset(
     data: Any,
     uri: "str | os.PathLike[str] | Store | Snapshot | DatasetHandle",
     schema: pa.Schema | None = None,
-    mode: str = "create",
+    mode: Mode = "create",
     *,
     predicate: Any = None,
     allow_empty: bool | None = None,
@@ -96,7 +96,7 @@ def write_dataset(
     data: Any,
     uri: "str | os.PathLike[str] | Store | Snapshot | DatasetHandle",
     schema: pa.Schema | None = None,
-    mode: str = "create",
+    mode: Mode = "create",
     *,
     predicate: Any = None,
     allow_empty: bool | None = None,
@@ -179,7 +179,7 @@ def write_dataset(
     done = write(
         with_schema(data, schema),
         uri,
-        mode=mode,  # type: ignore[arg-type]  # checked there
+        mode=mode,
         predicate=predicate,
         allow_empty=allow_empty,
         dry_run=dry_run,
