@@ -318,6 +318,28 @@ def test_table_properties_that_are_not_honoured_are_refused_at_create(spark, nam
     spark.sql(create.replace("USING lance", "USING parquet"))
 
 
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [
+        ("id BIGINT, b BIGINT DEFAULT 3", "column b has a DEFAULT"),
+        ("id BIGINT, s STRING COLLATE UTF8_LCASE", "column s has a collation"),
+        ("id BIGINT, a ARRAY<STRUCT<s: STRING COLLATE UNICODE_CI>>", "column a has a collation"),
+    ],
+)
+def test_what_a_dataset_does_not_keep_of_its_columns_is_refused_at_create(spark, names, columns, match):
+    table, other = names(), names()
+    create = f"CREATE TABLE {table} ({columns}) USING lance"
+    with pytest.raises(UnsupportedOperationException, match=match):
+        spark.sql(create)
+    assert not spark.catalog.tableExists(table)
+    spark.sql(f"CREATE TABLE {other} ({columns}) USING parquet")
+    if "DEFAULT" in columns:
+        # Values that a default made are values like any.
+        spark.sql(f"INSERT INTO {other} (id) VALUES (1)")
+        spark.sql(f"CREATE TABLE {table} USING lance AS SELECT * FROM {other}")
+        assert spark.table(table).collect() == [(1, 3)]
+
+
 def test_a_version_of_a_named_table_is_an_option_too(spark, names, tmp_path):
     table, uri = names(), str(tmp_path / "t.lance")
     lo.append(uri, pa.table({"id": [1]}))

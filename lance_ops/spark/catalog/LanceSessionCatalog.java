@@ -78,6 +78,13 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
 
     public Table createTable(Identifier name, Column[] columns, Transform[] partitions, Map properties)
             throws TableAlreadyExistsException, NoSuchNamespaceException {
+        checkColumns(CatalogV2Util.v2ColumnsToStructType(columns), properties);
+        return create(name, columns, partitions, properties);
+    }
+
+    /** The columns of a query keep notes of the tables that it reads, which say nothing about its rows. */
+    private Table create(Identifier name, Column[] columns, Transform[] partitions, Map properties)
+            throws TableAlreadyExistsException, NoSuchNamespaceException {
         refusePartitions(partitions, properties);
         checkProperties(CatalogV2Util.v2ColumnsToStructType(columns), properties);
         super.createTable(name, columns, partitions, properties);
@@ -87,6 +94,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
     public Table createTable(Identifier name, StructType schema, Transform[] partitions, Map properties)
             throws TableAlreadyExistsException, NoSuchNamespaceException {
         refusePartitions(partitions, properties);
+        checkColumns(schema, properties);
         checkProperties(schema, properties);
         super.createTable(name, schema, partitions, properties);
         return created(name);
@@ -115,7 +123,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
 
     public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitions, Map properties)
             throws TableAlreadyExistsException, NoSuchNamespaceException {
-        return new Staged(createTable(name, columns, partitions, properties), this, name);
+        return new Staged(create(name, columns, partitions, properties), this, name);
     }
 
     public StagedTable stageReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties)
@@ -149,7 +157,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         Identifier kept = new Name(name.namespace(), name.name() + "__old_" + unique);
         Table made;
         try {
-            made = createTable(staged, columns, partitions, properties);
+            made = create(staged, columns, partitions, properties);
         } catch (TableAlreadyExistsException error) {
             throw new IllegalStateException(error);
         }
@@ -278,6 +286,27 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         if (partitions.length > 0 && provider != null && FORMAT.equalsIgnoreCase(provider.toString())) {
             throw new UnsupportedOperationException(
                 "datasets have no partitions: leave PARTITIONED BY and CLUSTERED BY out, and index columns");
+        }
+    }
+
+    /** Refuses what a dataset does not keep: later statements would write and compare other values. */
+    private static void checkColumns(StructType schema, Map properties) {
+        Object provider = properties.get("provider");
+        if (provider == null || !FORMAT.equalsIgnoreCase(provider.toString())) {
+            return;
+        }
+        StructField[] fields = schema.fields();
+        for (int i = 0; i < fields.length; i++) {
+            if (fields[i].metadata().contains("CURRENT_DEFAULT")) {
+                throw new UnsupportedOperationException(
+                    "column " + fields[i].name() + " has a DEFAULT, which datasets do not keep: leave it out,"
+                    + " and write the value in each INSERT");
+            }
+            if (fields[i].dataType().sql().contains(" COLLATE ")) {
+                throw new UnsupportedOperationException(
+                    "column " + fields[i].name() + " has a collation, which datasets do not keep: leave it"
+                    + " out, and compare with COLLATE in each query");
+            }
         }
     }
 
