@@ -161,7 +161,7 @@ class Scan:
         self, unit_bytes: int, first_divisor: int, columns: Schema, *, count_only: bool
     ) -> Iterator[Callable[[], "_Part | _LaterParts"]]:
         width = prepare_schema(columns).row_bytes
-        most_bytes = group_bytes(len(prepare_schema(columns).leaves), min(unit_bytes, _GROUP_BYTES))
+        most_bytes = _most_decoded(columns, unit_bytes)
 
         def prepare(
             plans: Sequence[FragmentPlan], sparse: bool
@@ -228,6 +228,11 @@ class Scan:
     @property
     def _is_remote(self) -> bool:
         return has_latency(self._snapshot.bases.root)
+
+
+def _most_decoded(columns: Schema, unit_bytes: int) -> int:
+    """Return the bytes in memory above which the rows of a group are read in parts."""
+    return max(unit_bytes, _EXPANDED * group_bytes(len(prepare_schema(columns).leaves), _UNIT_BYTES))
 
 
 def _fragment_of(plan: FragmentPlan) -> Fragment | None:
@@ -328,7 +333,7 @@ class _GroupUnit:
             return [0, len(self.plans)]
         cuts, size = [0], 0
         for number, more in enumerate((group.decoded_bytes(selected.rest) * share).tolist()):
-            if size and size + more > _EXPANDED * self.most_bytes:
+            if size and size + more > self.most_bytes:
                 cuts.append(number)
                 size = 0
             size += more
