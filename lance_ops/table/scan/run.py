@@ -44,7 +44,7 @@ _FIRST_OF_STREAM, _FIRST_OF_LIMIT = 4, 32
 """The first group is that much smaller than others where its rows are waited for; the next ones grow."""
 
 _LEAST_BYTES = 256 << 10
-"""Size up to which nobody waits for a group."""
+"""Size up to which the first group is not made smaller."""
 
 _FEW_ROWS = 1 << 12
 """Maximum rows whose size in memory is not estimated beyond that in the files."""
