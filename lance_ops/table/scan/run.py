@@ -48,7 +48,7 @@ _FIRST_OF_STREAM, _FIRST_OF_LIMIT = 4, 32
 """The first group is that much smaller than others where its rows are waited for; the next ones grow."""
 
 _LEAST_BYTES = 256 << 10
-"""Size up to which nobody waits for a group."""
+"""Size up to which the first group is not made smaller."""
 
 _FEW_ROWS = 1 << 12
 """Maximum rows whose size in memory is not estimated beyond that in the files."""
@@ -194,7 +194,7 @@ class Scan:
         self, unit_bytes: int, first_divisor: int, columns: Schema, *, count_only: bool
     ) -> Iterator[Callable[[], "_Part | _LaterParts"]]:
         width = prepare_schema(columns).row_bytes
-        most_bytes = group_bytes(len(prepare_schema(columns).leaves), min(unit_bytes, _GROUP_BYTES))
+        most_bytes = _most_decoded(columns, unit_bytes)
 
         def prepare(
             plans: Sequence[FragmentPlan], sparse: bool
@@ -261,6 +261,11 @@ class Scan:
     @property
     def _is_remote(self) -> bool:
         return has_latency(self._snapshot.bases.root)
+
+
+def _most_decoded(columns: Schema, unit_bytes: int) -> int:
+    """Return the bytes in memory above which the rows of a group are read in parts."""
+    return max(unit_bytes, _EXPANDED * group_bytes(len(prepare_schema(columns).leaves), _UNIT_BYTES))
 
 
 def _fragment_of(plan: FragmentPlan) -> Fragment | None:
@@ -361,7 +366,7 @@ class _GroupUnit:
             return [0, len(self.plans)]
         cuts, size = [0], 0
         for number, more in enumerate((group.decoded_bytes(selected.rest) * share).tolist()):
-            if size and size + more > _EXPANDED * self.most_bytes:
+            if size and size + more > self.most_bytes:
                 cuts.append(number)
                 size = 0
             size += more

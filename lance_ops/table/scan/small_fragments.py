@@ -30,6 +30,8 @@ from lance_ops.table.snapshot import Snapshot
 
 # A run takes no more memory than a large fragment. On stores with latency larger files are read side by side.
 _SMALL_BYTES = 8 << 20
+# As many values may take any memory, and are read in windows.
+_SMALL_ROWS = 1 << 18
 TINY_BYTES = 64 << 10
 """Size of files that are read whole when they are opened."""
 
@@ -340,7 +342,7 @@ def _kind(fragment: Fragment, largest: int) -> Hashable:
     files = fragment.files
     if (
         not files
-        or not fragment.physical_rows
+        or not 0 < fragment.physical_rows < _SMALL_ROWS
         or fragment.has_overlays
         or not all(0 < file.size_bytes <= largest for file in files)
         or any(is_legacy(file.major, file.minor) for file in files)
