@@ -109,7 +109,7 @@ def test_what_cannot_be_found_out_is_left_out_and_said(monkeypatch, dataset):
     def broken(*args, **options):
         raise CorruptManifestError("gone")
 
-    for name in ("read_transaction", "measure_health", "table_schema"):
+    for name in ("read_transaction", "measure_by_policy", "table_schema"):
         monkeypatch.setattr(version_event, name, broken)
     monkeypatch.setattr(Dataset, "data_version", property(broken))
 
