@@ -131,7 +131,8 @@ class Optimizer:
             binary_copy_read_batch_bytes: No effect.
             **options: See `lance_ops.compact`; None stands for the default.
         """
-        given = {name: value for name, value in options.items() if value is not None}
+        # As pylance: all small fragments up to the target of rows.
+        given = {"strategy": "rows", **{name: value for name, value in options.items() if value is not None}}
         if compaction_mode is not None:
             methods = {"reencode": "rewrite", "try_binary_copy": "auto"}
             if compaction_mode not in methods:
