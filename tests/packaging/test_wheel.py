@@ -63,8 +63,10 @@ def test_the_wheel_is_small_and_has_the_package_alone(wheel):
     assert {name.split("/")[0].split("-")[0] for name in names} == {"lance_ops"}
 
 
-@pytest.mark.skipif(not is_supported() or find_compiler() is None, reason="a pure wheel")
 def test_the_wheel_has_the_compiled_loops_and_needs_no_compiler(wheel, python):
+
+    if not is_supported() or find_compiler() is None:
+        pytest.skip("wheels that are built here have no library")
     assert wheel.name.endswith("-py3-none-manylinux_2_17_x86_64.whl")
     code = (
         "import sys; from lance_ops.encoding import kernels; assert kernels.has_library();"

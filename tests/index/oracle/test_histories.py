@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lance_ops.index.registry import KINDS
+from lance_ops.index.registry import all_kinds
 from tests.index.oracle.columns import APPROXIMATE, EVERY
 from tests.index.oracle.history import ALL_STEPS, STEPS, run
 from tests.index.oracle.values import VALUES, indexed
@@ -18,7 +18,7 @@ from tests.index.oracle.values import VALUES, indexed
 pytestmark = pytest.mark.peer
 
 TIMES = int(os.environ.get("ORACLE", "1"))
-OURS = {kind.name for kind in KINDS}
+OURS = {kind.name for kind in all_kinds()}
 NOT_WITH_STABLE_ROW_IDS = ("JSON",)
 """What the peer does not build on a table with stable row ids."""
 BUILT = tuple(item for item in EVERY if item.kind in OURS)

@@ -11,7 +11,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import UnreadableIndexWarning
-from lance_ops.index.registry import KINDS, kind_by_name, kind_of
+from lance_ops.index.registry import all_kinds, kind_by_name, kind_of
 from lance_ops.index.upkeep.remap import build_segment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.index_versions import INDEX_VERSIONS, RowNames
@@ -24,7 +24,7 @@ def entry(kind: str, version: int) -> IndexMetadata:
 
 
 def test_every_kind_is_in_the_table_and_every_row_of_it_has_a_kind() -> None:
-    kinds = {kind.type_url.rsplit(".", 1)[-1].lower() for kind in KINDS}
+    kinds = {kind.type_url.rsplit(".", 1)[-1].lower() for kind in all_kinds()}
     assert kinds == set(INDEX_VERSIONS)
 
 
