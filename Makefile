@@ -44,7 +44,7 @@ test: env-dev ## Run all tests but those of the Airflow provider (PYTEST_ARGS=..
 airflow: env-dev ## Test the Airflow provider in an environment with Airflow (needs a package index)
 	@$(PY) -m pytest -q -m airflow tests/airflow $(PYTEST_ARGS)
 
-check: env-dev ## Style, types, floors and the unit tests: an answer within a minute
+check: env-dev ## Style, types, floors and the unit tests: an answer within 90 seconds
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy

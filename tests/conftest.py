@@ -62,6 +62,7 @@ _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 settings.load_profile(_PROFILE)
 
 _COVERAGE = pytest.StashKey[str]()
+_COVERAGE_MODE = pytest.StashKey[str]()
 BROWSER_HINT = "install Chromium and chromedriver (Debian: apt-get install chromium chromium-driver)"
 
 
@@ -90,22 +91,30 @@ def spark() -> "Iterator[SparkSession]":
 
 def pytest_configure(config: pytest.Config) -> None:
     """Trace the lines of unit tests where that is asked for: in the processes that run them."""
-    if not coverage_share.is_wanted():
-        return
-    is_worker = hasattr(config, "workerinput")
-    if not is_worker:
+    given = getattr(config, "workerinput", None)
+    # Taken out: what a test starts is not asked.
+    mode = os.environ.pop(coverage_share.SWITCH, "") if given is None else given[coverage_share.SWITCH]
+    config.stash[_COVERAGE_MODE] = mode
+    if mode and given is None:
         coverage_share.forget()
-    if is_worker or not config.getoption("numprocesses", None):
+    if mode and (given is not None or not config.getoption("numprocesses", None)):
         config.pluginmanager.register(coverage_share.CoverageShare())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a process whether it traces lines."""
+    node.workerinput[coverage_share.SWITCH] = node.config.stash[_COVERAGE_MODE]
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Compare what the unit tests ran with what the page says, once all processes are done."""
-    if not coverage_share.is_wanted() or hasattr(session.config, "workerinput") or exitstatus:
+    mode = session.config.stash[_COVERAGE_MODE]
+    if not mode or hasattr(session.config, "workerinput") or exitstatus:
         return
     percent = coverage_share.measured()
-    wrong = coverage_share.settle(percent, write=os.environ[coverage_share.SWITCH] == "write")
+    wrong = coverage_share.settle(percent, write=mode == "write")
     session.config.stash[_COVERAGE] = wrong or f"unit tests run {percent:.1f} % of the lines"
     if wrong:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

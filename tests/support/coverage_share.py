@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 SWITCH = "LANCE_OPS_COVERAGE"
-"""Environment variable: `check` compares with the number of the page, `write` writes it."""
+"""Environment variable: `check` compares with the number of the page, `write` writes it; empty: neither."""
 PAGE = ROOT / "CONTRIBUTING.md"
 MOST_APART = 1.0
 """Points between the measured and the stated number: threads and times of day run some lines or not."""
@@ -25,11 +25,6 @@ MOST_APART = 1.0
 _STATED = re.compile(r"Unit tests run (\d+) % of the lines of `lance_ops`")
 _FOLDER = ROOT / ".cache" / "coverage"
 _KERNELS = ROOT / "lance_ops" / "encoding" / "kernels"
-
-
-def is_wanted() -> bool:
-    """Return whether this run measures."""
-    return os.environ.get(SWITCH, "") in {"check", "write"}
 
 
 def measuring(folder: Path = _FOLDER, source: Path = ROOT / "lance_ops") -> "coverage.Coverage":

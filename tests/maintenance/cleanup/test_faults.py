@@ -1,5 +1,6 @@
 """Cleanup on a store that fails: it goes on, counts, and the next one finishes at once."""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
@@ -24,7 +25,6 @@ from tests.support.faulty_store import (
     FaultyStore,
     InjectedCrash,
     crash_moments,
-    error_moments,
 )
 from tests.support.interleaving import Snapshot
 
@@ -87,7 +87,7 @@ def calls_of(snapshot: Snapshot) -> list[Call]:
 def test_any_call_may_fail_once(snapshot: Snapshot, clean: set[str]) -> None:
     calls = calls_of(snapshot)
     assert len(calls) > 40
-    for number, when in error_moments(calls, range(1, len(calls) + 1)):
+    for number, when in itertools.product(range(1, len(calls) + 1), ("before", "after")):
         inner = snapshot.restore()
         result = cleanup(FaultyStore(inner, number, when=when, mode="error", count="any"))
         assert result.complete, (number, result.errors)
@@ -96,11 +96,11 @@ def test_any_call_may_fail_once(snapshot: Snapshot, clean: set[str]) -> None:
 
 
 def test_a_cleanup_that_was_killed_at_any_call_is_finished_by_the_next(snapshot, clean) -> None:
-    changes = [number for number, call in enumerate(calls_of(snapshot), 1) if call.name in MUTATING]
-    for number, when in crash_moments(changes):
+    changes = sum(call.name in MUTATING for call in calls_of(snapshot))
+    for number, when in crash_moments(range(1, changes + 1)):
         inner = snapshot.restore()
         with pytest.raises(InjectedCrash):
-            cleanup(FaultyStore(inner, number, when=when, count="any"))
+            cleanup(FaultyStore(inner, number, when=when))
         readable(inner)
         assert cleanup(inner).complete
         left = {path for path in names(inner) - clean if not path.startswith("_versions/.tmp")}
