@@ -143,13 +143,22 @@ def test_numbers_of_numpy_are_numbers(table):
 
 FUNCTIONS = [name for name in lo.__all__ if inspect.isfunction(getattr(lo, name))]
 # As in pylance: `dataset(uri)` opens, and the two that write take the data first.
-WITHOUT_STORAGE = ("batch_udf", "cache_stats", "fragment_from_json", "fragment_to_json", "set_cache_budget")
+WITHOUT_STORAGE = (
+    "batch_udf",
+    "cache_stats",
+    "fragment_from_json",
+    "fragment_to_json",
+    "read_query",
+    "set_cache_budget",
+)
 OTHER_FIRST = {
     "batch_udf": "output_schema",
     "cache_stats": None,
     "dataset": "uri",
     "fragment_from_json": "values",
     "fragment_to_json": "fragment",
+    "read_files": "paths",
+    "read_query": "sql",
     "set_cache_budget": "size_bytes",
     "sql": "statement",
     "write_dataset": "data",

@@ -131,7 +131,8 @@ class CsvFile:
     def _blocks(self) -> Iterator[TextBlock]:
         find_end = _find_end(self.delimiter)
         for block in read_blocks(self.path, self.options.encoding, find_end):
-            _check_closed(block, find_end, self.path)
+            if block.is_rest:
+                _check_closed(block, find_end, self.path)
             yield block
 
     def _parsed(
@@ -353,7 +354,7 @@ def _find_end(delimiter: str) -> Callable[[bytes], int]:
 def _check_closed(block: TextBlock, find_end: Callable[[bytes], int], path: str) -> None:
     """Check that the last record of a file, which may lack its line feed, does not end in a quoted value."""
     data = block.data
-    if (data.endswith(b"\n") and find_end(data) == len(data)) or b'"' not in data:
+    if b'"' not in data:
         return
     end = find_end(data)
     if find_end(data[end:] + b"\n") != len(data) - end + 1:

@@ -143,7 +143,7 @@ def _remote_matches(path: str) -> list[str]:
     filesystem, inner = filesystem_of(folder + mark + query)
     selector = pafs.FileSelector(inner, recursive=True, allow_not_found=True)
     pattern = _pattern(parts[fixed:])
-    start = len(inner.rstrip("/")) + 1
+    start = len(inner.rstrip("/")) + 1 if inner.strip("/") else 0
     found = [item.path[start:] for item in filesystem.get_file_info(selector)]
     return sorted(f"{folder}/{name}{mark}{query}" for name in found if pattern.fullmatch(name))
 

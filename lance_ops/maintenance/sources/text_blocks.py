@@ -29,10 +29,12 @@ class TextBlock:
     Attributes:
         data: Text in UTF-8, without a byte order mark.
         line: Number of its first line, from 1.
+        is_rest: It is what is left at the end of the file, whose last record may not be whole.
     """
 
     data: bytes
     line: int
+    is_rest: bool = False
 
     def line_at(self, offset: int) -> int:
         """Return the number of the line with the byte at an offset of the block."""
@@ -81,7 +83,7 @@ def read_blocks(
         if decode is not None:
             rest += _decoded(decode, b"", path, encoding, line)
     if rest:
-        yield TextBlock(rest, line)
+        yield TextBlock(rest, line, is_rest=True)
 
 
 def end_of_lines(data: bytes) -> int:

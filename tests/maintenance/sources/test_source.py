@@ -5,10 +5,12 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.dataset as pads
 import pyarrow.feather as feather
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
 from lance_ops.errors import InvalidArgumentError, NotFoundError, SchemaMismatchError
+from lance_ops.maintenance.sources import input_files
 from lance_ops.maintenance.sources.file_source import FileSource
 from lance_ops.maintenance.sources.open import open_source
 from lance_ops.maintenance.sources.source import unify_schemas
@@ -162,3 +164,26 @@ def test_a_stream_of_values_without_columns_is_refused():
     for data in (pl.Series("a", [1]), pa.chunked_array([[1, 2]])):
         with pytest.raises(InvalidArgumentError, match="no named columns"):
             open_source(data)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("in/*.parquet", ["in/a.parquet"]),
+        ("in/**/*.parquet", ["in/a.parquet", "in/day=1/b.parquet", "in/day=2/c.parquet"]),
+        ("in/day=*/[bx].parquet", ["in/day=1/b.parquet"]),
+    ],
+)
+def test_globs_match_below_a_folder_of_an_object_store(tmp_path, monkeypatch, pattern, expected):
+    for name in ("a", "day=1/b", "day=2/c"):
+        path = tmp_path / "in" / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(TABLE, path)
+    store = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
+    monkeypatch.setattr(
+        input_files,
+        "filesystem_of",
+        lambda path: (store, path.partition("?")[0].removeprefix("s3://bucket/")),
+    )
+    found = input_files.expand(f"s3://bucket/{pattern}?region=x")
+    assert [path for path, _ in found] == [f"s3://bucket/{name}?region=x" for name in expected]
