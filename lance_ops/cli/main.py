@@ -210,9 +210,12 @@ def plain_usage_errors() -> Iterator[None]:
     try:
         yield
     except click.BadParameter as error:
+        text = error.message
         for form, words in _USAGE_ERRORS:
-            error.message = form.sub(words, error.message)
-        raise
+            text = form.sub(words, text)
+        if text == error.message:
+            raise
+        raise click.BadParameter(text, error.ctx, error.param, error.param_hint) from error
 
 
 def _end(*_: object) -> None:
