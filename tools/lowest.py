@@ -90,14 +90,12 @@ def pinned_tools(constraints: Iterable[str]) -> list[str]:
 
 
 def lowest_environment() -> Path:
-    """Install what is missing or outdated, and compile the kernels; return the interpreter."""
+    """Install what is missing or outdated; return the interpreter."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = (project["optional-dependencies"][name] for name in EXTRAS)
     declared = [*project["dependencies"], *chain(*extras)]
     constraints = (ROOT / "constraints.txt").read_text().splitlines()
-    python = make_environment(ENVIRONMENT, [*map(lowest_release, declared), *pinned_tools(constraints)])
-    subprocess.run([str(python), str(ROOT / "tools" / "warm_kernels.py")], env=variables(), check=True)
-    return python
+    return make_environment(ENVIRONMENT, [*map(lowest_release, declared), *pinned_tools(constraints)])
 
 
 def variables() -> dict[str, str]:

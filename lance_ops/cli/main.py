@@ -216,7 +216,7 @@ def plain_usage_errors() -> Iterator[None]:
             text = form.sub(words, text)
         if text == error.message:
             raise
-        raise type(error)(text, ctx=error.ctx, param=error.param, param_hint=error.param_hint) from None
+        raise click.BadParameter(text, error.ctx, error.param, error.param_hint) from error
 
 
 def _end(*_: object) -> None:

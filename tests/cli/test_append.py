@@ -100,7 +100,7 @@ def test_every_mismatch_is_listed_and_nothing_written(uri, tmp_path):
     text = lance_ops("append", uri, source, code=1).stderr
     assert text.splitlines()[:3] == [
         f"error: {source} does not fit the dataset",
-        "  - score: missing, the dataset has it as double; fill_missing writes nulls",
+        "  - score: missing, the dataset has it as double; --fill-missing writes nulls",
         "  - age: column not found in the dataset (int64 in the data)",
     ]
     assert lo.dataset(uri).version == 1
@@ -116,7 +116,9 @@ def test_an_error_in_json_goes_to_standard_error_with_its_type(uri, tmp_path):
     assert result.stdout == ""
     error = json.loads(result.stderr)
     assert error["error"] == "SchemaMismatchError"
-    assert error["mismatches"] == ["score: missing, the dataset has it as double; fill_missing writes nulls"]
+    assert error["mismatches"] == [
+        "score: missing, the dataset has it as double; --fill-missing writes nulls"
+    ]
     assert error["path"] == uri
 
 

@@ -10,8 +10,10 @@ import pytest
 import lance_ops as lo
 import lance_ops.spark.sql.run as sql_run
 from lance_ops.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, VersionNotFoundError
+from lance_ops.spark.runner import SparkRunner
 from lance_ops.spark.sql import results
 from lance_ops.spark.sql.parse import parse_statement
+from lance_ops.spark.sql.run import open_rows
 from lance_ops.spark.sql.statements import (
     AddColumnsFrom,
     CreateIndex,
@@ -62,6 +64,16 @@ def run(root: Path, statement: str, **more) -> list[dict]:
 
 def users(root: Path, version: int | None = None) -> lo.Dataset:
     return lo.dataset(str(root / "users.lance"), version=version)
+
+
+def test_a_query_runs_on_the_session_of_a_runner(spark, root):
+    statement = (
+        "WITH few AS (SELECT * FROM users WHERE id < 3) SELECT few.id, u.word FROM few JOIN `{}` u USING (id)"
+    )
+    query = statement.format(root / "users.lance")
+    with open_rows(query, root=str(root), runner=SparkRunner(spark)) as rows:
+        assert sorted(rows.read_all()["id"].to_pylist()) == [0, 1, 2]
+    assert not [table.name for table in spark.catalog.listTables() if table.name.startswith("_lance_ops")]
 
 
 # Parsing: examples of the documentation of the connector
