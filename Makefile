@@ -39,7 +39,7 @@ ui: env ## Open the Dagster UI on the demo's datasets (loopback only)
 test: env-dev ## Run all tests but those of the Airflow provider (PYTEST_ARGS=... for some of them)
 	@$(PY) -m lance_ops warmup
 	@$(PY) tools/azurite.py
-	@LANCE_OPS_COVERAGE=$(if $(PYTEST_ARGS),,check) $(PY) -m pytest -q -m "not airflow" $(PYTEST_PROCESSES) $(PYTEST_ARGS)
+	@$(PY) -m pytest -q -m "not airflow" $(PYTEST_PROCESSES) $(PYTEST_ARGS)
 
 airflow: env-dev ## Test the Airflow provider in an environment with Airflow (needs a package index)
 	@$(PY) -m pytest -q -m airflow tests/airflow $(PYTEST_ARGS)
