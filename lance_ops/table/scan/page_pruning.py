@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from lance_ops.encoding.arrow_arrays import to_numpy
 from lance_ops.file.container.page_bounds import PageBounds
 from lance_ops.filter.expression import Column, Expression, Literal
 from lance_ops.filter.literals import to_scalar
@@ -100,7 +101,7 @@ def _compare(op: str, bounds: PageBounds, value: Any, data_type: pa.DataType) ->
         return None
     # An unknown bound excludes nothing.
     mask = pc.fill_null(_TESTS[op](bounds.low, bounds.high, scalar), True)
-    return np.asarray(mask.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return np.asarray(to_numpy(mask), dtype=np.bool_)
 
 
 def _is_ordered(op: str, data_type: pa.DataType, value: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from lance_ops.encoding.arrow_arrays import to_numpy
 from lance_ops.encoding.parallel import keep_to_this_thread
 from lance_ops.encoding.values.fixed_size_list import filter_rows
 from lance_ops.errors import InvalidArgumentError, check_type
@@ -471,7 +472,7 @@ def _select_rows(
     if kept < len(mask):
         table = filter_rows(table, mask)
         if count_only or rest.fields or scan.projection.has_row_columns:
-            rows = as_offsets(rows)[mask.to_numpy(zero_copy_only=False)]
+            rows = as_offsets(rows)[to_numpy(mask)]
         else:
             rows = range(kept)  # The offsets are not needed any more.
     return _Selected([table], rows, rest)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_ops.cache import Cache
+from lance_ops.encoding.arrow_arrays import to_numpy
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, select
 from lance_ops.table.manifest.row_set import RowSet
@@ -207,7 +208,7 @@ class ScoredScan(Scan):
             part = found[start : start + self._batch_rows]
             table = self._fetch(wanted.projection, part)
             table = table.append_column(self._search.column, pa.array(part.scores))
-            kept.append(select(wanted.expression, table).to_numpy(zero_copy_only=False))
+            kept.append(to_numpy(select(wanted.expression, table)))
         return found[np.concatenate(kept)] if kept else found
 
     def _fetch(self, projection: Projection, found: Scored) -> pa.Table:
