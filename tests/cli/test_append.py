@@ -116,9 +116,7 @@ def test_an_error_in_json_goes_to_standard_error_with_its_type(uri, tmp_path):
     assert result.stdout == ""
     error = json.loads(result.stderr)
     assert error["error"] == "SchemaMismatchError"
-    assert error["mismatches"] == [
-        "score: missing, the dataset has it as double; --fill-missing writes nulls"
-    ]
+    assert error["mismatches"] == ["score: missing, the dataset has it as double; fill_missing writes nulls"]
     assert error["path"] == uri
 
 
