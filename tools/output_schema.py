@@ -12,6 +12,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import lance_ops as lo
 from lance_ops.answers.rows_file import RowsFile
 from lance_ops.maintenance.metadata.result import MetadataResult
+from lance_ops.maintenance.results import OperationResult
+from lance_ops.table.dataset import Dataset as Snapshot
 
 SCHEMA = Path(__file__).resolve().parents[1] / "docs" / "cli-output.schema.json"
 
@@ -100,6 +102,9 @@ def output_schema() -> dict[str, Any]:
             "description": "Branches by name, or the new or deleted branch.",
         },
         "clone": _object(_VERSION),
+        "maintain": _object(
+            {"operation": _TEXT, **_fields(OperationResult), "complete": _FLAG, "outcomes": _ROWS}
+        ),
         "--dry-run": {"type": "object", "description": "The plan; operation and uri are in each."},
         "error": _object(
             {
@@ -125,7 +130,7 @@ def text() -> str:
 def _fields(kind: type) -> dict[str, Any]:
     hints = get_type_hints(kind)
     # The dataset of a result is not part of its output.
-    return {item.name: _type(hints[item.name]) for item in fields(kind) if hints[item.name] is not lo.Dataset}
+    return {item.name: _type(hints[item.name]) for item in fields(kind) if hints[item.name] is not Snapshot}
 
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:

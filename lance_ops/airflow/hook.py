@@ -1,6 +1,7 @@
 """Hook: opens the store of a connection."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import BaseHook
@@ -97,12 +98,16 @@ class LanceHook(BaseHook):  # type: ignore[misc]  # Airflow is no dependency of 
         return measure_health(self.dataset(dataset))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Test whether the root can be listed; for the button of the form."""
+        """Test whether there is something at the root; for the button of the form."""
         try:
             root, options = self.get_conn()
             if not root:
                 return False, "the extra has no root"
-            next(iter(open_store(root, options).list("")), None)
-        except (LanceOpsError, StopIteration) as error:
+            if not is_address(root) and Path(root).is_dir():
+                return True, f"{root} is a folder"
+            store = open_store(root, options)
+            if not store.list_dirs("") and next(iter(store.list("")), None) is None:
+                return False, f"there is nothing at {root}: check its name; the first write makes it"
+        except LanceOpsError as error:
             return False, str(error)
-        return True, f"listed {root}"
+        return True, f"there are files at {root}"

@@ -17,7 +17,15 @@ def get_provider_info() -> dict[str, Any]:
         "connection-types": [
             {"connection-type": CONNECTION_TYPE, "hook-class-name": "lance_ops.airflow.hook.LanceHook"}
         ],
+        "integrations": [
+            {
+                "integration-name": "Lance",
+                "external-doc-url": "https://lance.org",
+                "tags": ["software"],
+            }
+        ],
         "hooks": [{"integration-name": "Lance", "python-modules": ["lance_ops.airflow.hook"]}],
         "operators": [{"integration-name": "Lance", "python-modules": ["lance_ops.airflow.operators"]}],
+        "sensors": [{"integration-name": "Lance", "python-modules": ["lance_ops.airflow.sensors"]}],
         "triggers": [{"integration-name": "Lance", "python-modules": ["lance_ops.airflow.triggers"]}],
     }

@@ -66,6 +66,14 @@ def head_of(uri: str, options: Mapping[str, str]) -> Watermark | None:
     return Watermark(dataset.version, dataset.data_version)
 
 
+def watermark_of(uri: str, options: Mapping[str, str], version: int) -> Watermark | None:
+    """Return the watermark of a version; None if there is no such version, or no longer."""
+    try:
+        return Watermark(version, Dataset.open(uri, version, options).data_version)
+    except (DatasetNotFoundError, VersionNotFoundError):
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Newest:
     """The newest version by the listing.

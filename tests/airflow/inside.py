@@ -29,11 +29,13 @@ from lance_ops.airflow.operators import (
     LanceDeleteOperator,
     LanceFleetRunOperator,
     LanceFsckOperator,
+    LanceIndexOperator,
     LanceMaintainOperator,
     LanceMergeOperator,
     LanceReplaceOperator,
 )
 from lance_ops.airflow.provider import get_provider_info
+from lance_ops.airflow.sensors import LanceVersionSensor
 from lance_ops.airflow.triggers import LancePauseTrigger, LanceVersionTrigger
 from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError, StorageError
 
@@ -482,6 +484,72 @@ def test_a_fleet_is_maintained_by_its_policy(tmp_path):
     ]
 
 
+def test_an_index_is_built_by_the_first_run_and_covers_new_rows_after_the_others(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    build = {
+        kind: LanceIndexOperator(task_id=kind, dataset=uri, column=column, kind=kind)
+        for kind, column in (("BTREE", "id"), ("LABEL_LIST", "tags"))
+    }
+    for run in ("r1", "r2", "r3"):
+        rows = pa.table({"id": [1, 2], "tags": [["a"], ["b"]]})
+        LanceAppendOperator(task_id="a", dataset=uri, source=lambda _, rows=rows: rows).execute(context(run))
+        for task in build.values():
+            task.execute(context(run))
+            task.execute(context(run))
+    found = lo.describe_indices(uri)
+    assert [index.name for index in found] == ["id_idx", "tags_idx"]
+    assert all(index.num_rows_unindexed == 0 for index in found)
+    uuids = {segment.uuid for segment in lo.dataset(uri).indices}
+    again = LanceIndexOperator(task_id="again", dataset=uri, column="id", options={"replace": True})
+    again.execute(context("r4"))
+    assert len(uuids - {segment.uuid for segment in lo.dataset(uri).indices}) > 0
+    other = LanceIndexOperator(
+        task_id="other", dataset=uri, column="id", kind="BITMAP", options={"name": "id_idx"}
+    )
+    with pytest.raises(AirflowFailException, match="id_idx"):
+        other.execute(context("r5"))
+
+
+def test_a_sensor_waits_for_changed_data_after_a_version(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    sensor = LanceVersionSensor(task_id="s", dataset=uri, after_version="1")
+    assert not sensor.poke(context())
+    lo.append(uri, table(1))
+    lo.append(uri, table(2))
+    assert sensor.poke(context())
+    assert (sensor.found["version"], sensor.found["previous_version"]) == (2, 1)
+    sensor.after_version = 2
+    assert not sensor.poke(context())
+    lo.compact(uri, strategy="rows")
+    newest = lo.dataset(uri).version
+    assert newest > 2
+    assert not sensor.poke(context())
+    layout = LanceVersionSensor(task_id="s", dataset=uri, after_version=2, layout=True)
+    assert layout.poke(context())
+    lo.append(uri, table(3))
+    assert sensor.execute(context())["version"] == newest + 1
+    lo.cleanup(uri, older_than=timedelta(0), retain_versions=1)
+    assert sensor.poke(context())
+    sensor.after_version = newest + 1
+    assert not sensor.poke(context())
+    sensor.after_version = "many"
+    with pytest.raises(AirflowFailException, match="many"):
+        sensor.poke(context())
+    waiting = LanceVersionSensor(task_id="s", dataset=uri, after_version=newest + 1, deferrable=True)
+    with pytest.raises(TaskDeferred) as deferred:
+        waiting.execute(context())
+    assert deferred.value.trigger.dataset == uri
+    lo.append(uri, table(4))
+    assert waiting.resume(context(), {})["version"] == newest + 2
+
+
+def test_the_test_of_a_connection_fails_for_a_root_that_is_not_there(monkeypatch, tmp_path):
+    for root, is_fine in ((tmp_path, True), (tmp_path / "missing", False), ("memory://nothing", False)):
+        connection = {"conn_type": "lance", "extra": {"root": str(root)}}
+        monkeypatch.setenv("AIRFLOW_CONN_TRIED", json.dumps(connection))
+        assert LanceHook("tried").test_connection()[0] is is_fine, root
+
+
 def test_a_connection_names_root_and_options(monkeypatch, tmp_path):
     extra = {
         "root": str(tmp_path),
@@ -502,7 +570,7 @@ def test_airflow_finds_the_provider():
     info = get_provider_info()
     module, _, name = info["connection-types"][0]["hook-class-name"].rpartition(".")
     assert hasattr(import_module(module), name)
-    for kind in ("hooks", "operators", "triggers"):
+    for kind in ("hooks", "operators", "sensors", "triggers"):
         for path in info[kind][0]["python-modules"]:
             import_module(path)
     declared = (Path(lo.__file__).parents[1] / "pyproject.toml").read_text()

@@ -58,8 +58,10 @@ def test_hook_operators_and_triggers(airflow):
 
 def test_the_example_runs_as_a_dag(airflow):
     airflow("-m", "airflow", "db", "migrate")
-    said = airflow("-m", "airflow", "dags", "test", "lance_lake")
-    assert "successful" in said
+    # A DAG runs every day: the second run finds what the first one made.
+    for day in ("2026-01-01", "2026-01-02"):
+        said = airflow("-m", "airflow", "dags", "test", "lance_lake", day)
+        assert "successful" in said
     events = lo.dataset(str(airflow.home / "lake" / "events.lance"))
     rows = events.to_table(["id", "clicks"]).to_pydict()
     found = dict(zip(rows["id"], rows["clicks"], strict=True))

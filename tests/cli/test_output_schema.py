@@ -45,6 +45,7 @@ CALLS = {
     "restore": "restore t.lance 2",
     "compact": "compact t.lance",
     "cleanup": "cleanup t.lance --retain 50",
+    "maintain": "maintain t.lance",
     "fsck": "fsck t.lance",
     "show": "show t.lance",
     "schema": "schema t.lance",

@@ -25,6 +25,8 @@ class LanceCompactOperator(LanceOperator):
         **kwargs: See `LanceOperator`.
     """
 
+    template_fields: Sequence[str] = ("dataset", "options")
+
     def __init__(
         self, *, options: Mapping[str, Any] | None = None, dry_run: bool = False, **kwargs: Any
     ) -> None:
@@ -38,14 +40,17 @@ class LanceCompactOperator(LanceOperator):
 
 
 class LanceIndexOperator(LanceOperator):
-    """Refresh indices, or build one on a column.
+    """Build an index on a column, or refresh it where it is there; or refresh all indices.
 
     Args:
-        column: Column of a new index; None to refresh the existing ones.
-        kind: Kind of the new index.
-        options: More arguments of `lance_ops.create_index` or `lance_ops.optimize_indices`.
+        column: Column of the index; None to refresh all existing ones.
+        kind: Kind of the index.
+        options: More arguments of `lance_ops.create_index` or `lance_ops.optimize_indices`. With
+            `{"replace": True}` an index that is there is built again.
         **kwargs: See `LanceOperator`.
     """
+
+    template_fields: Sequence[str] = ("dataset", "column", "kind", "options")
 
     def __init__(
         self,
@@ -64,7 +69,25 @@ class LanceIndexOperator(LanceOperator):
         """See `LanceOperator.operate`."""
         if self.column is None:
             return lo.optimize_indices(uri, **self.options, **common)
+        built = None if self.options.get("replace") else self._built(uri, common["storage_options"])
+        if built is not None:
+            # A DAG runs every day: its index is built by the first run and covers new rows after the others.
+            return lo.optimize_indices(uri, [built], **common)
         return lo.create_index(uri, self.column, self.kind, **self.options, **common)
+
+    def _built(self, uri: str, storage_options: Mapping[str, str]) -> str | None:
+        """Return the name of the index on the column, of this kind and name; None if there is none."""
+        wanted = _letters(self.kind)
+        for index in lo.describe_indices(uri, storage_options=storage_options):
+            is_same = index.field_names == (self.column,) and _letters(index.index_type) == wanted
+            if is_same and self.options.get("name") in (None, index.name):
+                return index.name
+        return None
+
+
+def _letters(kind: str) -> str:
+    """Return a kind of index as its letters: descriptions write LABEL_LIST as pylance does, LabelList."""
+    return kind.replace("_", "").lower()
 
 
 class LanceCleanupOperator(LanceOperator):

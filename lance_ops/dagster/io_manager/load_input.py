@@ -16,6 +16,7 @@ from lance_ops.dagster.io_manager.declaration import (
 )
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.facade.dataset import Dataset as MovingDataset
 from lance_ops.spark.options import STORAGE_PREFIX
 from lance_ops.table.dataset import Dataset
 
@@ -102,6 +103,8 @@ def load_rows(dataset: Dataset, selection: Selection, kind: Any, store: LanceSto
     columns = None if selection.columns is None else list(selection.columns)
     if kind is Dataset:
         return dataset
+    if kind is MovingDataset:
+        return MovingDataset(dataset)
     wanted = pa.Table if kind in (Any, None, type(None)) else kind
     library = getattr(wanted, "__module__", "").partition(".")[0]
     if library == "pyspark":

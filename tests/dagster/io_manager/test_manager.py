@@ -69,7 +69,8 @@ def test_what_an_asset_returns_is_a_version_and_its_event_that_of_the_version(tm
         (pd.DataFrame, pd.DataFrame),
         (pl.DataFrame, pl.DataFrame),
         (pl.LazyFrame, pl.LazyFrame),
-        (lo.Dataset, Dataset),
+        (lo.Dataset, lo.Dataset),
+        (Dataset, Dataset),
     ],
 )
 def test_an_input_has_the_type_of_its_parameter(manager, instance, kind, is_it):
