@@ -55,7 +55,7 @@ class _Known:
         self.uri = uri
         self.store: Store = open_store(uri)
         self.restore()
-        dataset = lo.dataset(uri)
+        dataset = lo.dataset(uri).snapshot()
         (self.segment,) = dataset.indices
         kind = kind_of(self.segment)
         assert kind is not None, sample.name
@@ -180,7 +180,7 @@ def _ask(dataset: Dataset, question: Question, *, scan: bool = False) -> _Answer
 
 def _work(damaged: Damaged, rng: Random) -> bool:
     known = damaged.known
-    dataset = lo.dataset(known.uri)
+    dataset = lo.dataset(known.uri).snapshot()
     choice = rng.random()
     if choice < 0.35 and known.sample.questions:
         return _search(damaged, dataset, rng)

@@ -16,7 +16,7 @@ from lance_ops.file.schema.logical_types import encode_logical_type
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.filter.functions.json import type_at, values_at
 from lance_ops.filter.functions.json_path import member_names
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Dataset, snapshot_of
 from lance_ops.table.snapshot import Snapshot
 
 VALUE_TYPES = {"boolean": pa.bool_(), "int64": pa.int64(), "float64": pa.float64(), "utf8": pa.string()}
@@ -87,6 +87,7 @@ class ExtractedDataset(Dataset):
     """
 
     def __init__(self, documents: Snapshot, extraction: Extraction, schema: Schema | None = None) -> None:
+        documents = snapshot_of(documents) or documents
         # Everything else is that of the documents, what they have read already included.
         self.__dict__.update(documents.__dict__)
         self._documents = documents
