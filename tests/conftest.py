@@ -93,7 +93,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Trace the lines of unit tests where that is asked for: in the processes that run them."""
     given = getattr(config, "workerinput", None)
     # Taken out: what a test starts is not asked.
-    mode = os.environ.pop(coverage_share.SWITCH, "") if given is None else given.get(coverage_share.SWITCH, "")
+    asked = os.environ.pop(coverage_share.SWITCH, "")
+    mode = asked if given is None else given.get(coverage_share.SWITCH, "")
     config.stash[_COVERAGE_MODE] = mode
     if mode and given is None:
         coverage_share.forget()

@@ -7,12 +7,12 @@ number that it would hold, as in SQL and not as in pyarrow, which widens the col
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.types as pat
 
-from lance_ops.errors import PredicateError, UnsupportedError
+from lance_ops.errors import InvalidArgumentError, PredicateError, UnsupportedError
 from lance_ops.filter.spelling import render_column, render_literal
 from lance_ops.filter.types.coercion import is_bytes, is_text
 
@@ -64,12 +64,6 @@ _UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 _HINT = "write the condition as SQL"
 
 
-def is_arrow_expression(value: object) -> "TypeGuard[pc.Expression]":
-    """Return whether a value is an expression of `pyarrow.compute`, without importing that module."""
-    kind = type(value)
-    return kind.__name__ == "Expression" and kind.__module__.startswith("pyarrow.")
-
-
 def arrow_expression_sql(expression: "pc.Expression", schema: pa.Schema) -> str:
     """Return the SQL of a filter of pyarrow.
 
@@ -78,6 +72,7 @@ def arrow_expression_sql(expression: "pc.Expression", schema: pa.Schema) -> str:
         schema: Columns that it may name.
 
     Raises:
+        InvalidArgumentError: It is no expression of pyarrow.
         PredicateError: It names an unknown column, or compares types that do not fit.
         UnsupportedError: It has a function or a constant that cannot be translated.
 
@@ -86,6 +81,11 @@ def arrow_expression_sql(expression: "pc.Expression", schema: pa.Schema) -> str:
         >>> arrow_expression_sql(pc.field("id").isin([1, 2]), pa.schema([("id", pa.int64())]))
         '(id IN (1, 2))'
     """
+    if type(expression).__name__ != "Expression" or not type(expression).__module__.startswith("pyarrow."):
+        raise InvalidArgumentError(
+            f"the filter must be an SQL condition or an expression of pyarrow, got {expression!r}",
+            field="filter",
+        )
     known = pa.schema([pa.field(field.name, _exported(field.type)) for field in schema])
     try:
         exported = bytes(expression.to_substrait(known))

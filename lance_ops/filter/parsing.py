@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_ops.errors import check_type
-from lance_ops.filter.arrow_expression import arrow_expression_sql, is_arrow_expression
 from lance_ops.filter.expression import Column, Expression
 from lance_ops.filter.functions.registry import TODAY
 from lance_ops.filter.types.coercion import plain_type
@@ -80,7 +79,10 @@ def settled(sql: "str | pc.Expression", schema: pa.Schema) -> str:
         PredicateError: See `parse_filter`.
         UnsupportedError: An expression of pyarrow cannot be translated.
     """
-    if not isinstance(sql, str) and is_arrow_expression(sql):
+    if not isinstance(sql, str):
+        # Only callers with expressions of pyarrow load the module.
+        from lance_ops.filter.arrow_expression import arrow_expression_sql
+
         sql = arrow_expression_sql(sql, schema)
     check_type(sql, str, "an SQL condition", field="predicate")
     return parse_filter(sql, schema).to_sql() if depends_on_day(sql) else sql

@@ -13,7 +13,6 @@ from lance_ops.extras import require_extra
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.filter import Expression
-from lance_ops.filter.arrow_expression import arrow_expression_sql, is_arrow_expression
 from lance_ops.filter.kept_filters import KeptFilters
 from lance_ops.storage import Store
 from lance_ops.table.manifest.fragment import Fragment
@@ -30,7 +29,6 @@ from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_COLUMNS, ROW_ID, r
 from lance_ops.table.scan.run import BATCH_ROWS, Scan
 from lance_ops.table.scan.scored_scan import PostFilter, ScoredScan, build_output
 from lance_ops.table.scan.search import SearchPlan
-from lance_ops.table.scan.sorted_scan import Ordering, SortedScan
 from lance_ops.table.scan.take import RowKey, take_rows
 from lance_ops.table.scan.unit_sizes import THREADS
 from lance_ops.table.snapshot import Snapshot
@@ -188,7 +186,9 @@ class Readable(Snapshot):
                 columns, scores, [ROW_ID] * with_row_id + [ROW_ADDRESS] * with_row_address
             )
             columns = computed.sources
-        if not isinstance(filter, str | Expression | None) and is_arrow_expression(filter):
+        if not isinstance(filter, str | Expression | None):
+            from lance_ops.filter.arrow_expression import arrow_expression_sql
+
             filter = arrow_expression_sql(filter, _filters_of(self.lance_schema).of(None).schema)  # noqa: A001
         if filter is not None:
             check_type(filter, (str, Expression), "an SQL condition", field="filter")
@@ -269,6 +269,9 @@ class Readable(Snapshot):
         order_by: Sequence[Any],
         options: dict[str, Any],
     ) -> Scan:
+        # Few scans are sorted, and few filters are expressions of pyarrow: others do not load the modules.
+        from lance_ops.table.scan.sorted_scan import Ordering, SortedScan
+
         keys = [Ordering.of(item) for item in order_by]
         scan = self.scanner(columns, filter, **options)
         shown = len(scan.schema.names)

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lance_ops as lo
+from lance_ops.table.dataset import Dataset
 from tests.support.commands import lance_ops, lance_ops_json
 
 
@@ -102,7 +103,7 @@ def test_an_interrupt_ends_with_130_and_one_line(uri, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lo.Dataset, "open", interrupted)
+    monkeypatch.setattr(Dataset, "open", interrupted)
     for command in (["count", uri], ["query", uri, "--json"], ["sql", f"SELECT 1 FROM `{uri}`"]):
         done = lance_ops(*command, code=130)
         assert done.stdout == ""

@@ -15,6 +15,7 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import UnsupportedError
 from lance_ops.table.arrow_dataset import ArrowDataset, pushed_filter
+from lance_ops.table.dataset import Dataset
 
 ROWS = pa.table(
     {
@@ -41,13 +42,13 @@ def dataset(tmp_path: Path) -> lo.Dataset:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], str | None]]:
     """Columns and filters that scans were asked for."""
     seen = []
-    really = lo.Dataset.to_batches
+    really = Dataset.to_batches
 
     def look(self, columns=None, condition=None, *more, **options):
         seen.append((columns, None if condition is None else condition.to_sql()))
         return really(self, columns, condition, *more, **options)
 
-    monkeypatch.setattr(lo.Dataset, "to_batches", look)
+    monkeypatch.setattr(Dataset, "to_batches", look)
     return seen
 
 

@@ -85,7 +85,7 @@ class LanceAppendOperator(LanceRowsOperator):
 
     def operate(self, uri: str, common: dict[str, Any], context: Any) -> Any:
         """See `LanceOperator.operate`."""
-        return lo.write_dataset(self.given(context), uri, mode=self.mode, **common)
+        return lo.write_dataset(self.given(context), uri, mode=self.mode, **common).result
 
     def repeat(self, uri: str, done: Any, common: dict[str, Any], context: Any) -> Any:
         """Fail or skip instead of duplicating rows: see the class."""

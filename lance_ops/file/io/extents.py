@@ -16,21 +16,19 @@ def fetch_extents(starts: Integers, stops: Integers, gap: int) -> Steps[tuple[pa
     """Fetch extents, without checks.
 
     Args:
-        starts: First byte of each in the file; those that do not ascend are fetched separately, unless all of
-            them lie within the gap.
+        starts: First byte of each in the file; those that do not ascend are fetched separately.
         stops: End of each.
         gap: Maximum unused bytes fetched between two of them.
 
     Returns:
-        Bytes with all extents, and the start of each in them.
+        Bytes with all extents, and the start of each in them; these ascend, as decoders expect.
     """
     if not len(starts):
         return pa.py_buffer(b""), starts
-    low, high = int(starts.min()), int(stops.max())
     cuts = _find_cuts(starts, stops, gap)
-    if not len(cuts) or high - low <= gap:
-        # Also where they do not ascend, as those of several columns.
-        (data,) = yield [SparseRequest(low, high - low, int((stops - starts).sum()))]
+    if not len(cuts):
+        low = int(starts[0])
+        (data,) = yield [SparseRequest(low, int(stops[-1]) - low, int((stops - starts).sum()))]
         return data, starts - low
     if gap > _COPIED_GAP:
         # Gaps are copied, too: of a file that is mapped that may be most of it.

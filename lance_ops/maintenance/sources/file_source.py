@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -17,7 +18,6 @@ from lance_ops.maintenance.sources.columnar_files import (
     parquet_rows,
     parquet_schema,
 )
-from lance_ops.maintenance.sources.csv_files import CsvFile
 from lance_ops.maintenance.sources.folder_columns import (
     folder_fields,
     folder_values,
@@ -25,10 +25,13 @@ from lance_ops.maintenance.sources.folder_columns import (
     with_folder_columns,
 )
 from lance_ops.maintenance.sources.input_files import expand, format_of, input_errors
-from lance_ops.maintenance.sources.json_files import JsonFile
 from lance_ops.maintenance.sources.merged_types import merge_parts
 from lance_ops.maintenance.sources.read_options import ReadOptions
 from lance_ops.maintenance.sources.views import plain_batches, schema_without_views
+
+if TYPE_CHECKING:
+    from lance_ops.maintenance.sources.csv_files import CsvFile
+    from lance_ops.maintenance.sources.json_files import JsonFile
 
 INFERRED = b"lance_ops:inferred"
 """Key in the metadata of a field of read schemas: it has no value, and nothing states its type."""
@@ -188,7 +191,11 @@ class FileSource:
             return self._text_file(path).batches(schema)
         return _TYPED[self.kind][1](path)
 
-    def _text_file(self, path: str) -> CsvFile | JsonFile:
+    def _text_file(self, path: str) -> "CsvFile | JsonFile":
+        # Loading them is slow: most input is in files with columns.
+        from lance_ops.maintenance.sources.csv_files import CsvFile
+        from lance_ops.maintenance.sources.json_files import JsonFile
+
         if self.kind == "json":
             return JsonFile(path, self.options, self._stated)
         delimiter = self.options.delimiter or ("\t" if self.kind == "tsv" else ",")

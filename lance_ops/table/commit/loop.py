@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import cast
 
 from lance_ops.errors import (
     CommitConflictError,
@@ -47,7 +48,7 @@ from lance_ops.table.commit.lineage import confirm_restored, settle
 from lance_ops.table.commit.rebase.rebase import rebase
 from lance_ops.table.commit.rebase.work import Rebase
 from lance_ops.table.commit.request import CommitRequest, CommitResult, read_version_of
-from lance_ops.table.dataset import Dataset
+from lance_ops.table.dataset import Dataset, snapshot_of
 from lance_ops.table.history.data_version import with_data_transaction
 from lance_ops.table.history.pins import pinned
 from lance_ops.table.manifest.base_paths import Bases
@@ -129,6 +130,8 @@ def commit(target: Dataset | Store | str, request: CommitRequest) -> CommitResul
     properties = {**request.properties, **({} if job_key is None else {JOB_KEY: job_key})}
     if isinstance(target, str):
         target = open_store(target, request.storage_options)
+    given = snapshot_of(target)
+    target = cast("Dataset | Store", given or target)
     base = read_version_of(target, request)
     store = target.store if isinstance(target, Dataset) else target
     ours = new_transaction(operation, base.version if base else 0, properties=properties)

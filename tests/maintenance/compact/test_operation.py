@@ -420,7 +420,7 @@ def test_rows_that_do_not_add_up_are_never_committed(uri):
 
 def test_tasks_and_results_travel(uri):
     our_dataset(uri, [5, 5], enable_stable_row_ids=True)
-    ds = lo.dataset(uri)
+    ds = lo.dataset(uri).snapshot()
     (task,) = rewrite_tasks(ds, plan_compaction(ds).groups, CompactionOptions())
     result = pickle.loads(pickle.dumps(rewrite_group(pickle.loads(pickle.dumps(task)))))
     assert (result.rows, result.group) == (10, task.group)
