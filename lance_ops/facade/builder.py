@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.facade.delegates import MovingHandle
 from lance_ops.facade.inputs import with_schema
@@ -84,17 +83,21 @@ class MergeInsertBuilder:
         Returns:
             The `MergeResult`; it has its numbers by pylance's names, too, such as `num_updated_rows`.
         """
+        from lance_ops.maintenance.merge_insert.operation import merge_insert
+
         self._check()
         source = with_schema(data_obj, schema)
-        result = lo.merge_insert(self._dataset.snapshot(), source, self._on, **self._arguments)
+        result = merge_insert(self._dataset.snapshot(), source, self._on, **self._arguments)
         self._dataset.move_to(result)
         return result
 
     def explain_plan(self, data_obj: Any) -> str:
         """Return the plan of a merge of these rows; nothing is written."""
+        from lance_ops.maintenance.merge_insert.operation import merge_insert
+
         self._check()
         return str(
-            lo.merge_insert(self._dataset.snapshot(), data_obj, self._on, dry_run=True, **self._arguments)
+            merge_insert(self._dataset.snapshot(), data_obj, self._on, dry_run=True, **self._arguments)
         )
 
     def _check(self) -> None:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-import lance_ops as lo
 from lance_ops.facade import operations
 from lance_ops.facade.builder import MergeInsertBuilder
 from lance_ops.facade.delegates import MovingHandle, operation, read, same
@@ -94,16 +93,16 @@ class Dataset(MovingHandle):
         return cls(Snapshot.open(uri, version, storage_options, asof=asof))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Dataset, (self._snapshot,))
+        return (Dataset, (self.snapshot(),))
 
     def __repr__(self) -> str:
         return f"Dataset({self.uri!r}, version={self.version})"
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "_snapshot":
+        if name.startswith("__") or name in ("_version", "result"):
             raise AttributeError(name)
         try:
-            return getattr(self._snapshot, name)
+            return getattr(self.snapshot(), name)
         except AttributeError:
             if self.result is not None and hasattr(self.result, name):
                 # Functions that return a dataset today returned this result in earlier versions.
@@ -114,7 +113,7 @@ class Dataset(MovingHandle):
             raise AttributeError(f"Dataset has no {name!r}: {what}") from None
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *(name for name in dir(self._snapshot) if name[0] != "_")})
+        return sorted({*object.__dir__(self), *(name for name in dir(self.snapshot()) if name[0] != "_")})
 
     # Versions
 
@@ -124,52 +123,52 @@ class Dataset(MovingHandle):
         Raises:
             VersionNotFoundError: There is no such version, tag or branch.
         """
-        return Dataset(self._snapshot.checkout_version(version))
+        return Dataset(self.snapshot().checkout_version(version))
 
     def checkout_latest(self) -> "Dataset":
         """Move to the newest version of this branch, and return the dataset."""
-        self._snapshot = self._snapshot.latest()
+        self._version = self.snapshot().latest()
         return self
 
     def latest(self) -> "Dataset":
         """Return the newest version of this branch as another object; itself if it is the newest."""
-        newest = self._snapshot.latest()
-        return self if newest is self._snapshot else Dataset(newest)
+        newest = self.snapshot().latest()
+        return self if newest is self.snapshot() else Dataset(newest)
 
     @property
     def uri(self) -> str:
         """Root of the dataset, or of its branch."""
-        return self._snapshot.uri
+        return self.snapshot().uri
 
     @property
     def version(self) -> int:
         """Version number."""
-        return self._snapshot.version
+        return self.snapshot().version
 
     @property
     def latest_version(self) -> int:
         """Number of the newest version, read from the store."""
-        return self._snapshot.latest().version
+        return self.snapshot().latest().version
 
     @property
     def schema(self) -> pa.Schema:
         """Columns as an Arrow schema."""
-        return self._snapshot.schema
+        return self.snapshot().schema
 
     @property
     def lance_schema(self) -> Schema:
         """Columns with field ids."""
-        return self._snapshot.lance_schema
+        return self.snapshot().lance_schema
 
     @property
     def config(self) -> Config:
         """Entries of the table config, as a mapping; a call returns them, too."""
-        return Config(self._snapshot.config)
+        return Config(self.snapshot().config)
 
     @property
     def metadata(self) -> dict[str, str]:
         """Metadata of the table."""
-        return dict(self._snapshot.manifest.table_metadata)
+        return dict(self.snapshot().manifest.table_metadata)
 
     @property
     def schema_metadata(self) -> dict[str, str]:
@@ -179,12 +178,12 @@ class Dataset(MovingHandle):
     @property
     def has_index(self) -> bool:
         """Whether the version has an index."""
-        return bool(self._snapshot.indices)
+        return bool(self.snapshot().indices)
 
     @property
     def has_stable_row_ids(self) -> bool:
         """Whether rows keep their ids when they move."""
-        return self._snapshot.uses_stable_row_ids
+        return self.snapshot().uses_stable_row_ids
 
     @property
     def max_field_id(self) -> int:
@@ -204,7 +203,7 @@ class Dataset(MovingHandle):
     @property
     def stats(self) -> Statistics:
         """Statistics of the version."""
-        return Statistics(self._snapshot)
+        return Statistics(self.snapshot())
 
     @property
     def optimize(self) -> Optimizer:
@@ -230,48 +229,48 @@ class Dataset(MovingHandle):
     slice = read(operations.slice_rows)
     get_transactions = read(operations.get_transactions)
     list_indices = read(operations.list_indices)
-    describe_indices = read("describe_indices")
-    index_statistics = read("index_statistics")
-    measure_health = read("measure_health")
-    fsck = read("fsck")
+    describe_indices = read("index.upkeep.statistics.describe_indices")
+    index_statistics = read("index.upkeep.statistics.index_statistics")
+    measure_health = read("maintenance.health.measure.measure_health")
+    fsck = read("maintenance.fsck.operation.fsck")
     validate = read(operations.validate)
 
     def get_fragments(self) -> list[FragmentView]:
         """Return the fragments, each of which can be read alone."""
-        return [FragmentView(self._snapshot, item) for item in self._snapshot.fragments]
+        return [FragmentView(self.snapshot(), item) for item in self.snapshot().fragments]
 
     def get_fragment(self, fragment_id: int) -> FragmentView | None:
         """Return the fragment with an id; None if there is none."""
-        found = self._snapshot.fragments_by_id.get(fragment_id)
-        return None if found is None else FragmentView(self._snapshot, found)
+        found = self.snapshot().fragments_by_id.get(fragment_id)
+        return None if found is None else FragmentView(self.snapshot(), found)
 
     def fragment_ids(self) -> list[int]:
         """Return the ids of all fragments."""
-        return [item.id for item in self._snapshot.fragments]
+        return [item.id for item in self.snapshot().fragments]
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the rows of the version by the Arrow C stream interface, one batch at a time."""
-        return self._snapshot.__arrow_c_stream__(requested_schema)
+        return self.snapshot().__arrow_c_stream__(requested_schema)
 
     # Operations
 
-    append = operation("append")
+    append = operation("maintenance.ingest.operation.append")
     insert = operation(operations.insert)
-    replace_where = operation("replace_where")
-    delete = operation("delete")
-    update = operation("update")
-    truncate_table = operation("truncate")
+    replace_where = operation("maintenance.ingest.operation.replace_where")
+    delete = operation("maintenance.delete.operation.delete")
+    update = operation("maintenance.update.operation.update")
+    truncate_table = operation("maintenance.metadata.truncate.truncate")
     add_columns = operation(operations.add_columns)
-    alter_columns = operation("alter_columns")
-    drop_columns = operation("drop_columns")
-    replace_columns = operation("replace_columns")
-    merge = operation("merge")
-    create_index = operation("create_index")
+    alter_columns = operation("maintenance.columns.alter.alter_columns")
+    drop_columns = operation("maintenance.metadata.actions.drop_columns")
+    replace_columns = operation("maintenance.columns.replace.replace_columns")
+    merge = operation("maintenance.columns.join.merge")
+    create_index = operation("maintenance.index.operation.create_index")
     create_scalar_index = operation(operations.create_scalar_index)
-    drop_index = operation("drop_index")
-    rename_index = operation("rename_index")
-    optimize_indices = operation("optimize_indices")
-    compact = operation("compact")
+    drop_index = operation("maintenance.index.names.drop_index")
+    rename_index = operation("maintenance.index.names.rename_index")
+    optimize_indices = operation("maintenance.index.operation.optimize_indices")
+    compact = operation("maintenance.compact.operation.compact")
     restore = operation(operations.restore)
     update_config = operation(operations.update_config)
     delete_config_keys = operation(operations.delete_config_keys)
@@ -280,8 +279,8 @@ class Dataset(MovingHandle):
     replace_schema_metadata = operation(operations.replace_schema_metadata)
     update_field_metadata = operation(operations.update_field_metadata)
     replace_field_metadata = operation(operations.replace_field_metadata)
-    migrate_manifest_paths_v2 = operation("migrate_manifest_paths")
-    cleanup = read("cleanup")
+    migrate_manifest_paths_v2 = operation("maintenance.metadata.manifest_paths.migrate_manifest_paths")
+    cleanup = read("maintenance.cleanup.operation.cleanup")
     cleanup_old_versions = read(operations.cleanup_old_versions)
     explain_cleanup_old_versions = read(operations.explain_cleanup_old_versions)
 
@@ -301,24 +300,32 @@ class Dataset(MovingHandle):
             reference: Version, tag or (branch, version) to fork off; that of the dataset when None.
             **options: See `lance_ops.create_branch`.
         """
-        return Dataset(lo.create_branch(self._snapshot, branch, reference, **options))
+        from lance_ops.maintenance.metadata.branches import create_branch
+
+        return Dataset(create_branch(self.snapshot(), branch, reference, **options))
 
     def shallow_clone(
         self, target_path: Any, reference: Reference | None = None, **options: Any
     ) -> "Dataset":
         """Make a dataset that shares the files of this one, and return it; see `lance_ops.shallow_clone`."""
-        at = self._snapshot.version if reference is None else reference
-        return Dataset(lo.shallow_clone(self._snapshot, target_path, at, **options))
+        from lance_ops.maintenance.metadata.clone import shallow_clone
+
+        at = self.snapshot().version if reference is None else reference
+        return Dataset(shallow_clone(self.snapshot(), target_path, at, **options))
 
     def deep_clone(self, target_path: Any, reference: Reference | None = None, **options: Any) -> "Dataset":
         """Copy the dataset, and return the copy; see `lance_ops.deep_clone`."""
-        at = self._snapshot.version if reference is None else reference
-        return Dataset(lo.deep_clone(self._snapshot, target_path, at, **options))
+        from lance_ops.maintenance.metadata.deep_clone import deep_clone
+
+        at = self.snapshot().version if reference is None else reference
+        return Dataset(deep_clone(self.snapshot(), target_path, at, **options))
 
     @staticmethod
     def commit(uri: Any, operation: Any, read_version: int | None = None, **options: Any) -> "Dataset":
         """Commit the files of tasks of any engine, and return the new version; see `lance_ops.commit`."""
-        result = lo.commit(uri, operation, read_version, **options)
+        from lance_ops.maintenance.distributed.commit import commit
+
+        result = commit(uri, operation, read_version, **options)
         made = Dataset(result.dataset)
         made.result = result
         return made

@@ -3,13 +3,14 @@
 import functools
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
+from lance_ops.table.dataset import Dataset as Snapshot
 from lance_ops.table.dataset import DatasetHandle
 
 if TYPE_CHECKING:
     from lance_ops.maintenance.results import Result
-    from lance_ops.table.dataset import Dataset as Snapshot
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -19,17 +20,22 @@ class MovingHandle(DatasetHandle):
     """A version of a dataset that moves to what operations commit.
 
     Args:
-        snapshot: The version, or another handle at it.
+        snapshot: The version; another handle at it; or a function that opens it when it is first asked for.
     """
 
-    def __init__(self, snapshot: "Snapshot | DatasetHandle") -> None:
-        self._snapshot = snapshot.snapshot() if isinstance(snapshot, DatasetHandle) else snapshot
+    def __init__(self, snapshot: Snapshot | DatasetHandle | Callable[[], Snapshot]) -> None:
+        self._version: Snapshot | Callable[[], Snapshot] = (
+            snapshot.snapshot() if isinstance(snapshot, DatasetHandle) else snapshot
+        )
         self.result: Result | None = None
         """Result of the last operation of this object; of the write that made it."""
 
-    def snapshot(self) -> "Snapshot":
+    def snapshot(self) -> Snapshot:
         """Return the version at which the dataset is, as a value that never moves."""
-        return self._snapshot
+        version = self._version
+        if not isinstance(version, Snapshot):
+            version = self._version = version()
+        return version
 
     def move_to(self, result: object) -> None:
         """Move to the version that an operation has committed; nowhere for a plan."""
@@ -37,15 +43,15 @@ class MovingHandle(DatasetHandle):
 
         if isinstance(result, OperationResult):
             self.result = result
-            if result.version != self._snapshot.version:
-                self._snapshot = self._snapshot.checkout_version(result.version)
+            if result.version != self.snapshot().version:
+                self._version = self.snapshot().checkout_version(result.version)
 
 
 class Delegate:
     """Descriptor of a method made from a function.
 
     Args:
-        function: The function, whose first argument is the dataset; or its name in `lance_ops`, from where it
+        function: The function, whose first argument is the dataset; or its path in `lance_ops`, from where it
             is loaded on first use.
         moves: Move the dataset to the version of the result.
     """
@@ -57,9 +63,11 @@ class Delegate:
     @functools.cached_property
     def function(self) -> Callable[..., Any]:
         """The function itself."""
-        import lance_ops
-
-        return getattr(lance_ops, self._given) if isinstance(self._given, str) else self._given
+        if not isinstance(self._given, str):
+            return self._given
+        home, _, name = self._given.rpartition(".")
+        function: Callable[..., Any] = getattr(import_module(f"lance_ops.{home}"), name)
+        return function
 
     @functools.cached_property
     def method(self) -> Callable[..., Any]:
@@ -115,7 +123,7 @@ class Same:
 
     def __get__(self, instance: MovingHandle | None, owner: type) -> Any:
         """Return the method bound to the snapshot; of the class, the method itself."""
-        return self.function if instance is None else self.function.__get__(instance.snapshot())
+        return self.function if instance is None else getattr(instance.snapshot(), self.function.__name__)
 
 
 def same(function: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-import lance_ops as lo
 from lance_ops.errors import FormatError, InvalidArgumentError, UnsupportedError
 from lance_ops.facade.inputs import with_schema
 from lance_ops.table.dataset import Dataset as Snapshot
@@ -31,7 +30,9 @@ def create_scalar_index(
     **options: Any,
 ) -> "IndexResult":
     """Build an index on a column, and replace one of this name; see `lance_ops.create_index`."""
-    done: Any = lo.create_index(dataset, column, str(index_type), name=name, replace=replace, **options)
+    from lance_ops.maintenance.index.operation import create_index
+
+    done: Any = create_index(dataset, column, str(index_type), name=name, replace=replace, **options)
     return done  # type: ignore[no-any-return]  # the options are not known here
 
 
@@ -51,6 +52,8 @@ def cleanup_old_versions(
     Raises:
         UnsupportedError: `versions` is given: which versions go is decided by age and number.
     """
+    from lance_ops.maintenance.cleanup.operation import cleanup
+
     _refuse_versions(versions)
     limits = {
         "older_than": older_than,
@@ -58,7 +61,7 @@ def cleanup_old_versions(
         "delete_unverified": delete_unverified,
         **_without_hints(options, "delete_rate_limit", "delete_concurrency"),
     }
-    return lo.cleanup(dataset, **limits)  # type: ignore[no-any-return]  # the options are not known here
+    return cleanup(dataset, **limits)  # type: ignore[no-any-return]  # the options are not known here
 
 
 def explain_cleanup_old_versions(
@@ -72,11 +75,13 @@ def explain_cleanup_old_versions(
     **options: Any,
 ) -> "CleanupPlan":
     """Return what `cleanup_old_versions` would remove and keep, and why."""
+    from lance_ops.maintenance.cleanup.operation import cleanup
+
     _refuse_versions(versions)
     more = _without_hints(
         options, "delete_rate_limit", "error_if_tagged_old_versions", "include_files", "max_files"
     )
-    return lo.cleanup(  # type: ignore[no-any-return]  # the options are not known here
+    return cleanup(  # type: ignore[no-any-return]  # the options are not known here
         dataset,
         dry_run=True,
         older_than=older_than,
@@ -115,14 +120,18 @@ def add_columns(
     **options: Any,
 ) -> Any:
     """Add columns; see `lance_ops.add_columns`, whose options it takes too."""
+    from lance_ops.maintenance.columns.operation import add_columns
+
     if reader_schema is not None:
         options.setdefault("output_schema", reader_schema)
-    return lo.add_columns(dataset, transforms, read_columns=read_columns, batch_size=batch_size, **options)
+    return add_columns(dataset, transforms, read_columns=read_columns, batch_size=batch_size, **options)
 
 
 def restore(dataset: Snapshot, /, version: Any = None, **options: Any) -> "MetadataResult":
     """Make a version the newest one, by default that at which the dataset is; see `lance_ops.restore`."""
-    return lo.restore(dataset.uri if version is None else dataset, version or dataset.version, **options)
+    from lance_ops.maintenance.metadata.actions import restore
+
+    return restore(dataset.uri if version is None else dataset, version or dataset.version, **options)
 
 
 def update_config(
@@ -143,33 +152,41 @@ def update_config(
         replace: Remove all keys that are not given.
         **options: See `lance_ops.update_config`.
     """
+    from lance_ops.maintenance.metadata.actions import update_config
+
     given = {**options.pop("upsert", {}), **(values or {})}
     gone = [*delete, *(name for name, value in given.items() if value is None)]
     if replace:
         gone += [name for name in dataset.config if name not in given]
     kept = {name: value for name, value in given.items() if value is not None}
-    return lo.update_config(dataset, kept or None, gone, **options)
+    return update_config(dataset, kept or None, gone, **options)
 
 
 def delete_config_keys(dataset: Snapshot, /, keys: Sequence[str]) -> "MetadataResult":
     """Remove entries of the table config."""
-    return lo.update_config(dataset, delete=keys)
+    from lance_ops.maintenance.metadata.actions import update_config
+
+    return update_config(dataset, delete=keys)
 
 
 def update_metadata(
     dataset: Snapshot, /, values: Mapping[str, str | None], *, replace: bool = False
 ) -> "MetadataResult":
     """Set entries of the table's metadata; None removes a key, `replace` all that are not given."""
+    from lance_ops.maintenance.metadata.actions import update_config
+
     old = dataset.manifest.table_metadata
-    return lo.update_config(dataset, table_metadata=_replacing(old, values, replace=replace))
+    return update_config(dataset, table_metadata=_replacing(old, values, replace=replace))
 
 
 def update_schema_metadata(
     dataset: Snapshot, /, values: Mapping[str, str | None], *, replace: bool = False
 ) -> "MetadataResult":
     """Set entries of the schema's metadata; None removes a key, `replace` all that are not given."""
+    from lance_ops.maintenance.metadata.actions import update_config
+
     old = _text(dataset.schema.metadata)
-    return lo.update_config(dataset, schema_metadata=_replacing(old, values, replace=replace))
+    return update_config(dataset, schema_metadata=_replacing(old, values, replace=replace))
 
 
 def replace_schema_metadata(dataset: Snapshot, /, new_metadata: Mapping[str, str]) -> "MetadataResult":
@@ -181,11 +198,13 @@ def update_field_metadata(
     dataset: Snapshot, /, field_updates: Mapping[str, Mapping[str, str | None]], *, replace: bool = False
 ) -> "MetadataResult":
     """Set entries of the metadata of columns by their path; see `update_schema_metadata`."""
+    from lance_ops.maintenance.metadata.actions import update_config
+
     changes = {}
     for path, values in field_updates.items():
         old = {str(name): str(value) for name, value in dataset.lance_schema.field(path).metadata.items()}
         changes[path] = _replacing(old, values, replace=replace)
-    return lo.update_config(dataset, field_metadata=changes)
+    return update_config(dataset, field_metadata=changes)
 
 
 def replace_field_metadata(
@@ -208,7 +227,9 @@ def _text(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
 
 def list_indices(dataset: Snapshot, /) -> list[dict[str, Any]]:
     """Return the segments of all indices: name, type, uuid, fields, version and fragment_ids of each."""
-    described = lo.describe_indices(dataset)
+    from lance_ops.index.upkeep.statistics import describe_indices
+
+    described = describe_indices(dataset)
     kinds = {item.name: item.index_type for item in described}
     paths = {
         number: path
@@ -269,7 +290,9 @@ def validate(dataset: Snapshot, /) -> None:
     Raises:
         FormatError: It is damaged; the message has the findings.
     """
-    found = lo.fsck(dataset)
+    from lance_ops.maintenance.fsck.operation import fsck
+
+    found = fsck(dataset)
     if not found.ok:
         raise FormatError(str(found), path=dataset.uri)
 

@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.facade.delegates import MovingHandle
 from lance_ops.table.history.refs import Branch, Tag
@@ -68,15 +67,21 @@ class Tags(_Refs[Tag]):
 
     def create(self, tag: str, reference: Reference | None = None) -> Tag:
         """Tag a version; the one at which the dataset is when None."""
-        return lo.create_tag(self._at(reference), tag)
+        from lance_ops.maintenance.metadata.actions import create_tag
+
+        return create_tag(self._at(reference), tag)
 
     def update(self, tag: str, reference: Reference | None = None) -> Tag:
         """Move a tag to another version; to the one at which the dataset is when None."""
-        return lo.move_tag(self._at(reference), tag)
+        from lance_ops.maintenance.metadata.actions import move_tag
+
+        return move_tag(self._at(reference), tag)
 
     def delete(self, tag: str) -> None:
         """Remove a tag."""
-        lo.delete_tag(self._dataset.snapshot(), tag)
+        from lance_ops.maintenance.metadata.actions import delete_tag
+
+        delete_tag(self._dataset.snapshot(), tag)
 
     def get_version(self, tag: str) -> int:
         """Return the version number of a tag."""
@@ -95,7 +100,9 @@ class Branches(_Refs[Branch]):
 
     def delete(self, branch: str) -> None:
         """Remove a branch with its versions and files."""
-        lo.delete_branch(self._dataset.snapshot(), branch)
+        from lance_ops.maintenance.metadata.branches import delete_branch
+
+        delete_branch(self._dataset.snapshot(), branch)
 
 
 def _filled(reference: Reference, snapshot: "Snapshot") -> Any:
@@ -131,6 +138,9 @@ class Optimizer:
             binary_copy_read_batch_bytes: No effect.
             **options: See `lance_ops.compact`; None stands for the default.
         """
+        from lance_ops.maintenance.compact.operation import compact
+        from lance_ops.maintenance.runner import LocalRunner
+
         # As pylance: all small fragments up to the target of rows.
         given = {"strategy": "rows", **{name: value for name, value in options.items() if value is not None}}
         if compaction_mode is not None:
@@ -143,28 +153,34 @@ class Optimizer:
                 )
             given["method"] = methods[compaction_mode]
         if num_threads is not None:
-            given["runner"] = lo.LocalRunner(num_threads)
-        result = lo.compact(self._dataset.snapshot(), **given)
+            given["runner"] = LocalRunner(num_threads)
+        result = compact(self._dataset.snapshot(), **given)
         self._dataset.move_to(result)
         return result  # type: ignore[no-any-return]  # the options are not known here
 
     def optimize_indices(self, **options: Any) -> Any:
         """Index new rows; see `lance_ops.optimize_indices`."""
-        result = lo.optimize_indices(self._dataset.snapshot(), **options)
+        from lance_ops.maintenance.index.operation import optimize_indices
+
+        result = optimize_indices(self._dataset.snapshot(), **options)
         self._dataset.move_to(result)
         return result
 
     def enable_auto_cleanup(self, auto_cleanup_config: Mapping[str, Any]) -> "MetadataResult":
         """Let commits clean up: `interval` in versions, and `older_than` or `retain_versions`."""
-        result = lo.update_config(self._dataset.snapshot(), auto_cleanup_entries(auto_cleanup_config))
+        from lance_ops.maintenance.metadata.actions import update_config
+
+        result = update_config(self._dataset.snapshot(), auto_cleanup_entries(auto_cleanup_config))
         self._dataset.move_to(result)
         return result
 
     def disable_auto_cleanup(self) -> "MetadataResult":
         """Let no commit clean up."""
+        from lance_ops.maintenance.metadata.actions import update_config
+
         config = self._dataset.snapshot().config
         keys = [key for key in config if key.startswith(_AUTO_CLEANUP)]
-        result = lo.update_config(self._dataset.snapshot(), delete=keys)
+        result = update_config(self._dataset.snapshot(), delete=keys)
         self._dataset.move_to(result)
         return result
 
@@ -215,7 +231,9 @@ class Statistics:
 
     def index_stats(self, index_name: str) -> dict[str, Any]:
         """Return the statistics of an index; see `lance_ops.index_statistics`."""
-        return lo.index_statistics(self._snapshot, index_name)
+        from lance_ops.index.upkeep.statistics import index_statistics
+
+        return index_statistics(self._snapshot, index_name)
 
 
 class FragmentView:

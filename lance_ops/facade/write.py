@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError, UnsupportedError, public
+from lance_ops.errors import InvalidArgumentError, UnsupportedError, VersionNotFoundError, public
 from lance_ops.facade.dataset import Dataset
 from lance_ops.facade.inputs import with_schema
 from lance_ops.facade.parts import auto_cleanup_entries
@@ -188,11 +188,17 @@ def write_dataset(
     if not isinstance(done, AppendResult):
         return done
     given = snapshot_of(uri)
-    made = Dataset(
-        Snapshot.open(
-            done.uri if given is None else given.store, done.version, options.get("storage_options")
-        )
-    )
+    where = uri if given is None else given.store
+    # Opened when it is asked for: a write costs no request more.
+
+    def opened() -> "Snapshot":
+        try:
+            return Snapshot.open(where, done.version, options.get("storage_options"))  # type: ignore[arg-type]
+        except VersionNotFoundError:
+            # Of an earlier run of the job, and cleaned up since.
+            return Snapshot.open(where, None, options.get("storage_options"))  # type: ignore[arg-type]
+
+    made = Dataset(opened)
     if auto_cleanup_options is not None and done.mode == "create":
         update_config(made, auto_cleanup_entries(auto_cleanup_options))
         made.checkout_latest()

@@ -63,6 +63,6 @@ def test_a_fragment_without_its_deletion_file_has_all_rows(dataset) -> None:
 
 
 def test_a_snapshot_is_frozen(dataset) -> None:
-    for snapshot in (dataset, dataset.narrowed(())):
+    for snapshot in (dataset.snapshot(), dataset.narrowed(())):
         with pytest.raises(FrozenInstanceError):
             snapshot.manifest = dataset.manifest

@@ -97,7 +97,7 @@ def _describe(kind: Any) -> dict[str, Any]:
         return {"type": str(kind), "ndim": 0}
     if kind.layout != "C":
         raise SystemExit(f"arrays that are not contiguous cannot be passed to the library: {kind}")
-    return {"type": str(kind.dtype), "ndim": kind.ndim, "writes": kind.mutable, "aligned": kind.aligned}
+    return {"type": str(kind.dtype), "ndim": kind.ndim, "writes": kind.mutable}
 
 
 def _describe_result(kind: Any) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import cast
 
 from lance_ops.errors import (
     CommitConflictError,
@@ -131,7 +130,7 @@ def commit(target: Dataset | Store | str, request: CommitRequest) -> CommitResul
     if isinstance(target, str):
         target = open_store(target, request.storage_options)
     given = snapshot_of(target)
-    target = cast("Dataset | Store", given or target)
+    target = given or target
     base = read_version_of(target, request)
     store = target.store if isinstance(target, Dataset) else target
     ours = new_transaction(operation, base.version if base else 0, properties=properties)

@@ -31,6 +31,7 @@ def datasets(refs):
     create_index(busy.uri, "a")
     write(busy.uri, 10, 20)
     write(busy.uri, 20, 30)
+    write(busy.uri, 30, 40)
     return refs
 
 
@@ -63,7 +64,7 @@ def test_only_datasets_for_which_it_is_due_get_a_run(datasets, name, operation):
     busy = datasets[0]
     assert request.partition_key == "busy"
     assert request.tags["lance_ops/dataset"] == "busy"
-    assert request.run_key.startswith(f"{operation}:{busy.uri}@4:")
+    assert request.run_key.startswith(f"{operation}:{busy.uri}@5:")
     assert busy.policy_hash in request.run_key
 
 
@@ -130,7 +131,7 @@ def test_a_tick_without_work_says_why_for_each_dataset(refs):
         write(ref.uri, 0, 10)
     result = evaluate(refs, "lance_compact_when_due")
     assert not result.run_requests
-    assert "busy: 1 small fragment (limit 2)" in result.skip_message
+    assert "busy: 0 small fragments (limit 2)" in result.skip_message
     assert "missing: no dataset here" in result.skip_message
 
 
