@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lance_ops.answers.json_values import plain_rows
 from lance_ops.cli.command import Call, dataset_command
 from lance_ops.cli.options import VersionType, columns_option, filter_option, output_option, version_option
 from lance_ops.cli.rows_output import chosen_columns, print_plain_rows, print_table, told_of_file, write_file
@@ -132,6 +131,7 @@ class ChangedRows:
 
 def changed_rows(dataset: "Dataset", since: int | str, columns: list[str] | None, limit: int) -> ChangedRows:
     """Read the rows that differ from an older version, and keep the first ones."""
+    from lance_ops.answers.json_values import plain_rows
     from lance_ops.table.changes import CHANGE_TYPE
 
     feed = dataset.changes(since, columns=columns)

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lance_ops.answers.json_values import plain_rows
 from lance_ops.cli.command import Call
 from lance_ops.cli.output import print_rows, progress_listener
 from lance_ops.errors import InvalidArgumentError
@@ -26,6 +25,8 @@ def chosen_columns(columns: str | None) -> list[str] | None:
 
 def print_table(call: Call, operation: str, dataset: "Dataset", table: "pa.Table") -> None:
     """Print rows of a dataset."""
+    from lance_ops.answers.json_values import plain_rows
+
     rows = plain_rows(table)
     if call.as_json:
         call.show({"operation": operation, "uri": dataset.uri, "version": dataset.version, "rows": rows})

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lance_ops.answers.json_values import plain_rows
 from lance_ops.cli.command import running
 from lance_ops.cli.options import KeyValueType, output_option, spark_option, verbosity_options
 from lance_ops.cli.output import fail, plain_warnings, print_result, print_rows
@@ -78,6 +77,8 @@ def sql_command(
 
 
 def _print(table: "pa.Table", *, as_json: bool) -> None:
+    from lance_ops.answers.json_values import plain_rows
+
     rows = plain_rows(table)
     if as_json:
         click.echo(json.dumps({"rows": rows}))
