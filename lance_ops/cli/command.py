@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from lance_ops.cli.options import common_options, verbosity
 from lance_ops.cli.output import fail, plain_warnings, print_result, progress_listener
 from lance_ops.errors import LanceOpsError
@@ -80,8 +78,8 @@ def running(spark: str | None) -> Iterator[dict[str, Any]]:
         try:
             yield {"runner": runner, "progress": commits}
         except KeyboardInterrupt:
-            click.echo(commits.text(), err=True)
-            raise
+            # What the end of the command says, instead of its general line.
+            raise KeyboardInterrupt(commits.text()) from None
 
 
 @dataclass(slots=True)

@@ -197,8 +197,8 @@ def ends_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, _end)
     try:
         yield
-    except KeyboardInterrupt:
-        click.echo(INTERRUPTED_TEXT, err=True)
+    except KeyboardInterrupt as error:
+        click.echo(str(error) or INTERRUPTED_TEXT, err=True)
         raise SystemExit(INTERRUPTED) from None
     finally:
         if handles:
