@@ -84,7 +84,7 @@ class Spelling:
                     if parameter.secondary_opts:
                         off[name] = max(parameter.secondary_opts, key=len)
             else:
-                options[str(parameter.name)] = parameter.make_metavar(click.Context(command)).strip("[].")
+                options[str(parameter.name)] = str(parameter.metavar or parameter.name).upper()
         for name, typed in _PYTHON_NAMES.items():
             if typed in options.values():
                 options.setdefault(name, typed)

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 import lance_ops as lo
 from lance_ops.cli import main
-from lance_ops.cli.command import _Commits, running
+from lance_ops.cli.command import running
 from lance_ops.maintenance.progress import ProgressEvent
 from tests.support.commands import lance_ops, lance_ops_json
 
@@ -75,14 +75,12 @@ def test_options_that_exclude_each_other_are_named(tmp_path, arguments, said):
         (["committing", "committed"], "1 commit made so far"),
     ],
 )
-def test_an_interrupt_says_what_was_committed(capsys, messages, said):
+def test_an_interrupt_says_what_was_committed(messages, said):
     def interrupted():
         with running(None) as run:
             for message in messages:
                 run["progress"](ProgressEvent("append", 0, 1, message))
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=said):
         interrupted()
-    assert said in capsys.readouterr().err
-    assert _Commits(None).text() == "interrupted: nothing was committed"
