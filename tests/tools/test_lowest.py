@@ -42,4 +42,5 @@ def test_every_test_tool_is_pinned_once() -> None:
 def test_what_is_left_out_exists(path: str) -> None:
     module, _, name = path.partition("::")
     assert (ROOT / module).is_dir() if module.endswith("/") else (ROOT / module).is_file()
-    assert not name or f"def {name}(" in (ROOT / module).read_text()
+    # Of a test with parameters one case may be left out.
+    assert not name or f"def {name.partition('[')[0]}(" in (ROOT / module).read_text()
