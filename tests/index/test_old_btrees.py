@@ -88,7 +88,7 @@ def test_they_are_merged_with_what_they_do_not_cover(path: Path, merge_segments:
 
 @pytest.mark.peer
 def test_they_follow_the_rows_of_a_compaction(path: Path) -> None:
-    result = lo.compact(path)
+    result = lo.compact(path, strategy="rows")
     assert (result.indices_remapped, result.skipped) == (2, ())
     assert {item.ratio for item in coverage(lo.dataset(path))} == {(len(LIVE) - 30) / len(LIVE)}
     for sql in FILTERS:
