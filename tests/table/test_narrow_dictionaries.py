@@ -83,15 +83,15 @@ def test_a_compaction_keeps_apart_what_does_not_fit(
     tables = [rows(prefix, 20_000) for prefix in "aabb"]
     for table in tables:
         lo.append(uri, table)
-    lo.compact(uri, method=method)
+    lo.compact(uri, method=method, strategy="rows")
     assert_read(uri, pa.concat_tables(tables), 2)
-    result = lo.compact(uri, method=method)
+    result = lo.compact(uri, method=method, strategy="rows")
     assert not result.changed
     assert "cannot be merged: the dictionaries of c" in result.notes[0]
     # A plan that knows nothing of it is refused.
     monkeypatch.setattr(plan, "without_kept_apart", lambda dataset, groups, notes: list(groups))
     with pytest.raises(LanceOpsError, match=r"cannot be merged.*than the index type allows.*field: c"):
-        lo.compact(uri, method=method)
+        lo.compact(uri, method=method, strategy="rows")
     assert_read(uri, pa.concat_tables(tables), 2)
 
 
