@@ -1,7 +1,6 @@
 """SIGTERM ends a command as an interrupt does: what is not committed goes, and the exit code is 143."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -92,13 +91,16 @@ class Signal:
             if path.startswith(self.folders) and not self.sent:
                 self.sent = True
                 handler = signal.getsignal(self.number)
-                os.kill(os.getpid(), self.number)
-                # The main thread handles it, and other threads wait until it has.
-                in_thread = threading.current_thread() is not threading.main_thread()
+                # The main thread handles it, and other threads wait until it has. It is sent to that thread, and
+                # again: one that comes just before it waits for a lock would be handled after the wait only.
+                main = threading.main_thread()
+                signal.pthread_kill(main.ident or 0, self.number)
+                in_thread = threading.current_thread() is not main
                 while (
                     in_thread and self.number is signal.SIGTERM and signal.getsignal(self.number) is handler
                 ):
-                    time.sleep(0)
+                    signal.pthread_kill(main.ident or 0, self.number)
+                    time.sleep(0.001)
             return write(store, path, *args, **options)
 
         return sent_first
