@@ -91,8 +91,8 @@ class Signal:
             if path.startswith(self.folders) and not self.sent:
                 self.sent = True
                 handler = signal.getsignal(self.number)
-                # The main thread handles it, and other threads wait until it has. It is sent to that thread, and
-                # again: one that comes just before it waits for a lock would be handled after the wait only.
+                # The main thread handles it, and other threads wait until it has. It is sent to that thread,
+                # and again: just before a wait for a lock it would be handled only after the wait.
                 main = threading.main_thread()
                 signal.pthread_kill(main.ident or 0, self.number)
                 in_thread = threading.current_thread() is not main
