@@ -104,7 +104,7 @@ class Crash:
             self.check_left(store)
 
     def was_hit(self, faulty: FaultyStore, number: int) -> bool:
-        """Return whether a fault was met: a run may look at the newest versions once less than the recorded."""
+        """Return whether a fault was met: a run may look at the newest versions once less often."""
         if not faulty.fired:
             assert len(self.calls) - _LOOK <= faulty.counted < number
         return faulty.fired
