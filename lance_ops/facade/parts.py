@@ -1,5 +1,6 @@
 """Parts of the dataset object: tags, branches, upkeep, statistics and fragments, with pylance's methods."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -29,8 +30,9 @@ class _Refs(Mapping[str, Ref], Generic[Ref]):
     def __init__(self, dataset: MovingHandle) -> None:
         self._dataset = dataset
 
+    @abstractmethod
     def _read(self) -> dict[str, Ref]:
-        raise NotImplementedError
+        """Return all of them by name."""
 
     def __getitem__(self, name: str) -> Ref:
         return self._read()[name]
