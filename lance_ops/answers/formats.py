@@ -62,7 +62,7 @@ def format_of(name: str, chosen: str | None = None, *, field: str = "format") ->
         field: Name of the option for errors.
 
     Raises:
-        InvalidArgumentError: Neither tells a format.
+        InvalidArgumentError: Neither names a format.
 
     Example:
         >>> format_of("rows.csv.gz")
