@@ -41,7 +41,8 @@ class Ours:
         import lance_ops
         from lance_ops.encoding import kernels
 
-        list(kernels.compile_all())
+        for name in kernels.names():
+            kernels.load(name)
         # What is loaded when it is first used would be loaded within a job, and collected before each.
         for name in lance_ops.__all__:
             getattr(lance_ops, name)

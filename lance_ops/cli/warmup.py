@@ -31,7 +31,7 @@ def warmup_command(as_json: bool) -> None:
     A wheel for Linux x86-64 has a library of them and needs no warm-up. In a checkout with numba and a C
     compiler, the library is built (beside the package, or in the user's cache). Elsewhere numba compiles the
     loops one by one and keeps them on disk (in $NUMBA_CACHE_DIR, beside the package, or in the user's
-    cache). Without numba, plain numpy is used. Exit code 1: some loops cannot be used.
+    cache). Exit code 1: some loops cannot be used, or there is nothing to compile them with.
     """
     from lance_ops.encoding import kernels
     from lance_ops.encoding.kernel_cache import LOGGER
@@ -56,7 +56,7 @@ def warmup_command(as_json: bool) -> None:
                 {
                     "operation": "warmup",
                     "kernels": kernels.available(),
-                    "library": kernels.available() and kernels.has_library(),
+                    "library": kernels.has_library(),
                     "note": note,
                     "seconds": round(seconds, 3),
                     "techniques": [asdict(one) for one in warmed],
@@ -64,20 +64,21 @@ def warmup_command(as_json: bool) -> None:
             )
         )
     elif not warmed:
-        click.echo("no compiled loops, numpy is used: install lance-ops[compiler] and run this again")
+        click.echo("no compiled loops: pip install 'lance-ops[compiler]', and run this again")
     else:
         compiled = sum(one.compiled for one in warmed)
         kept = "library" if kernels.has_library() else f"cache of numba, {compiled} loops newly compiled"
         click.echo(f"compiled loops: {len(warmed)} techniques in {seconds:.1f} s, from the {kept}")
         if note:
             click.echo(f"no loop library was built: {note}")
-    if any(one.error for one in warmed):
+    if not warmed or any(one.error for one in warmed):
         sys.exit(1)
 
 
 def _build_library() -> str | None:
     """Build the loop library where there is none of these sources; return why that was not possible."""
     from lance_ops.encoding import kernels
+    from lance_ops.encoding.kernels import loops
     from lance_ops.encoding.library.build import BuildError, build_library, writable_path
 
     if not kernels.available() or kernels.has_library():
@@ -86,7 +87,7 @@ def _build_library() -> str | None:
         build_library(kernels.names(), writable_path())
     except (BuildError, OSError) as error:
         return str(error)
-    kernels.forget_library()
+    loops.forget_library()
     return None
 
 
@@ -98,7 +99,7 @@ def _warm(name: str) -> Warmed:
         module = kernels.load(name)
     except Exception as error:  # noqa: BLE001 - compilers fail in many ways, and all of them are told
         return Warmed(name, round(time.perf_counter() - started, 3), 0, f"{type(error).__name__}: {error}")
-    loops = [value for value in vars(module).values() if hasattr(value, "stats")]
+    loops = [value for value in vars(module).values() if getattr(value, "is_loop", None) is True]
     compiled = sum(sum(loop.stats.cache_misses.values()) for loop in loops)
     return Warmed(name, round(time.perf_counter() - started, 3), compiled)
 

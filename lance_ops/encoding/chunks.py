@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.kernels.fronts import chunks as loops
+from lance_ops.encoding.kernels import chunks as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError, LanceOpsError
 

@@ -1,4 +1,4 @@
-"""Remap of columns of Roaring bitmaps, many at once by compiled loops if available."""
+"""Remap of columns of Roaring bitmaps, many at once by compiled loops."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts.index import roaring
+from lance_ops.encoding.kernels.index import roaring
 from lance_ops.table.manifest.row_set import Addresses
 
 Move = Callable[[Addresses], tuple[Addresses, npt.NDArray[np.bool_]]]
@@ -25,16 +25,13 @@ def move_sets(
     Args:
         column: Sets, none of them null.
         move: Called with the rows of a part, those of each set in turn, ascending.
-        framed: Their form; see `lance_ops.encoding.kernels.fronts.index.roaring`.
+        framed: Their form; see `lance_ops.encoding.kernels.index.roaring`.
 
     Yields:
         Each part of the column; which of its sets have rows that are left, and these sets as a column. None
-        instead where they have to be looked at one by one: without kernels, where one is damaged, or when it
-        alone has more than a million rows.
+        instead where they have to be looked at one by one: where one is damaged, or when it alone has more
+        than a million rows.
     """
-    if not roaring.available():
-        yield slice(0, len(column)), None
-        return
     data, offsets = _bytes_of(column)
     sizes = roaring.count_rows(data=data, offsets=offsets, framed=framed)
     alone = (sizes < 0) | (sizes > _AT_ONCE)

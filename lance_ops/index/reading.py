@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.cache import IdentityCache
-from lance_ops.encoding.kernels.fronts.index.address_map import find_outside
+from lance_ops.encoding.kernels.index.address_map import find_outside
 from lance_ops.errors import (
     CorruptFileError,
     LanceOpsError,

@@ -117,9 +117,8 @@ def _load_tasks() -> None:
 
     _load_reading()
     importlib.import_module("lance_ops.file.v2_1.layout")
-    if kernels.available():
-        for name in _READ_KERNELS:
-            kernels.load(name)
+    for name in _READ_KERNELS:
+        kernels.load(name)
 
 
 _PRELOADED: dict[str, Callable[[], None]] = {

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lance_ops.encoding import kernels
+from lance_ops.encoding.kernels import loops
 from lance_ops.encoding.library import build
 from tests.support.commands import lance_ops, lance_ops_json
 
@@ -18,8 +19,11 @@ def no_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
     """Numba's loops, as where there is no library; where one is asked for is noted, and nothing is built."""
     asked: list[Path] = []
     monkeypatch.setattr(build, "build_library", lambda _, path: asked.append(path))
-    with kernels.library_ignored():
-        yield asked
+    monkeypatch.setattr(loops, "open_library", lambda: None)
+    loops.forget_library()
+    yield asked
+    monkeypatch.undo()
+    loops.forget_library()
 
 
 def test_a_library_is_built_where_there_is_none(
@@ -51,10 +55,11 @@ def test_every_technique_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "compiled loops: " in lance_ops("warmup").stdout
 
 
-def test_without_kernels_numpy_does_the_work() -> None:
-    with kernels.disabled():
-        assert "numpy is used" in lance_ops("warmup").stdout
-        assert lance_ops_json("warmup")["techniques"] == []
+def test_where_nothing_can_compile_the_hint_names_the_extra(
+    no_library: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loops, "is_compilable", lambda: False)
+    assert "pip install 'lance-ops[compiler]'" in lance_ops("warmup", code=1).stdout
 
 
 def test_loops_that_cannot_be_compiled_are_an_error(
@@ -73,12 +78,13 @@ from lance_ops.encoding import kernels
 from lance_ops.encoding.library import build
 def fail(*_): raise build.BuildError("no compiler")
 build.build_library = fail
-kernels._library_ignored = True
+from lance_ops.encoding.kernels import loops
+loops.compile_with_numba()
 """
 
 _USE = """
-from lance_ops.encoding.kernels.fronts.steps import rises_by
-from lance_ops.encoding.kernels.fronts.bits import byte_stream_split, rle
+from lance_ops.encoding.kernels.steps import rises_by
+from lance_ops.encoding.kernels.bits import byte_stream_split, rle
 import numpy as np
 assert rises_by(numbers=np.arange(0, 80, 8), step=8)
 from lance_ops.encoding import kernels

@@ -133,9 +133,7 @@ def test_the_page_of_the_architecture_names_every_room():
         for package in (ROOT / "lance_ops").rglob("__init__.py")
         if package.parent.parent != ROOT and "testing" not in package.parts
     }
-    # The page says it once: these have the rooms of the kernels.
-    mirrored = re.compile("lance_ops/encoding/(kernels/fronts|reference)/")
-    assert {room for room in rooms if not mirrored.match(room)} - named == set()
+    assert rooms - named == set()
 
 
 def test_the_store_calls_on_the_page_of_the_architecture_are_those_that_are_tested():

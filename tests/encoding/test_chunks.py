@@ -13,7 +13,6 @@ from lance_ops.encoding.chunks import (
     split_chunks,
 )
 from lance_ops.errors import CorruptFileError, LanceOpsError
-from tests.support.kernels import either_way as either_way
 
 
 def words(*pairs: tuple[int, int], width: int = 2) -> np.ndarray:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.fsst import (
     SymbolTable,
@@ -20,8 +19,8 @@ from lance_ops.encoding.fsst import (
 )
 from lance_ops.encoding.values.values import Variable
 from lance_ops.encoding.values.variable import encode_variable_chunks
-from lance_ops.errors import CorruptFileError, UnsupportedError
-from tests.support.kernels import either_way as either_way
+from lance_ops.errors import CorruptFileError
+from tests.support.oracles import oracles_in_place
 
 MAGIC = 0x46535354 << 32
 COMPRESSED = 1 << 24
@@ -125,8 +124,6 @@ def test_nothing_to_decode(way: str) -> None:
 
 
 def test_ascii_is_known_without_looking_at_all_bytes() -> None:
-    if not kernels.available():
-        return
     codes = pa.py_buffer(b"\x00\xffz")
     assert decode_fsst(table_of(b"ab"), np.array([0, 3]), codes).is_ascii
     assert not decode_fsst(table_of(b"ab", b"\xc3"), np.array([0, 3]), codes).is_ascii
@@ -226,7 +223,7 @@ def test_all_ways_of_decoding_agree(strings: list[bytes], symbols: list[bytes]) 
             return "corrupt"
 
     found = [outcome(way) for way in WAYS]
-    with kernels.disabled():
+    with oracles_in_place():
         found += [outcome(way) for way in WAYS]
     assert all(one == found[0] for one in found)
 
@@ -255,11 +252,6 @@ CORPORA = {
 def test_what_is_encoded_is_decoded(name: str) -> None:
     strings = CORPORA[name]
     offsets, data = offsets_of(strings, 9), pa.py_buffer(b"".join(strings))
-    if not kernels.available():
-        assert train_symbols(offsets, data) is None
-        with pytest.raises(UnsupportedError, match="numba"):
-            encode_fsst(SymbolTable(np.zeros(0, np.uint64), np.zeros(0, np.int64)), offsets, data)
-        return
     trained = train_symbols(offsets, data)
     assert trained is not None
     table, share = trained
@@ -267,13 +259,11 @@ def test_what_is_encoded_is_decoded(name: str) -> None:
     assert codes.size <= 2 * data.size
     assert codes.size == pytest.approx(share * data.size, rel=0.15, abs=30)
     assert cut(decode_fsst(table.to_bytes(), ends, codes)) == strings
-    with kernels.disabled():
+    with oracles_in_place():
         assert cut(decode_fsst(table.to_bytes(), ends, codes)) == strings
 
 
 def test_repeated_words_become_symbols() -> None:
-    if not kernels.available():
-        return
     strings = CORPORA["texts"]
     trained = train_symbols(offsets_of(strings), pa.py_buffer(b"".join(strings)))
     assert trained is not None
@@ -294,8 +284,6 @@ def test_the_same_strings_get_the_same_table() -> None:
 
 
 def test_a_table_is_as_long_as_readers_expect_and_comes_back() -> None:
-    if not kernels.available():
-        return
     strings = CORPORA["texts"]
     trained = train_symbols(offsets_of(strings), pa.py_buffer(b"".join(strings)))
     assert trained is not None
@@ -325,8 +313,6 @@ def test_a_table_is_as_long_as_readers_expect_and_comes_back() -> None:
 @settings(max_examples=60)
 @given(strings=st.lists(st.binary(max_size=40), min_size=1, max_size=40))
 def test_strings_of_a_foreign_table_are_encoded(strings: list[bytes]) -> None:
-    if not kernels.available():
-        return
     # Symbols that begin alike, that other symbols hide, and that hold zeros.
     symbols = [b"\0", b"\0\0", b"\0\0\0", b"\0\0\0\0\0\0\0\0", b"\1\0\0", b"\1\0\0\0", b"\1\0\0\1", b"\1\1\1"]
     table = SymbolTable.from_bytes(table_of(*symbols))
@@ -344,8 +330,6 @@ def test_strings_of_a_foreign_table_are_encoded(strings: list[bytes]) -> None:
     share=st.sampled_from([1, 7, 100]),
 )
 def test_any_number_of_threads_encodes_alike(strings: list[bytes], threads: int, share: int) -> None:
-    if not kernels.available():
-        return
     patterns = [bytes(97 + (byte & 3) for byte in text) for text in strings]
     offsets, data = offsets_of(patterns), pa.py_buffer(b"".join(patterns))
     table = SymbolTable.from_bytes(table_of(b"ab", b"abc", b"aaaaaaaa", b"dc", b"a", b"b"))

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.fsst import SymbolTable, decode_fsst_chunks, encode_fsst
 from lance_ops.encoding.fsst.merge import CompressedStrings, merge_symbols, recode_strings
@@ -185,12 +184,6 @@ def test_strings_of_megabytes_are_recoded() -> None:
     recoded = recode_strings(strings, merged, None, chunk_bytes=8192)
     assert recoded is not None
     assert decoded(merged.table, recoded[1], recoded[0], 4) == texts
-
-
-def test_without_kernels_nothing_is_merged() -> None:
-    strings = compressed([([b"a"], [b"aaa"])], 4, 200)
-    with kernels.disabled():
-        assert merge_symbols(strings) is None
 
 
 def test_chunks_without_room_for_their_offsets_are_damaged() -> None:

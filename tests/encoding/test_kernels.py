@@ -1,4 +1,4 @@
-"""How kernels are found, switched off, and kept on disk."""
+"""How loops are found, and what happens where there are none."""
 
 import os
 import subprocess
@@ -7,35 +7,35 @@ import sys
 import pytest
 
 from lance_ops.encoding import kernels
+from lance_ops.encoding.kernels import loops
 
 
 def test_every_technique_loads() -> None:
-    assert [name for name, loaded in kernels.compile_all() if not loaded] == []
+    for name in kernels.names():
+        assert kernels.load(name).__name__.endswith(name)
 
 
-def test_nothing_is_loaded_while_kernels_are_disabled() -> None:
-    with kernels.disabled():
-        assert not kernels.available()
-        assert [name for name, loaded in kernels.compile_all() if loaded] == []
-    assert kernels.available()
-
-
-def test_loops_that_numba_does_not_compile_are_not_used() -> None:
-    code = (
-        "from lance_ops.encoding import kernels\nwith kernels.library_ignored(): print(kernels.available())"
-    )
-    environment = {"PATH": os.environ["PATH"], "NUMBA_DISABLE_JIT": "1"}
+@pytest.mark.parametrize("module", ["steps", "values.utf8", "fsst.encode"])
+def test_without_loops_an_import_names_the_extra(module: str) -> None:
+    code = f"""
+import lance_ops.errors
+try:
+    import lance_ops.encoding.kernels.{module}
+except lance_ops.errors.MissingExtraError as error:
+    print(error)
+"""
+    environment = {"PATH": os.environ["PATH"], "NUMBA_DISABLE_JIT": "1", "NUMBA_BOUNDSCHECK": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout == "False\n"
+    assert "pip install 'lance-ops[compiler]'" in done.stdout
 
 
 def test_loops_that_check_bounds_are_those_of_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
-    kernels.forget_library()
+    loops.forget_library()
     try:
         assert not kernels.has_library()
     finally:
         monkeypatch.undo()
-        kernels.forget_library()
+        loops.forget_library()

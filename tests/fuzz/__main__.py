@@ -6,10 +6,8 @@ import sys
 import time
 from pathlib import Path
 
-from lance_ops.encoding import kernels
 from tests.fuzz.campaign import ROOT, run_campaign
 from tests.fuzz.subject import SUBJECTS
-from tests.fuzz.worker import without_kernels
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
 CHECKED = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(ROOT / ".cache" / "checked-kernels")}
@@ -62,11 +60,7 @@ def repeat(subject: str, case: int, keep: Path | None) -> int:
     print(f"case {case}: {name}, {len(data)} bytes", flush=True)
     if keep is not None:
         keep.write_bytes(data)
-    if without_kernels(case):
-        with kernels.disabled():
-            print(examiner.run(case))
-    else:
-        print(examiner.run(case))
+    print(examiner.run(case))
     return 0
 
 

@@ -10,7 +10,6 @@ import struct
 import sys
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from pathlib import Path
 
 from lance_ops.encoding import kernels
@@ -19,13 +18,6 @@ from tests.fuzz.check import MEMORY_SLACK
 from tests.fuzz.subject import SUBJECTS
 
 REPORT_EVERY = 500
-NUMPY_EVERY = 4
-"""One case in so many works without kernels."""
-
-
-def without_kernels(case: int) -> bool:
-    """Whether a case is read by the numpy paths."""
-    return case % NUMPY_EVERY == 0
 
 
 def main() -> None:
@@ -41,8 +33,6 @@ def main() -> None:
     subject = SUBJECTS[arguments.subject]()
     samples = pickle.loads(arguments.corpus.read_bytes())
     examiner = subject.examiner(samples)
-    with kernels.disabled():
-        subject.examiner(samples[::20])
     load_libraries()
     limit_memory()
     counts = {"answer": 0, "error": 0}
@@ -50,8 +40,7 @@ def main() -> None:
         for case in range(arguments.first, arguments.stop, arguments.stride):
             progress[:] = struct.pack("<q", case)
             try:
-                with kernels.disabled() if without_kernels(case) else nullcontext():
-                    counts[examiner.run(case)] += 1
+                counts[examiner.run(case)] += 1
             except Exception as error:  # noqa: BLE001 - whatever is not an error of the package is a bug
                 print(json.dumps({"case": case, "error": describe(error)}), flush=True)
             if sum(counts.values()) >= REPORT_EVERY:
@@ -62,9 +51,8 @@ def main() -> None:
 
 def load_libraries() -> None:
     """What cases load when they first need it takes address space that is not theirs."""
-    if kernels.available():
-        for name in kernels.names():
-            kernels.load(name)
+    for name in kernels.names():
+        kernels.load(name)
     load_faiss()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(len, [()] * 8))

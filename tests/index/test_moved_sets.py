@@ -5,7 +5,6 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap64
 
-from lance_ops.encoding import kernels
 from lance_ops.index import moved_sets
 from lance_ops.index.moved_sets import move_sets
 from lance_ops.table.manifest.row_set import RowSet
@@ -49,9 +48,7 @@ def test_each_part_has_what_is_left_of_its_sets(framed: bool, monkeypatch: pytes
             assert data == expected
 
 
-def test_damage_and_a_lack_of_kernels_leave_sets_to_the_caller() -> None:
+def test_damage_leaves_sets_to_the_caller() -> None:
     column = pa.array([*_column(framed=False).to_pylist()[:3], b"damaged", b""])
     found = [(part, part_found is None) for part, part_found in move_sets(column, _move, framed=False)]
     assert found == [(slice(0, 3), False), (slice(3, 5), True)]
-    with kernels.disabled():
-        assert list(move_sets(column, _move, framed=False)) == [(slice(0, 5), None)]

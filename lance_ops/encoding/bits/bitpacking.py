@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.chunks import CHUNK_ROOM, ChunkBuffer, allocate_parts, copy_parts
-from lance_ops.encoding.kernels.fronts.bits import bitpacking
+from lance_ops.encoding.kernels.bits import bitpacking
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError
 

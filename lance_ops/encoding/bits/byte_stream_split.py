@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.chunks import ChunkBuffer
-from lance_ops.encoding.kernels.fronts.bits import byte_stream_split
+from lance_ops.encoding.kernels.bits import byte_stream_split
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
-from lance_ops.encoding.kernels.fronts.bits import rle
+from lance_ops.encoding.kernels.bits import rle
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.fsst.table import SymbolTable
-from lance_ops.encoding.kernels.fronts.fsst import decode as loops
+from lance_ops.encoding.kernels.fsst import decode as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.parallel import count_shares, run_side_by_side
 from lance_ops.encoding.values.values import Variable

@@ -9,10 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.fsst.table import SymbolTable
-from lance_ops.encoding.kernels.fronts.fsst import encode as loops
+from lance_ops.encoding.kernels.fsst import encode as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.parallel import count_shares, run_side_by_side
-from lance_ops.errors import UnsupportedError
 
 # Below, handing a share to another thread takes longer than encoding it.
 _SHARE_BYTES = 1 << 18
@@ -30,12 +29,7 @@ def encode_fsst(
 
     Returns:
         Offsets of the compressed strings from 0, and their bytes.
-
-    Raises:
-        UnsupportedError: There are no kernels, without which this would take forever.
     """
-    if not loops.available():
-        raise UnsupportedError("strings cannot be compressed with a table of symbols without numba")
     offsets = np.ascontiguousarray(offsets)
     ends = empty(len(offsets), np.int64)
     count = loops.find_ends(offsets=offsets, ends=ends)

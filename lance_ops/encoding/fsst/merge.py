@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from lance_ops.encoding.chunks import CHUNK_ROOM, ChunkBuffer
 from lance_ops.encoding.fsst.table import MAX_SYMBOLS, SYMBOL_BYTES, SymbolTable
-from lance_ops.encoding.kernels.fronts.fsst import merge as fsst_merge
-from lance_ops.encoding.kernels.fronts.fsst import recode
+from lance_ops.encoding.kernels.fsst import merge as fsst_merge
+from lance_ops.encoding.kernels.fsst import recode
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError
 
@@ -93,20 +93,15 @@ class MergedSymbols:
     sizes: Bytes
 
 
-def merge_symbols(strings: CompressedStrings) -> MergedSymbols | None:
+def merge_symbols(strings: CompressedStrings) -> MergedSymbols:
     """Choose one table for strings of several, by what a sample of them takes.
 
     Args:
         strings: Of one table at least.
 
-    Returns:
-        None where there are no kernels.
-
     Raises:
         CorruptFileError: Offsets of a chunk decrease or leave it.
     """
-    if not fsst_merge.available():
-        return None
     sizes = [len(table) for table in strings.tables]
     # Any byte may have been escaped, and may be worth a code now.
     words = np.concatenate(

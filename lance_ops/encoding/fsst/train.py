@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.fsst.table import MAX_SYMBOLS, SYMBOL_BYTES, SymbolTable
-from lance_ops.encoding.kernels.fronts.fsst import train as fsst_train
+from lance_ops.encoding.kernels.fsst import train as fsst_train
 from lance_ops.encoding.values.variable import gather_values
 
 _SAMPLE_BYTES = 16 << 10
@@ -28,10 +28,10 @@ def train_symbols(offsets: npt.NDArray[Any], data: pa.Buffer) -> tuple[SymbolTab
 
     Returns:
         The symbols, and which share of their size a sample of the strings takes with them. None where the
-        bytes look random or are none, and where kernels are missing: nothing else would be fast enough.
+        bytes look random or are none.
     """
     size = int(offsets[-1] - offsets[0])
-    if not fsst_train.available() or not size:
+    if not size:
         return None
     sample, ends = _take_sample(offsets, np.frombuffer(data, dtype=np.uint8, count=size))
     counts = np.bincount(sample[: ends[-1]], minlength=256)

@@ -7,7 +7,7 @@ unpacks both without a word, and what was in memory before would come out as val
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts import lz4
+from lance_ops.encoding.kernels import lz4
 from lance_ops.errors import CorruptFileError
 
 _CODEC = pa.Codec("lz4_raw")

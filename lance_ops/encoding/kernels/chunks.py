@@ -1,12 +1,14 @@
-"""Compiled loops over the chunks of mini-block pages."""
+"""Chunks of mini-block pages."""
 
-from numba import njit, types
+import numpy as np
+import numpy.typing as npt
 
+from lance_ops.encoding.arrays import Bytes, Integers, Words64
+from lance_ops.encoding.kernels.loops import loop, types
 from lance_ops.encoding.kernels.words import copy_bytes, peek_u16, peek_u32
 
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
-
 HEADER_TOO_SHORT = -1
 PART_TOO_LONG = -2
 CHUNK_TOO_LONG = -3
@@ -16,14 +18,13 @@ NUMBER_TOO_LARGE = -6
 _MAX_COUNT = 1 << 15
 
 
-@njit(types.void(_BYTES, _NUMBERS, _NUMBERS, types.uint8[::1], _NUMBERS), cache=True, nogil=True)
-def copy_parts(data, starts, sizes, target, positions):  # type: ignore[no-untyped-def]
-    """Copy parts of some bytes into others, all within their bounds."""
+@loop(types.void(_BYTES, _NUMBERS, _NUMBERS, types.uint8[::1], _NUMBERS))
+def _copy_parts(data, starts, sizes, target, positions):
     for part in range(len(starts)):
         copy_bytes(target, positions[part], data, starts[part], sizes[part])
 
 
-@njit(
+@loop(
     types.int64(
         _BYTES,
         _NUMBERS,
@@ -34,27 +35,9 @@ def copy_parts(data, starts, sizes, target, positions):  # type: ignore[no-untyp
         types.int64[::1],
         types.int64[:, ::1],
         types.int64[:, ::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def split(data, starts, sizes, num_levels, num_buffers, size_bytes, levels, part_starts, part_sizes):  # type: ignore[no-untyped-def]
-    """Find the parts of chunks.
-
-    Args:
-        data: The bytes of the chunks.
-        starts: First byte of each.
-        sizes: Bytes of each.
-        num_levels: Kinds of levels, whose sizes take 2 bytes each.
-        num_buffers: Value buffers.
-        size_bytes: Of the sizes of value buffers.
-        levels: Number of levels of each chunk.
-        part_starts: Shape (parts, chunks), where each part begins.
-        part_sizes: And its size.
-
-    Returns:
-        0, or what is wrong.
-    """
+def _split(data, starts, sizes, num_levels, num_buffers, size_bytes, levels, part_starts, part_sizes):
     header = 2 + 2 * num_levels + size_bytes * num_buffers
     first = (header + 7) & -8
     for chunk in range(len(starts)):
@@ -64,14 +47,14 @@ def split(data, starts, sizes, num_levels, num_buffers, size_bytes, levels, part
             return CHUNK_TOO_LONG
         if size < header:
             return HEADER_TOO_SHORT
-        levels[chunk] = data[start] | types.int64(data[start + 1]) << 8
+        levels[chunk] = data[start] | np.int64(data[start + 1]) << 8
         cursor = start + 2
         position = first
         for part in range(num_levels + num_buffers):
             width = 2 if part < num_levels else size_bytes
             length = 0
             for byte in range(width):
-                length |= types.int64(data[cursor + byte]) << (8 * byte)
+                length |= np.int64(data[cursor + byte]) << (8 * byte)
             cursor += width
             if position + length > size:
                 return PART_TOO_LONG
@@ -81,38 +64,23 @@ def split(data, starts, sizes, num_levels, num_buffers, size_bytes, levels, part
     return 0
 
 
-@njit(
-    types.int64(types.Array(types.uint64, 1, "C", readonly=True), _NUMBERS, types.int64, types.int64[::1]),
-    cache=True,
-    nogil=True,
-)
-def measure_values(addresses, sizes, size_bytes, value_sizes):  # type: ignore[no-untyped-def]
-    """Read how many bytes of values there are in chunks without levels and with one value buffer.
-
-    Args:
-        addresses: First byte of each chunk.
-        sizes: Bytes of each.
-        size_bytes: Of the sizes of value buffers.
-        value_sizes: Of each chunk.
-
-    Returns:
-        0, or what is wrong.
-    """
+@loop(types.int64(types.Array(types.uint64, 1, "C", readonly=True), _NUMBERS, types.int64, types.int64[::1]))
+def _measure_values(addresses, sizes, size_bytes, value_sizes):
     # The header takes 8 bytes in both versions.
     for chunk in range(len(addresses)):
         if sizes[chunk] < 8:
             return HEADER_TOO_SHORT
         if size_bytes == 2:
-            length = types.int64(peek_u16(addresses[chunk] + types.uint64(2)))
+            length = np.int64(peek_u16(addresses[chunk] + np.uint64(2)))
         else:
-            length = types.int64(peek_u32(addresses[chunk] + types.uint64(2)))
+            length = np.int64(peek_u32(addresses[chunk] + np.uint64(2)))
         if 8 + length > sizes[chunk]:
             return PART_TOO_LONG
         value_sizes[chunk] = length
     return 0
 
 
-@njit(
+@loop(
     types.int64(
         _BYTES,
         types.int64,
@@ -122,26 +90,9 @@ def measure_values(addresses, sizes, size_bytes, value_sizes):  # type: ignore[n
         types.int64[::1],
         types.int64[::1],
         types.int64[::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def find_chunks(words, width, numbers, num_values, room, starts, sizes, counts):  # type: ignore[no-untyped-def]
-    """Find the chunks of pages in the tables that describe them.
-
-    Args:
-        words: The tables: for each chunk its eighths of bytes less one, and four bits of its values.
-        width: Bytes of each word.
-        numbers: Chunks of each page, at least one.
-        num_values: Of each page; its last chunk has what the others leave.
-        room: Bytes that the chunks of each page may take.
-        starts: Of each chunk, from the first one of its page on.
-        sizes: Bytes of each.
-        counts: Values of each.
-
-    Returns:
-        0, or what is wrong.
-    """
+def _find_chunks(words, width, numbers, num_values, room, starts, sizes, counts):
     result = 0
     chunk = 0
     for page in range(len(numbers)):
@@ -151,7 +102,7 @@ def find_chunks(words, width, numbers, num_values, room, starts, sizes, counts):
         while chunk <= last:
             word = 0
             for byte in range(width):
-                word |= types.int64(words[chunk * width + byte]) << (8 * byte)
+                word |= np.int64(words[chunk * width + byte]) << (8 * byte)
             size = ((word >> 4) + 1) * 8
             starts[chunk] = position
             sizes[chunk] = size
@@ -170,7 +121,7 @@ def find_chunks(words, width, numbers, num_values, room, starts, sizes, counts):
 _TABLE = types.Array(types.int64, 2, "C", readonly=True)
 
 
-@njit(
+@loop(
     types.int64(
         _TABLE,
         _NUMBERS,
@@ -180,26 +131,9 @@ _TABLE = types.Array(types.int64, 2, "C", readonly=True)
         types.int64[::1],
         types.int64[:, ::1],
         types.uint8[::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def lay_out(sizes, levels, counts, num_levels, size_bytes, starts, places, words):  # type: ignore[no-untyped-def]
-    """Decide where chunks and their parts go, and describe them.
-
-    Args:
-        sizes: Shape (parts, chunks): bytes of each part, those of levels first.
-        levels: Number of levels of each chunk.
-        counts: Values of each chunk, at least one chunk.
-        num_levels: Kinds of levels.
-        size_bytes: Of the sizes of value buffers, and of the words of the table.
-        starts: Room for one more than there are chunks; gets the end of the last, too.
-        places: Like the sizes: where each part goes.
-        words: Room for the table.
-
-    Returns:
-        0, or what is wrong.
-    """
+def _lay_out(sizes, levels, counts, num_levels, size_bytes, starts, places, words):
     parts = len(sizes)
     last = len(counts) - 1
     first = (2 + 2 * num_levels + size_bytes * (parts - num_levels) + 7) & -8
@@ -235,23 +169,8 @@ def lay_out(sizes, levels, counts, num_levels, size_bytes, starts, places, words
     return 0
 
 
-@njit(
-    types.void(_TABLE, _TABLE, _NUMBERS, _NUMBERS, types.int64, types.int64, types.uint8[::1]),
-    cache=True,
-    nogil=True,
-)
-def write_heads(sizes, places, levels, starts, num_levels, size_bytes, data):  # type: ignore[no-untyped-def]
-    """Write the headers of chunks, and zeros between their parts.
-
-    Args:
-        sizes: As of `lay_out`, like `levels`, `num_levels` and `size_bytes`.
-        places: What it found, like `starts`.
-        levels: Number of levels of each chunk.
-        starts: First byte of each chunk, with the end of the last.
-        num_levels: Kinds of levels.
-        size_bytes: Of the sizes of value buffers.
-        data: The bytes of all chunks.
-    """
+@loop(types.void(_TABLE, _TABLE, _NUMBERS, _NUMBERS, types.int64, types.int64, types.uint8[::1]))
+def _write_heads(sizes, places, levels, starts, num_levels, size_bytes, data):
     parts = len(sizes)
     for chunk in range(len(levels)):
         cursor = starts[chunk]
@@ -265,3 +184,151 @@ def write_heads(sizes, places, levels, starts, num_levels, size_bytes, data):  #
             data[cursor : places[part, chunk]] = 0
             cursor = places[part, chunk] + sizes[part, chunk]
         data[cursor : starts[chunk + 1]] = 0
+
+
+def copy_parts(*, data: Bytes, starts: Integers, sizes: Integers, target: Bytes, positions: Integers) -> None:
+    """Copy parts of some bytes into others.
+
+    Args:
+        data: The bytes.
+        starts: Shape (parts,): the first byte of each, within the data up to the end.
+        sizes: Shape (parts,): bytes of each, not negative.
+        target: Where to; it does not overlap the data.
+        positions: Shape (parts,): the byte at which each goes, where it fits into the target.
+    """
+    _copy_parts(data, starts, sizes, target, positions)
+
+
+def split(
+    *,
+    data: Bytes,
+    starts: Integers,
+    sizes: Integers,
+    num_levels: int,
+    num_buffers: int,
+    size_bytes: int,
+    levels: Integers,
+    part_starts: npt.NDArray[np.int64],
+    part_sizes: npt.NDArray[np.int64],
+) -> int:
+    """Find the parts of chunks.
+
+    Args:
+        data: The bytes of the chunks; all positions in it are checked.
+        starts: Shape (chunks,): first byte of each.
+        sizes: Shape (chunks,): bytes of each, not negative.
+        num_levels: Kinds of levels, whose sizes take 2 bytes each.
+        num_buffers: Value buffers.
+        size_bytes: Bytes of the sizes of value buffers: 2 or 4.
+        levels: Shape (chunks,): gets the number of levels of each chunk.
+        part_starts: Shape (num_levels + num_buffers, chunks): gets the byte at which each part begins.
+        part_sizes: Of the same shape: gets the bytes of each part.
+
+    Returns:
+        0, or what is wrong with some chunk: `CHUNK_TOO_LONG`, `HEADER_TOO_SHORT`, or `PART_TOO_LONG`. Then
+        what is filled in is not whole.
+    """
+    return int(
+        _split(data, starts, sizes, num_levels, num_buffers, size_bytes, levels, part_starts, part_sizes)
+    )
+
+
+def measure_values(*, addresses: Words64, sizes: Integers, size_bytes: int, value_sizes: Integers) -> int:
+    """Read how many bytes of values there are in chunks without levels and with one value buffer.
+
+    Args:
+        addresses: Shape (chunks,): of the first byte of each; the caller keeps what lies there.
+        sizes: Shape (chunks,): bytes of each, not negative.
+        size_bytes: Bytes of the sizes of value buffers: 2 or 4.
+        value_sizes: Shape (chunks,): gets the bytes of values of each, which begin at its eighth byte.
+
+    Returns:
+        0, or what is wrong with some chunk: `HEADER_TOO_SHORT` or `PART_TOO_LONG`.
+    """
+    return int(_measure_values(addresses, sizes, size_bytes, value_sizes))
+
+
+def find_chunks(
+    *,
+    words: Bytes,
+    width: int,
+    numbers: Integers,
+    num_values: Integers,
+    room: Integers,
+    starts: Integers,
+    sizes: Integers,
+    counts: Integers,
+) -> int:
+    """Find the chunks of pages in the tables that describe them.
+
+    Args:
+        words: Shape (chunks * width,), the tables in sequence: of each chunk its eighths of bytes
+            less one, and four bits of its values.
+        width: Bytes of each word: 2 or 4.
+        numbers: Shape (pages,): chunks of each page, at least one; `chunks` together.
+        num_values: Shape (pages,): values of each page; its last chunk has what the others leave.
+        room: Shape (pages,): bytes that the chunks of each page may take.
+        starts: Shape (chunks,): gets the first byte of each, counted from the first chunk of its page.
+        sizes: Shape (chunks,): gets the bytes of each.
+        counts: Shape (chunks,): gets the values of each.
+
+    Returns:
+        0, or what is wrong with some page: `CHUNKS_TOO_LARGE`, or `BAD_COUNT`, if its last chunk cannot have
+        what the others leave.
+    """
+    return int(_find_chunks(words, width, numbers, num_values, room, starts, sizes, counts))
+
+
+def lay_out(
+    *,
+    sizes: Integers,
+    levels: Integers,
+    counts: Integers,
+    num_levels: int,
+    size_bytes: int,
+    starts: Integers,
+    places: Integers,
+    words: Bytes,
+) -> int:
+    """Decide where chunks and their parts go, each at a multiple of 8 bytes, and describe the chunks.
+
+    Args:
+        sizes: Shape (parts, chunks): bytes of each part, not negative, those of levels first.
+        levels: Shape (chunks,): number of levels of each chunk.
+        counts: Shape (chunks,), at least one: values of each chunk.
+        num_levels: Kinds of levels, whose sizes take 2 bytes each.
+        size_bytes: Bytes of the sizes of value buffers, and of the words of the table: 2 or 4.
+        starts: Shape (chunks + 1,): gets the first byte of each chunk, and the end of the last.
+        places: Shape (parts, chunks): gets the first byte of each part.
+        words: Shape (chunks * size_bytes,): gets the table of the chunks.
+
+    Returns:
+        0, or what is wrong with some chunk: `BAD_COUNT`, if it cannot have as many values;
+        `NUMBER_TOO_LARGE`, if its header cannot say how many levels or bytes there are; `CHUNKS_TOO_LARGE`,
+        if the table cannot say how long it is. Then what is filled in is not whole.
+    """
+    return int(_lay_out(sizes, levels, counts, num_levels, size_bytes, starts, places, words))
+
+
+def write_heads(
+    *,
+    sizes: Integers,
+    places: Integers,
+    levels: Integers,
+    starts: Integers,
+    num_levels: int,
+    size_bytes: int,
+    data: Bytes,
+) -> None:
+    """Write the headers of chunks that `lay_out` has placed, and zeros between their parts.
+
+    Args:
+        sizes: Shape (parts, chunks): as it was given.
+        places: Shape (parts, chunks): as it found.
+        levels: Shape (chunks,): as it was given.
+        starts: Shape (chunks + 1,): as it found.
+        num_levels: As it was given.
+        size_bytes: As it was given.
+        data: Shape (starts[-1],): the bytes of all chunks.
+    """
+    _write_heads(sizes, places, levels, starts, num_levels, size_bytes, data)

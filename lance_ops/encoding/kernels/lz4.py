@@ -1,9 +1,59 @@
-"""Compiled loops of LZ4 blocks."""
+"""LZ4 blocks, walked without being unpacked."""
 
-from numba import njit, types
-
-from lance_ops.encoding.reference import lz4
+from lance_ops.encoding.arrays import Bytes
+from lance_ops.encoding.kernels.loops import loop, types
 
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_SHORTEST_MATCH = 4
+_LONG = 15
+"""A length of so much goes on in the bytes that follow."""
 
-is_whole = njit(types.boolean(_BYTES, types.int64, types.int64), cache=True, nogil=True)(lz4.is_whole)
+
+@loop(types.boolean(_BYTES, types.int64, types.int64))
+def _is_whole(block, stop, size):
+    position = written = 0
+    while position < stop:
+        # Added to 0, because compiled sums of positions and unsigned bytes would be floats.
+        token = 0 + block[position]
+        position += 1
+        count = token >> 4
+        more = 255 if count == _LONG else 0
+        while more == 255:
+            if position == stop:
+                return False
+            more = 0 + block[position]
+            position += 1
+            count += more
+        position += count
+        written += count
+        if position == stop:
+            # The last sequence is one of plain bytes only.
+            return bool(written == size)
+        if position + 2 > stop:
+            return False
+        distance = 0 + block[position] + 256 * block[position + 1]
+        position += 2
+        if distance == 0 or distance > written:
+            return False
+        count = token & _LONG
+        more = 255 if count == _LONG else 0
+        while more == 255:
+            if position == stop:
+                return False
+            more = 0 + block[position]
+            position += 1
+            count += more
+        written += count + _SHORTEST_MATCH
+        if written > size:
+            return False
+    return False
+
+
+def is_whole(*, block: Bytes, size: int) -> bool:
+    """Return whether a block writes each byte of its output, and never more.
+
+    Args:
+        block: Any bytes; all positions in it are checked.
+        size: Bytes that it should become.
+    """
+    return bool(_is_whole(block, len(block), size))

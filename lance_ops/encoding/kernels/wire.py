@@ -1,26 +1,42 @@
-"""Lists of fragments in serialised manifests, walked without making an object of each; see `fronts.wire`.
+"""Lists of fragments in serialised manifests, walked without making an object of each.
+
+There is no reference: where `available` says no, the message library reads one fragment after the other.
 
 A fragment is told in numbers where it is as most are. What is rare or damaged in any way is only marked: the
 message library looks at it then, and says what is wrong.
 """
 
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+
 import numpy as np
-from numba import njit, types
+import numpy.typing as npt
+
+from lance_ops.encoding.kernels.loops import inner, loop, types
+from lance_ops.encoding.parallel import count_shares, run_side_by_side
+
+IRREGULAR = 1
+HAS_DELETIONS = 2
+HAS_ROW_IDS = 4
+ID, ROWS, DELETED, SIZE, FILES, VERSION, FLAGS = range(7)
+"""Columns of a table of fragments: id, rows with deleted ones, deleted rows, bytes of data files, their
+number, their version (major << 32 | minor), and the flags above."""
+_KINDS_KEPT = 16
+_SHARE = 5_000
+"""Fragments below which to hand them to another thread takes longer than to look at them."""
 
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _MALFORMED = -1
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 # Places with 63 bits, so that all that is read fits into a signed number.
 _MOST_SHIFT = 56
-
 _IRREGULAR, _HAS_DELETIONS, _HAS_ROW_IDS = 1, 2, 4
 _ID, _ROWS, _DELETED, _SIZE, _FILES, _VERSION, _FLAGS = 0, 1, 2, 3, 4, 5, 6
 
 
-@njit(
-    types.UniTuple(types.int64, 2)(_BYTES, types.int64, types.int64), cache=True, nogil=True, inline="always"
-)
-def _varint(data, at, stop):  # type: ignore[no-untyped-def]
+@inner(types.UniTuple(types.int64, 2)(_BYTES, types.int64, types.int64), inline="always")
+def _varint(data, at, stop):
     """A number and the place behind it, which is negative where there is none of at most 63 bits."""
     value = np.int64(0)
     shift = np.int64(0)
@@ -34,8 +50,8 @@ def _varint(data, at, stop):  # type: ignore[no-untyped-def]
     return np.int64(0), np.int64(_MALFORMED)
 
 
-@njit(types.int64(_BYTES, types.int64, types.int64, types.int64), cache=True, nogil=True)
-def _skip(data, at, stop, kind):  # type: ignore[no-untyped-def]
+@inner(types.int64(_BYTES, types.int64, types.int64, types.int64))
+def _skip(data, at, stop, kind):
     """The place behind a value; negative where it does not end before `stop`, or is of no kind of today."""
     if kind == _VARINT:
         # Negative numbers have ten bytes.
@@ -56,17 +72,8 @@ def _skip(data, at, stop, kind):  # type: ignore[no-untyped-def]
     return np.int64(_MALFORMED)
 
 
-@njit(
-    types.int64(_BYTES, types.int64, types.int64[::1], types.int64[::1], types.int64[::1]),
-    cache=True,
-    nogil=True,
-)
-def find_members(data, number, begins, starts, stops):  # type: ignore[no-untyped-def]
-    """Find the members of one number in a message, all of which have a length.
-
-    Returns:
-        How many there are; of the first ones as many as there is room for are noted.
-    """
+@loop(types.int64(_BYTES, types.int64, types.int64[::1], types.int64[::1], types.int64[::1]))
+def _find_members(data, number, begins, starts, stops):
     at, size, found = np.int64(0), np.int64(len(data)), np.int64(0)
     while at < size:
         begin = at
@@ -90,8 +97,8 @@ def find_members(data, number, begins, starts, stops):  # type: ignore[no-untype
     return found
 
 
-@njit(types.boolean(_BYTES, types.int64, types.int64), cache=True, nogil=True)
-def _are_numbers(data, at, stop):  # type: ignore[no-untyped-def]
+@inner(types.boolean(_BYTES, types.int64, types.int64))
+def _are_numbers(data, at, stop):
     """Return whether there are only integers."""
     while at < stop:
         at = _skip(data, at, stop, _VARINT)
@@ -100,8 +107,8 @@ def _are_numbers(data, at, stop):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(types.boolean(_BYTES, types.int64, types.int64, types.int64[::1]), cache=True, nogil=True)
-def _read_file(data, at, stop, file):  # type: ignore[no-untyped-def]
+@inner(types.boolean(_BYTES, types.int64, types.int64, types.int64[::1]))
+def _read_file(data, at, stop, file):
     """Read a data file into (size, major, minor); False where it is not as most are."""
     file[0] = file[1] = file[2] = 0
     while at < stop:
@@ -136,8 +143,8 @@ def _read_file(data, at, stop, file):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(types.int64(_BYTES, types.int64, types.int64), cache=True, nogil=True)
-def _read_deletions(data, at, stop):  # type: ignore[no-untyped-def]
+@inner(types.int64(_BYTES, types.int64, types.int64))
+def _read_deletions(data, at, stop):
     """The number of deleted rows of a deletion file; negative where it is not as most are."""
     deleted = np.int64(0)
     while at < stop:
@@ -160,12 +167,8 @@ def _read_deletions(data, at, stop):  # type: ignore[no-untyped-def]
     return deleted
 
 
-@njit(
-    types.boolean(_BYTES, types.int64, types.int64, types.int64[::1], types.int64[::1]),
-    cache=True,
-    nogil=True,
-)
-def _read_fragment(data, at, stop, row, file):  # type: ignore[no-untyped-def]
+@inner(types.boolean(_BYTES, types.int64, types.int64, types.int64[::1], types.int64[::1]))
+def _read_fragment(data, at, stop, row, file):
     """Read a fragment into a row of numbers; False where it is not as most are."""
     row[:] = 0
     while at < stop:
@@ -209,13 +212,8 @@ def _read_fragment(data, at, stop, row, file):  # type: ignore[no-untyped-def]
     return row[_DELETED] <= 0xFFFF_FFFF and (row[_ROWS] == 0 or row[_DELETED] <= row[_ROWS])
 
 
-@njit(
-    types.void(_BYTES, types.int64[::1], types.int64[::1], types.int64[:, ::1]),
-    cache=True,
-    nogil=True,
-)
-def read_fragments(data, starts, stops, rows):  # type: ignore[no-untyped-def]
-    """Read what adds up of each fragment into a row of the table."""
+@loop(types.void(_BYTES, types.int64[::1], types.int64[::1], types.int64[:, ::1]))
+def _read_fragments(data, starts, stops, rows):
     file = np.zeros(3, np.int64)
     for number in range(len(starts)):
         if not _read_fragment(data, starts[number], stops[number], rows[number], file):
@@ -223,8 +221,8 @@ def read_fragments(data, starts, stops, rows):  # type: ignore[no-untyped-def]
             rows[number, _FLAGS] = _IRREGULAR
 
 
-@njit(types.UniTuple(types.int64, 3)(_BYTES, types.int64, types.int64), cache=True, nogil=True)
-def _next_file(data, at, stop):  # type: ignore[no-untyped-def]
+@inner(types.UniTuple(types.int64, 3)(_BYTES, types.int64, types.int64))
+def _next_file(data, at, stop):
     """Where the next data file of a fragment starts and stops, and where the search goes on.
 
     The start is -1 where there is none any more, and -2 where the fragment is not as most are.
@@ -246,8 +244,8 @@ def _next_file(data, at, stop):  # type: ignore[no-untyped-def]
     return np.int64(-1), at, at
 
 
-@njit(types.UniTuple(types.int64, 2)(_BYTES, types.int64, types.int64), cache=True, nogil=True)
-def _next_trait(data, at, stop):  # type: ignore[no-untyped-def]
+@inner(types.UniTuple(types.int64, 2)(_BYTES, types.int64, types.int64))
+def _next_trait(data, at, stop):
     """Where the next of fields, columns and version of a data file begins with its tag, and where it stops.
 
     Path, size and base are passed over. The start is -1 at the end, and -2 where it is not as most are.
@@ -265,12 +263,8 @@ def _next_trait(data, at, stop):  # type: ignore[no-untyped-def]
     return np.int64(-1), at
 
 
-@njit(
-    types.boolean(_BYTES, types.int64, types.int64, types.int64, types.int64),
-    cache=True,
-    nogil=True,
-)
-def _are_alike(data, at, stop, other, other_stop):  # type: ignore[no-untyped-def]
+@inner(types.boolean(_BYTES, types.int64, types.int64, types.int64, types.int64))
+def _are_alike(data, at, stop, other, other_stop):
     """Return whether two data files have the same fields in the same columns, in the same version."""
     while True:
         begin, at = _next_trait(data, at, stop)
@@ -284,12 +278,8 @@ def _are_alike(data, at, stop, other, other_stop):  # type: ignore[no-untyped-de
                 return False
 
 
-@njit(
-    types.boolean(_BYTES, types.int64, types.int64, types.int64, types.int64),
-    cache=True,
-    nogil=True,
-)
-def _are_of_a_kind(data, at, stop, other, other_stop):  # type: ignore[no-untyped-def]
+@inner(types.boolean(_BYTES, types.int64, types.int64, types.int64, types.int64))
+def _are_of_a_kind(data, at, stop, other, other_stop):
     """Return whether the data files of two fragments are alike, in sequence."""
     while True:
         start, end, at = _next_file(data, at, stop)
@@ -300,13 +290,8 @@ def _are_of_a_kind(data, at, stop, other, other_stop):  # type: ignore[no-untype
             return False
 
 
-@njit(
-    types.void(_BYTES, types.int64[::1], types.int64[::1], types.int64[::1], types.int64[::1]),
-    cache=True,
-    nogil=True,
-)
-def find_kinds(data, starts, stops, known, kinds):  # type: ignore[no-untyped-def]
-    """Find for each fragment one before it whose data files are alike, among the kinds seen last."""
+@loop(types.void(_BYTES, types.int64[::1], types.int64[::1], types.int64[::1], types.int64[::1]))
+def _find_kinds(data, starts, stops, known, kinds):
     count = last = following = 0
     for number in range(len(starts)):
         start, stop = starts[number], stops[number]
@@ -325,3 +310,81 @@ def find_kinds(data, starts, stops, known, kinds):  # type: ignore[no-untyped-de
             last = following
             count = max(count, following + 1)
             following = (following + 1) % len(known)
+
+
+def find_members(
+    *, data: npt.NDArray[np.uint8], number: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+    """Find the members of one number in a serialised message, all of which have a length.
+
+    Args:
+        data: The message.
+        number: Of the members.
+
+    Returns:
+        Where each begins with its tag, where its content starts, and where it stops; None where the message
+        is damaged or has members of another kind.
+    """
+    none = np.zeros(0, np.int64)
+    count = _find_members(data, number, none, none, none)
+    if count < 0:
+        return None
+    begins, starts, stops = (np.empty(count, np.int64) for _ in range(3))
+    _find_members(data, number, begins, starts, stops)
+    return begins, starts, stops
+
+
+def read_fragments(
+    *, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Read what adds up of serialised fragments.
+
+    Args:
+        data: What they lie in.
+        starts: Where each starts.
+        stops: Where each stops; within the data, and not before it starts.
+
+    Returns:
+        Shape (fragments, 7), with the columns above. A row with the flag `IRREGULAR` has nothing else: the
+        fragment is damaged, or has what few have.
+    """
+    rows = np.empty((len(starts), 7), np.int64)
+
+    def read(part: slice) -> None:
+        _read_fragments(data, starts[part], stops[part], rows[part])
+
+    _side_by_side(read, len(starts))
+    return rows
+
+
+def find_kinds(
+    *, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Find fragments whose data files are alike: as many, with the same fields, columns and versions.
+
+    Args:
+        data: What they lie in.
+        starts: Where each starts.
+        stops: Where each stops; within the data, and not before it starts.
+
+    Returns:
+        For each the number of one that is alike, its own where none before it was found to be. There may be
+        several for one kind: the last 16 are compared. A fragment that is not as most are stands for itself.
+    """
+    kinds = np.empty(len(starts), np.int64)
+    starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
+
+    def find(part: slice) -> None:
+        known = np.empty(_KINDS_KEPT, np.int64)
+        _find_kinds(data, starts[part], stops[part], known, kinds[part])
+        kinds[part] += part.start
+
+    _side_by_side(find, len(starts))
+    return kinds
+
+
+def _side_by_side(work: Callable[[slice], None], count: int) -> None:
+    """Have some fragments after the other looked at, or several shares of them at once."""
+    shares = count_shares(count, _SHARE)
+    cuts = [count * share // shares for share in range(shares + 1)]
+    run_side_by_side([partial(work, slice(first, last)) for first, last in pairwise(cuts)])

@@ -6,20 +6,26 @@ are counted is not zero. `peek`, `poke` and `copy_memory` take addresses, for lo
 references.
 """
 
+import importlib
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from lance_ops.encoding.kernels.loops import intrinsic, types
 
 BYTES = types.Array(types.uint8, 1, "C")
 READONLY_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 
 
+def _ir() -> Any:
+    return importlib.import_module("llvmlite.ir")
+
+
+def _raw_memcpy(*arguments: Any) -> None:
+    importlib.import_module("numba.core.cgutils").raw_memcpy(*arguments)
+
+
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, position: Any, bits: int) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [position]), ir.PointerType(ir.IntType(bits)))
+    return builder.bitcast(builder.gep(data, [position]), _ir().PointerType(_ir().IntType(bits)))
 
 
 def _loader(bits: int) -> Any:
@@ -53,7 +59,7 @@ def _copy_bytes(typing_context: Any, target: Any, position: Any, source: Any, st
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         to = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], 8)
         source = _pointer(context, builder, signature.args[2], arguments[2], arguments[3], 8)
-        cgutils.raw_memcpy(builder, to, source, arguments[4], context.get_constant(types.intp, 1))
+        _raw_memcpy(builder, to, source, arguments[4], context.get_constant(types.intp, 1))
         return context.get_dummy_value()
 
     return types.void(target, types.intp, source, types.intp, types.intp), generate
@@ -61,7 +67,7 @@ def _copy_bytes(typing_context: Any, target: Any, position: Any, source: Any, st
 
 def _trailing_zeros(typing_context: Any, word: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        return builder.cttz(arguments[0], _ir().Constant(_ir().IntType(1), 1))
 
     return types.intp(types.uint64), generate
 
@@ -71,7 +77,9 @@ def _peek(bits: int) -> Any:
 
     def peek(typing_context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.load(builder.inttoptr(arguments[0], ir.PointerType(ir.IntType(bits))), align=1)
+            return builder.load(
+                builder.inttoptr(arguments[0], _ir().PointerType(_ir().IntType(bits))), align=1
+            )
 
         return result(types.uint64), generate
 
@@ -83,7 +91,7 @@ def _poke(bits: int) -> Any:
 
     def poke(typing_context: Any, address: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(arguments[0], ir.PointerType(ir.IntType(bits)))
+            pointer = builder.inttoptr(arguments[0], _ir().PointerType(_ir().IntType(bits)))
             builder.store(arguments[1], pointer, align=1)
             return context.get_dummy_value()
 
@@ -94,9 +102,9 @@ def _poke(bits: int) -> Any:
 
 def _copy_memory(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        byte = ir.PointerType(ir.IntType(8))
+        byte = _ir().PointerType(_ir().IntType(8))
         to, source = builder.inttoptr(arguments[0], byte), builder.inttoptr(arguments[1], byte)
-        cgutils.raw_memcpy(builder, to, source, arguments[2], context.get_constant(types.intp, 1))
+        _raw_memcpy(builder, to, source, arguments[2], context.get_constant(types.intp, 1))
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64, types.uint64), generate

@@ -26,6 +26,7 @@ def main(arguments: list[str]) -> None:
             and the techniques to compile.
     """
     prefix, object_path, table_path, *techniques = arguments
+    importlib.import_module(f"{_KERNELS}.loops").compile_with_numba()
     llvm: Any = importlib.import_module("llvmlite.binding")
     whole, table = None, []
     for technique in techniques:
@@ -43,16 +44,11 @@ def main(arguments: list[str]) -> None:
 
 
 def _loops(module: Any) -> list[tuple[str, Any]]:
-    """The loops that fronts call: with signatures, public names, and not imported from another technique."""
+    """The loops that functions of a technique call, by their names in the library."""
     return [
-        (name, value)
+        (name.removeprefix("_"), value)
         for name, value in sorted(vars(module).items())
-        if name[0] != "_"
-        and getattr(value, "overloads", None)
-        and (
-            value.py_func.__module__ == module.__name__
-            or not value.py_func.__module__.startswith(f"{_KERNELS}.")
-        )
+        if getattr(value, "is_loop", False) and value.py_func.__module__ == module.__name__
     ]
 
 

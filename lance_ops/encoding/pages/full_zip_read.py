@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.kernels.fronts.pages import full_zip_decode as loops
+from lance_ops.encoding.kernels.pages import full_zip_decode as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.packed_struct import pick_column
 from lance_ops.errors import CorruptFileError

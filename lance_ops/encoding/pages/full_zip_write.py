@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts.pages import full_zip_encode as loops
+from lance_ops.encoding.kernels.pages import full_zip_encode as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.values import Variable
 from lance_ops.errors import LanceOpsError

@@ -4,7 +4,7 @@ import numpy as np
 
 from lance_ops.encoding.bits.bitpacking import BLOCK, block_bytes, unpack_parts
 from lance_ops.encoding.chunks import ChunkBuffer
-from lance_ops.encoding.kernels.fronts.bits import level_packing
+from lance_ops.encoding.kernels.bits import level_packing
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.pages.levels import Integers, Levels
 from lance_ops.errors import CorruptFileError

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.bits.bitmap import align_bitmap, encode_bitmap
-from lance_ops.encoding.kernels.fronts.pages import levels as loops
+from lance_ops.encoding.kernels.pages import levels as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError, UnsupportedError
 

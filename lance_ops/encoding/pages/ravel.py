@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.bits.bitmap import decode_bitmap, validity_bitmap
-from lance_ops.encoding.kernels.fronts.pages import ravel as loops
+from lance_ops.encoding.kernels.pages import ravel as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.pages.levels import Integers, Layer, Levels, Mask, visible_below
 from lance_ops.encoding.values.fixed_size_list import rebase_nested

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts.values import end_offsets_encode, utf8
+from lance_ops.encoding.kernels.values import end_offsets_encode, utf8
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.end_offsets import Extents, encode_extents, narrow_offsets
 from lance_ops.errors import CorruptFileError, InvalidArgumentError

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts.values import end_offsets_decode, end_offsets_encode
+from lance_ops.encoding.kernels.values import end_offsets_decode, end_offsets_encode
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError
 

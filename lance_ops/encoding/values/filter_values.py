@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import CHUNK_ROOM
-from lance_ops.encoding.kernels.fronts.pages import page_copy
+from lance_ops.encoding.kernels.pages import page_copy
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.values import Fixed, Lists, Nulls, Packed, Values, Variable
 from lance_ops.errors import CorruptFileError
@@ -114,13 +114,11 @@ def keep_strings(
         limit: What it holds at most.
 
     Returns:
-        The new table and the new chunks; None where there are no kernels, and when values are too large.
+        The new table and the new chunks; None when values are too large.
 
     Raises:
         CorruptFileError: The chunks are not what the table says.
     """
-    if not page_copy.available():
-        return None
     if len(table) % word_bytes or not len(table) or not 0 < num_values <= len(chunks) // width:
         raise CorruptFileError(f"{num_values} strings cannot be in {len(chunks)} bytes")
     starts, stops = gone

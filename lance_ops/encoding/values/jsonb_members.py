@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.arrays import number_dtype
-from lance_ops.encoding.kernels.fronts.values import jsonb
+from lance_ops.encoding.kernels.values import jsonb
 
 _NULL, _STRING, _NUMBER, _FALSE, _TRUE = range(5)
 _ZERO, _INT, _UINT, _FLOAT = 0x00, 0x40, 0x50, 0x60
@@ -18,7 +18,7 @@ Mask = npt.NDArray[np.bool_]
 
 def members_of(
     documents: pa.LargeBinaryArray, names: Sequence[str], result: pa.DataType
-) -> tuple[pa.Array, Mask] | None:
+) -> tuple[pa.Array, Mask]:
     """Return the values under some names, each a member of the one before.
 
     Args:
@@ -28,10 +28,8 @@ def members_of(
 
     Returns:
         The values, and which documents have one that nothing can be said of here: it is of another type, or
-        damaged; theirs are null. None where no compiled loop is to be had.
+        damaged; theirs are null.
     """
-    if not jsonb.available():
-        return None
     _, offset_buffer, data_buffer = documents.buffers()
     offsets = np.frombuffer(offset_buffer, np.int64)[documents.offset : documents.offset + len(documents) + 1]
     data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.zeros(0, np.uint8)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.encoding.arrow_arrays import from_numpy
-from lance_ops.encoding.kernels.fronts.values import lookup
+from lance_ops.encoding.kernels.values import lookup
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.binary import is_binary_like, is_large
 from lance_ops.errors import CorruptFileError

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts.values import numbering as loops
+from lance_ops.encoding.kernels.values import numbering as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.values import Fixed, Variable, as_bytes
 from lance_ops.encoding.values.variable import gather_values

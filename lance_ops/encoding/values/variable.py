@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import CHUNK_ROOM, ChunkBuffer, allocate_parts
-from lance_ops.encoding.kernels.fronts.values import variable as loops
+from lance_ops.encoding.kernels.values import variable as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.values import Variable
 from lance_ops.errors import CorruptFileError, InvalidArgumentError

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.fsst import SymbolTable
 from lance_ops.encoding.fsst.merge import CompressedStrings, merge_symbols, recode_strings
 from lance_ops.encoding.pages.levels import Levels
@@ -45,7 +44,7 @@ def merge_strings(pages: Sequence[ReadPart], version: str) -> EncodedPage | None
     layouts, lengths, table = describe_pages(pages)
     common = layouts[0]
     offsets = common.value_compression.fsst.values.variable.offsets.flat
-    if not kernels.available() or not _is_plain(common) or offsets.bits_per_value not in _OFFSET_BITS:
+    if not _is_plain(common) or offsets.bits_per_value not in _OFFSET_BITS:
         return None
     found = [SymbolTable.from_bytes(layout.value_compression.fsst.symbol_table) for layout in layouts]
     tables = [symbols for symbols in found if symbols is not None]
@@ -64,7 +63,7 @@ def merge_strings(pages: Sequence[ReadPart], version: str) -> EncodedPage | None
         data = [part for page in pages for part in page.buffers]
         strings = CompressedStrings(data, addresses, sizes, table.counts, tables, owners, width)
     merged = merge_symbols(strings)
-    if merged is None or merged.growth > MAX_GROWTH:
+    if merged.growth > MAX_GROWTH:
         return None
     recoded = recode_strings(strings, merged, gone, chunk_bytes=CHUNK_BYTES)
     if recoded is None:

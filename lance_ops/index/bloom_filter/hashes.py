@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.arrays import Offsets, Words64
-from lance_ops.encoding.kernels.fronts.index.xxhash64 import hash_parts
+from lance_ops.encoding.kernels.index.xxhash64 import hash_parts
 
 N = TypeVar("N", np.int32, np.int64)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.arrays import Integers, Words64
-from lance_ops.encoding.kernels.fronts.index.split_block import insert
+from lance_ops.encoding.kernels.index.split_block import insert
 
 BLOCK_BYTES = 32
 MOST_BYTES = 128 << 20

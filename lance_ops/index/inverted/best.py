@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lance_ops.encoding.kernels.fronts.index.code_distances import greatest_of_least
+from lance_ops.encoding.kernels.index.code_distances import greatest_of_least
 from lance_ops.index.inverted.bm25 import Floats
 from lance_ops.index.inverted.packing import Ints
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.kernels.fronts.index.text_scores import merge, weigh
+from lance_ops.encoding.kernels.index.text_scores import merge, weigh
 from lance_ops.encoding.memory import empty
 from lance_ops.index.inverted.packing import Ints
 from lance_ops.index.inverted.postings import LARGE_BLOCK, Postings

@@ -1,6 +1,6 @@
 """Ordered maps from words to numbers as finite state transducers: the token sets of newer releases.
 
-Nodes are read one by one where a word is looked up (`lance_ops.encoding.reference.index.fst_words`), and by a
+Nodes are read one by one where a word is looked up (`fst_nodes`), and by a
 compiled loop where all words are listed.
 """
 
@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts.index import fst, fst_words
-from lance_ops.encoding.reference.index.fst_words import DamageError, Node, read_node
+from lance_ops.encoding.kernels.index import fst, fst_words
 from lance_ops.errors import CorruptFileError
+from lance_ops.index.inverted.fst_nodes import DamageError, Node, read_node
 
 _VERSIONS = (1, 2, 3)
 _HEADER = struct.Struct("<QQ")

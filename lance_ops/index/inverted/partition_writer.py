@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts.index import posting_lists
+from lance_ops.encoding.kernels.index import posting_lists
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.inverted import positions as layouts_of_positions
@@ -153,12 +153,6 @@ class PartitionWriter:
         self, rank: npt.NDArray[np.uint32]
     ) -> tuple[Ints, npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
         """Entries of each word by its rank; of all, in that order: documents, what else. Frees them."""
-        if not posting_lists.available():
-            columns = [np.concatenate(part) for part in zip(*self._occurrences, strict=True)]
-            self._occurrences.clear()
-            entries = rank[columns[0]]
-            order = np.argsort(entries, kind="stable")
-            return np.bincount(entries, minlength=len(rank)), columns[1][order], columns[2][order]
         sizes = np.zeros(len(rank), np.int64)
         for words, _, _ in self._occurrences:
             sizes += np.bincount(words, minlength=len(rank))

@@ -64,10 +64,9 @@ class Extraction:
     def _stored_values(self, documents: pa.Array) -> pa.Array | None:
         """Return the same of documents as files hold them; None where they have to be read as text."""
         names = member_names(self.path)
-        found = members_of(documents, names, self.type) if names and _is_stored(documents) else None
-        if found is None:
+        if not names or not _is_stored(documents):
             return None
-        values, others = found
+        values, others = members_of(documents, names, self.type)
         if not others.any():
             return values
         rest = values_at(decode_jsonb(documents.filter(pa.array(others))), self.path, self.type)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.kernels.fronts.index.code_distances import squared_distances
+from lance_ops.encoding.kernels.index.code_distances import squared_distances
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.pb import index_pb2
 

@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.kernels.fronts.index.code_distances import greatest_of_least
+from lance_ops.encoding.kernels.index.code_distances import greatest_of_least
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.opened import opened as kept
 from lance_ops.index.opened import opened_parts

@@ -12,7 +12,7 @@ from typing import NoReturn, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.kernels.fronts.index.address_map import follow
+from lance_ops.encoding.kernels.index.address_map import follow
 from lance_ops.encoding.row_blocks import RowBlocks
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.table.manifest.deletion_vector import DeletionVector

@@ -12,7 +12,6 @@ from lance_ops.encoding.bits.bitpacking import (
 )
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.errors import CorruptFileError
-from tests.support.kernels import either_way as either_way
 
 ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 

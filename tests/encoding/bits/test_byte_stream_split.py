@@ -4,7 +4,6 @@ import pytest
 from lance_ops.encoding.bits.byte_stream_split import join_streams, split_streams
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.errors import CorruptFileError
-from tests.support.kernels import either_way as either_way
 
 
 def test_the_bytes_of_a_chunk_are_split_by_their_place() -> None:

@@ -9,7 +9,6 @@ from lance_ops.encoding.bits.rle import (
 )
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.errors import CorruptFileError
-from tests.support.kernels import either_way as either_way
 
 
 def buffer(*parts: np.ndarray) -> ChunkBuffer:

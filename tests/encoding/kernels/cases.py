@@ -1,18 +1,19 @@
-"""Random arguments for each front, and what of its work is to be the same compiled and not."""
+"""Random arguments for the functions of kernels, and what of their work an oracle has to do alike."""
 
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from lance_ops.encoding.kernels import fronts
-from lance_ops.encoding.kernels.fronts import chunks, lz4, steps
-from lance_ops.encoding.kernels.fronts.bits import bitpacking, byte_stream_split, level_packing, rle
-from lance_ops.encoding.kernels.fronts.fsst import decode as fsst_decode
-from lance_ops.encoding.kernels.fronts.index import (
+from lance_ops.encoding import kernels
+from lance_ops.encoding.kernels import chunks, lz4, steps
+from lance_ops.encoding.kernels.bits import bitpacking, byte_stream_split, level_packing, rle
+from lance_ops.encoding.kernels.fsst import decode as fsst_decode
+from lance_ops.encoding.kernels.index import (
     address_map,
     code_distances,
     fst,
@@ -23,8 +24,8 @@ from lance_ops.encoding.kernels.fronts.index import (
     text_scores,
     xxhash64,
 )
-from lance_ops.encoding.kernels.fronts.pages import full_zip_decode, full_zip_encode, levels, page_copy, ravel
-from lance_ops.encoding.kernels.fronts.values import (
+from lance_ops.encoding.kernels.pages import full_zip_decode, full_zip_encode, levels, page_copy, ravel
+from lance_ops.encoding.kernels.values import (
     end_offsets_decode,
     end_offsets_encode,
     lookup,
@@ -37,9 +38,9 @@ from lance_ops.encoding.row_blocks import RowBlocks
 Arguments = dict[str, Any]
 
 
-def technique_of(front: str) -> str:
-    """The name of a front's kernel, from that of its module."""
-    return front.removeprefix(f"{fronts.__name__}.")
+def technique_of(module: str) -> str:
+    """The name of a technique, from that of its module."""
+    return module.removeprefix(f"{kernels.__name__}.")
 
 
 def _all(arguments: Arguments, answer: Any) -> Any:
@@ -48,23 +49,23 @@ def _all(arguments: Arguments, answer: Any) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """A front, its arguments, and what it fills in where its answer is not that something is wrong."""
+    """A function, its arguments, and what it fills in where its answer is not that something is wrong."""
 
-    front: Callable[..., Any]
+    function: FunctionType
     arguments: st.SearchStrategy[Arguments]
     filled: Callable[[Arguments, Any], Any] = _all
     wrong: Callable[[Any], bool] = lambda answer: answer is not None and answer < 0
 
-    def run(self, arguments: Arguments) -> tuple[Any, Any]:
+    def run(self, arguments: Arguments, function: Callable[..., Any]) -> tuple[Any, Any]:
         own = {
             key: value.copy() if isinstance(value, np.ndarray) else value for key, value in arguments.items()
         }
-        answer = self.front(**own)
+        answer = function(**own)
         shown = [np.asarray(part).tolist() for part in answer] if isinstance(answer, tuple) else answer
         return shown, None if self.wrong(answer) else self.filled(own, answer)
 
     def __str__(self) -> str:
-        return f"{technique_of(self.front.__module__)}.{self.front.__name__}"
+        return f"{technique_of(self.function.__module__)}.{self.function.__name__}"
 
 
 def numbers(*values: int) -> np.ndarray:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from lance_ops.encoding.kernels.fronts.index import roaring
+from lance_ops.encoding.kernels.index import roaring
 from lance_ops.table.manifest.row_set import RowSet
 
 _OWNERS = (0, 1, 7, 2**32 - 1)

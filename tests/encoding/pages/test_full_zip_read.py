@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.pages.full_zip_read import Entries, EntryFormat, split_fixed_rows, walk_rows
 from lance_ops.errors import CorruptFileError
+from tests.support.oracles import oracles_in_place
 
 # A list of nullable strings that can be null or empty itself: entries from level 2 on have no slot.
 STRINGS = EntryFormat(1, 1, 2, 4, 0, 2)
@@ -33,7 +33,7 @@ def encode(rows: list[list[tuple[int, int, bytes]]], form: EntryFormat) -> tuple
 
 def read_both(data: np.ndarray, ends: np.ndarray, form: EntryFormat, *, single: bool = False) -> Entries:
     found = walk_rows(data, ends[:-1], ends[1:], form, single=single)
-    with kernels.disabled():
+    with oracles_in_place():
         other = walk_rows(data, ends[:-1], ends[1:], form, single=single)
     for name in ("count", "rep", "definition", "starts", "offsets"):
         assert np.array_equal(getattr(found, name), getattr(other, name)), name
@@ -84,20 +84,13 @@ def test_nulls_of_fixed_width_keep_their_bytes() -> None:
     assert values.tobytes() == b"".join(bytes([n] * 5) for n in range(7))
 
 
-@pytest.mark.parametrize("with_kernels", [True, False])
 @given(st.binary(max_size=60), st.lists(st.integers(0, 70), min_size=1, max_size=8), st.booleans())
-def test_any_bytes_are_read_or_refused(
-    with_kernels: bool, data: bytes, ends: list[int], single: bool
-) -> None:
+def test_any_bytes_are_read_or_refused(data: bytes, ends: list[int], single: bool) -> None:
     rows = np.sort(np.array([0, *ends], dtype=np.int64))
     plain = np.frombuffer(data, np.uint8)
     for form in (STRINGS, NUMBERS, PLAIN_STRINGS):
         try:
-            if with_kernels:
-                found = walk_rows(plain, rows[:-1], rows[1:], form, single=single)
-            else:
-                with kernels.disabled():
-                    found = walk_rows(plain, rows[:-1], rows[1:], form, single=single)
+            found = walk_rows(plain, rows[:-1], rows[1:], form, single=single)
         except CorruptFileError:
             continue
         lengths = np.diff(found.offsets)
@@ -117,5 +110,5 @@ def test_rows_that_do_not_fit_are_refused(row: bytes, single: bool) -> None:
     data, ends = np.frombuffer(row, np.uint8), np.array([0, len(row)])
     with pytest.raises(CorruptFileError):
         walk_rows(data, ends[:-1], ends[1:], STRINGS, single=single)
-    with kernels.disabled(), pytest.raises(CorruptFileError):
+    with oracles_in_place(), pytest.raises(CorruptFileError):
         walk_rows(data, ends[:-1], ends[1:], STRINGS, single=single)

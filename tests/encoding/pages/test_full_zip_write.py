@@ -15,7 +15,6 @@ from lance_ops.encoding.pages.full_zip_write import (
     zip_rows,
 )
 from lance_ops.encoding.values.values import Variable
-from tests.support.kernels import either_way as either_way
 
 TEXTS = st.binary(max_size=4) | st.sampled_from(
     [b"s" * 7, b"t" * 8, b"u" * 9, b"v" * 63, b"w" * 64, b"x" * 71]

@@ -7,7 +7,6 @@ from lance_ops.encoding.bits.bitpacking import pack_parts
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.pages.level_packing import packed_sizes, unpack_levels
 from lance_ops.errors import CorruptFileError
-from tests.support.kernels import either_way as either_way
 
 
 @given(st.lists(st.integers(0, 3000), min_size=1, max_size=6), st.integers(1, 16), st.integers(0, 2**32 - 1))

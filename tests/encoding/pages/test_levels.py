@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.bits.bitmap import decode_bitmap
 from lance_ops.encoding.pages.levels import Layer, Nest, find_first_row, unravel, visible_below
 from lance_ops.errors import CorruptFileError, UnsupportedError

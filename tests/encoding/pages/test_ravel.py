@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from lance_ops.encoding.pages.levels import Layer, unravel
 from lance_ops.encoding.pages.ravel import Raveled, ravel
 from lance_ops.errors import UnsupportedError, UnsupportedTypeError
-from tests.support.kernels import either_way as either_way
 from tests.support.nested import nested_arrays
 
 

@@ -7,7 +7,6 @@ from lance_ops.encoding.values.end_offsets import decode_end_offsets, encode_ext
 from lance_ops.encoding.values.lists import decode_list, encode_list
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from tests.support.arrays import VARIABLE_TYPES, random_array
-from tests.support.kernels import either_way  # noqa: F401 - a fixture for all tests
 
 
 @pytest.mark.parametrize("data_type", VARIABLE_TYPES, ids=str)

@@ -14,7 +14,6 @@ from lance_ops.encoding.values.end_offsets import (
     narrow_offsets,
 )
 from lance_ops.errors import CorruptFileError
-from tests.support.kernels import either_way  # noqa: F401 - a fixture for all tests
 
 ROWS = st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=40)
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.chunks import ChunkBuffer, assemble_chunks, decode_chunk_table, split_chunks
 from lance_ops.encoding.values.filter_values import (
     count_entries,
@@ -18,9 +17,6 @@ from lance_ops.encoding.values.filter_values import (
 from lance_ops.encoding.values.values import Fixed, Lists, Nulls, Packed, Variable, as_bytes, as_flags
 from lance_ops.encoding.values.variable import decode_variable_chunks, encode_variable_chunks
 from lance_ops.errors import CorruptFileError
-from tests.support.kernels import either_way
-
-__all__ = ["either_way"]
 
 MASKS = st.lists(st.booleans(), max_size=60).map(lambda flags: np.array(flags, dtype=bool))
 
@@ -130,9 +126,6 @@ def test_strings_move_from_chunk_to_chunk(rows, width, word_bytes, chunk_bytes):
     table, chunks = string_page(words, width, word_bytes)
     sizes = {"word_bytes": word_bytes, "width": width, "chunk_bytes": chunk_bytes, "limit": 31 << 10}
     kept = keep_strings(table, chunks, len(words), mask_ranges(~keep), **sizes)
-    if not kernels.available():
-        assert kept is None
-        return
     expected = [word for word, stays in zip(words, keep, strict=True) if stays]
     assert read_string_page(*kept, len(expected), width, word_bytes) == expected
     assert kept[0].tobytes() == string_page(expected, width, word_bytes, chunk_bytes)[0].tobytes()
@@ -149,8 +142,6 @@ def test_strings_too_long_for_a_chunk_of_two_are_left_to_others():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_damaged_chunks_of_strings_are_found_or_harmless(seed):
-    if not kernels.available():
-        return
     rng = np.random.default_rng(seed)
     words = [bytes(size) for size in rng.integers(0, 40, 60).tolist()]
     width, word_bytes = (4, 8)[seed % 2], (2, 4)[seed // 2 % 2]

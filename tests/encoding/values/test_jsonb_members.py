@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.values.jsonb import encode_jsonb
 from lance_ops.encoding.values.jsonb_members import members_of
 
@@ -76,8 +75,3 @@ def test_damaged_documents_are_left_to_who_says_what_is_wrong(result: pa.DataTyp
     assert found is not None
     assert found[0].null_count == len(cut) + len(changed)
     assert found[1][: len(cut)].all()
-
-
-def test_without_a_compiled_loop_there_is_no_answer() -> None:
-    with kernels.disabled():
-        assert members_of(stored([{"a": 1}]), ("a",), pa.int64()) is None

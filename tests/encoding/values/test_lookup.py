@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from lance_ops.encoding.values.lookup import look_up_entries, repeat_entry
 from lance_ops.errors import CorruptFileError
 from tests.support.arrays import random_array
-from tests.support.kernels import either_way  # noqa: F401 - a fixture for all tests
 
 TYPES = [
     pa.string(),

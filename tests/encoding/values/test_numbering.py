@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from lance_ops.encoding.values.array_values import from_arrow
 from lance_ops.encoding.values.numbering import number_distinct, pick_values
 from lance_ops.encoding.values.values import Fixed, Variable, to_arrow
-from tests.support.kernels import either_way as either_way
 
 MANY = 1 << 30
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.values.values import Variable
 from lance_ops.encoding.values.variable import (
@@ -19,7 +18,7 @@ from lance_ops.encoding.values.variable import (
     plan_chunks,
 )
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
-from tests.support.kernels import either_way as either_way
+from tests.support.oracles import oracles_in_place
 
 texts = st.lists(st.binary(max_size=40), min_size=1, max_size=60)
 
@@ -54,7 +53,7 @@ def test_chunks_come_back(strings: list[bytes], width: int, limit: int) -> None:
 def test_kernels_and_numpy_write_the_same_chunks() -> None:
     values = values_of([b"x" * (n % 37) for n in range(5000)])
     counts, chunks = encode_variable_chunks(values, 4)
-    with kernels.disabled():
+    with oracles_in_place():
         other_counts, other = encode_variable_chunks(values, 4)
     assert counts.tolist() == other_counts.tolist()
     assert [bytes(part) for part in chunks.parts()] == [bytes(part) for part in other.parts()]

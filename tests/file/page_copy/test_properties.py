@@ -14,10 +14,7 @@ from lance_ops.file.writer import FileWriter, check_writable
 from lance_ops.storage import open_store
 from tests.support.arrays import DICTIONARY_TYPES, FLAT_TYPES, VARIABLE_TYPES, random_array
 from tests.support.fake_s3 import FakeS3
-from tests.support.kernels import either_way
 from tests.support.page_copy import keep
-
-__all__ = ["either_way"]
 
 FIXED = st.sampled_from(FLAT_TYPES)
 LEAVES = st.one_of(

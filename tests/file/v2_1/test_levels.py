@@ -20,7 +20,6 @@ from lance_ops.file.v2_1.compression.levels import (
     repetition_index,
 )
 from lance_ops.file.v2_1.join import join_pieces
-from tests.support.kernels import either_way as either_way
 from tests.support.nested import nested_arrays
 
 

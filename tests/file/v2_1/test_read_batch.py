@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_ops.encoding import kernels
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
@@ -88,16 +87,14 @@ def folder(request, tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("with_kernels", [True, False], ids=["compiled", "plain"])
 @pytest.mark.parametrize("mapped", [True, False])
-def test_tables_of_many_pages(folder: Path, mapped: bool, with_kernels: bool) -> None:
+def test_tables_of_many_pages(folder: Path, mapped: bool) -> None:
     store = open_store(folder) if mapped else CountingStore(open_store(folder))
-    with contextlib.nullcontext() if with_kernels else kernels.disabled():
-        reader = FileReader.open(store, "a.lance")
-        for start, stop in ((0, ROWS), (1, ROWS - 1), (700, 2100), (5, 6)):
-            found = reader.read_table(start=start, stop=stop)
-            found.validate(full=True)
-            assert found.equals(TABLE.slice(start, stop - start))
+    reader = FileReader.open(store, "a.lance")
+    for start, stop in ((0, ROWS), (1, ROWS - 1), (700, 2100), (5, 6)):
+        found = reader.read_table(start=start, stop=stop)
+        found.validate(full=True)
+        assert found.equals(TABLE.slice(start, stop - start))
 
 
 def test_alike_pages_become_one_piece(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """Single rows of many small pages: picked, they are what decoding everything and then choosing gives."""
 
-import contextlib
 import tempfile
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lance_ops.encoding import kernels
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
@@ -77,19 +75,17 @@ def folder(request, tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("with_kernels", [True, False], ids=["compiled", "plain"])
 @pytest.mark.parametrize("mapped", [True, False])
-def test_rows_of_many_pages(folder: Path, mapped: bool, with_kernels: bool) -> None:
+def test_rows_of_many_pages(folder: Path, mapped: bool) -> None:
     store = open_store(folder) if mapped else CountingStore(open_store(folder))
     rng = np.random.default_rng(5)
-    with contextlib.nullcontext() if with_kernels else kernels.disabled():
-        reader = FileReader.open(store, "a.lance")
-        counts = (30, 2, 400, ROWS - 1)
-        selections = [np.sort(rng.choice(ROWS, count, replace=False)) for count in counts]
-        for rows in (*selections, NUMBERS[::10]):
-            found = reader.take(rows)
-            found.validate(full=True)
-            assert found.equals(TABLE.take(rows))
+    reader = FileReader.open(store, "a.lance")
+    counts = (30, 2, 400, ROWS - 1)
+    selections = [np.sort(rng.choice(ROWS, count, replace=False)) for count in counts]
+    for rows in (*selections, NUMBERS[::10]):
+        found = reader.take(rows)
+        found.validate(full=True)
+        assert found.equals(TABLE.take(rows))
 
 
 def test_heads_are_fetched_once_and_only_chunks_with_rows(folder: Path) -> None:
@@ -118,16 +114,13 @@ def test_picking_is_decoding_and_choosing(data: st.DataObject, version: str, pag
         assert_same(everything, table)
         numbers = st.sets(st.integers(0, table.num_rows - 1), min_size=1, max_size=40)
         rows = np.array(sorted(data.draw(numbers)) if table.num_rows else [], dtype=np.int64)
-        for context in (contextlib.nullcontext(), kernels.disabled()):
-            with context:
-                reader = FileReader.open(open_store(name), "a.lance")
-                for wanted in (rows, rows[::2], rows):
-                    assert_same(reader.take(wanted), everything.take(wanted))
+        reader = FileReader.open(open_store(name), "a.lance")
+        for wanted in (rows, rows[::2], rows):
+            assert_same(reader.take(wanted), everything.take(wanted))
 
 
-@pytest.mark.parametrize("with_kernels", [True, False], ids=["compiled", "plain"])
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-def test_damaged_pages_are_read_or_refused(tmp_path: Path, version: str, with_kernels: bool) -> None:
+def test_damaged_pages_are_read_or_refused(tmp_path: Path, version: str) -> None:
     write(tmp_path, TABLE.select(DAMAGED), version, 4_000)
     data = (tmp_path / "a.lance").read_bytes()
     whole = FileReader.open(open_store(tmp_path), "a.lance")
@@ -146,15 +139,14 @@ def test_damaged_pages_are_read_or_refused(tmp_path: Path, version: str, with_ke
         for _ in range(int(rng.integers(1, 4))):
             damaged[position + int(rng.integers(0, size))] = int(rng.integers(0, 256))
         (tmp_path / "b.lance").write_bytes(damaged)
-        with contextlib.nullcontext() if with_kernels else kernels.disabled():
-            try:
-                reader = FileReader.open(store, "b.lance")
-                found = reader.take(rows)
-            except LanceOpsError:
-                refused += 1
-            else:
-                assert found.num_rows == len(rows)
-                found.validate()
+        try:
+            reader = FileReader.open(store, "b.lance")
+            found = reader.take(rows)
+        except LanceOpsError:
+            refused += 1
+        else:
+            assert found.num_rows == len(rows)
+            found.validate()
     assert refused
 
 

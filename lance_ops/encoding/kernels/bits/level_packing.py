@@ -1,16 +1,17 @@
-"""Compiled loop that unpacks the levels of chunks of any size into one array.
+"""Level packing.
 
 A row of a block is 16 words of 64 bits, each with four levels, which are shifted at once. Chunks begin at any
 level of the array, so that a block is unpacked apart from it, and copied.
 """
 
 import numpy as np
-from numba import njit, types
+
+from lance_ops.encoding.arrays import Bytes, Integers, Levels, Words64
+from lance_ops.encoding.kernels.loops import loop, types
 
 _WORDS = types.Array(types.uint64, 1, "C", readonly=True, aligned=False)
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
-
 _BLOCK = np.uint64(1024)
 _ROWS = np.uint64(16)
 _ROW = np.uint64(16)
@@ -26,26 +27,8 @@ _LANES = np.uint64(0x0001000100010001)
 _ORDER = np.uint64(0x73516240)
 
 
-@njit(
-    types.int64(_WORDS, _BYTES, _NUMBERS, _NUMBERS, _NUMBERS, types.uint64, types.uint16[::1]),
-    cache=True,
-    nogil=True,
-)
-def unpack(words, data, starts, sizes, counts, width, levels):  # type: ignore[no-untyped-def]
-    """Unpack levels.
-
-    Args:
-        words: The bytes as words.
-        data: The bytes.
-        starts: First byte of each chunk's levels, multiples of 8.
-        sizes: Bytes of each, all within the data.
-        counts: Levels of each.
-        width: Bits of a level, 1 to 16.
-        levels: Room for all levels.
-
-    Returns:
-        0, or -1 when a chunk is too short.
-    """
+@loop(types.int64(_WORDS, _BYTES, _NUMBERS, _NUMBERS, _NUMBERS, types.uint64, types.uint16[::1]))
+def _unpack(words, data, starts, sizes, counts, width, levels):
     mask = ((_ONE << width) - _ONE) * _LANES
     scratch = np.empty(_BLOCK // np.uint64(4), dtype=np.uint64)
     block = scratch.view(np.uint16)
@@ -101,3 +84,30 @@ def unpack(words, data, starts, sizes, counts, width, levels):  # type: ignore[n
                 )
             done += tail
     return 0
+
+
+def unpack(
+    *,
+    words: Words64,
+    data: Bytes,
+    starts: Integers,
+    sizes: Integers,
+    counts: Integers,
+    width: int,
+    levels: Levels,
+) -> bool:
+    """Unpack the levels of chunks of any size into one array.
+
+    Args:
+        words: All bytes as whole words; need not be aligned.
+        data: The bytes.
+        starts: Shape (chunks,): first byte of each chunk's levels, multiples of 8.
+        sizes: Shape (chunks,): bytes of each, all of them within the data, and packed ones within the words.
+        counts: Shape (chunks,): levels of each.
+        width: Bits of a level, 1 to 16.
+        levels: Room for the sum of `counts`.
+
+    Returns:
+        True if all chunks are long enough; if not, the levels hold anything.
+    """
+    return bool(_unpack(words, data, starts, sizes, counts, width, levels) == 0)

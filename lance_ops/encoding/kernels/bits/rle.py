@@ -1,45 +1,30 @@
-"""Compiled loops of run lengths."""
+"""Run lengths."""
 
 import numpy as np
-from numba import njit, types
+
+from lance_ops.encoding.arrays import Bytes, Integers, Words
+from lance_ops.encoding.kernels.loops import loop, types
 
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 _LENGTHS = types.Array(types.uint8, 1, "C", readonly=True)
 _WORDS = (types.uint8, types.uint16, types.uint32, types.uint64)
-
 SLACK = 16
 """Values beyond the last one that `repeat` may write."""
 
 
-def _unaligned(word):  # type: ignore[no-untyped-def]
+def _unaligned(word):
     return types.Array(word, 1, "C", readonly=True, aligned=False)
 
 
-@njit(
+@loop(
     [
         types.boolean(
             _unaligned(word), _NUMBERS, _NUMBERS, _LENGTHS, _NUMBERS, _NUMBERS, types.Array(word, 1, "C")
         )
         for word in _WORDS
-    ],
-    cache=True,
-    nogil=True,
+    ]
 )
-def repeat(values, firsts, runs, lengths, length_firsts, counts, target):  # type: ignore[no-untyped-def]
-    """Repeat the values of chunks.
-
-    Args:
-        values: Values of the runs.
-        firsts: Where those of each chunk begin.
-        runs: Runs of each chunk.
-        lengths: Lengths of the runs.
-        length_firsts: Where those of each chunk begin.
-        counts: Values of each chunk, repeated.
-        target: Room for all of them, and `SLACK` more.
-
-    Returns:
-        True if the lengths add up.
-    """
+def _repeat(values, firsts, runs, lengths, length_firsts, counts, target):
     position = np.int64(0)
     for chunk in range(len(firsts)):
         end = position + counts[chunk]
@@ -57,3 +42,31 @@ def repeat(values, firsts, runs, lengths, length_firsts, counts, target):  # typ
         if position != end:
             return False
     return True
+
+
+def repeat(
+    *,
+    values: Words,
+    firsts: Integers,
+    runs: Integers,
+    lengths: Bytes,
+    length_firsts: Integers,
+    counts: Integers,
+    target: Words,
+) -> bool:
+    """Repeat the values of chunks.
+
+    Args:
+        values: Values of the runs of all chunks; need not be aligned.
+        firsts: Shape (chunks,): the first value of each chunk, which has all of its runs.
+        runs: Shape (chunks,): runs of each chunk.
+        lengths: Values of a run, at most 255.
+        length_firsts: Shape (chunks,): the first length of each chunk, which has all of them.
+        counts: Shape (chunks,): values of each chunk once repeated.
+        target: Of the type of the values, with room for the sum of `counts` and `SLACK` more, which may be
+            written.
+
+    Returns:
+        True if the lengths of each chunk add up to its count; if not, the target holds anything.
+    """
+    return bool(_repeat(values, firsts, runs, lengths, length_firsts, counts, target))

@@ -1,4 +1,4 @@
-"""Compressing strings by a table of symbols.
+"""FSST encoding. There is no reference: only compiled loops would be fast enough.
 
 A code takes some fifty instructions that wait for each other, among which the loads from the tables. Two
 halves of the strings are compressed in turns, so that one can go on while the other waits; more than two do
@@ -9,8 +9,8 @@ rest: the functions of the inner loop are given addresses instead, and what they
 """
 
 import numpy as np
-from numba import njit, types
 
+from lance_ops.encoding.arrays import Bytes, Integers, Levels, Offsets, Words64
 from lance_ops.encoding.kernels.fsst.places import (
     FACTOR,
     KEYS,
@@ -21,6 +21,7 @@ from lance_ops.encoding.kernels.fsst.places import (
     find_place,
     mask,
 )
+from lance_ops.encoding.kernels.loops import inner, loop, types
 from lance_ops.encoding.kernels.words import (
     BYTES,
     READONLY_BYTES,
@@ -31,13 +32,18 @@ from lance_ops.encoding.kernels.words import (
     poke_u64,
 )
 
+ALL_PLACES = 3 << 10
+"""Of the three tables of symbols of three bytes or more."""
+ALL_PAIRS = (1 << 16) + 256
+"""All pairs of two bytes, and then all single bytes."""
+_Codes = Levels
+
 _INTEGERS = types.Array(types.int64, 1, "C")
 _READONLY_INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
 _OFFSETS = (types.Array(types.int32, 1, "C", readonly=True), _READONLY_INTEGERS)
 _WORDS = types.Array(types.uint64, 1, "C", readonly=True)
 _FOUND_WORDS = types.Array(types.uint64, 1, "C")
 _FOUND_CODES = types.Array(types.uint16, 1, "C")
-
 # What is found: the bits of the symbol in the lowest seven bits, then the code, and in the highest bit if
 # it is an escape.
 _BITS = np.uint64(127)
@@ -45,7 +51,6 @@ _BYTES_SHIFT = np.uint64(3)
 _CODE_SHIFT = np.uint64(7)
 _ESCAPE_SHIFT = np.uint64(15)
 _ESCAPED = 8 | 255 << 7 | 1 << 15
-
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
@@ -61,7 +66,7 @@ _THIRD = np.uint64(2 * PLACES)
 _THIRD_MASK = np.uint64((1 << 8 * LAST_KEY) - 1)
 
 
-@njit
+@inner
 def _place(words, lengths, first_key, second_key, found_words, found_codes):
     found_codes[:] = 0
     placed = 0
@@ -82,24 +87,8 @@ def _place(words, lengths, first_key, second_key, found_words, found_codes):
     return placed
 
 
-@njit(
-    types.UniTuple(types.int64, 2)(_WORDS, _READONLY_INTEGERS, _FOUND_WORDS, _FOUND_CODES, _FOUND_CODES),
-    cache=True,
-    nogil=True,
-)
-def prepare(words, lengths, found_words, found_codes, pair_codes):
-    """Fill in the tables of an encoder.
-
-    Args:
-        words: Of the symbols.
-        lengths: Of the symbols.
-        found_words: Of each place of the three tables.
-        found_codes: Of each place of the three tables.
-        pair_codes: Of all pairs of two bytes, and then of the 256 single bytes.
-
-    Returns:
-        The lengths of the keys of the first two tables, the first being 0 if all tables are empty.
-    """
+@loop(types.UniTuple(types.int64, 2)(_WORDS, _READONLY_INTEGERS, _FOUND_WORDS, _FOUND_CODES, _FOUND_CODES))
+def _prepare(words, lengths, found_words, found_codes, pair_codes):
     best, best_bytes = 0, 0
     for choice in range(len(KEYS)):
         placed = _place(words, lengths, KEYS[choice, 0], KEYS[choice, 1], found_words, found_codes)
@@ -123,14 +112,8 @@ def prepare(words, lengths, found_words, found_codes, pair_codes):
     return first_key, second_key
 
 
-@njit([types.int64(offsets, _INTEGERS) for offsets in _OFFSETS], cache=True, nogil=True)
-def find_ends(offsets, ends):
-    """Where the strings end that are not empty, counted from the first offset; returns how many there are.
-
-    Args:
-        offsets: Of the strings, not decreasing.
-        ends: As much room as there are offsets.
-    """
+@loop([types.int64(offsets, _INTEGERS) for offsets in _OFFSETS])
+def _find_ends(offsets, ends):
     count = 0
     for string in range(len(offsets) - 1):
         ends[count] = offsets[string + 1] - offsets[0]
@@ -138,15 +121,8 @@ def find_ends(offsets, ends):
     return count
 
 
-@njit([types.void(offsets, _READONLY_INTEGERS, _INTEGERS) for offsets in _OFFSETS], cache=True, nogil=True)
-def fill_offsets(offsets, ends, out_offsets):
-    """Give the empty strings their offsets, too.
-
-    Args:
-        offsets: As `find_ends` was given them.
-        ends: Of the compressed strings.
-        out_offsets: As long as the offsets.
-    """
+@loop([types.void(offsets, _READONLY_INTEGERS, _INTEGERS) for offsets in _OFFSETS])
+def _fill_offsets(offsets, ends, out_offsets):
     string = 0
     at = np.int64(0)
     out_offsets[0] = 0
@@ -157,14 +133,14 @@ def fill_offsets(offsets, ends, out_offsets):
         out_offsets[number + 1] = at
 
 
-@njit(inline="always")
+@inner(inline="always")
 def _prefer(word, place, first, words, codes, otherwise):
     found = np.uint64(peek_u16(codes + (place << _ONE) + (first << _ONE)))
     used = word & (_ALL >> (_WORD_BITS - (found & _BITS)))
     return found if used == peek_u64(words + (place << _WORD_SHIFT) + (first << _WORD_SHIFT)) else otherwise
 
 
-@njit(inline="always")
+@inner(inline="always")
 def _find(word, found, first_mask, second_mask, words, codes):
     third = ((word & _THIRD_MASK) * FACTOR) >> SHIFT
     second = ((word & second_mask) * FACTOR) >> SHIFT
@@ -174,7 +150,7 @@ def _find(word, found, first_mask, second_mask, words, codes):
     return _prefer(word, first, _ZERO, words, codes, found)
 
 
-@njit
+@inner
 def _find_shorter(word, rest, words, codes, pairs):
     """What to take when the best symbol reaches into the next string."""
     if rest >= np.uint64(LAST_KEY):
@@ -187,14 +163,14 @@ def _find_shorter(word, rest, words, codes, pairs):
     return np.uint64(peek_u16(pairs + (((word & _BYTE) + _SINGLES) << _ONE)))
 
 
-@njit(inline="always")
+@inner(inline="always")
 def _put(target, word, found):
     # An escape is followed by the byte itself; what follows another code is overwritten.
     poke_u8(target, np.uint8(found >> _CODE_SHIFT))
     poke_u8(target + _ONE, np.uint8(word))
 
 
-@njit(
+@loop(
     types.UniTuple(types.int64, 2)(
         READONLY_BYTES,
         READONLY_BYTES,
@@ -209,33 +185,11 @@ def _put(target, word, found):
         BYTES,
         types.int64,
         _INTEGERS,
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def encode(
+def _encode(
     data, ending, ends, count, half, first_key, second_key, words, codes, pairs, out, middle, out_ends
 ):
-    """Compress strings that are not empty and follow each other from the start of the data.
-
-    Args:
-        data: The strings.
-        ending: The last 8 bytes of the data, or as many as there are, and 8 bytes more.
-        ends: Of the strings in the data, rising; the array is longer than they are.
-        count: Number of strings.
-        half: Number of the first string of the second half.
-        first_key: As `prepare` says.
-        second_key: As `prepare` says.
-        words: As prepared.
-        codes: As prepared.
-        pairs: As prepared.
-        out: Room for twice the bytes of each half.
-        middle: Where the second half begins in the output.
-        out_ends: Of the compressed strings; those of each half are counted from the start of the output.
-
-    Returns:
-        Where the two halves end in the output.
-    """
     first_mask, second_mask = mask(max(first_key, 1)), mask(second_key)
     # Without symbols of three bytes or more, pairs say it all.
     has_long = first_key > 0
@@ -309,3 +263,91 @@ def encode(
             out_ends[value] = at
         ats[which] = at
     return ats[0], ats[1]
+
+
+def prepare(
+    *,
+    words: Words64,
+    lengths: Integers,
+    found_words: Words64,
+    found_codes: _Codes,
+    pair_codes: _Codes,
+) -> tuple[int, int]:
+    """Fill in the tables of an encoder.
+
+    Args:
+        words: Shape (symbols,), at most 255: their bytes, the first one lowest.
+        lengths: Shape (symbols,): how many these are, from 1 to 8.
+        found_words: Shape (ALL_PLACES,): gets the symbol of each place.
+        found_codes: Shape (ALL_PLACES,): gets the code of each place, and its length.
+        pair_codes: Shape (ALL_PAIRS,): gets the code of each pair and of each byte, and its length.
+
+    Returns:
+        The bytes of the keys of the first two tables, the first being 0 if all tables are empty.
+    """
+    first_key, second_key = _prepare(words, lengths, found_words, found_codes, pair_codes)
+    return first_key, second_key
+
+
+def encode(
+    *,
+    data: Bytes,
+    ending: Bytes,
+    ends: Integers,
+    count: int,
+    half: int,
+    keys: tuple[int, int],
+    words: Words64,
+    codes: _Codes,
+    pairs: _Codes,
+    out: Bytes,
+    middle: int,
+    out_ends: Integers,
+) -> tuple[int, int]:
+    """Compress strings that are not empty and follow each other from the start of the data.
+
+    Args:
+        data: The strings.
+        ending: The last 8 bytes of the data, or as many as there are, and 8 bytes more.
+        ends: Shape (count + 1,): of the strings in the data, rising; the last one is not used.
+        count: Number of strings, at least 1.
+        half: Number of the first string of the second half, up to `count`.
+        keys: As `prepare` says.
+        words: As `prepare` filled them in.
+        codes: As `prepare` filled them in.
+        pairs: As `prepare` filled them in.
+        out: Room for twice the bytes of each half.
+        middle: Where the second half begins in the output.
+        out_ends: Shape (count,): gets the ends of the compressed strings; those of each half are counted from
+            the start of the output.
+
+    Returns:
+        Where the two halves end in the output.
+    """
+    plain = (data, ending, ends, count, half)
+    first_end, second_end = _encode(*plain, *keys, words, codes, pairs, out, middle, out_ends)
+    return first_end, second_end
+
+
+def find_ends(*, offsets: Offsets, ends: Integers) -> int:
+    """Return the ends of the non-empty strings, counted from the first offset.
+
+    Args:
+        offsets: Shape (strings + 1,), not decreasing.
+        ends: Shape (strings + 1,): gets the ends; what is behind them may be written.
+
+    Returns:
+        How many strings are not empty.
+    """
+    return int(_find_ends(offsets, ends))
+
+
+def fill_offsets(*, offsets: Offsets, ends: Integers, out_offsets: Integers) -> None:
+    """Fill in the offsets of empty strings.
+
+    Args:
+        offsets: As `find_ends` was given them.
+        ends: Of the compressed strings that are not empty.
+        out_offsets: Shape (strings + 1,): gets the offsets of all compressed strings.
+    """
+    _fill_offsets(offsets, ends, out_offsets)

@@ -1,27 +1,32 @@
-"""Choosing one table of symbols for strings that several compress.
+"""FSST, one table for the strings of several.
+
+There is no reference: callers decode and encode again instead.
 
 A code of an old table stands for the same few codes of the new one wherever it occurs: the fewest that spell
 its symbol. Finding these takes a moment for each symbol; `recode` replaces the codes then.
 """
 
 import numpy as np
-from numba import njit, types
+import numpy.typing as npt
 
+from lance_ops.encoding.arrays import Bytes, Integers, Words64
+from lance_ops.encoding.kernels.loops import inner, loop, types
 from lance_ops.encoding.kernels.words import (
     BYTES,
 )
 
+Flags = npt.NDArray[np.bool_]
+
 _ESCAPE = 255
 _SYMBOL_BYTES = 8
 _HASH = np.uint64(0x9E3779B97F4A7C15)
-
 _INTEGERS = types.Array(types.int64, 1, "C")
 _READONLY_INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
 _WORDS = types.Array(types.uint64, 1, "C")
 _READONLY_WORDS = types.Array(types.uint64, 1, "C", readonly=True)
 
 
-@njit
+@inner
 def _find(word, length, slots, words, lengths):
     """The slot of a symbol, or the free one where it belongs."""
     slot = np.intp(((word ^ np.uint64(length)) * _HASH) >> np.uint64(40)) & (len(slots) - 1)
@@ -30,18 +35,13 @@ def _find(word, length, slots, words, lengths):
     return slot
 
 
-@njit
+@inner
 def _mask(length):
     return np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(8 * (8 - length))
 
 
-@njit(
-    types.int64(_READONLY_WORDS, _READONLY_INTEGERS, _WORDS, _INTEGERS, _INTEGERS, _INTEGERS),
-    cache=True,
-    nogil=True,
-)
-def collect(words, lengths, found_words, found_lengths, numbers, slots):
-    """Number the distinct symbols; `slots` are twice as many as symbols at least, a power of two, all -1."""
+@loop(types.int64(_READONLY_WORDS, _READONLY_INTEGERS, _WORDS, _INTEGERS, _INTEGERS, _INTEGERS))
+def _collect(words, lengths, found_words, found_lengths, numbers, slots):
     count = 0
     for symbol in range(len(words)):
         slot = _find(words[symbol], lengths[symbol], slots, found_words, found_lengths)
@@ -54,13 +54,8 @@ def collect(words, lengths, found_words, found_lengths, numbers, slots):
     return count
 
 
-@njit(
-    types.void(_READONLY_WORDS, _READONLY_INTEGERS, _READONLY_INTEGERS, types.Array(types.int64, 3, "C")),
-    cache=True,
-    nogil=True,
-)
-def find_parts(words, lengths, slots, parts):
-    """Number the parts of each symbol that are symbols themselves, by start and length; -1 for others."""
+@loop(types.void(_READONLY_WORDS, _READONLY_INTEGERS, _READONLY_INTEGERS, types.Array(types.int64, 3, "C")))
+def _find_parts(words, lengths, slots, parts):
     for symbol in range(len(words)):
         for start in range(_SYMBOL_BYTES):
             for size in range(1, _SYMBOL_BYTES + 1):
@@ -71,7 +66,7 @@ def find_parts(words, lengths, slots, parts):
                 parts[symbol, start, size - 1] = found
 
 
-@njit
+@inner
 def _spell(parts, symbol, length, chosen, without, costs, steps):
     """The fewest codes of chosen symbols, escapes counted as two, that spell one."""
     costs[length] = 0
@@ -92,11 +87,8 @@ _PARTS = types.Array(types.int64, 3, "C")
 _FLAGS = types.Array(types.boolean, 1, "C")
 
 
-@njit(
-    types.int64(_PARTS, _READONLY_INTEGERS, _READONLY_INTEGERS, types.int64, _FLAGS), cache=True, nogil=True
-)
-def choose(parts, lengths, weights, most, chosen):
-    """Drop symbols until `most` are left, those first whose loss costs least; how many codes are needed."""
+@loop(types.int64(_PARTS, _READONLY_INTEGERS, _READONLY_INTEGERS, types.int64, _FLAGS))
+def _choose(parts, lengths, weights, most, chosen):
     costs = np.zeros(_SYMBOL_BYTES + 1, dtype=np.int64)
     steps = np.zeros(_SYMBOL_BYTES + 1, dtype=np.int64)
     count = len(lengths)
@@ -134,7 +126,7 @@ def choose(parts, lengths, weights, most, chosen):
             left -= 1
 
 
-@njit(
+@loop(
     types.void(
         _PARTS,
         _READONLY_WORDS,
@@ -143,12 +135,9 @@ def choose(parts, lengths, weights, most, chosen):
         _READONLY_INTEGERS,
         types.Array(types.uint64, 2, "C"),
         BYTES,
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def translate(parts, words, lengths, chosen, codes, spelled, sizes):
-    """Fill in the codes, up to 16, that spell each symbol, and how many they are."""
+def _translate(parts, words, lengths, chosen, codes, spelled, sizes):
     costs = np.zeros(_SYMBOL_BYTES + 1, dtype=np.int64)
     steps = np.zeros(_SYMBOL_BYTES + 1, dtype=np.int64)
     for symbol in range(len(words)):
@@ -170,3 +159,81 @@ def translate(parts, words, lengths, chosen, codes, spelled, sizes):
                 at += steps[at]
             size += 1
         sizes[symbol] = size
+
+
+def collect(
+    *,
+    words: Words64,
+    lengths: Integers,
+    found_words: Words64,
+    found_lengths: Integers,
+    numbers: Integers,
+    slots: Integers,
+) -> int:
+    """Number the distinct symbols.
+
+    Args:
+        words: Shape (symbols,): their bytes, the first one lowest.
+        lengths: Shape (symbols,): how many these are, from 1 to 8.
+        found_words: Shape (symbols,): gets the distinct ones.
+        found_lengths: Shape (symbols,): gets their lengths.
+        numbers: Shape (symbols,): gets which of the distinct ones each is.
+        slots: A power of two, at least twice as many as symbols, all -1; gets where `find_parts` looks.
+
+    Returns:
+        How many are distinct.
+    """
+    return int(_collect(words, lengths, found_words, found_lengths, numbers, slots))
+
+
+def find_parts(*, words: Words64, lengths: Integers, slots: Integers, parts: Integers) -> None:
+    """Find the symbols within symbols.
+
+    Args:
+        words: Shape (symbols,): as `collect` found them.
+        lengths: Shape (symbols,): the same.
+        slots: As `collect` filled them in.
+        parts: Shape (symbols, 8, 8): gets the number of the symbol at each position of each length, less one;
+            -1 where there is none.
+    """
+    _find_parts(words, lengths, slots, parts)
+
+
+def choose(*, parts: Integers, lengths: Integers, weights: Integers, most: int, chosen: Flags) -> int:
+    """Choose symbols by what it costs to do without the others.
+
+    Args:
+        parts: As `find_parts` filled them in.
+        lengths: Shape (symbols,): in bytes.
+        weights: Shape (symbols,): how often each occurs.
+        most: How many may be chosen.
+        chosen: Shape (symbols,): gets which are.
+
+    Returns:
+        How many codes spell all occurrences.
+    """
+    return int(_choose(parts, lengths, weights, most, chosen))
+
+
+def translate(
+    *,
+    parts: Integers,
+    words: Words64,
+    lengths: Integers,
+    chosen: Flags,
+    codes: Integers,
+    spelled: Words64,
+    sizes: Bytes,
+) -> None:
+    """Spell symbols by those that were chosen.
+
+    Args:
+        parts: As `find_parts` filled them in.
+        words: Shape (symbols,): as `collect` found them.
+        lengths: Shape (symbols,): the same.
+        chosen: Shape (symbols,): as `choose` filled them in.
+        codes: Shape (symbols,): the code of each that was chosen.
+        spelled: Shape (symbols, 2), u64: gets up to 16 codes, the first one lowest.
+        sizes: Shape (symbols,): gets how many they are.
+    """
+    _translate(parts, words, lengths, chosen, codes, spelled, sizes)

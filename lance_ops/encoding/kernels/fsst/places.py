@@ -6,7 +6,8 @@ branches; symbols that find no place cannot be used.
 """
 
 import numpy as np
-from numba import njit
+
+from lance_ops.encoding.kernels.loops import inner
 
 TABLES = 3
 PLACES = 1 << 10
@@ -21,13 +22,13 @@ LAST_KEY = 3
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-@njit
+@inner
 def mask(length):
     """Ones over so many bytes."""
     return _ALL >> np.uint64(8 * (8 - length))
 
 
-@njit
+@inner
 def find_place(word, length, first_key, second_key, taken):
     """The place of a symbol among all tables, or -1."""
     for table in range(TABLES):

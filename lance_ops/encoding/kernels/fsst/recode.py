@@ -1,12 +1,16 @@
-"""Replacing the codes of compressed strings by those of another table, in chunks that are cut again.
+"""Codes of compressed strings replaced by those of another table. There is no reference, see `merge`.
+
+Chunks of strings are given by their addresses, how many bytes and how many strings each has, and the bytes of
+an offset. The caller keeps what lies there, and knows that each has room for its offsets.
 
 A code takes a load and a store, a fraction of what it takes to search the symbols of a string again. Chunks
 are given by their addresses: those of many pages need not be brought together first.
 """
 
 import numpy as np
-from numba import njit, types
 
+from lance_ops.encoding.arrays import Bytes, Integers, Words64
+from lance_ops.encoding.kernels.loops import inner, loop, types
 from lance_ops.encoding.kernels.words import (
     BYTES,
     copy_memory,
@@ -22,6 +26,9 @@ MALFORMED = -1
 ENDS_WITHIN_ESCAPE = -2
 UNKNOWN_SYMBOL = -3
 NO_ROOM = -4
+ALONE = 1 << 63
+UNKNOWN = ALONE | 0xFFFFFFFF
+
 _CODES = 256
 _ROOM = 8
 _MAX_COUNT = 1 << 15
@@ -37,12 +44,9 @@ _SYMBOL = np.uint64(0xFFFFFFFF)
 _UNKNOWN = np.uint64(1 << 63 | 0xFFFFFFFF)
 _NOWHERE = np.uint32(0xFFFFFFFF)
 _LOW_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
-
 # What a group of eight may write before it is found to be another matter.
 _OVERRUN = 8 * 256
 _CHUNKS_AHEAD = 8
-
-
 _INTEGERS = types.Array(types.int64, 1, "C")
 _READONLY_INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
 _READONLY_WORDS = types.Array(types.uint64, 1, "C", readonly=True)
@@ -50,20 +54,15 @@ _READONLY_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _CHUNKS = (_READONLY_WORDS, _READONLY_INTEGERS, _READONLY_INTEGERS, types.int64)
 
 
-@njit
+@inner
 def _offset(start, value, width):
     if width == 4:
         return np.uint64(peek_u32(start + np.uint64(value) * _FOUR))
     return peek_u64(start + np.uint64(value) * _EIGHT)
 
 
-@njit(
-    types.int64(*_CHUNKS, _READONLY_INTEGERS, _INTEGERS, _INTEGERS),
-    cache=True,
-    nogil=True,
-)
-def count(starts, sizes, counts, width, tables, codes, literals):
-    """Add up how often each code occurs, by table, and each escaped byte."""
+@loop(types.int64(*_CHUNKS, _READONLY_INTEGERS, _INTEGERS, _INTEGERS))
+def _count(starts, sizes, counts, width, tables, codes, literals):
     seen = np.int64(0)
     for chunk in range(len(counts)):
         position = _offset(starts[chunk], 0, width)
@@ -85,7 +84,7 @@ def count(starts, sizes, counts, width, tables, codes, literals):
     return seen
 
 
-@njit
+@inner
 def _replace(codes, stop, entries, spelled, sizes, out, marks):
     """Write the codes that stand for others, and note where each begins; how many bytes, or an error.
 
@@ -150,7 +149,7 @@ def _replace(codes, stop, entries, spelled, sizes, out, marks):
     return np.int64(at)
 
 
-@njit
+@inner
 def _find_ends(start, number, stop, before, last, width, marks, ends, low):
     """Where strings end after their codes were replaced; 0, or an error.
 
@@ -194,7 +193,7 @@ def _find_ends(start, number, stop, before, last, width, marks, ends, low):
     return 0
 
 
-@njit
+@inner
 def _fitting(ends, first, pending, width, chunk_bytes):
     """Values of the next chunk, when not all that wait go into one."""
     low = ends[first]
@@ -205,7 +204,7 @@ def _fitting(ends, first, pending, width, chunk_bytes):
     return count
 
 
-@njit
+@inner
 def _write_offsets(place, ends, amount, head, width):
     """Write the offsets of a chunk; the ends are those of its strings, after that of the one before."""
     shift = head - peek_u64(ends)
@@ -219,7 +218,7 @@ def _write_offsets(place, ends, amount, head, width):
             poke_u64(place + np.uint64(other) * _EIGHT, end + shift)
 
 
-@njit(
+@loop(
     types.int64(
         *_CHUNKS,
         _READONLY_INTEGERS,
@@ -233,11 +232,9 @@ def _write_offsets(place, ends, amount, head, width):
         _INTEGERS,
         _INTEGERS,
         _INTEGERS,
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def rewrite(
+def _rewrite(
     starts,
     sizes,
     counts,
@@ -254,7 +251,6 @@ def rewrite(
     out_starts,
     out_sizes,
 ):
-    """Replace the codes of strings, and cut the strings into chunks again; see the front."""
     most_codes = np.int64(0)
     most_values = np.int64(0)
     for chunk in range(len(counts)):
@@ -374,3 +370,79 @@ def rewrite(
             first += amount
             cursor = place + ((size + 7) & -8)
     return made
+
+
+def count(
+    *,
+    starts: Words64,
+    sizes: Integers,
+    counts: Integers,
+    width: int,
+    tables: Integers,
+    codes: Integers,
+    literals: Integers,
+) -> int:
+    """Count codes.
+
+    Args:
+        starts: Shape (chunks,): address of the first byte of each.
+        sizes: Shape (chunks,): bytes of each.
+        counts: Shape (chunks,): strings of each.
+        width: Bytes of an offset: 4 or 8.
+        tables: Shape (chunks,): number of the table of each.
+        codes: Shape (256 * tables,): gets how often each code of each table occurs, added to what is there.
+        literals: Shape (256,): the same of escaped bytes.
+
+    Returns:
+        The bytes that were looked at, or `MALFORMED`.
+    """
+    return int(_count(starts, sizes, counts, width, tables, codes, literals))
+
+
+def rewrite(
+    *,
+    starts: Words64,
+    sizes: Integers,
+    counts: Integers,
+    width: int,
+    tables: Integers,
+    entries: Words64,
+    spelled: Words64,
+    spelled_sizes: Bytes,
+    gone_starts: Integers,
+    gone_stops: Integers,
+    chunk_bytes: int,
+    out: Bytes,
+    out_counts: Integers,
+    out_starts: Integers,
+    out_sizes: Integers,
+) -> int:
+    """Replace the codes of strings, and cut the strings into chunks again.
+
+    Args:
+        starts: Shape (chunks,): address of the first byte of each.
+        sizes: Shape (chunks,): bytes of each.
+        counts: Shape (chunks,): strings of each.
+        width: Bytes of an offset: 4 or 8.
+        tables: Shape (chunks,): number of the table of each.
+        entries: Shape (512 * tables,): of each code, then of each escaped byte. Up to 7 codes that stand for
+            it, the first one lowest, and how many they are in the highest byte; the escape has none. `ALONE`
+            and the number of a symbol where it takes more, `UNKNOWN` where there is no such code.
+        spelled: Shape (2 * symbols,): up to 16 codes that stand for each symbol.
+        spelled_sizes: Shape (symbols,): how many they are.
+        gone_starts: The first of each run of strings that go, ascending.
+        gone_stops: The end of each.
+        chunk_bytes: What a new chunk holds at most, if it is not of two strings only.
+        out: Room for the chunks, each with 8 bytes in front of it.
+        out_counts: Room for the strings of each new chunk.
+        out_starts: Room for the first byte of each.
+        out_sizes: Room for the bytes of each.
+
+    Returns:
+        The number of new chunks, or what is wrong: `MALFORMED` offsets, `ENDS_WITHIN_ESCAPE`,
+        `UNKNOWN_SYMBOL`, or `NO_ROOM`.
+    """
+    chunks = (starts, sizes, counts, width, tables)
+    codes = (entries, spelled, spelled_sizes)
+    gone = (gone_starts, gone_stops)
+    return int(_rewrite(*chunks, *codes, *gone, chunk_bytes, out, out_counts, out_starts, out_sizes))

@@ -1,20 +1,20 @@
-"""Finding the symbols that compress some strings best.
+"""FSST training. There is no reference: only compiled loops would be fast enough.
 
 The symbols of one generation compress the sample, which counts how often each symbol and each pair of
 consecutive ones occurs. The next generation are the symbols and concatenated pairs that saved most.
 """
 
 import numpy as np
-from numba import njit, types
 
+from lance_ops.encoding.arrays import Bytes, Integers, Words64
 from lance_ops.encoding.kernels.fsst.places import KEYS, LAST_KEY, PLACES, TABLES, find_place, mask
+from lance_ops.encoding.kernels.loops import inner, loop, types
 from lance_ops.encoding.kernels.words import READONLY_BYTES, load_u64
 
 _BYTES = 256
 _CODES = 512
 _MAX_SYMBOLS = 255
 _SYMBOL_BYTES = 8
-
 # Slots of the table that adds up the gain of equal candidates, half of which are used at most.
 _SLOTS = 1 << 14
 _SLOT_SHIFT = np.uint64(64 - 14)
@@ -24,13 +24,12 @@ _MAX_GAIN = 1 << 14
 _MAX_CANDIDATES = 1024
 # Symbols of a single byte save an escape each, and what they save in speed counts, too.
 _SINGLE_WEIGHT = 8
-
 _INTEGERS = types.Array(types.int64, 1, "C")
 _READONLY_INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
 _WORDS = types.Array(types.uint64, 1, "C")
 
 
-@njit
+@inner
 def _arrange(words, lengths, count, order, firsts):
     """Symbols by their first byte, and the longest of these first."""
     firsts[:] = 0
@@ -47,7 +46,7 @@ def _arrange(words, lengths, count, order, firsts):
                 filled[byte] += 1
 
 
-@njit
+@inner
 def _longest(word, rest, words, lengths, order, firsts):
     byte = np.intp(word & np.uint64(255))
     for place in range(firsts[byte], firsts[byte + 1]):
@@ -57,7 +56,7 @@ def _longest(word, rest, words, lengths, order, firsts):
     return byte
 
 
-@njit
+@inner
 def _count(sample, ends, words, lengths, count, order, firsts, singles, pairs, seen):
     """Compresses the sample; returns its size, and the number of distinct pairs in `seen`."""
     size = 0
@@ -98,7 +97,7 @@ def _count(sample, ends, words, lengths, count, order, firsts, singles, pairs, s
     return size, distinct
 
 
-@njit
+@inner
 def _add(word, length, gain, slot_words, slot_lengths, slot_gains, used, taken):
     slot = np.intp(((word ^ np.uint64(length)) * _HASH) >> _SLOT_SHIFT)
     while slot_lengths[slot] != 0 and (slot_words[slot] != word or slot_lengths[slot] != length):
@@ -113,7 +112,7 @@ def _add(word, length, gain, slot_words, slot_lengths, slot_gains, used, taken):
     return taken
 
 
-@njit
+@inner
 def _choose(slot_words, slot_lengths, slot_gains, used, taken, words, lengths):
     """The candidates of the highest gain for which an encoder has places."""
     histogram = np.zeros(_MAX_GAIN + 1, dtype=np.int32)
@@ -144,7 +143,7 @@ def _choose(slot_words, slot_lengths, slot_gains, used, taken, words, lengths):
     return _select(best, slot_words, slot_lengths, slot_gains, KEYS[chosen], places, words, lengths)[1]
 
 
-@njit
+@inner
 def _select(best, slot_words, slot_lengths, slot_gains, keys, places, words, lengths):
     places[:] = False
     count = 0
@@ -165,28 +164,12 @@ def _select(best, slot_words, slot_lengths, slot_gains, keys, places, words, len
     return gain, count
 
 
-@njit(
+@loop(
     types.UniTuple(types.int64, 2)(
         READONLY_BYTES, _READONLY_INTEGERS, types.int64, types.int64, types.int64, _WORDS, _INTEGERS
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def train(sample, ends, terminator, generations, least, best_words, best_lengths):
-    """Fill in the symbols.
-
-    Args:
-        sample: Strings in sequence, and eight bytes more.
-        ends: Where each string ends.
-        terminator: A byte that no symbol of several bytes may have.
-        generations: How many.
-        least: How often a symbol or a pair must occur.
-        best_words: Room for 255 words.
-        best_lengths: Room for 255 lengths.
-
-    Returns:
-        The number of symbols, and the bytes of the compressed sample.
-    """
+def _train(sample, ends, terminator, generations, least, best_words, best_lengths):
     words = np.zeros(_MAX_SYMBOLS, dtype=np.uint64)
     lengths = np.zeros(_MAX_SYMBOLS, dtype=np.int64)
     order = np.zeros(_MAX_SYMBOLS, dtype=np.int64)
@@ -252,3 +235,31 @@ def train(sample, ends, terminator, generations, least, best_words, best_lengths
         for candidate in range(taken):
             slot_lengths[used[candidate]] = 0
     return best_count, best_size
+
+
+def train(
+    *,
+    sample: Bytes,
+    ends: Integers,
+    terminator: int,
+    generations: int,
+    least: int,
+    words: Words64,
+    lengths: Integers,
+) -> tuple[int, int]:
+    """Find symbols.
+
+    Args:
+        sample: Strings in sequence, and eight bytes more.
+        ends: Shape (strings,): where each string ends, not decreasing.
+        terminator: A byte that no symbol of several bytes may have.
+        generations: How many.
+        least: How often a symbol or a pair must occur.
+        words: Shape (255,): gets the bytes of the symbols, the first one lowest.
+        lengths: Shape (255,): gets how many these are.
+
+    Returns:
+        The number of symbols, and the bytes of the compressed sample.
+    """
+    count, size = _train(sample, ends, terminator, generations, least, words, lengths)
+    return count, size

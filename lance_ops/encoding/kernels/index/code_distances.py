@@ -1,24 +1,19 @@
-"""Compiled loops of distances between a query and vectors, or the codes that stand for them."""
+"""Distances between a query and vectors, or the codes that stand for them."""
 
 import numpy as np
-from numba import njit, types
+
+from lance_ops.encoding.arrays import Bytes, Floats, Integers
+from lance_ops.encoding.kernels.loops import loop, types
+
+_NARROW = 1 << 16
+"""Sums of so many squares of bytes fit into 32 bits."""
 
 _CODES = types.Array(types.uint8, 2, "C", readonly=True)
-
-
 _FLOATS = types.Array(types.float32, 3, "C", readonly=True)
 
 
-@njit(types.void(_FLOATS, _FLOATS, types.boolean, types.float32[:, :, ::1]), cache=True, nogil=True)
-def fill_tables(words, vectors, squared, tables):  # type: ignore[no-untyped-def]
-    """What each word of a codebook counts for.
-
-    Args:
-        words: Part by part, value by value, all words.
-        vectors: Vector by vector, part by part.
-        squared: True if that is its squared distance, and not its product.
-        tables: Vector by vector, part by part, all words.
-    """
+@loop(types.void(_FLOATS, _FLOATS, types.boolean, types.float32[:, :, ::1]))
+def _fill_tables(words, vectors, squared, tables):
     for vector in range(vectors.shape[0]):
         for part in range(vectors.shape[1]):
             table = tables[vector, part]
@@ -34,19 +29,8 @@ def fill_tables(words, vectors, squared, tables):  # type: ignore[no-untyped-def
                         table[word] += others[word] * value
 
 
-@njit(
-    types.void(_CODES, types.Array(types.float32, 2, "C", readonly=True), types.float32[::1]),
-    cache=True,
-    nogil=True,
-)
-def sum_words(codes, table, sums):  # type: ignore[no-untyped-def]
-    """Add up what the words of codes count for.
-
-    Args:
-        codes: One row a vector, one column a part.
-        table: What each word of each part counts for.
-        sums: What is added to.
-    """
+@loop(types.void(_CODES, types.Array(types.float32, 2, "C", readonly=True), types.float32[::1]))
+def _sum_words(codes, table, sums):
     for row in range(codes.shape[0]):
         total = sums[row]
         for part in range(codes.shape[1]):
@@ -54,19 +38,8 @@ def sum_words(codes, table, sums):  # type: ignore[no-untyped-def]
         sums[row] = total
 
 
-@njit(
-    types.void(_CODES, types.Array(types.uint8, 1, "C", readonly=True), types.int64[::1]),
-    cache=True,
-    nogil=True,
-)
-def squared_differences(codes, query, sums):  # type: ignore[no-untyped-def]
-    """Add up the squares of differences.
-
-    Args:
-        codes: One row a vector, of 65,536 values at most: sums are below 2**32.
-        query: What they differ from.
-        sums: One of each row.
-    """
+@loop(types.void(_CODES, types.Array(types.uint8, 1, "C", readonly=True), types.int64[::1]))
+def _squared_differences(codes, query, sums):
     dimension = query.shape[0]
     for row in range(codes.shape[0]):
         total = np.uint32(0)
@@ -76,25 +49,15 @@ def squared_differences(codes, query, sums):  # type: ignore[no-untyped-def]
         sums[row] = total
 
 
-@njit(
+@loop(
     types.void(
         types.Array(types.float32, 2, "C", readonly=True),
         types.Array(types.float32, 1, "C", readonly=True),
         types.float32[::1],
-    ),
-    cache=True,
-    nogil=True,
-    # Sums in any order, so that several are made at once; NaN stays NaN.
+    ),  # Sums in any order, so that several are made at once; NaN stays NaN.
     fastmath={"reassoc", "contract"},
 )
-def squared_distances(vectors, query, sums):  # type: ignore[no-untyped-def]
-    """Add up the squares of differences of floats.
-
-    Args:
-        vectors: One a row.
-        query: What they differ from.
-        sums: One of each row.
-    """
+def _squared_distances(vectors, query, sums):
     dimension = query.shape[0]
     for row in range(vectors.shape[0]):
         total = np.float32(0)
@@ -104,16 +67,8 @@ def squared_distances(vectors, query, sums):  # type: ignore[no-untyped-def]
         sums[row] = total
 
 
-@njit(
-    types.void(types.Array(types.float32, 1, "C", readonly=True), types.float32[::1]), cache=True, nogil=True
-)
-def keep_least(distances, kept):  # type: ignore[no-untyped-def]
-    """Fill a heap, the greatest at its top, with the least of some distances.
-
-    Args:
-        distances: None is NaN, and there are at least as many as places in the heap.
-        kept: The heap.
-    """
+@loop(types.void(types.Array(types.float32, 1, "C", readonly=True), types.float32[::1]))
+def _keep_least(distances, kept):
     count = len(kept)
     for place in range(count):
         distance, at = distances[place], place
@@ -141,24 +96,13 @@ def keep_least(distances, kept):  # type: ignore[no-untyped-def]
 _PLACES = types.Array(types.int64, 1, "C", readonly=True)
 
 
-@njit(
+@loop(
     types.void(
         types.Array(types.float32, 2, "C", readonly=True), _PLACES, _PLACES, types.boolean, types.float32[::1]
-    ),
-    cache=True,
-    nogil=True,
+    ),  # Sums in any order, so that several are made at once; NaN stays NaN.
     fastmath={"reassoc", "contract"},
 )
-def compare_pairs(vectors, ones, others, squared, sums):  # type: ignore[no-untyped-def]
-    """Add up the squares of differences, or the products, of pairs of vectors.
-
-    Args:
-        vectors: One a row.
-        ones: The first of each pair.
-        others: The second.
-        squared: True if it is differences.
-        sums: One of each pair.
-    """
+def _compare_pairs(vectors, ones, others, squared, sums):
     for pair in range(len(ones)):
         one, other = vectors[ones[pair]], vectors[others[pair]]
         total = np.float32(0)
@@ -170,3 +114,79 @@ def compare_pairs(vectors, ones, others, squared, sums):  # type: ignore[no-unty
             for place in range(len(one)):
                 total += one[place] * other[place]
         sums[pair] = total
+
+
+def fill_tables(*, words: Floats, vectors: Floats, squared: bool, tables: Floats) -> None:
+    """Compute the distance table of a codebook (product quantization).
+
+    Args:
+        words: Shape (parts, dimension of a part, words).
+        vectors: Shape (vectors, parts, dimension of a part).
+        squared: True if that is its squared distance from the part of a vector, and not their product.
+        tables: Shape (vectors, parts, words): filled.
+    """
+    _fill_tables(words, vectors, squared, tables)
+
+
+def sum_words(*, codes: Bytes, table: Floats, sums: Floats) -> None:
+    """Add up what the words of codes count for (product quantization).
+
+    Args:
+        codes: Shape (rows, parts): the number of a word for each part of a vector.
+        table: Shape (parts, words): what each word counts for; words enough for every code.
+        sums: Shape (rows,): what is added to, part after part.
+    """
+    _sum_words(codes, table, sums)
+
+
+def squared_differences(*, codes: Bytes, query: Bytes, sums: Integers) -> None:
+    """Squared distances between vectors of bytes (scalar quantization).
+
+    Args:
+        codes: Shape (rows, dimension).
+        query: Shape (dimension,).
+        sums: Shape (rows,): filled.
+    """
+    if codes.shape[1] <= _NARROW:
+        _squared_differences(codes, query, sums)
+        return
+    wanted = query.astype(np.int64)
+    for row, code in enumerate(codes):
+        difference = code - wanted
+        sums[row] = difference @ difference
+
+
+def squared_distances(*, vectors: Floats, query: Floats, sums: Floats) -> None:
+    """Squared distances between vectors; what is not finite comes out as it does of their sums.
+
+    Args:
+        vectors: Shape (rows, dimension).
+        query: Shape (dimension,).
+        sums: Shape (rows,): filled.
+    """
+    _squared_distances(vectors, query, sums)
+
+
+def greatest_of_least(*, distances: Floats, count: int) -> float:
+    """Return the greatest of the least of some distances.
+
+    Args:
+        distances: Shape (rows,), none NaN.
+        count: How many are the least; from one to all.
+    """
+    kept = np.empty(count, np.float32)
+    _keep_least(distances, kept)
+    return float(kept[0])
+
+
+def compare_pairs(*, vectors: Floats, ones: Integers, others: Integers, squared: bool, sums: Floats) -> None:
+    """Squared distances, or products, of pairs of vectors.
+
+    Args:
+        vectors: float32 of shape (rows, dimension).
+        ones: int64 of shape (pairs,): the first of each, below the number of rows.
+        others: The second, likewise.
+        squared: True if it is squared distances.
+        sums: float32 of shape (pairs,): filled.
+    """
+    _compare_pairs(vectors, ones, others, squared, sums)

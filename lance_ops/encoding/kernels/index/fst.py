@@ -1,16 +1,22 @@
-"""The compiled loop that makes a finite state transducer of words in order, with one number each.
+"""Finite state transducers: ordered words with numbers, in the layout of the Rust crate `fst`, version 3.
 
 Words share what they begin with, and nodes that lead to the same end are written once as far as a table of
 recent ones remembers them. Of two words that part, each keeps what is left of its number: a word's number is
 the sum of the outputs on its way. The layout is that of the Rust crate `fst`, version 3.
 """
 
+import struct
+
 import numpy as np
-from numba import njit, types
+
+from lance_ops.encoding.arrays import Bytes, Integers
+from lance_ops.encoding.kernels.loops import inner, loop, types
+
+_REMEMBERED = 1 << 22
+_ROOM_OF_BYTE, _MORE_ROOM = 32, 80
 
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
-
 _HEADER = 16
 _INDEXED = 32
 _ONE_WAY, _NEXT, _FINAL = 0x80, 0x40, 0x40
@@ -20,8 +26,8 @@ _LOOKED_AT = 16
 _PRIME = 1099511628211
 
 
-@njit(types.int64(types.int64), cache=True, nogil=True, inline="always")
-def _width(value):  # type: ignore[no-untyped-def]
+@inner(types.int64(types.int64), inline="always")
+def _width(value):
     width = np.int64(1)
     while value > 255:
         value >>= 8
@@ -29,19 +35,14 @@ def _width(value):  # type: ignore[no-untyped-def]
     return width
 
 
-@njit(
-    types.int64(types.uint8[::1], types.int64, types.int64, types.int64),
-    cache=True,
-    nogil=True,
-    inline="always",
-)
-def _put(out, at, value, width):  # type: ignore[no-untyped-def]
+@inner(types.int64(types.uint8[::1], types.int64, types.int64, types.int64), inline="always")
+def _put(out, at, value, width):
     for place in range(width):
         out[at + place] = (value >> (8 * place)) & 0xFF
     return at + width
 
 
-@njit(
+@inner(
     types.int64(
         types.uint8[::1],
         types.int64,
@@ -51,11 +52,9 @@ def _put(out, at, value, width):  # type: ignore[no-untyped-def]
         types.uint8[::1],
         types.int64[::1],
         types.int64[::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def _write_node(out, start, common, is_final, final_output, letters, outputs, targets):  # type: ignore[no-untyped-def]
+def _write_node(out, start, common, is_final, final_output, letters, outputs, targets):
     """Write a node with these ways, and return the place behind it."""
     count, at = len(letters), start
     if count == 1 and not is_final:
@@ -103,26 +102,8 @@ def _write_node(out, start, common, is_final, final_output, letters, outputs, ta
     return _put(out, at, np.int64(state), 1)
 
 
-@njit(
-    types.int64(_BYTES, _NUMBERS, _NUMBERS, _BYTES, types.int32[::1], types.uint8[::1], types.int64[::1]),
-    cache=True,
-    nogil=True,
-)
-def build(data, offsets, values, common, table, out, root):  # type: ignore[no-untyped-def]
-    """Write all nodes.
-
-    Args:
-        data: The words, in sequence, in the order of their bytes and each once.
-        offsets: Where each begins, and where the last one ends.
-        values: The number of each, below 2**31.
-        common: For each byte how nodes name it, 0 where they cannot.
-        table: For the nodes to be found again: as many places as a power of two, all -1.
-        out: Room for the header and 32 bytes for each byte of the words, and 64 more.
-        root: Filled with the place of the first node.
-
-    Returns:
-        How many bytes of `out` are used.
-    """
+@loop(types.int64(_BYTES, _NUMBERS, _NUMBERS, _BYTES, types.int32[::1], types.uint8[::1], types.int64[::1]))
+def _build(data, offsets, values, common, table, out, root):
     total, deepest = len(data), np.int64(0)
     for word in range(len(offsets) - 1):
         size = offsets[word + 1] - offsets[word]
@@ -246,9 +227,8 @@ def build(data, offsets, values, common, table, out, root):  # type: ignore[no-u
     return at
 
 
-@njit(types.uint32(_BYTES), cache=True, nogil=True)
-def checksum(data):  # type: ignore[no-untyped-def]
-    """CRC-32C of some bytes, rotated and moved as the crate does it."""
+@loop(types.uint32(_BYTES))
+def _checksum(data):
     remainders = np.empty(256, np.uint32)
     for byte in range(256):
         value = np.uint32(byte)
@@ -262,3 +242,26 @@ def checksum(data):  # type: ignore[no-untyped-def]
     found ^= np.uint32(0xFFFFFFFF)
     turned = (found >> np.uint32(15)) | (found << np.uint32(17))
     return np.uint32(turned + np.uint32(0xA282EAD8))
+
+
+def build(*, data: Bytes, offsets: Integers, values: Integers, common: bytes) -> bytes:
+    """Make a transducer.
+
+    Args:
+        data: The words, in sequence, in the order of their bytes and each once; up to 64 MB.
+        offsets: Shape (words + 1,): where each begins in `data`, and where the last one ends.
+        values: Shape (words,): the number of each, 0 or more and below 2**31.
+        common: The bytes that a node with one way can name in its state, the first as 1.
+
+    Returns:
+        Its bytes.
+    """
+    names = np.zeros(256, np.uint8)
+    names[np.frombuffer(common, np.uint8)] = np.arange(1, len(common) + 1)
+    places = 1 << min(_REMEMBERED, 4 * len(data) + 16).bit_length()
+    table, found = np.full(places, -1, np.int32), np.zeros(1, np.int64)
+    out = np.empty(_ROOM_OF_BYTE * len(data) + _MORE_ROOM, np.uint8)
+    used = int(_build(data, offsets, values, names, table, out, found))
+    out[:16] = np.frombuffer(struct.pack("<QQ", 3, 0), np.uint8)
+    body = out[:used].tobytes() + struct.pack("<QQ", len(values), int(found[0]))
+    return body + struct.pack("<I", int(_checksum(np.frombuffer(body, np.uint8))))

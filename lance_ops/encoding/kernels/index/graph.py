@@ -1,24 +1,23 @@
-"""Compiled loops that make a graph of near rows (HNSW) from the distances of all pairs."""
+"""A graph of near rows (HNSW), made from the distances of all pairs."""
 
 import numpy as np
-from numba import njit, types
+import numpy.typing as npt
+
+from lance_ops.encoding.arrays import Floats, Integers
+from lance_ops.encoding.kernels.loops import inner, loop, types
 
 _MATRIX = types.Array(types.float32, 2, "C", readonly=True)
 _LEVELS = types.Array(types.int64, 1, "C", readonly=True)
 
 
-@njit(types.boolean(types.float32, types.int32, types.float32, types.int32), cache=True, nogil=True)
-def _is_beyond(far, row, other_far, other):  # type: ignore[no-untyped-def]
+@inner(types.boolean(types.float32, types.int32, types.float32, types.int32))
+def _is_beyond(far, row, other_far, other):
     """Return whether a row comes behind another one: it is farther, or as far and the later one."""
     return far > other_far or (far == other_far and row > other)
 
 
-@njit(
-    types.void(types.float32[::1], types.int32[::1], types.int64, types.float32, types.int32),
-    cache=True,
-    nogil=True,
-)
-def _sink(far, rows, count, distance, row):  # type: ignore[no-untyped-def]
+@inner(types.void(types.float32[::1], types.int32[::1], types.int64, types.float32, types.int32))
+def _sink(far, rows, count, distance, row):
     """Put an entry in the place of the farthest one of a heap, and restore its order."""
     place = 0
     while True:
@@ -34,18 +33,16 @@ def _sink(far, rows, count, distance, row):  # type: ignore[no-untyped-def]
     far[place], rows[place] = distance, row
 
 
-@njit(
+@inner(
     types.int64(
         types.Array(types.float32, 1, "A", readonly=True),
         types.int32[::1],
         types.int64,
         types.float32[::1],
         types.int32[::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def _nearest(distances, members, count, far, rows):  # type: ignore[no-untyped-def]
+def _nearest(distances, members, count, far, rows):
     """The nearest of some rows, ascending; how many there are."""
     width = min(count, len(far))
     for place in range(width):
@@ -68,7 +65,7 @@ def _nearest(distances, members, count, far, rows):  # type: ignore[no-untyped-d
     return width
 
 
-@njit(
+@inner(
     types.int64(
         _MATRIX,
         types.float32[::1],
@@ -78,11 +75,9 @@ def _nearest(distances, members, count, far, rows):  # type: ignore[no-untyped-d
         types.int32[::1],
         types.float32[::1],
         types.boolean[::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def _choose(distances, far, rows, count, width, chosen, lengths, apart):  # type: ignore[no-untyped-def]
+def _choose(distances, far, rows, count, width, chosen, lengths, apart):
     """Of rows in their order those that are nearer to the middle than to one another, then the nearest.
 
     How many are chosen; `chosen`, `lengths` and `apart` are filled with them in their order, how far they
@@ -120,7 +115,7 @@ def _choose(distances, far, rows, count, width, chosen, lengths, apart):  # type
     return found
 
 
-@njit(
+@inner(
     types.int64(
         _MATRIX,
         types.int32[::1],
@@ -130,11 +125,9 @@ def _choose(distances, far, rows, count, width, chosen, lengths, apart):  # type
         types.int64,
         types.int32,
         types.float32,
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def _add(distances, held, lengths, apart, count, width, row, far):  # type: ignore[no-untyped-def]
+def _add(distances, held, lengths, apart, count, width, row, far):
     """Add a neighbour to those that a row has, which are in order; of too many, one goes.
 
     That is the farthest one that is nearer to another one than to the row, or else the farthest. How many
@@ -168,7 +161,7 @@ def _add(distances, held, lengths, apart, count, width, row, far):  # type: igno
     return count - 1
 
 
-@njit(
+@loop(
     types.void(
         _MATRIX,
         _LEVELS,
@@ -178,23 +171,9 @@ def _add(distances, held, lengths, apart, count, width, row, far):  # type: igno
         types.int64,
         types.int32[:, ::1],
         types.float32[:, ::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def connect(distances, levels, level, fresh, width, candidates, neighbours, lengths):  # type: ignore[no-untyped-def]
-    """Connect the rows of a level, in sequence, with those before them.
-
-    Args:
-        distances: Of all pairs of rows.
-        levels: The highest level of each row.
-        level: Which one is made: rows of lower levels have no place in it.
-        fresh: Neighbours that a row is given when it comes.
-        width: Neighbours that a row has at most.
-        candidates: Rows before it that are looked at, the nearest.
-        neighbours: One more than `width` for each row; filled, with -1 behind its neighbours.
-        lengths: How far these are; filled.
-    """
+def _connect(distances, levels, level, fresh, width, candidates, neighbours, lengths):
     rows = distances.shape[0]
     members = np.empty(rows, np.int32)
     counts = np.zeros(rows, np.int64)
@@ -222,3 +201,32 @@ def connect(distances, levels, level, fresh, width, candidates, neighbours, leng
             )
         members[count] = row
         count += 1
+
+
+def connect(
+    *,
+    distances: Floats,
+    levels: Integers,
+    level: int,
+    fresh: int,
+    width: int,
+    candidates: int,
+    neighbours: npt.NDArray[np.int32],
+    lengths: Floats,
+) -> None:
+    """Connect the rows of a level, in sequence, with those before them.
+
+    A row that comes gets the nearest before it, those first that are nearer to it than to one another, and
+    each of these gets it; one that has too many then loses the farthest that is nearer to another of them.
+
+    Args:
+        distances: Shape (rows, rows), float32: of all pairs, the same both ways.
+        levels: Shape (rows,), int64: the highest level of each row.
+        level: Which one is made; rows of lower ones have no place in it.
+        fresh: Neighbours that a row is given when it comes, at most `width`.
+        width: Neighbours that a row has at most.
+        candidates: How many before it are looked at, the nearest; at least one.
+        neighbours: Shape (rows, width + 1), int32, all -1: filled from the left, the nearest first.
+        lengths: Shape (rows, width + 1), float32: filled with how far these are.
+    """
+    _connect(distances, levels, level, fresh, width, candidates, neighbours, lengths)

@@ -1,21 +1,29 @@
-"""The compiled loops of posting lists: documents and counts in blocks, read and written list by list."""
+"""Posting lists of full-text indices: documents, ascending, and counts, in blocks.
+
+There is no reference: where `available` says no, `index.inverted.postings` works on many blocks at once.
+"""
 
 import numpy as np
-from numba import njit, types
+import numpy.typing as npt
+
+from lance_ops.encoding.arrays import Bytes, Floats, Integers
+from lance_ops.encoding.kernels.loops import inner, loop, types
+
+_ROOM_OF_DOCUMENT, _ROOM_OF_BLOCK = 10, 10
 
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _PLACES = types.Array(types.int64, 1, "C", readonly=True)
 _WORDS = types.Array(types.uint32, 1, "C", readonly=True)
 _SCORES = types.Array(types.float32, 1, "C", readonly=True)
-
 _LARGE = 256
 _MAX_VARINT_BYTES = 5
 _MAX_EXCEPTIONS = 31
-_DAMAGED = -1
+CUT_OFF, TOO_WIDE, NOT_ASCENDING = -1, -2, -3
+"""What can be wrong with posting lists."""
 
 
-@njit(types.uint32(_BYTES, types.int64), cache=True, nogil=True, inline="always")
-def _word(data, at):  # type: ignore[no-untyped-def]
+@inner(types.uint32(_BYTES, types.int64), inline="always")
+def _word(data, at):
     return (
         np.uint32(data[at])
         | np.uint32(data[at + 1]) << np.uint32(8)
@@ -24,12 +32,8 @@ def _word(data, at):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(
-    types.void(_BYTES, types.int64, types.int64, types.int64, types.uint32[::1]),
-    cache=True,
-    nogil=True,
-)
-def _unpack(data, at, width, size, values):  # type: ignore[no-untyped-def]
+@inner(types.void(_BYTES, types.int64, types.int64, types.int64, types.uint32[::1]))
+def _unpack(data, at, width, size, values):
     lanes = size // 32
     mask = np.uint32(0xFFFFFFFF) if width == 32 else np.uint32((np.int64(1) << width) - 1)
     for number in range(32):
@@ -44,7 +48,7 @@ def _unpack(data, at, width, size, values):  # type: ignore[no-untyped-def]
             values[number * lanes + lane] = value & mask
 
 
-@njit(
+@loop(
     types.int64(
         _BYTES,
         _PLACES,
@@ -54,26 +58,9 @@ def _unpack(data, at, width, size, values):  # type: ignore[no-untyped-def]
         types.boolean,
         types.int64[::1],
         types.uint32[::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def decode(data, offsets, lengths, size, head, varint_tail, documents, counts):  # type: ignore[no-untyped-def]
-    """Read posting lists; what their blocks hold is checked here.
-
-    Args:
-        data: The blocks.
-        offsets: Where each begins, and where the last one ends, within `data`.
-        lengths: Documents of each list, which has a block for each `size` of them.
-        size: Documents of a full block.
-        head: Bytes before the documents of a block.
-        varint_tail: True if blocks that are not full have varints.
-        documents: Filled; as long as all lists.
-        counts: Filled, too.
-
-    Returns:
-        0, or -1 where a block is damaged.
-    """
+def _decode(data, offsets, lengths, size, head, varint_tail, documents, counts):
     values = np.empty(_LARGE, np.uint32)
     row, block = np.int64(0), np.int64(0)
     for length in lengths:
@@ -83,17 +70,19 @@ def decode(data, offsets, lengths, size, head, varint_tail, documents, counts): 
             block += 1
             if left >= size:
                 if at + 5 > stop:
-                    return _DAMAGED
+                    return CUT_OFF
                 document, width = np.int64(_word(data, at)), np.int64(data[at + 4])
                 at += 5
-                if width > 32 or at + width * size // 8 + 1 > stop:
-                    return _DAMAGED
+                if width > 32:
+                    return TOO_WIDE
+                if at + width * size // 8 + 1 > stop:
+                    return CUT_OFF
                 _unpack(data, at, width, size, values)
                 at += width * size // 8
                 for place in range(size):
                     document += np.int64(values[place])
                     if document <= last:
-                        return _DAMAGED
+                        return NOT_ASCENDING
                     last = document
                     documents[row + place] = document
                 width = np.int64(data[at])
@@ -101,22 +90,24 @@ def decode(data, offsets, lengths, size, head, varint_tail, documents, counts): 
                 exceptions = np.int64(0)
                 if size == _LARGE:
                     if at >= stop:
-                        return _DAMAGED
+                        return CUT_OFF
                     exceptions = np.int64(data[at])
                     at += 1
-                if width > 32 or at + width * size // 8 > stop:
-                    return _DAMAGED
+                if width > 32:
+                    return TOO_WIDE
+                if at + width * size // 8 > stop:
+                    return CUT_OFF
                 _unpack(data, at, width, size, values)
                 at += width * size // 8
                 for _ in range(exceptions):
                     if at >= stop or width >= 32:
-                        return _DAMAGED
+                        return CUT_OFF
                     place = np.int64(data[at])
                     at += 1
                     upper, more = np.uint64(0), np.int64(0)
                     while True:
                         if at >= stop or more == _MAX_VARINT_BYTES:
-                            return _DAMAGED
+                            return CUT_OFF
                         byte = data[at]
                         at += 1
                         upper |= np.uint64(byte & 0x7F) << np.uint64(7 * more)
@@ -135,7 +126,7 @@ def decode(data, offsets, lengths, size, head, varint_tail, documents, counts): 
                     value, more = np.uint64(0), np.int64(0)
                     while True:
                         if at >= stop or more == _MAX_VARINT_BYTES:
-                            return _DAMAGED
+                            return CUT_OFF
                         byte = data[at]
                         at += 1
                         value |= np.uint64(byte & 0x7F) << np.uint64(7 * more)
@@ -148,24 +139,24 @@ def decode(data, offsets, lengths, size, head, varint_tail, documents, counts): 
                     else:
                         counts[row + number - left] = np.uint32(value)
                 if at != stop:
-                    return _DAMAGED
+                    return CUT_OFF
             else:
                 if stop - at != 8 * left:
-                    return _DAMAGED
+                    return CUT_OFF
                 for number in range(left):
                     documents[row + number] = np.int64(_word(data, at + 4 * number))
                     counts[row + number] = _word(data, at + 4 * (left + number))
             for number in range(left):
                 if documents[row + number] <= last:
-                    return _DAMAGED
+                    return NOT_ASCENDING
                 last = documents[row + number]
             row += left
             left = np.int64(0)
     return 0
 
 
-@njit(types.int64(types.uint32), cache=True, nogil=True, inline="always")
-def _bits(value):  # type: ignore[no-untyped-def]
+@inner(types.int64(types.uint32), inline="always")
+def _bits(value):
     bits = np.int64(0)
     while value:
         value >>= np.uint32(1)
@@ -173,21 +164,17 @@ def _bits(value):  # type: ignore[no-untyped-def]
     return bits
 
 
-@njit(types.int64(types.uint8[::1], types.int64, types.uint32), cache=True, nogil=True, inline="always")
-def _put_word(output, at, value):  # type: ignore[no-untyped-def]
+@inner(types.int64(types.uint8[::1], types.int64, types.uint32), inline="always")
+def _put_word(output, at, value):
     for place in range(4):
         output[at + place] = np.uint8((value >> np.uint32(8 * place)) & np.uint32(0xFF))
     return at + 4
 
 
-@njit(
-    types.int64(
-        types.uint8[::1], types.int64, types.int64, types.int64, types.uint32[::1], types.uint32[::1]
-    ),
-    cache=True,
-    nogil=True,
+@inner(
+    types.int64(types.uint8[::1], types.int64, types.int64, types.int64, types.uint32[::1], types.uint32[::1])
 )
-def _pack(output, at, width, size, values, words):  # type: ignore[no-untyped-def]
+def _pack(output, at, width, size, values, words):
     lanes = size // 32
     words[: width * lanes] = 0
     if width:
@@ -204,8 +191,8 @@ def _pack(output, at, width, size, values, words):  # type: ignore[no-untyped-de
     return at
 
 
-@njit(types.int64(types.uint8[::1], types.int64, types.uint32), cache=True, nogil=True, inline="always")
-def _put_varint(output, at, value):  # type: ignore[no-untyped-def]
+@inner(types.int64(types.uint8[::1], types.int64, types.uint32), inline="always")
+def _put_varint(output, at, value):
     while value >= np.uint32(0x80):
         output[at] = np.uint8((value & np.uint32(0x7F)) | np.uint32(0x80))
         value >>= np.uint32(7)
@@ -214,8 +201,8 @@ def _put_varint(output, at, value):  # type: ignore[no-untyped-def]
     return at + 1
 
 
-@njit(types.int64(_WORDS, types.int64, types.int64, types.int64[::1]), cache=True, nogil=True)
-def _width(counts, row, size, having):  # type: ignore[no-untyped-def]
+@inner(types.int64(_WORDS, types.int64, types.int64, types.int64[::1]))
+def _width(counts, row, size, having):
     having[:] = 0
     for place in range(size):
         having[_bits(counts[row + place])] += 1
@@ -237,7 +224,7 @@ def _width(counts, row, size, having):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(
+@loop(
     types.int64(
         _WORDS,
         _WORDS,
@@ -249,28 +236,9 @@ def _width(counts, row, size, having):  # type: ignore[no-untyped-def]
         types.uint8[::1],
         types.int64[::1],
         types.float32[::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def encode(documents, counts, scores, lengths, size, head, varint_tail, output, offsets, best):  # type: ignore[no-untyped-def]
-    """Write posting lists in blocks.
-
-    Args:
-        documents: Of all lists, those of one ascending.
-        counts: How often each holds the word.
-        scores: What each would score.
-        lengths: Documents of each list.
-        size: Documents of a full block.
-        head: Bytes that the caller fills at the beginning of a block.
-        varint_tail: True if blocks that are not full get varints.
-        output: Filled; room for 10 bytes a document and 10 a block.
-        offsets: Filled: where each block begins, and where the last one ends.
-        best: Filled: best score of each block.
-
-    Returns:
-        Bytes of `output` that are used.
-    """
+def _encode(documents, counts, scores, lengths, size, head, varint_tail, output, offsets, best):
     values, words = np.empty(size, np.uint32), np.empty(size, np.uint32)
     having = np.empty(33, np.int64)
     at, row, block = np.int64(0), np.int64(0), np.int64(0)
@@ -331,7 +299,7 @@ def encode(documents, counts, scores, lengths, size, head, varint_tail, output, 
     return at
 
 
-@njit(
+@loop(
     types.void(
         _WORDS,
         _WORDS,
@@ -339,23 +307,100 @@ def encode(documents, counts, scores, lengths, size, head, varint_tail, output, 
         types.int64[::1],
         types.uint32[::1],
         types.uint32[::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def arrange(words, documents, extra, places, documents_out, extra_out):  # type: ignore[no-untyped-def]
-    """Put entries to those of the same word, behind those that are there.
-
-    Args:
-        words: Word of each entry.
-        documents: Document of each.
-        extra: What else it has.
-        places: Where the next entry of each word goes; moved on.
-        documents_out: Filled at these places.
-        extra_out: Filled, too.
-    """
+def _arrange(words, documents, extra, places, documents_out, extra_out):
     for row in range(len(words)):
         place = places[words[row]]
         documents_out[place] = documents[row]
         extra_out[place] = extra[row]
         places[words[row]] = place + 1
+
+
+def decode(
+    *,
+    data: Bytes,
+    offsets: Integers,
+    lengths: Integers,
+    block_size: int,
+    head_bytes: int,
+    varint_tail: bool,
+    documents: Integers,
+    counts: npt.NDArray[np.uint32],
+) -> int:
+    """Read posting lists.
+
+    Args:
+        data: Their blocks.
+        offsets: Shape (blocks + 1,): where each begins and the last one ends, ascending and within `data`.
+        lengths: Documents of each list, which has a block for each `block_size` of them, the last not full.
+        block_size: 128 or 256.
+        head_bytes: What lies before the documents of a block.
+        varint_tail: True if blocks that are not full have varints, and not numbers of 32 bits.
+        documents: Filled: the documents of all lists.
+        counts: Filled: how often each holds the word.
+
+    Returns:
+        0, or what is wrong with the first list that is wrong: a block ends too early or too late (`CUT_OFF`),
+        its numbers have more than 32 bits (`TOO_WIDE`), or its documents do not ascend (`NOT_ASCENDING`).
+    """
+    return int(_decode(data, offsets, lengths, block_size, head_bytes, varint_tail, documents, counts))
+
+
+def encode(
+    *,
+    documents: npt.NDArray[np.uint32],
+    counts: npt.NDArray[np.uint32],
+    scores: Floats,
+    lengths: Integers,
+    block_size: int,
+    head_bytes: int,
+    varint_tail: bool,
+) -> tuple[Bytes, Integers, Floats]:
+    """Write posting lists in blocks.
+
+    Args:
+        documents: Of all lists, those of one ascending.
+        counts: How often each holds the word.
+        scores: What each would score.
+        lengths: Documents of each list, none without.
+        block_size: 128 or 256.
+        head_bytes: 4 where blocks begin with the best score of their documents, 0 where they do not.
+        varint_tail: True if blocks that are not full get varints, and not numbers of 32 bits.
+
+    Returns:
+        (the blocks, in sequence; int64, shape (blocks + 1,): where each begins and the last one
+        ends; the best score of each block).
+    """
+    blocks = int((-(-lengths // block_size)).sum())
+    output = np.empty(_ROOM_OF_DOCUMENT * len(documents) + _ROOM_OF_BLOCK * blocks, np.uint8)
+    offsets, best = np.empty(blocks + 1, np.int64), np.empty(blocks, np.float32)
+    used = _encode(
+        documents, counts, scores, lengths, block_size, head_bytes, varint_tail, output, offsets, best
+    )
+    written = output[: int(used)].copy()
+    if head_bytes:
+        written[offsets[:-1, None] + np.arange(4)] = best.astype("<f4").view(np.uint8).reshape(-1, 4)
+    return written, offsets, best
+
+
+def arrange(
+    *,
+    words: npt.NDArray[np.uint32],
+    documents: npt.NDArray[np.uint32],
+    extra: npt.NDArray[np.uint32],
+    places: Integers,
+    documents_out: npt.NDArray[np.uint32],
+    extra_out: npt.NDArray[np.uint32],
+) -> None:
+    """Append entries to those of the same token, in order.
+
+    Args:
+        words: Word of each entry, below the length of `places`.
+        documents: Document of each.
+        extra: What else it has.
+        places: Where the next entry of each word goes, with room for all of them; moved on.
+        documents_out: Filled at these places.
+        extra_out: Filled, too.
+    """
+    _arrange(words, documents, extra, places, documents_out, extra_out)

@@ -1,11 +1,14 @@
-"""Compiled loops of RQ: the rotation of vectors, and the levels that stand for their values."""
+"""RaBitQ: rotation of vectors, and levels of their values."""
 
 import numpy as np
-from numba import njit, types
+import numpy.typing as npt
+
+from lance_ops.encoding.arrays import Bytes, Floats, Integers, Words64
+from lance_ops.encoding.kernels.loops import inner, loop, types
 
 
-@njit(types.void(types.float32[::1], types.int64), cache=True, nogil=True)
-def _hadamard(values, count):  # type: ignore[no-untyped-def]
+@inner(types.void(types.float32[::1], types.int64))
+def _hadamard(values, count):
     """Sums and differences of all values, in place; `count`, a power of two, keeps their length."""
     step = 1
     while step < count:
@@ -20,16 +23,8 @@ def _hadamard(values, count):  # type: ignore[no-untyped-def]
         values[place] /= root
 
 
-@njit(
-    types.void(types.float32[:, ::1], types.Array(types.uint8, 2, "C", readonly=True)), cache=True, nogil=True
-)
-def rotate(vectors, flips):  # type: ignore[no-untyped-def]
-    """Rotate vectors in place.
-
-    Args:
-        vectors: One a row.
-        flips: Round by round, one of each value: not zero where it changes its sign.
-    """
+@loop(types.void(types.float32[:, ::1], types.Array(types.uint8, 2, "C", readonly=True)))
+def _rotate(vectors, flips):
     count = vectors.shape[1]
     whole = 1
     while 2 * whole <= count:
@@ -59,8 +54,8 @@ _AMOUNTS = types.Array(types.int32, 1, "C", readonly=True)
 _SHARES = types.Array(types.int64, 1, "C", readonly=True)
 
 
-@njit(types.float64(_AMOUNTS, types.int64, types.int64), cache=True, nogil=True)
-def _nearness(values, factor, most):  # type: ignore[no-untyped-def]
+@inner(types.float64(_AMOUNTS, types.int64, types.int64))
+def _nearness(values, factor, most):
     """The squared cosine between values and their levels, except for the length of the values."""
     product, square = np.int64(0), np.int64(0)
     for place in range(len(values)):
@@ -71,23 +66,12 @@ def _nearness(values, factor, most):  # type: ignore[no-untyped-def]
     return np.float64(product) * np.float64(product) / np.float64(square)
 
 
-@njit(
+@loop(
     types.void(
         types.Array(types.int32, 2, "C", readonly=True), _SHARES, _SHARES, types.int64, types.uint8[:, ::1]
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def choose_levels(amounts, shares, nearby, most, levels):  # type: ignore[no-untyped-def]
-    """Write the levels whose direction is the nearest to that of the amounts.
-
-    Args:
-        amounts: One vector a row, none below zero.
-        shares: Shares of the greatest amount that are tried as the range of the levels, in 1,024ths.
-        nearby: What is added to the best of them and tried, too.
-        most: Greatest level.
-        levels: As many: filled.
-    """
+def _choose_levels(amounts, shares, nearby, most, levels):
     for row in range(amounts.shape[0]):
         values = amounts[row]
         range_of_one = np.int64(1)
@@ -114,19 +98,8 @@ _RUNS = types.Array(types.uint64, 2, "C", readonly=True)
 _TOGETHER, _HALF = 32, 16
 
 
-@njit(
-    types.void(_BYTES, types.Array(types.uint64, 1, "C", readonly=True), types.uint64[:, ::1]),
-    cache=True,
-    nogil=True,
-)
-def spread_signs(packed, spread, numbers):  # type: ignore[no-untyped-def]
-    """Write a number for each sign.
-
-    Args:
-        packed: Signs of all rows in sequence, as they lie in a file.
-        spread: The eight numbers of each byte of signs.
-        numbers: One row a vector, eight in a word.
-    """
+@loop(types.void(_BYTES, types.Array(types.uint64, 1, "C", readonly=True), types.uint64[:, ::1]))
+def _spread_signs(packed, spread, numbers):
     rows, width = numbers.shape
     blocks = rows // _TOGETHER
     for block in range(blocks):
@@ -143,16 +116,8 @@ def spread_signs(packed, spread, numbers):  # type: ignore[no-untyped-def]
             numbers[blocks * _TOGETHER + row, byte] = spread[packed[start + byte * left + row]]
 
 
-@njit(types.void(_WORDS, _RUNS, types.int64, types.uint64[:, ::1]), cache=True, nogil=True)
-def add_levels(packed, runs, group, numbers):  # type: ignore[no-untyped-def]
-    """Add packed numbers of some bits, 64 at a time, to numbers, eight at once.
-
-    Args:
-        packed: One row a vector, whole groups of words.
-        runs: Of a group: a word, the word of its numbers, steps right, mask, steps left.
-        group: Words of 64 packed numbers.
-        numbers: What is added to, eight in a word; a group may be cut off behind the last.
-    """
+@loop(types.void(_WORDS, _RUNS, types.int64, types.uint64[:, ::1]))
+def _add_levels(packed, runs, group, numbers):
     words = numbers.shape[1]
     for row in range(packed.shape[0]):
         for number in range(packed.shape[1] // group):
@@ -166,7 +131,7 @@ def add_levels(packed, runs, group, numbers):  # type: ignore[no-untyped-def]
 _FACTORS = types.Array(types.float32, 1, "C", readonly=True)
 
 
-@njit(
+@loop(
     [
         types.void(
             types.Array(number, 2, "C", readonly=True),
@@ -178,26 +143,94 @@ _FACTORS = types.Array(types.float32, 1, "C", readonly=True)
             types.float32[::1],
         )
         for number in (types.uint8, types.uint16)
-    ],
-    cache=True,
-    nogil=True,
-    # Sums in any order, so that several are made at once; NaN stays NaN.
+    ],  # Sums in any order, so that several are made at once; NaN stays NaN.
     fastmath={"reassoc", "contract"},
 )
-def estimate(numbers, weights, middle, add, scale, offset, found):  # type: ignore[no-untyped-def]
-    """Estimate distances from numbers.
-
-    Args:
-        numbers: One row a vector.
-        weights: What each value of the query counts for.
-        middle: What is taken from the sum of all numbers times their weights.
-        add: Of each row.
-        scale: Of each row: what that counts for.
-        offset: Of all.
-        found: One of each row.
-    """
+def _estimate(numbers, weights, middle, add, scale, offset, found):
     for row in range(numbers.shape[0]):
         total = np.float32(0)
         for place in range(len(weights)):
             total += np.float32(numbers[row, place]) * weights[place]
         found[row] = offset + add[row] + scale[row] * (total - middle)
+
+
+def rotate(*, vectors: Floats, flips: Bytes) -> None:
+    """Rotate vectors in place: flips, then sums and differences of values that lie far apart, in rounds.
+
+    Lengths and angles stay, except for an odd dimension that is no power of two: one value takes no part
+    there.
+
+    Args:
+        vectors: float32 of shape (rows, dimension).
+        flips: Shape (rounds, dimension): not zero where a value changes its sign.
+    """
+    _rotate(vectors, flips)
+
+
+def choose_levels(*, amounts: Integers, shares: Integers, nearby: Integers, most: int, levels: Bytes) -> None:
+    """Find the levels whose direction is the nearest to that of the amounts, by steps of several widths.
+
+    The level of an amount is how many steps it is, cut off; it stands for the middle of its step. All of it
+    is of integers, so that every machine finds the same.
+
+    Args:
+        amounts: int32 of shape (rows, dimension), from 0 to 2**22.
+        shares: int64 of shape (widths,): shares of the greatest amount of a row that all steps together are
+            tried to be, in 1,024ths, above zero; at least one.
+        nearby: int64: what is added to the best of them and tried, too; sums are above zero.
+        most: Greatest level, at most 255.
+        levels: uint8 of the shape of the amounts: filled.
+    """
+    _choose_levels(amounts, shares, nearby, most, levels)
+
+
+def spread_signs(*, packed: Bytes, spread: Words64, numbers: Words64) -> None:
+    """Write a number for each sign.
+
+    Signs of 32 rows lie together, byte by byte: the lower half bytes of 16 and those of 16 others, then the
+    upper ones. The rows behind the last 32 lie byte by byte, too, as they are.
+
+    Args:
+        packed: uint8 of shape (rows, bytes): the signs of all rows.
+        spread: Shape (256,): the eight numbers of each byte of signs, in the order of memory.
+        numbers: Shape (rows, bytes), eight numbers in a word: filled.
+    """
+    _spread_signs(packed.reshape(-1), spread, numbers)
+
+
+def add_levels(*, packed: Words64, runs: Words64, group: int, numbers: Words64) -> None:
+    """Add packed numbers to others, eight at once.
+
+    Args:
+        packed: Shape (rows, words), whole groups.
+        runs: Shape (runs, 5): a word of a group, and which eight of its 64 numbers it has a part of; how many
+            bits it is moved to the right, the mask of it then, and how many bits that is moved to the left.
+        group: Words of a group.
+        numbers: Shape (rows, words), eight in a word: what is added to, where these bits are zero. Numbers
+            behind the last are left out.
+    """
+    _add_levels(packed, runs, group, numbers)
+
+
+def estimate(
+    *,
+    numbers: npt.NDArray[np.uint8] | npt.NDArray[np.uint16],
+    weights: Floats,
+    middle: float,
+    add: Floats,
+    scale: Floats,
+    offset: float,
+    found: Floats,
+) -> None:
+    """Estimate distances from a query: `offset + add + scale * (numbers @ weights - middle)`.
+
+    Args:
+        numbers: uint8 or uint16 of shape (rows, dimension).
+        weights: float32 of shape (dimension,).
+        middle: Of all rows.
+        add: float32 of shape (rows,).
+        scale: float32 of shape (rows,).
+        offset: Of all rows.
+        found: float32 of shape (rows,): filled.
+    """
+    _estimate(numbers, weights, middle, add, scale, offset, found)

@@ -1,10 +1,16 @@
-"""Compiled loops that read and write many Roaring bitmaps of 64-bit rows at once.
+"""Many Roaring bitmaps of 64-bit rows at once.
+
+There is no reference: where `available` says no, callers read and write them one by one. A set is a count of
+bitmaps of 32 bits, and before each the upper half of its rows. In the portable form, counts have eight bytes;
+framed sets are those of a table's format, where counts have four, and each bitmap is preceded by its length.
 
 Source: the format specification of Roaring bitmaps (portable, with its extension to 64 bits).
 """
 
-from numba import njit, types
+import numpy as np
 
+from lance_ops.encoding.arrays import Bytes, Integers, Words64
+from lance_ops.encoding.kernels.loops import inner, loop, types
 from lance_ops.encoding.kernels.words import (
     BYTES,
     READONLY_BYTES,
@@ -25,8 +31,8 @@ _BITMAP_BYTES = 8192
 _FEW_CONTAINERS = 4
 
 
-@njit(cache=True, nogil=True)
-def _header(data, position, stop):  # type: ignore[no-untyped-def]
+@inner
+def _header(data, position, stop):
     """Where things are in a bitmap of 32 bits.
 
     Returns:
@@ -35,11 +41,11 @@ def _header(data, position, stop):  # type: ignore[no-untyped-def]
     """
     if position + 8 > stop:
         return -1, -1, 0, 0
-    cookie = types.int64(load_u32(data, position))
+    cookie = np.int64(load_u32(data, position))
     position += 4
     flags = -1
     if cookie == _NO_RUNS:
-        count = types.int64(load_u32(data, position))
+        count = np.int64(load_u32(data, position))
         position += 4
     elif cookie & 0xFFFF == _WITH_RUNS:
         count = (cookie >> 16) + 1
@@ -58,31 +64,31 @@ def _header(data, position, stop):  # type: ignore[no-untyped-def]
     return count, flags, descriptors, position
 
 
-@njit(cache=True, nogil=True)
-def _is_run(data, flags, container):  # type: ignore[no-untyped-def]
+@inner
+def _is_run(data, flags, container):
     return flags >= 0 and (data[flags + (container >> 3)] >> (container & 7)) & 1 == 1
 
 
-@njit(cache=True, nogil=True)
-def _count_set(data, position, stop, framed):  # type: ignore[no-untyped-def]
+@inner
+def _count_set(data, position, stop, framed):
     width = 4 if framed else 8
     if position + width > stop:
         return -1
-    owners = types.int64(load_u32(data, position) if framed else load_u64(data, position))
+    owners = np.int64(load_u32(data, position) if framed else load_u64(data, position))
     position += width
-    last_owner = types.int64(-1)
+    last_owner = np.int64(-1)
     rows = 0
     for _ in range(owners):
         if position + 8 > stop:
             return -1
-        owner = types.int64(load_u32(data, position))
+        owner = np.int64(load_u32(data, position))
         if owner <= last_owner:
             return -1
         last_owner = owner
         end = stop
         position += 4
         if framed:
-            length = types.int64(load_u32(data, position))
+            length = np.int64(load_u32(data, position))
             position += 4
             end = position + length
             if length == 0 or end > stop:
@@ -90,17 +96,17 @@ def _count_set(data, position, stop, framed):  # type: ignore[no-untyped-def]
         count, flags, descriptors, position = _header(data, position, end)
         if count < 0:
             return -1
-        last_key = types.int64(-1)
+        last_key = np.int64(-1)
         for container in range(count):
-            key = types.int64(load_u16(data, descriptors + 4 * container))
-            size = types.int64(load_u16(data, descriptors + 4 * container + 2)) + 1
+            key = np.int64(load_u16(data, descriptors + 4 * container))
+            size = np.int64(load_u16(data, descriptors + 4 * container + 2)) + 1
             if key <= last_key:
                 return -1
             last_key = key
             if _is_run(data, flags, container):
                 if position + 2 > end:
                     return -1
-                position += 2 + 4 * types.int64(load_u16(data, position))
+                position += 2 + 4 * np.int64(load_u16(data, position))
             elif size <= _MOST_LISTED:
                 position += 2 * size
             else:
@@ -113,9 +119,8 @@ def _count_set(data, position, stop, framed):  # type: ignore[no-untyped-def]
     return rows if position == stop else -1
 
 
-@njit(types.int64(READONLY_BYTES, _NUMBERS, types.boolean, types.int64[::1]), cache=True, nogil=True)
-def count_rows(data, offsets, framed, sizes):  # type: ignore[no-untyped-def]
-    """Rows of each set, -1 for those that cannot be read here; returns those of all others."""
+@loop(types.int64(READONLY_BYTES, _NUMBERS, types.boolean, types.int64[::1]))
+def _count_rows(data, offsets, framed, sizes):
     total = 0
     for number in range(len(sizes)):
         sizes[number] = _count_set(data, offsets[number], offsets[number + 1], framed)
@@ -123,62 +128,59 @@ def count_rows(data, offsets, framed, sizes):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(
-    types.int64(READONLY_BYTES, _NUMBERS, types.boolean, _NUMBERS, types.uint64[::1]), cache=True, nogil=True
-)
-def read_rows(data, offsets, framed, sizes, rows):  # type: ignore[no-untyped-def]
-    """Rows of all sets whose size is known; returns how many, or -1 minus the set that is damaged."""
+@loop(types.int64(READONLY_BYTES, _NUMBERS, types.boolean, _NUMBERS, types.uint64[::1]))
+def _read_rows(data, offsets, framed, sizes, rows):
     written = 0
     for number in range(len(sizes)):
         if sizes[number] < 0:
             continue
         position = offsets[number]
-        owners = types.int64(load_u32(data, position) if framed else load_u64(data, position))
+        owners = np.int64(load_u32(data, position) if framed else load_u64(data, position))
         position += 4 if framed else 8
         for _ in range(owners):
-            owner = types.uint64(load_u32(data, position)) << types.uint64(32)
+            owner = np.uint64(load_u32(data, position)) << np.uint64(32)
             position += 8 if framed else 4
             count, flags, descriptors, position = _header(data, position, offsets[number + 1])
             for container in range(count):
-                key = types.uint64(load_u16(data, descriptors + 4 * container))
-                base = owner | key << types.uint64(16)
-                size = types.int64(load_u16(data, descriptors + 4 * container + 2)) + 1
+                key = np.uint64(load_u16(data, descriptors + 4 * container))
+                base = owner | key << np.uint64(16)
+                size = np.int64(load_u16(data, descriptors + 4 * container + 2)) + 1
                 stop = written + size
                 if _is_run(data, flags, container):
-                    runs = types.int64(load_u16(data, position))
+                    runs = np.int64(load_u16(data, position))
                     position += 2
                     for _run in range(runs):
-                        first = types.int64(load_u16(data, position))
-                        length = types.int64(load_u16(data, position + 2)) + 1
+                        first = np.int64(load_u16(data, position))
+                        length = np.int64(load_u16(data, position + 2)) + 1
                         position += 4
                         if written + length > stop or first + length > 1 << 16:
                             return -1 - number
                         for place in range(length):
-                            rows[written + place] = base + types.uint64(first + place)
+                            rows[written + place] = base + np.uint64(first + place)
                         written += length
                 elif size <= _MOST_LISTED:
                     for place in range(size):
-                        rows[written + place] = base | types.uint64(load_u16(data, position + 2 * place))
+                        rows[written + place] = base | np.uint64(load_u16(data, position + 2 * place))
                     written = stop
                     position += 2 * size
                 else:
                     for word in range(_BITMAP_BYTES >> 3):
                         bits = load_u64(data, position + 8 * word)
-                        first = base | types.uint64(64 * word)
-                        while bits != types.uint64(0):
+                        first = base | np.uint64(64 * word)
+                        while bits != np.uint64(0):
                             if written == stop:
                                 return -1 - number
-                            rows[written] = first + types.uint64(trailing_zeros(bits))
+                            rows[written] = first + np.uint64(trailing_zeros(bits))
                             written += 1
-                            bits &= bits - types.uint64(1)
+                            bits &= bits - np.uint64(1)
                     position += _BITMAP_BYTES
                 if written != stop:
                     return -1 - number
     return written
 
 
-@njit(cache=True, nogil=True)
-def _body(size, runs):  # type: ignore[no-untyped-def]
+@inner
+def _body(size, runs):
     """Bytes of a container without its descriptor, and whether it is one of runs, by the rule of CRoaring."""
     plain = 2 * size if size <= _MOST_LISTED else _BITMAP_BYTES
     as_runs = 2 + 4 * runs
@@ -187,8 +189,8 @@ def _body(size, runs):  # type: ignore[no-untyped-def]
     return (as_runs if pays else plain), pays
 
 
-@njit(cache=True, nogil=True)
-def _head(containers, has_runs):  # type: ignore[no-untyped-def]
+@inner
+def _head(containers, has_runs):
     """Bytes of a bitmap before its first container."""
     if not has_runs:
         return 8 + 8 * containers
@@ -196,8 +198,8 @@ def _head(containers, has_runs):  # type: ignore[no-untyped-def]
     return 4 + ((containers + 7) >> 3) + 4 * containers + starts
 
 
-@njit(cache=True, nogil=True)
-def _end_of(rows, start, stop, shift):  # type: ignore[no-untyped-def]
+@inner
+def _end_of(rows, start, stop, shift):
     """Where rows end that are equal above some bits, by steps that double."""
     wanted = load_u64(rows, start) >> shift
     step = 1
@@ -216,27 +218,20 @@ def _end_of(rows, start, stop, shift):  # type: ignore[no-untyped-def]
     return low
 
 
-@njit(cache=True, nogil=True)
-def _look_through(rows, first, last):  # type: ignore[no-untyped-def]
+@inner
+def _look_through(rows, first, last):
     """Runs of rows that follow each other; -1 where they do not ascend."""
     steps = 0
     backward = 0
     for row in range(first + 1, last):
-        step = types.int64(load_u64(rows, row) - load_u64(rows, row - 1))
+        step = np.int64(load_u64(rows, row) - load_u64(rows, row - 1))
         steps += step != 1
         backward += step <= 0
     return -1 if backward else steps + 1
 
 
-@njit(
-    types.int64(_ROWS, _NUMBERS, types.boolean, types.int64[::1], types.boolean[::1]), cache=True, nogil=True
-)
-def measure(rows, stops, framed, lengths, with_runs):  # type: ignore[no-untyped-def]
-    """Bytes of each set as `write_rows` writes it, and whether it has containers of runs.
-
-    Returns:
-        The sum of bytes, or -1 minus the set that does not ascend.
-    """
+@loop(types.int64(_ROWS, _NUMBERS, types.boolean, types.int64[::1], types.boolean[::1]))
+def _measure(rows, stops, framed, lengths, with_runs):
     total = 0
     row = 0
     for number in range(len(stops)):
@@ -244,12 +239,12 @@ def measure(rows, stops, framed, lengths, with_runs):  # type: ignore[no-untyped
         begin = row
         with_runs[number] = False
         while row < stops[number]:
-            owner_stop = _end_of(rows, row, stops[number], types.uint64(32))
+            owner_stop = _end_of(rows, row, stops[number], np.uint64(32))
             containers = 0
             has_runs = False
             length += 8 if framed else 4
             while row < owner_stop:
-                stop = _end_of(rows, row, owner_stop, types.uint64(16))
+                stop = _end_of(rows, row, owner_stop, np.uint64(16))
                 runs = _look_through(rows, row, stop)
                 if runs < 0 or (row > begin and load_u64(rows, row) <= load_u64(rows, row - 1)):
                     return -1 - number
@@ -265,82 +260,77 @@ def measure(rows, stops, framed, lengths, with_runs):  # type: ignore[no-untyped
     return total
 
 
-@njit(cache=True, nogil=True)
-def _write_body(rows, first, last, pays, data, body):  # type: ignore[no-untyped-def]
+@inner
+def _write_body(rows, first, last, pays, data, body):
     size = last - first
-    lower = types.uint64(0xFFFF)
+    lower = np.uint64(0xFFFF)
     if pays:
         place = body + 2
         row = first
         while row < last:
             begin = row
             row += 1
-            while row < last and load_u64(rows, row) == load_u64(rows, row - 1) + types.uint64(1):
+            while row < last and load_u64(rows, row) == load_u64(rows, row - 1) + np.uint64(1):
                 row += 1
-            store_u16(data, place, types.uint16(load_u64(rows, begin) & lower))
-            store_u16(data, place + 2, types.uint16(row - begin - 1))
+            store_u16(data, place, np.uint16(load_u64(rows, begin) & lower))
+            store_u16(data, place + 2, np.uint16(row - begin - 1))
             place += 4
-        store_u16(data, body, types.uint16((place - body - 2) >> 2))
+        store_u16(data, body, np.uint16((place - body - 2) >> 2))
         return place
     if size <= _MOST_LISTED:
         for place in range(size):
-            store_u16(data, body + 2 * place, types.uint16(load_u64(rows, first + place) & lower))
+            store_u16(data, body + 2 * place, np.uint16(load_u64(rows, first + place) & lower))
         return body + 2 * size
     for word in range(_BITMAP_BYTES >> 3):
-        store_u64(data, body + 8 * word, types.uint64(0))
+        store_u64(data, body + 8 * word, np.uint64(0))
     for row in range(first, last):
         bit = load_u64(rows, row) & lower
-        word_at = body + types.int64(bit >> types.uint64(6)) * 8
-        store_u64(data, word_at, load_u64(data, word_at) | types.uint64(1) << (bit & types.uint64(63)))
+        word_at = body + np.int64(bit >> np.uint64(6)) * 8
+        store_u64(data, word_at, load_u64(data, word_at) | np.uint64(1) << (bit & np.uint64(63)))
     return body + _BITMAP_BYTES
 
 
-@njit(cache=True, nogil=True)
-def _write_bitmap(rows, first, last, may_run, data, position):  # type: ignore[no-untyped-def]
+@inner
+def _write_bitmap(rows, first, last, may_run, data, position):
     """One bitmap of 32 bits; returns where it ends."""
     count = 0
     has_runs = False
     row = first
     while row < last:
-        stop = _end_of(rows, row, last, types.uint64(16))
+        stop = _end_of(rows, row, last, np.uint64(16))
         has_runs |= may_run and _body(stop - row, _look_through(rows, row, stop))[1]
         count += 1
         row = stop
     body = position + _head(count, has_runs)
     flags = position + 4
     if has_runs:
-        store_u32(data, position, types.uint32(_WITH_RUNS | (count - 1) << 16))
+        store_u32(data, position, np.uint32(_WITH_RUNS | (count - 1) << 16))
         descriptors = flags + ((count + 7) >> 3)
         for place in range(flags, descriptors):
             data[place] = 0
     else:
-        store_u32(data, position, types.uint32(_NO_RUNS))
-        store_u32(data, position + 4, types.uint32(count))
+        store_u32(data, position, np.uint32(_NO_RUNS))
+        store_u32(data, position + 4, np.uint32(count))
         descriptors = position + 8
     starts = descriptors + 4 * count
     row = first
     for container in range(count):
-        stop = _end_of(rows, row, last, types.uint64(16))
+        stop = _end_of(rows, row, last, np.uint64(16))
         pays = has_runs and _body(stop - row, _look_through(rows, row, stop))[1]
-        key = load_u64(rows, row) >> types.uint64(16) & types.uint64(0xFFFF)
-        store_u16(data, descriptors + 4 * container, types.uint16(key))
-        store_u16(data, descriptors + 4 * container + 2, types.uint16(stop - row - 1))
+        key = load_u64(rows, row) >> np.uint64(16) & np.uint64(0xFFFF)
+        store_u16(data, descriptors + 4 * container, np.uint16(key))
+        store_u16(data, descriptors + 4 * container + 2, np.uint16(stop - row - 1))
         if pays:
-            data[flags + (container >> 3)] |= types.uint8(1 << (container & 7))
+            data[flags + (container >> 3)] |= np.uint8(1 << (container & 7))
         if not has_runs or count >= _FEW_CONTAINERS:
-            store_u32(data, starts + 4 * container, types.uint32(body - position))
+            store_u32(data, starts + 4 * container, np.uint32(body - position))
         body = _write_body(rows, row, stop, pays, data, body)
         row = stop
     return body
 
 
-@njit(
-    types.void(_ROWS, _NUMBERS, types.boolean, types.Array(types.boolean, 1, "C", readonly=True), BYTES),
-    cache=True,
-    nogil=True,
-)
-def write_rows(rows, stops, framed, with_runs, data):  # type: ignore[no-untyped-def]
-    """Sets, in sequence, in as many bytes as `measure` says; it tells which have runs."""
+@loop(types.void(_ROWS, _NUMBERS, types.boolean, types.Array(types.boolean, 1, "C", readonly=True), BYTES))
+def _write_rows(rows, stops, framed, with_runs, data):
     position = 0
     row = 0
     for number in range(len(stops)):
@@ -348,22 +338,83 @@ def write_rows(rows, stops, framed, with_runs, data):  # type: ignore[no-untyped
         count = 0
         place = row
         while place < stop:
-            place = _end_of(rows, place, stop, types.uint64(32))
+            place = _end_of(rows, place, stop, np.uint64(32))
             count += 1
         if framed:
-            store_u32(data, position, types.uint32(count))
+            store_u32(data, position, np.uint32(count))
             position += 4
         else:
-            store_u64(data, position, types.uint64(count))
+            store_u64(data, position, np.uint64(count))
             position += 8
         while row < stop:
-            last = _end_of(rows, row, stop, types.uint64(32))
-            store_u32(data, position, types.uint32(load_u64(rows, row) >> types.uint64(32)))
+            last = _end_of(rows, row, stop, np.uint64(32))
+            store_u32(data, position, np.uint32(load_u64(rows, row) >> np.uint64(32)))
             position += 4
             if framed:
                 position += 4
             begin = position
             position = _write_bitmap(rows, row, last, with_runs[number], data, position)
             if framed:
-                store_u32(data, begin - 4, types.uint32(position - begin))
+                store_u32(data, begin - 4, np.uint32(position - begin))
             row = last
+
+
+def read_sets(*, data: Bytes, offsets: Integers, framed: bool) -> tuple[Words64, Integers] | None:
+    """Return the rows of sets.
+
+    Args:
+        data: The bytes of all sets.
+        offsets: Shape (sets + 1,): where each begins in `data`, never falling, and where the last ends; none
+            beyond the end of `data`.
+        framed: Their form.
+
+    Returns:
+        (rows, sizes): the rows of all sets, in sequence, and how many each has. Those of a sound set
+        ascend. None if one is damaged, or has no bytes for a bitmap (that is, all rows of a fragment):
+        the caller then looks at each.
+    """
+    sizes = np.empty(len(offsets) - 1, np.int64)
+    rows = np.empty(int(_count_rows(data, offsets, framed, sizes)), np.uint64)
+    if (sizes < 0).any() or _read_rows(data, offsets, framed, sizes, rows) < 0:
+        return None
+    return rows, sizes
+
+
+def count_rows(*, data: Bytes, offsets: Integers, framed: bool) -> Integers:
+    """Return how many rows each set has; -1 for those that `read_sets` would not read. See there."""
+    sizes = np.empty(len(offsets) - 1, np.int64)
+    _count_rows(data, offsets, framed, sizes)
+    return sizes
+
+
+def write_sets(*, rows: Words64, sizes: Integers, framed: bool) -> tuple[Bytes, Integers]:
+    """Sets of rows.
+
+    Args:
+        rows: Of all sets, one set behind the other.
+        sizes: Shape (sets,): how many each has.
+        framed: Their form.
+
+    Returns:
+        (data, offsets): the bytes, and where each set begins and the last ends.
+    """
+    stops = np.cumsum(sizes)
+    lengths, with_runs = np.empty(len(sizes), np.int64), np.empty(len(sizes), np.bool_)
+    total = int(_measure(rows, stops, framed, lengths, with_runs))
+    if total < 0:
+        rows, sizes = _in_order(rows, sizes)
+        stops = np.cumsum(sizes)
+        total = int(_measure(rows, stops, framed, lengths, with_runs))
+    data = np.empty(total, np.uint8)
+    _write_rows(rows, stops, framed, with_runs, data)
+    return data, np.concatenate(([0], np.cumsum(lengths)))
+
+
+def _in_order(rows: Words64, sizes: Integers) -> tuple[Words64, Integers]:
+    """Return the rows of each set, ascending and once."""
+    sets = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((rows, sets))
+    rows, sets = rows[order], sets[order]
+    first = np.ones(len(rows), np.bool_)
+    first[1:] = (rows[1:] != rows[:-1]) | (sets[1:] != sets[:-1])
+    return rows[first], np.bincount(sets[first], minlength=len(sizes)).astype(np.int64)

@@ -1,7 +1,10 @@
-"""The compiled loop that fills split-block Bloom filters. Source: the Parquet format's BloomFilter.md."""
+"""Split-block Bloom filters."""
 
 import numpy as np
-from numba import njit, types
+import numpy.typing as npt
+
+from lance_ops.encoding.arrays import Integers, Words64
+from lance_ops.encoding.kernels.loops import loop, types
 
 _WORDS = 8
 _SALT = np.array(
@@ -19,31 +22,34 @@ _SALT = np.array(
 )
 
 
-@njit(
+@loop(
     types.void(
         types.Array(types.uint64, 1, "C", readonly=True),
         types.Array(types.int64, 1, "C", readonly=True),
         types.Array(types.uint32, 2, "C"),
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def insert(hashes, ends, words):
-    """Put runs of values into filters.
-
-    Args:
-        hashes: Of all values.
-        ends: End of the run of each filter; the first one begins at 0.
-        words: The filters, one a row.
-    """
-    blocks = types.uint64(words.shape[1] // _WORDS)
-    place = types.int64(0)
+def _insert(hashes, ends, words):
+    blocks = np.uint64(words.shape[1] // _WORDS)
+    place = np.int64(0)
     for row in range(len(ends)):
         while place < ends[row]:
             value = hashes[place]
-            first = types.int64(((value >> types.uint64(32)) * blocks) >> types.uint64(32)) * _WORDS
-            lower = types.uint32(value & types.uint64(0xFFFF_FFFF))
+            first = np.int64(((value >> np.uint64(32)) * blocks) >> np.uint64(32)) * _WORDS
+            lower = np.uint32(value & np.uint64(0xFFFF_FFFF))
             for word in range(_WORDS):
-                shift = types.uint32(lower * _SALT[word]) >> types.uint32(27)
-                words[row, first + word] |= types.uint32(1) << shift
+                shift = np.uint32(lower * _SALT[word]) >> np.uint32(27)
+                words[row, first + word] |= np.uint32(1) << shift
             place += 1
+
+
+def insert(*, hashes: Words64, ends: Integers, words: npt.NDArray[np.uint32]) -> None:
+    """Insert runs of values into filters.
+
+    Args:
+        hashes: Of all values.
+        ends: Shape (filters,): the end of the run of each, which begins where the one before ends; they never
+            fall, and none is larger than `len(hashes)`.
+        words: Shape (filters, words of each): a whole number of blocks of eight words, at least one.
+    """
+    _insert(hashes, ends, words)

@@ -1,8 +1,9 @@
-"""The compiled loop of xxHash64, with the seed 0. Source: the xxHash specification, XXH64."""
+"""xxHash64."""
 
 import numpy as np
-from numba import njit, types
 
+from lance_ops.encoding.arrays import Bytes, Offsets, Words64
+from lance_ops.encoding.kernels.loops import inner, loop, types
 from lance_ops.encoding.kernels.words import READONLY_BYTES, load_u32, load_u64
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
@@ -13,47 +14,35 @@ _P5 = np.uint64(0x27D4EB2F165667C5)
 _FIRST = np.uint64(0x60EA27EEADC0B5D6)  # _P1 + _P2
 _LAST = np.uint64(0x61C8864E7A143579)  # -_P1
 _STRIPE = 32
-
 _OFFSETS = (
     types.Array(types.int32, 1, "C", readonly=True),
     types.Array(types.int64, 1, "C", readonly=True),
 )
 
 
-@njit(inline="always")
+@inner(inline="always")
 def _rotate(word, bits):
-    return (word << types.uint64(bits)) | (word >> types.uint64(64 - bits))
+    return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
 
 
-@njit(inline="always")
+@inner(inline="always")
 def _round(state, word):
     return _rotate(state + word * _P2, 31) * _P1
 
 
-@njit(inline="always")
+@inner(inline="always")
 def _merge(state, lane):
-    return (state ^ _round(types.uint64(0), lane)) * _P1 + _P4
+    return (state ^ _round(np.uint64(0), lane)) * _P1 + _P4
 
 
-@njit(
-    [types.void(READONLY_BYTES, offsets, types.Array(types.uint64, 1, "C")) for offsets in _OFFSETS],
-    cache=True,
-    nogil=True,
-)
-def hash_parts(data, offsets, hashes):
-    """Hash parts of some bytes.
-
-    Args:
-        data: The bytes.
-        offsets: One more than there are parts.
-        hashes: Room for a hash of each part.
-    """
+@loop([types.void(READONLY_BYTES, offsets, types.Array(types.uint64, 1, "C")) for offsets in _OFFSETS])
+def _hash_parts(data, offsets, hashes):
     for part in range(len(hashes)):
-        at, end = types.int64(offsets[part]), types.int64(offsets[part + 1])
+        at, end = np.int64(offsets[part]), np.int64(offsets[part + 1])
         length = end - at
         state = _P5
         if length >= _STRIPE:
-            one, two, three, four = _FIRST, _P2, types.uint64(0), _LAST
+            one, two, three, four = _FIRST, _P2, np.uint64(0), _LAST
             while end - at >= _STRIPE:
                 one = _round(one, load_u64(data, at))
                 two = _round(two, load_u64(data, at + 8))
@@ -62,16 +51,27 @@ def hash_parts(data, offsets, hashes):
                 at += _STRIPE
             state = _rotate(one, 1) + _rotate(two, 7) + _rotate(three, 12) + _rotate(four, 18)
             state = _merge(_merge(_merge(_merge(state, one), two), three), four)
-        state += types.uint64(length)
+        state += np.uint64(length)
         while end - at >= 8:
-            state = _rotate(state ^ _round(types.uint64(0), load_u64(data, at)), 27) * _P1 + _P4
+            state = _rotate(state ^ _round(np.uint64(0), load_u64(data, at)), 27) * _P1 + _P4
             at += 8
         if end - at >= 4:
-            state = _rotate(state ^ (types.uint64(load_u32(data, at)) * _P1), 23) * _P2 + _P3
+            state = _rotate(state ^ (np.uint64(load_u32(data, at)) * _P1), 23) * _P2 + _P3
             at += 4
         while at < end:
-            state = _rotate(state ^ (types.uint64(data[at]) * _P5), 11) * _P1
+            state = _rotate(state ^ (np.uint64(data[at]) * _P5), 11) * _P1
             at += 1
-        state = (state ^ (state >> types.uint64(33))) * _P2
-        state = (state ^ (state >> types.uint64(29))) * _P3
-        hashes[part] = state ^ (state >> types.uint64(32))
+        state = (state ^ (state >> np.uint64(33))) * _P2
+        state = (state ^ (state >> np.uint64(29))) * _P3
+        hashes[part] = state ^ (state >> np.uint64(32))
+
+
+def hash_parts(*, data: Bytes, offsets: Offsets, hashes: Words64) -> None:
+    """Hash parts of some bytes, each of which begins where the one before ends.
+
+    Args:
+        data: The bytes.
+        offsets: Where each part begins, and where the last one ends; they never fall, and all lie in `data`.
+        hashes: Shape (parts,): room for a hash of each.
+    """
+    _hash_parts(data, offsets, hashes)

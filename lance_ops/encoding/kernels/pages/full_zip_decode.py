@@ -1,23 +1,22 @@
-"""Compiled loops that walk the entries of full-zip rows, each its levels, its length, and its value."""
+"""Entries of full-zip rows, each its levels, its length, and its value."""
 
 import numpy as np
-from numba import njit, types
 
+from lance_ops.encoding.arrays import Bytes, Integers, Levels
+from lance_ops.encoding.kernels.loops import inner, loop, types
 from lance_ops.encoding.kernels.words import READONLY_BYTES, load_u64
 
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 _OUT = types.int64[::1]
 _LEVELS = types.uint16[::1]
-
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-
 TOO_LONG = -1
 WITHOUT_BYTES = -2
 NOT_FILLED = -3
 
 
-@njit(types.uint64(READONLY_BYTES, types.int64, types.int64), cache=True, nogil=True, inline="always")
-def _word(data, position, width):  # type: ignore[no-untyped-def]
+@inner(types.uint64(READONLY_BYTES, types.int64, types.int64), inline="always")
+def _word(data, position, width):
     if width == 0:
         return np.uint64(0)
     if position + 8 <= len(data):
@@ -29,32 +28,12 @@ def _word(data, position, width):  # type: ignore[no-untyped-def]
     return value
 
 
-@njit(
+@loop(
     types.int64(
         READONLY_BYTES, _NUMBERS, _NUMBERS, _NUMBERS, types.boolean, _LEVELS, _LEVELS, _OUT, _OUT, _OUT
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def walk(data, starts, stops, form, single, rep, definition, values, offsets, totals):  # type: ignore[no-untyped-def]
-    """Walk the entries of some rows; without room for the results it only counts.
-
-    Args:
-        data: The bytes of all rows.
-        starts: First byte of each row.
-        stops: End of each row, within the data and not before its start.
-        form: Bytes and bits: of the levels, of the repetition level, of the definition level, of the length,
-            of a value of fixed width; and the definition level below which an entry has a slot.
-        single: True if a row is one entry.
-        rep: Gets the repetition level of each entry.
-        definition: Gets its definition level.
-        values: Gets the start of each value that has a slot.
-        offsets: Gets the offsets of these values once they are joined.
-        totals: Gets the entries, slots and bytes of values.
-
-    Returns:
-        0, or what is wrong.
-    """
+def _walk(data, starts, stops, form, single, rep, definition, values, offsets, totals):
     control, rep_bits, def_bits, length_bytes, value_bytes, visible = (
         form[0], form[1], form[2], form[3], form[4], form[5],
     )  # fmt: skip
@@ -109,3 +88,39 @@ def walk(data, starts, stops, form, single, rep, definition, values, offsets, to
     totals[1] = slots
     totals[2] = size
     return 0
+
+
+def walk(
+    *,
+    data: Bytes,
+    starts: Integers,
+    stops: Integers,
+    form: Integers,
+    single: bool,
+    rep: Levels,
+    definition: Levels,
+    values: Integers,
+    offsets: Integers,
+    totals: Integers,
+) -> int:
+    """Walk the entries of some rows; without room for the results it only counts.
+
+    Args:
+        data: The bytes of all rows.
+        starts: Shape (rows,): first byte of each row.
+        stops: Shape (rows,): end of each row, within the data and not before its start.
+        form: Shape (6,): bytes of the levels (at most 8); bits of the repetition level and of the definition
+            level (the lowest ones); bytes of the length (at most 8); bytes of a value of fixed width; and the
+            definition level below which an entry has a slot.
+        single: True if a row is one entry.
+        rep: Shape (entries,) if there are any: gets the repetition level of each entry.
+        definition: Shape (entries,) if there are any: gets its definition level.
+        values: Shape (slots,): gets the byte at which each value that has a slot starts.
+        offsets: Shape (slots + 1,): gets the offsets of these values once they are joined; or shape (0,), and
+            then only `totals` is filled in.
+        totals: Shape (3,): gets the entries, the slots, and the bytes of values.
+
+    Returns:
+        0, or what is wrong: `TOO_LONG`, `WITHOUT_BYTES`, or `NOT_FILLED`.
+    """
+    return int(_walk(data, starts, stops, form, single, rep, definition, values, offsets, totals))

@@ -1,41 +1,27 @@
-"""The compiled loop that puts the pieces of rows next to each other."""
+"""Pieces of rows next to each other."""
+
+from collections.abc import Sequence
 
 import numpy as np
-from numba import njit, types
 
+from lance_ops.encoding.arrays import Bytes, Integers
+from lance_ops.encoding.kernels.loops import loop, types
 from lance_ops.encoding.kernels.words import copy_memory, peek_u8, peek_u64, poke_u8, poke_u64
 
 _ADDRESSES = types.Array(types.uint64, 1, "C", readonly=True)
 _INTEGERS = types.Array(types.int64, 1, "C")
-
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _WORD_SHIFT = np.uint64(3)
 _WORD = np.uint64(8)
 # From here on a copy is worth a call.
 _LONG = np.uint64(64)
-
 SLACK = 8
 """Bytes behind the last row that `join` may write."""
 
 
-@njit(
-    types.void(_ADDRESSES, _ADDRESSES, _ADDRESSES, _ADDRESSES, types.int64, types.uint64, _INTEGERS),
-    cache=True,
-    nogil=True,
-)
-def join(firsts, lasts, offsets, widths, count, target, ends):
-    """Append pieces to each other, row by row.
-
-    Args:
-        firsts: Address of the bytes of each piece.
-        lasts: Address behind them.
-        offsets: Address of the offsets (int64, from 0) of each piece, 0 where all rows have the same width.
-        widths: That width.
-        count: Number of rows.
-        target: Address of room for all bytes, and for `SLACK` more.
-        ends: Room for where each row begins, and for the end of the last one.
-    """
+@loop(types.void(_ADDRESSES, _ADDRESSES, _ADDRESSES, _ADDRESSES, types.int64, types.uint64, _INTEGERS))
+def _join(firsts, lasts, offsets, widths, count, target, ends):
     at = target
     for row in range(count):
         ends[row] = at - target
@@ -61,3 +47,31 @@ def join(firsts, lasts, offsets, widths, count, target, ends):
                 done += _ONE
             at += size
     ends[count] = at - target
+
+
+def join(
+    *,
+    pieces: Sequence[Bytes],
+    offsets: Sequence[Integers | None],
+    widths: Sequence[int],
+    count: int,
+    target: Bytes,
+    ends: Integers,
+) -> None:
+    """Append pieces to each other, row by row.
+
+    Args:
+        pieces: The bytes of each piece, of one row after the other.
+        offsets: Of each piece, shape (rows + 1,), from 0 and within its bytes; None where all rows have the
+            same width.
+        widths: That width, in bytes.
+        count: Number of rows.
+        target: Room for all bytes, and for `SLACK` more, which may be written.
+        ends: Shape (rows + 1,): gets where each row begins, and the end of the last one.
+    """
+    # The loop takes addresses, since numba would count references; the arrays outlive the call.
+    firsts = np.array([piece.ctypes.data for piece in pieces], dtype=np.uint64)
+    sizes = np.array([len(piece) for piece in pieces], dtype=np.uint64)
+    places = np.array([0 if one is None else one.ctypes.data for one in offsets], dtype=np.uint64)
+    steps = np.array(widths, dtype=np.uint64)
+    _join(firsts, firsts + sizes, places, steps, count, target.ctypes.data, ends)

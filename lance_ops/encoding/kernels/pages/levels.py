@@ -1,25 +1,24 @@
-"""Compiled loops over levels, which turn them into offsets and validity.
+"""Levels into offsets and validity, and the chunks that levels are cut into.
+
+There are fewer than 2**31 entries wherever offsets have 32 bits.
 
 The lengths of lists cannot be predicted, so that a branch in these loops costs more than all the rest: they
 write at every entry, and move on only at those that count.
 """
 
-from numba import njit, types
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.encoding.arrays import Bytes, Integers, Levels
+from lance_ops.encoding.kernels.loops import loop, types
 
 _LEVELS = types.Array(types.uint16, 1, "C", readonly=True)
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 
 
-@njit(types.int64(_LEVELS, types.uint16, types.int32[::1]), cache=True, nogil=True)
-def find_starts(rep, lowest, offsets):  # type: ignore[no-untyped-def]
-    """Entries at which lists begin where each entry is an item.
-
-    Args:
-        rep: Repetition levels.
-        lowest: Of an entry that begins a list.
-        offsets: Room for one more than there are such entries; gets the end of the last, too.
-    """
+@loop(types.int64(_LEVELS, types.uint16, types.int32[::1]))
+def _find_starts(rep, lowest, offsets):
     slot = 0
     for entry in range(len(rep)):
         offsets[slot] = entry
@@ -28,9 +27,8 @@ def find_starts(rep, lowest, offsets):  # type: ignore[no-untyped-def]
     return slot
 
 
-@njit(types.int64(_LEVELS, types.uint16, types.int32[::1]), cache=True, nogil=True)
-def count_starts(rep, lowest, offsets):  # type: ignore[no-untyped-def]
-    """Where the items of lists begin where nothing is null or empty; see `count_items`."""
+@loop(types.int64(_LEVELS, types.uint16, types.int32[::1]))
+def _count_starts(rep, lowest, offsets):
     slot = 0
     item = 0
     for entry in range(len(rep)):
@@ -41,25 +39,8 @@ def count_starts(rep, lowest, offsets):  # type: ignore[no-untyped-def]
     return item
 
 
-@njit(
-    types.int64(_LEVELS, _LEVELS, types.uint16, types.uint16, types.uint16, types.int32[::1]),
-    cache=True,
-    nogil=True,
-)
-def count_items(rep, definition, lowest, below, hidden, offsets):  # type: ignore[no-untyped-def]
-    """Where the items of lists begin.
-
-    Args:
-        rep: Repetition levels.
-        definition: Definition levels, as many.
-        lowest: Repetition level from which on an entry begins a list, at least 1; one lower, an item.
-        below: Entries of a definition level from here on are in no list.
-        hidden: Entries of a definition level from here on are no item.
-        offsets: Room for one more than there are lists.
-
-    Returns:
-        Number of items.
-    """
+@loop(types.int64(_LEVELS, _LEVELS, types.uint16, types.uint16, types.uint16, types.int32[::1]))
+def _count_items(rep, definition, lowest, below, hidden, offsets):
     slot = 0
     item = 0
     for entry in range(len(rep)):
@@ -71,15 +52,12 @@ def count_items(rep, definition, lowest, below, hidden, offsets):  # type: ignor
     return item
 
 
-@njit(
+@loop(
     types.int64(
         _LEVELS, _LEVELS, types.uint16, types.uint16, types.uint16, _BYTES, types.int32[::1], types.uint8[::1]
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def count_and_pick(rep, definition, lowest, below, hidden, codes, offsets, found):  # type: ignore[no-untyped-def]
-    """Where the items of lists begin, and a code for each list; see `count_items` and `pick_codes`."""
+def _count_and_pick(rep, definition, lowest, below, hidden, codes, offsets, found):
     slot = 0
     item = 0
     for entry in range(len(rep)):
@@ -92,9 +70,8 @@ def count_and_pick(rep, definition, lowest, below, hidden, codes, offsets, found
     return item
 
 
-@njit(types.int64(_LEVELS, types.uint16, _BYTES, types.uint8[::1]), cache=True, nogil=True)
-def pick_visible_codes(definition, below, codes, found):  # type: ignore[no-untyped-def]
-    """A code for each slot of the innermost layers; see `pick_codes`."""
+@loop(types.int64(_LEVELS, types.uint16, _BYTES, types.uint8[::1]))
+def _pick_visible_codes(definition, below, codes, found):
     slot = 0
     for entry in range(len(definition)):
         level = definition[entry]
@@ -103,22 +80,8 @@ def pick_visible_codes(definition, below, codes, found):  # type: ignore[no-unty
     return slot
 
 
-@njit(
-    types.int64(_LEVELS, _LEVELS, types.uint16, types.uint16, _BYTES, types.uint8[::1]),
-    cache=True,
-    nogil=True,
-)
-def pick_codes(rep, definition, lowest, below, codes, found):  # type: ignore[no-untyped-def]
-    """A code for each slot of a layer.
-
-    Args:
-        rep: Repetition levels.
-        definition: Definition levels, as many.
-        lowest: Entries of a repetition level from here on have a slot.
-        below: Those of a definition level from here on have none.
-        codes: The code of each definition level.
-        found: Room for one more than there are slots.
-    """
+@loop(types.int64(_LEVELS, _LEVELS, types.uint16, types.uint16, _BYTES, types.uint8[::1]))
+def _pick_codes(rep, definition, lowest, below, codes, found):
     slot = 0
     for entry in range(len(rep)):
         level = definition[entry]
@@ -127,16 +90,8 @@ def pick_codes(rep, definition, lowest, below, codes, found):  # type: ignore[no
     return slot
 
 
-@njit(types.void(_LEVELS, types.uint16, _NUMBERS, types.int64[::1]), cache=True, nogil=True)
-def cut(definition, below, values, cuts):  # type: ignore[no-untyped-def]
-    """Entries at which chunks end that end with a value.
-
-    Args:
-        definition: Definition levels.
-        below: Entries of a level from here on have no value.
-        values: Values up to the end of each chunk.
-        cuts: Room for as many entries.
-    """
+@loop(types.void(_LEVELS, types.uint16, _NUMBERS, types.int64[::1]))
+def _cut(definition, below, values, cuts):
     entry = 0
     seen = 0
     for chunk in range(len(values)):
@@ -146,17 +101,8 @@ def cut(definition, below, values, cuts):  # type: ignore[no-untyped-def]
         cuts[chunk] = entry
 
 
-@njit(types.void(_LEVELS, types.uint16, _NUMBERS, types.int64[::1], types.int64[::1]), cache=True, nogil=True)
-def find_rows(rep, highest, ends, begun, lasts):  # type: ignore[no-untyped-def]
-    """Rows that begin in each chunk.
-
-    Args:
-        rep: Repetition levels.
-        highest: Of an entry that begins a row.
-        ends: Entries up to the end of each chunk, none beyond the last one.
-        begun: Room for the number of rows that begin in each.
-        lasts: Room for the entry at which the last row begins that began in a chunk or before it.
-    """
+@loop(types.void(_LEVELS, types.uint16, _NUMBERS, types.int64[::1], types.int64[::1]))
+def _find_rows(rep, highest, ends, begun, lasts):
     entry = 0
     last = 0
     for chunk in range(len(ends)):
@@ -168,3 +114,144 @@ def find_rows(rep, highest, ends, begun, lasts):  # type: ignore[no-untyped-def]
         entry = ends[chunk]
         begun[chunk] = count
         lasts[chunk] = last
+
+
+def find_starts(*, rep: Levels, lowest: int, offsets: npt.NDArray[np.int32]) -> int:
+    """Entries at which lists begin where each entry is an item.
+
+    Args:
+        rep: Repetition levels.
+        lowest: Of an entry that begins a list.
+        offsets: Room for one more than there are such entries; gets the end of the last, too.
+
+    Returns:
+        Number of lists.
+    """
+    return int(_find_starts(rep, lowest, offsets))
+
+
+def count_starts(*, rep: Levels, lowest: int, offsets: npt.NDArray[np.int32]) -> int:
+    """Compute list offsets if nothing is null or empty.
+
+    Args:
+        rep: Repetition levels.
+        lowest: From which on an entry begins a list, at least 1; one lower, an item.
+        offsets: Room for one more than there are lists; gets the end of the last, too.
+
+    Returns:
+        Number of items.
+    """
+    return int(_count_starts(rep, lowest, offsets))
+
+
+def count_items(
+    *,
+    rep: Levels,
+    definition: Levels,
+    lowest: int,
+    below: int,
+    hidden: int,
+    offsets: npt.NDArray[np.int32],
+) -> int:
+    """Compute list offsets.
+
+    Args:
+        rep: Repetition levels.
+        definition: Definition levels, as many.
+        lowest: Repetition level from which on an entry begins a list, at least 1; one lower, an item.
+        below: Entries of a definition level from here on are in no list.
+        hidden: Entries of a definition level from here on are no item.
+        offsets: Room for one more than there are lists; gets the end of the last, too.
+
+    Returns:
+        Number of items.
+    """
+    return int(_count_items(rep, definition, lowest, below, hidden, offsets))
+
+
+def count_and_pick(
+    *,
+    rep: Levels,
+    definition: Levels,
+    lowest: int,
+    below: int,
+    hidden: int,
+    codes: Bytes,
+    offsets: npt.NDArray[np.int32],
+    found: Bytes,
+) -> int:
+    """Compute list offsets, and a code for each list; see `count_items` and `pick_codes`.
+
+    Args:
+        rep: Repetition levels.
+        definition: Definition levels, as many, each below the number of codes.
+        lowest: As `count_items` takes it.
+        below: As `count_items` takes it.
+        hidden: As `count_items` takes it.
+        codes: The code of each definition level.
+        offsets: Room for one more than there are lists; gets the end of the last, too.
+        found: Room for one more than there are lists; the last one may be written.
+
+    Returns:
+        Number of items.
+    """
+    return int(_count_and_pick(rep, definition, lowest, below, hidden, codes, offsets, found))
+
+
+def pick_visible_codes(*, definition: Levels, below: int, codes: Bytes, found: Bytes) -> int:
+    """Return a code for each slot of the innermost layers.
+
+    Args:
+        definition: Definition levels, each below the number of codes.
+        below: Entries of a level from here on have no slot.
+        codes: The code of each definition level.
+        found: Room for one more than there are slots; the last one may be written.
+
+    Returns:
+        Number of slots.
+    """
+    return int(_pick_visible_codes(definition, below, codes, found))
+
+
+def pick_codes(
+    *, rep: Levels, definition: Levels, lowest: int, below: int, codes: Bytes, found: Bytes
+) -> int:
+    """Return a code for each slot of a layer.
+
+    Args:
+        rep: Repetition levels.
+        definition: Definition levels, as many, each below the number of codes.
+        lowest: Entries of a repetition level from here on have a slot.
+        below: Those of a definition level from here on have none.
+        codes: The code of each definition level.
+        found: Room for one more than there are slots; the last one may be written.
+
+    Returns:
+        Number of slots.
+    """
+    return int(_pick_codes(rep, definition, lowest, below, codes, found))
+
+
+def cut(*, definition: Levels, below: int, values: Integers, cuts: Integers) -> None:
+    """Entries at which chunks end that end with a value.
+
+    Args:
+        definition: Definition levels.
+        below: Entries of a level from here on have no value.
+        values: Shape (chunks,): values up to the end of each chunk, from 1 to the number of all, ascending.
+        cuts: Shape (chunks,): gets the entries up to the end of each chunk.
+    """
+    _cut(definition, below, values, cuts)
+
+
+def find_rows(*, rep: Levels, highest: int, ends: Integers, begun: Integers, lasts: Integers) -> None:
+    """Rows that begin in each chunk.
+
+    Args:
+        rep: Repetition levels, the first of which begins a row.
+        highest: Of an entry that begins a row.
+        ends: Shape (chunks,): entries up to the end of each chunk, from 1 to the number of all, ascending.
+        begun: Shape (chunks,): gets the number of rows that begin in each.
+        lasts: Shape (chunks,): gets the entry at which the last row begins that began in it or before it.
+    """
+    _find_rows(rep, highest, ends, begun, lasts)

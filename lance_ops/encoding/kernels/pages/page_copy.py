@@ -1,20 +1,19 @@
-"""Compiled loops of dropping rows from encoded pages."""
+"""Dropping rows from encoded pages."""
 
-import numba
 import numpy as np
-from numba import types
 
+from lance_ops.encoding.arrays import Bytes, Integers, Words
+from lance_ops.encoding.kernels.loops import loop, types
 from lance_ops.encoding.kernels.words import copy_bytes, load_u32, load_u64
 
 MALFORMED = -1
 TOO_LARGE = -2
-
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
 
 
-@numba.njit(types.int64(_BYTES, _INTEGERS, _INTEGERS, types.uint8[::1]), cache=True, nogil=True)
-def gather_ranges(data, starts, stops, out):  # type: ignore[no-untyped-def] # noqa: D103
+@loop(types.int64(_BYTES, _INTEGERS, _INTEGERS, types.uint8[::1]))
+def _gather_ranges(data, starts, stops, out):
     written = 0
     size = len(data)
     space = len(out)
@@ -28,7 +27,7 @@ def gather_ranges(data, starts, stops, out):  # type: ignore[no-untyped-def] # n
     return written
 
 
-@numba.njit(
+@loop(
     types.int64(
         _BYTES,
         _INTEGERS,
@@ -39,11 +38,9 @@ def gather_ranges(data, starts, stops, out):  # type: ignore[no-untyped-def] # n
         types.int64,
         types.int64,
         types.int64[::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def count_entries(  # type: ignore[no-untyped-def] # noqa: D103
+def _count_entries(
     data,
     starts,
     stops,
@@ -97,7 +94,7 @@ _WORDS = (types.Array(types.uint32, 1, "C"), types.Array(types.uint64, 1, "C"))
 _MAX_COUNT = 1 << 15
 
 
-@numba.njit(
+@loop(
     [
         types.int64(
             _BYTES,
@@ -114,11 +111,9 @@ _MAX_COUNT = 1 << 15
             types.int64[::1],
         )
         for words in _WORDS
-    ],
-    cache=True,
-    nogil=True,
+    ]
 )
-def keep_strings(  # type: ignore[no-untyped-def]
+def _keep_strings(
     table,
     data,
     word_bytes,
@@ -132,25 +127,6 @@ def keep_strings(  # type: ignore[no-untyped-def]
     new_words,
     used,
 ):
-    """Cut the values that stay of a page without levels into chunks again.
-
-    Args:
-        table: The words that describe the chunks.
-        data: The chunks.
-        word_bytes: Bytes of a word, and of the size of a value buffer: 2 or 4.
-        num_values: Of the page.
-        gone_starts: The first of each run of values that go, ascending.
-        gone_stops: The end of each.
-        chunk_bytes: What the buffer of a chunk holds at most, if it is not of two values only.
-        limit: What it holds at most.
-        new_table: Room for the new words.
-        new_data: Room for the new chunks.
-        new_words: The same in words as wide as an offset.
-        used: How many bytes of both are used, as an answer.
-
-    Returns:
-        0, `MALFORMED`, or `TOO_LARGE` when values do not fit into a chunk.
-    """
     width = new_words.itemsize
     begins = np.empty(num_values, dtype=np.int64)
     ends = np.empty(num_values + 1, dtype=np.int64)
@@ -244,3 +220,88 @@ def keep_strings(  # type: ignore[no-untyped-def]
     used[0] = cursor
     used[1] = position
     return 0
+
+
+def gather_ranges(*, data: Bytes, starts: Integers, stops: Integers, out: Bytes) -> int:
+    """Concatenate the bytes of ranges.
+
+    Args:
+        data: Any bytes; positions in it are checked.
+        starts: Shape (ranges,): first byte of each.
+        stops: Shape (ranges,): end of each.
+        out: Room for the bytes, which is checked, too.
+
+    Returns:
+        How many bytes there are, or `MALFORMED`.
+    """
+    return int(_gather_ranges(data, starts, stops, out))
+
+
+def count_entries(
+    *,
+    data: Bytes,
+    starts: Integers,
+    stops: Integers,
+    control_bytes: int,
+    def_bits: int,
+    length_bytes: int,
+    value_bytes: int,
+    visible_below: int,
+    counts: Integers,
+) -> int:
+    """Count the entries of rows of a full-zip page.
+
+    Args:
+        data: The entries; all positions in it are checked.
+        starts: Shape (rows,): first byte of each row.
+        stops: Shape (rows,): end of each.
+        control_bytes: Bytes of the levels in front of each entry, at most 8.
+        def_bits: The lowest bits of them, which are the definition level.
+        length_bytes: Bytes of the length in front of a value, at most 8; 0 for values of fixed width.
+        value_bytes: Of a value of fixed width.
+        visible_below: Entries of a definition level below this have a slot.
+        counts: Shape (2,), zeros: gets the entries, and those of them that have a slot.
+
+    Returns:
+        0, or `MALFORMED` when an entry reaches beyond its row or has no bytes.
+    """
+    form = (control_bytes, def_bits, length_bytes, value_bytes, visible_below)
+    return int(_count_entries(data, starts, stops, *form, counts))
+
+
+def keep_strings(
+    *,
+    table: Bytes,
+    data: Bytes,
+    word_bytes: int,
+    num_values: int,
+    gone_starts: Integers,
+    gone_stops: Integers,
+    chunk_bytes: int,
+    limit: int,
+    new_table: Bytes,
+    new_data: Bytes,
+    new_words: Words,
+    used: Integers,
+) -> int:
+    """Cut the values that stay of a page without levels into chunks again; asks for a compiler.
+
+    Args:
+        table: The words that describe the chunks, at least one, in whole words.
+        data: The chunks; all positions in them are checked.
+        word_bytes: Bytes of a word, and of the size of a value buffer: 2 or 4.
+        num_values: Of the page, at least 1.
+        gone_starts: Shape (runs,): the first of each run of values that go, ascending.
+        gone_stops: Shape (runs,): the end of each.
+        chunk_bytes: What the buffer of a chunk holds at most, if it is not of two values only.
+        limit: What it holds at most.
+        new_table: Room for the new words, which is checked.
+        new_data: Room for the new chunks, which is checked.
+        new_words: The same memory in words of 32 or 64 bits, as wide as an offset.
+        used: Shape (2,): gets the bytes used of both.
+
+    Returns:
+        0, `MALFORMED`, or `TOO_LARGE` when values do not fit into a chunk.
+    """
+    page = (table, data, word_bytes, num_values, gone_starts, gone_stops, chunk_bytes, limit)
+    return int(_keep_strings(*page, new_table, new_data, new_words, used))

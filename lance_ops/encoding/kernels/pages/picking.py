@@ -1,18 +1,29 @@
-"""Compiled loops that read single values of mini-block pages from their compressed chunks.
+"""Single values of mini-block pages, read from their compressed chunks.
+
+There is no reference: where `available` says no, pages are decoded chunk by chunk. `found` is a table of
+shape (values, 2 + 2 * parts) as `locate` gives it: of each value its number in its chunk, the levels of the
+chunk, and the start and the size of each part of the chunk, in bytes of the data. Positions that come from
+the bytes themselves are checked; that the parts lie within the data, the caller answers for.
+
+All answers are 0, or `OUTSIDE` when something leaves its chunk; then what is filled in is not whole.
 
 They check every position that comes from the bytes and return -1 where one leaves its chunk. The caller
 answers for the chunks: they lie within the data, and there is one more first value than there are chunks.
 """
 
 import numpy as np
-from numba import njit, types
+import numpy.typing as npt
 
+from lance_ops.encoding.arrays import Bytes, Integers, Levels, Words64
+from lance_ops.encoding.kernels.loops import inner, loop, types
 from lance_ops.encoding.kernels.words import BYTES, READONLY_BYTES, copy_bytes, load_u16, load_u32, load_u64
+
+OUTSIDE = -1
+_Table = npt.NDArray[np.int64]
 
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 _OUT = types.int64[::1]
 _TABLE = types.int64[:, ::1]
-
 _ONE = np.uint64(1)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 # A row of a block, whatever the size of its words: the next word of a lane is so far behind.
@@ -21,8 +32,8 @@ _ROW_BYTES = 128
 _ORDER = np.uint64(0x73516240)
 
 
-@njit(types.uint64(READONLY_BYTES, types.int64, types.int64), cache=True, nogil=True, inline="always")
-def _word(data, position, width):  # type: ignore[no-untyped-def]
+@inner(types.uint64(READONLY_BYTES, types.int64, types.int64), inline="always")
+def _word(data, position, width):
     # A word of 1, 2, 4 or 8 bytes.
     if width == 8:
         return np.uint64(load_u64(data, position))
@@ -33,25 +44,8 @@ def _word(data, position, width):  # type: ignore[no-untyped-def]
     return np.uint64(data[position])
 
 
-@njit(
-    types.int64(READONLY_BYTES, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS, types.int64, types.int64, _TABLE),
-    cache=True,
-    nogil=True,
-)
-def locate(data, starts, stops, firsts, slots, level_parts, value_parts, found):  # type: ignore[no-untyped-def]
-    """Find the parts of the chunk of each wanted value.
-
-    Args:
-        data: Bytes that hold the chunks.
-        starts: First byte of each chunk.
-        stops: End of each chunk, within the data.
-        firsts: First value of each chunk, ascending; the first is not above the first wanted one.
-        slots: Wanted values, ascending.
-        level_parts: Buffers of levels of a chunk.
-        value_parts: Value buffers of a chunk; negative for sizes of 4 bytes, else of 2.
-        found: Gets a row for each value: its number in the chunk, the levels of the chunk, and the start and
-            the size of each part.
-    """
+@loop(types.int64(READONLY_BYTES, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS, types.int64, types.int64, _TABLE))
+def _locate(data, starts, stops, firsts, slots, level_parts, value_parts, found):
     width = 2
     if value_parts < 0:
         value_parts, width = -value_parts, 4
@@ -81,13 +75,8 @@ def locate(data, starts, stops, firsts, slots, level_parts, value_parts, found):
     return 0
 
 
-@njit(
-    types.uint64(READONLY_BYTES, types.int64, types.uint64, types.uint64, types.uint64),
-    cache=True,
-    nogil=True,
-    inline="always",
-)
-def _unpack_one(data, start, number, width, power):  # type: ignore[no-untyped-def]
+@inner(types.uint64(READONLY_BYTES, types.int64, types.uint64, types.uint64, types.uint64), inline="always")
+def _unpack_one(data, start, number, width, power):
     # One value of a block of 1024, in words of 2 to the power bits: everything is a shift, for a division
     # takes longer than all of the rest.
     bits, lane_power = _ONE << power, np.uint64(10) - power
@@ -106,17 +95,13 @@ def _unpack_one(data, start, number, width, power):  # type: ignore[no-untyped-d
     return value & (_ALL >> (np.uint64(64) - width))
 
 
-@njit(types.uint64(types.uint64), cache=True, nogil=True, inline="always")
-def _power_of(bits):  # type: ignore[no-untyped-def]
+@inner(types.uint64(types.uint64), inline="always")
+def _power_of(bits):
     return np.uint64(3) + (bits >= 16) + (bits >= 32) + (bits >= 64)
 
 
-@njit(
-    types.void(READONLY_BYTES, types.int64, types.uint64, types.uint64, types.uint64[::1]),
-    cache=True,
-    nogil=True,
-)
-def _unpack_all(data, start, width, power, target):  # type: ignore[no-untyped-def]
+@inner(types.void(READONLY_BYTES, types.int64, types.uint64, types.uint64, types.uint64[::1]))
+def _unpack_all(data, start, width, power, target):
     # All values of a block of 1024, see `bits.bitpacking`; these need not begin at a word.
     bits = _ONE << power
     lanes = _ALL // (_ALL >> (np.uint64(64) - bits))
@@ -146,11 +131,8 @@ def _unpack_all(data, start, width, power, target):  # type: ignore[no-untyped-d
             start = after
 
 
-@njit(
-    types.int64(READONLY_BYTES, _TABLE, types.int64, types.uint64, types.uint64[::1]), cache=True, nogil=True
-)
-def pick_inline(data, found, part, bits, values):  # type: ignore[no-untyped-def]
-    """Values from blocks that begin with their width."""
+@loop(types.int64(READONLY_BYTES, _TABLE, types.int64, types.uint64, types.uint64[::1]))
+def _pick_inline(data, found, part, bits, values):
     size, power = np.int64(bits >> np.uint64(3)), _power_of(bits)
     in_word = np.uint64(6) - power
     rest, keep = (_ONE << in_word) - _ONE, _ALL >> (np.uint64(64) - bits)
@@ -185,11 +167,8 @@ def pick_inline(data, found, part, bits, values):  # type: ignore[no-untyped-def
     return 0
 
 
-@njit(
-    types.int64(READONLY_BYTES, _TABLE, types.int64, types.uint64, types.uint16[::1]), cache=True, nogil=True
-)
-def pick_levels(data, found, part, width, levels):  # type: ignore[no-untyped-def]
-    """Levels from runs of blocks of one width from 1 to 16; those behind the last block may be plain."""
+@loop(types.int64(READONLY_BYTES, _TABLE, types.int64, types.uint64, types.uint16[::1]))
+def _pick_levels(data, found, part, width, levels):
     for index in range(len(found)):
         number, count = found[index, 0], found[index, 1]
         start, length = found[index, 2 + 2 * part], found[index, 3 + 2 * part]
@@ -210,21 +189,8 @@ def pick_levels(data, found, part, width, levels):  # type: ignore[no-untyped-de
     return 0
 
 
-@njit(
-    types.int64(READONLY_BYTES, _TABLE, types.int64, types.int64, types.int64, BYTES), cache=True, nogil=True
-)
-def pick_runs(data, found, part, split, width, values):  # type: ignore[no-untyped-def]
-    """Values of a number of bytes, each of which is there once for a run of 1 to 255.
-
-    Args:
-        data: Bytes that hold the chunks.
-        found: Result of `locate`, ascending.
-        part: The values.
-        split: 0 where the lengths of the runs are the next part; else the bytes before the values, the
-            first 8 of which say how many bytes these take, and the lengths come behind them.
-        width: Bytes of a value.
-        values: Gets the values.
-    """
+@loop(types.int64(READONLY_BYTES, _TABLE, types.int64, types.int64, types.int64, BYTES))
+def _pick_runs(data, found, part, split, width, values):
     seen = np.int64(-1)
     run = passed = np.int64(0)
     for index in range(len(found)):
@@ -252,9 +218,8 @@ def pick_runs(data, found, part, split, width, values):  # type: ignore[no-untyp
     return 0
 
 
-@njit(types.int64(READONLY_BYTES, _TABLE, types.int64, types.boolean[::1]), cache=True, nogil=True)
-def pick_bits(data, found, part, values):  # type: ignore[no-untyped-def]
-    """Single bits, least significant first."""
+@loop(types.int64(READONLY_BYTES, _TABLE, types.int64, types.boolean[::1]))
+def _pick_bits(data, found, part, values):
     for index in range(len(found)):
         number = found[index, 0]
         if number >> 3 >= found[index, 3 + 2 * part]:
@@ -263,9 +228,8 @@ def pick_bits(data, found, part, values):  # type: ignore[no-untyped-def]
     return 0
 
 
-@njit(types.int64(READONLY_BYTES, _TABLE, types.int64, types.int64, BYTES), cache=True, nogil=True)
-def pick_flat(data, found, part, width, values):  # type: ignore[no-untyped-def]
-    """Plain values of a number of bytes."""
+@loop(types.int64(READONLY_BYTES, _TABLE, types.int64, types.int64, BYTES))
+def _pick_flat(data, found, part, width, values):
     for index in range(len(found)):
         at = found[index, 0] * width
         if at + width > found[index, 3 + 2 * part]:
@@ -274,9 +238,8 @@ def pick_flat(data, found, part, width, values):  # type: ignore[no-untyped-def]
     return 0
 
 
-@njit(types.int64(READONLY_BYTES, _TABLE, types.int64, types.int64, _OUT, _OUT), cache=True, nogil=True)
-def pick_extents(data, found, part, width, starts, offsets):  # type: ignore[no-untyped-def]
-    """Where values of variable width lie in the data, and their offsets once they are joined."""
+@loop(types.int64(READONLY_BYTES, _TABLE, types.int64, types.int64, _OUT, _OUT))
+def _pick_extents(data, found, part, width, starts, offsets):
     last = np.int64(0)
     offsets[0] = 0
     for index in range(len(found)):
@@ -299,25 +262,8 @@ def pick_extents(data, found, part, width, starts, offsets):  # type: ignore[no-
 _LEVELS = types.Array(types.uint16, 1, "C", readonly=True)
 
 
-@njit(
-    types.int64(_LEVELS, _LEVELS, types.int64, types.int64, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS, _TABLE),
-    cache=True,
-    nogil=True,
-)
-def find_rows(rep, definition, highest, visible, ends, firsts, lasts, numbers, found):  # type: ignore[no-untyped-def]
-    """Find rows in the levels of some chunks.
-
-    Args:
-        rep: Repetition levels of all chunks.
-        definition: Definition levels, as many; or none.
-        highest: The repetition level that begins a row.
-        visible: Entries of a definition level below this have a value.
-        ends: End of the levels of each chunk, ascending up to the number of all.
-        firsts: The chunk in which each wanted row begins.
-        lasts: The chunk in which it ends.
-        numbers: How many rows begin in its chunk before it. Rows ascend.
-        found: Gets a row for each: its first level and the end of its levels, its first value and the end.
-    """
+@loop(types.int64(_LEVELS, _LEVELS, types.int64, types.int64, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS, _TABLE))
+def _find_rows(rep, definition, highest, visible, ends, firsts, lasts, numbers, found):
     total = len(rep)
     entry = slot = seen = chunk = np.int64(0)
     for index in range(len(numbers)):
@@ -350,3 +296,141 @@ def find_rows(rep, definition, highest, visible, ends, firsts, lasts, numbers, f
         found[index, 1] = entry
         found[index, 3] = slot
     return 0
+
+
+def locate(
+    *,
+    data: Bytes,
+    starts: Integers,
+    stops: Integers,
+    firsts: Integers,
+    slots: Integers,
+    level_parts: int,
+    value_parts: int,
+    found: _Table,
+) -> int:
+    """Find the parts of the chunk of each wanted value.
+
+    Args:
+        data: Bytes that hold the chunks.
+        starts: Shape (chunks,): first byte of each chunk.
+        stops: Shape (chunks,): end of each chunk, within the data.
+        firsts: Shape (chunks,): first value of each chunk, ascending, the first not above the first slot.
+        slots: Shape (values,): wanted values, ascending.
+        level_parts: Buffers of levels of a chunk.
+        value_parts: Value buffers of a chunk; negative for sizes of 4 bytes, else of 2.
+        found: Gets the table.
+    """
+    return int(_locate(data, starts, stops, firsts, slots, level_parts, value_parts, found))
+
+
+def pick_inline(*, data: Bytes, found: _Table, part: int, bits: int, values: Words64) -> int:
+    """Return values from blocks that begin with their width.
+
+    Args:
+        data: Bytes that hold the chunks.
+        found: The table.
+        part: The values.
+        bits: Of a word: 8, 16, 32 or 64.
+        values: Shape (values,): gets them.
+    """
+    return int(_pick_inline(data, found, part, bits, values))
+
+
+def pick_levels(*, data: Bytes, found: _Table, part: int, width: int, levels: Levels) -> int:
+    """Levels from runs of blocks of one width; those behind the last block may be plain.
+
+    Args:
+        data: Bytes that hold the chunks.
+        found: The table.
+        part: The levels.
+        width: Bits of a packed level, 1 to 16.
+        levels: Shape (values,): gets them.
+    """
+    return int(_pick_levels(data, found, part, width, levels))
+
+
+def pick_runs(*, data: Bytes, found: _Table, part: int, split: int, width: int, values: Bytes) -> int:
+    """Return values of a number of bytes, each of which is there once for a run of 1 to 255.
+
+    Args:
+        data: Bytes that hold the chunks.
+        found: The table, ascending.
+        part: The values.
+        split: 0 where the lengths of the runs are the next part; else the bytes before the values, at least
+            8, the first 8 of which say how many bytes these take, and the lengths come behind them.
+        width: Bytes of a value, at least 1.
+        values: Shape (values * width,): gets them.
+    """
+    return int(_pick_runs(data, found, part, split, width, values))
+
+
+def pick_bits(*, data: Bytes, found: _Table, part: int, values: npt.NDArray[np.bool_]) -> int:
+    """Single bits, least significant first.
+
+    Args:
+        data: Bytes that hold the chunks.
+        found: The table.
+        part: The values.
+        values: Shape (values,): gets them.
+    """
+    return int(_pick_bits(data, found, part, values))
+
+
+def pick_flat(*, data: Bytes, found: _Table, part: int, width: int, values: Bytes) -> int:
+    """Plain values of a number of bytes.
+
+    Args:
+        data: Bytes that hold the chunks.
+        found: The table.
+        part: The values.
+        width: Bytes of a value.
+        values: Shape (values * width,): gets them.
+    """
+    return int(_pick_flat(data, found, part, width, values))
+
+
+def pick_extents(
+    *, data: Bytes, found: _Table, part: int, width: int, starts: Integers, offsets: Integers
+) -> int:
+    """Return positions of variable-width values in the data, and their offsets once they are joined.
+
+    Args:
+        data: Bytes that hold the chunks.
+        found: The table, ascending.
+        part: The values.
+        width: Bytes of an offset: 4 or 8.
+        starts: Shape (values,): gets the first byte of each.
+        offsets: Shape (values + 1,): gets the offsets, from 0.
+    """
+    return int(_pick_extents(data, found, part, width, starts, offsets))
+
+
+def find_rows(
+    *,
+    rep: Levels,
+    definition: Levels,
+    highest: int,
+    visible: int,
+    ends: Integers,
+    firsts: Integers,
+    lasts: Integers,
+    numbers: Integers,
+    found: _Table,
+) -> int:
+    """Find rows in the levels of some chunks.
+
+    Args:
+        rep: Repetition levels of all chunks.
+        definition: Definition levels, as many; or none.
+        highest: The repetition level that begins a row.
+        visible: Entries of a definition level below this have a value.
+        ends: Shape (chunks,): end of the levels of each chunk, ascending up to the number of all.
+        firsts: Shape (rows,): the chunk in which each wanted row begins.
+        lasts: Shape (rows,): the chunk in which it ends, one of those that there are.
+        numbers: Shape (rows,): how many rows begin in its chunk before it. Rows ascend.
+        found: Shape (rows, 4): gets the first level of each and the end of its levels, its first value and
+            the end of its values.
+    """
+    where = (ends, firsts, lasts, numbers)
+    return int(_find_rows(rep, definition, highest, visible, *where, found))

@@ -1,10 +1,22 @@
-"""A compiled loop that finds single rows of lists in mini-block pages, and where their values are."""
+"""Single rows of lists in mini-block pages, and where their values are.
+
+There is no reference: where `available` says no, pages are decoded chunk by chunk.
+"""
 
 import numpy as np
-from numba import njit, types
+import numpy.typing as npt
 
-from lance_ops.encoding.kernels.bits.bitpacking import unpack
+from lance_ops.encoding.arrays import Bytes, Integers, Levels, Words64
+from lance_ops.encoding.kernels.bits.bitpacking import _unpack
+from lance_ops.encoding.kernels.loops import inner, loop, types
 from lance_ops.encoding.kernels.words import READONLY_BYTES, load_u64
+
+DAMAGED = -1
+NO_ROOM = -2
+RUNS = 17
+"""Instead of a width: levels that are there once for a run of equal ones."""
+ROOM = 1 << 16
+"""The most levels of a chunk, in whole blocks."""
 
 _WORDS = types.Array(types.uint64, 1, "C", readonly=True, aligned=False)
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
@@ -12,29 +24,20 @@ _SCRATCH = types.Array(types.uint64, 1, "C", aligned=False)
 _LEVELS = types.uint16[::1]
 _LOADED = types.Array(types.uint16, 1, "C", aligned=False)
 _TABLE = types.int64[:, ::1]
-
-DAMAGED = -1
-NO_ROOM = -2
-
-# Instead of a width: levels that are there once for a run of equal ones.
-RUNS = 17
 # Entries that are counted at once.
 _STRIDE = 64
-
-# The most levels of a chunk, in whole blocks.
-ROOM = 1 << 16
 _BLOCKS = ROOM >> 10
 
 
-@njit(types.uint64(READONLY_BYTES, types.int64, types.int64), cache=True, nogil=True, inline="always")
-def _word(data, position, width):  # type: ignore[no-untyped-def]
+@inner(types.uint64(READONLY_BYTES, types.int64, types.int64), inline="always")
+def _word(data, position, width):
     value = np.uint64(0)
     for byte in range(width):
         value |= np.uint64(data[position + byte]) << np.uint64(8 * byte)
     return value
 
 
-@njit(
+@inner(
     types.int64(
         READONLY_BYTES,
         _WORDS,
@@ -45,11 +48,9 @@ def _word(data, position, width):  # type: ignore[no-untyped-def]
         types.int64[::1],
         types.int64[::1],
         _SCRATCH,
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def _unpack_levels(data, words, start, size, count, width, starts, widths, levels):  # type: ignore[no-untyped-def]
+def _unpack_levels(data, words, start, size, count, width, starts, widths, levels):
     # Runs of blocks of one width, at a multiple of 8 bytes; those behind the last block may be plain.
     block = width * 128
     full, tail = count >> 10, count & 1023
@@ -60,7 +61,7 @@ def _unpack_levels(data, words, start, size, count, width, starts, widths, level
     for number in range(blocks):
         starts[number] = (start >> 3) + number * width * 16
         widths[number] = width
-    unpack(words, starts[:blocks], widths[:blocks], np.uint64(16), levels)
+    _unpack(words, starts[:blocks], widths[:blocks], np.uint64(16), levels)
     if plain:
         target = levels.view(np.uint16)
         for number in range(tail):
@@ -68,8 +69,8 @@ def _unpack_levels(data, words, start, size, count, width, starts, widths, level
     return 0
 
 
-@njit(types.int64(READONLY_BYTES, types.int64, types.int64, types.int64, _LOADED), cache=True, nogil=True)
-def _repeat_levels(data, start, size, count, levels):  # type: ignore[no-untyped-def]
+@inner(types.int64(READONLY_BYTES, types.int64, types.int64, types.int64, _LOADED))
+def _repeat_levels(data, start, size, count, levels):
     # The size of the levels of all runs, these levels, and the length of each run in a byte.
     if size < 8:
         return -1
@@ -89,7 +90,7 @@ def _repeat_levels(data, start, size, count, levels):  # type: ignore[no-untyped
     return 0 if entry == count else -1
 
 
-@njit(
+@inner(
     types.int64(
         READONLY_BYTES,
         _WORDS,
@@ -100,18 +101,16 @@ def _repeat_levels(data, start, size, count, levels):  # type: ignore[no-untyped
         types.int64[::1],
         types.int64[::1],
         _SCRATCH,
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def _read_levels(data, words, start, size, count, form, starts, widths, levels):  # type: ignore[no-untyped-def]
+def _read_levels(data, words, start, size, count, form, starts, widths, levels):
     if form == RUNS:
         return _repeat_levels(data, start, size, count, levels.view(np.uint16))
     return _unpack_levels(data, words, start, size, count, form, starts, widths, levels)
 
 
-@njit(types.int64(_LOADED, types.int64, types.uint16), cache=True, nogil=True)
-def _count_equal(levels, entry, level):  # type: ignore[no-untyped-def]
+@inner(types.int64(_LOADED, types.int64, types.uint16))
+def _count_equal(levels, entry, level):
     # Sums of 16 bits are what makes vector instructions of it.
     total = np.uint16(0)
     for number in range(entry, entry + _STRIDE):
@@ -119,15 +118,15 @@ def _count_equal(levels, entry, level):  # type: ignore[no-untyped-def]
     return np.int64(total)
 
 
-@njit(types.int64(_LOADED, types.int64, types.uint16), cache=True, nogil=True)
-def _count_below(levels, entry, level):  # type: ignore[no-untyped-def]
+@inner(types.int64(_LOADED, types.int64, types.uint16))
+def _count_below(levels, entry, level):
     total = np.uint16(0)
     for number in range(entry, entry + _STRIDE):
         total = np.uint16(total + np.uint16(levels[number] < level))
     return np.int64(total)
 
 
-@njit(
+@loop(
     types.int64(
         READONLY_BYTES,
         _WORDS,
@@ -142,30 +141,11 @@ def _count_below(levels, entry, level):  # type: ignore[no-untyped-def]
         _TABLE,
         types.Array(types.uint64, 2, "C", aligned=False),
         types.int64[::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
-def find_lists(data, words, starts, stops, begun, ended, rows, form, rep, definition, found, scratch, totals):  # type: ignore[no-untyped-def]
-    """Find rows of lists.
-
-    Args:
-        data: Bytes that hold the chunks.
-        words: The same as words of 8 bytes.
-        starts: First byte of each chunk.
-        stops: End of each chunk, within the data.
-        begun: Rows that begin before each chunk, ascending, with the number of all.
-        ended: Rows that end before each chunk, ascending, with the number of all.
-        rows: Wanted rows, ascending, all of them below the number of all.
-        form: Widths of packed repetition and definition levels, `RUNS` of those in runs, the latter 0
-            without; bytes of the size of a value buffer; value buffers; the repetition level that begins a
-            row; the definition level below which an entry has a value.
-        rep: Gets the repetition levels of the rows.
-        definition: Gets their definition levels.
-        found: Gets a row for each value, as `picking.locate` gives it.
-        scratch: Room for both kinds of levels of a chunk.
-        totals: Gets the number of levels and of values.
-    """
+def _find_lists(
+    data, words, starts, stops, begun, ended, rows, form, rep, definition, found, scratch, totals
+):
     rep_width, def_width, size_bytes = form[0], form[1], form[2]
     value_parts, highest, visible = form[3], form[4], form[5]
     level_parts = 1 + (1 if def_width > 0 else 0)
@@ -262,3 +242,45 @@ def find_lists(data, words, starts, stops, begun, ended, rows, form, rep, defini
     totals[0] = entries
     totals[1] = values
     return 0
+
+
+def find_lists(
+    *,
+    data: Bytes,
+    words: Words64,
+    starts: Integers,
+    stops: Integers,
+    begun: Integers,
+    ended: Integers,
+    rows: Integers,
+    form: Integers,
+    rep: Levels,
+    definition: Levels,
+    found: npt.NDArray[np.int64],
+    scratch: npt.NDArray[np.uint64],
+    totals: Integers,
+) -> int:
+    """Find the levels of rows, and the chunks of their values.
+
+    Args:
+        data: Bytes that hold the chunks of all wanted rows; positions that come from them are checked.
+        words: All of them in whole words; need not be aligned.
+        starts: Shape (chunks,): first byte of each chunk.
+        stops: Shape (chunks,): end of each, within the data.
+        begun: Shape (chunks,): rows that begin before each chunk.
+        ended: Shape (chunks + 1,): rows that end before each chunk, and before the end of the last.
+        rows: Shape (rows,): the wanted rows, ascending.
+        form: Shape (6,): the width of repetition levels and of definition levels, `RUNS` for runs of them, 0
+            for none; the bytes of the size of a value buffer; the value buffers of a chunk; the repetition
+            level that begins a row; and the definition level below which an entry has a value.
+        rep: Room for repetition levels.
+        definition: As much for definition levels, or none where there are none.
+        found: Shape (as many, 2 + 2 * parts): gets the table of the values, as `picking` takes it.
+        scratch: Shape (2, ROOM / 4), for the loop to unpack levels in.
+        totals: Shape (2,): gets the levels and the values.
+
+    Returns:
+        0; `DAMAGED`; or `NO_ROOM` when there are more levels than room for them.
+    """
+    chunks = (data, words, starts, stops, begun, ended)
+    return int(_find_lists(*chunks, rows, form, rep, definition, found, scratch, totals))

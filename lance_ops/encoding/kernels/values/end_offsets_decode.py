@@ -1,34 +1,18 @@
-"""Compiled loop that turns the end offsets of 2.0 into Arrow's offsets and validity."""
+"""End offsets of 2.0 into Arrow's offsets and validity."""
 
 import numpy as np
-from numba import njit, types
+
+from lance_ops.encoding.arrays import Bytes, Integers, Words64
+from lance_ops.encoding.kernels.loops import loop, types
 
 # Ends are read where they lie in a file, which may be anywhere in memory.
 _ENDS = types.Array(types.uint64, 1, "C", readonly=True, aligned=False)
-
 TOO_LARGE = -1
 DECREASING = -2
 
 
-@njit(
-    types.int64(_ENDS, types.uint64, types.uint64, types.int64, types.int64[::1], types.uint8[::1]),
-    cache=True,
-    nogil=True,
-)
-def decode(ends, step, limit, skipped, offsets, validity):
-    """Decode ends.
-
-    Args:
-        ends: With that of the row before the first in front, if it is to be skipped.
-        step: What is added to the end of a null row; 0 if no row is null.
-        limit: The highest end that may be.
-        skipped: 1 if there is a row before the first, else 0.
-        offsets: Room for one more than there are rows.
-        validity: Room for a bit for each row, zeros.
-
-    Returns:
-        The number of null rows, or what is wrong.
-    """
+@loop(types.int64(_ENDS, types.uint64, types.uint64, types.int64, types.int64[::1], types.uint8[::1]))
+def _decode(ends, step, limit, skipped, offsets, validity):
     before = np.uint64(0)
     if skipped:
         before = ends[0]
@@ -54,3 +38,21 @@ def decode(ends, step, limit, skipped, offsets, validity):
     if highest > limit:
         return TOO_LARGE
     return DECREASING if decreasing else nulls
+
+
+def decode(*, ends: Words64, step: int, limit: int, skipped: int, offsets: Integers, validity: Bytes) -> int:
+    """Decode ends.
+
+    Args:
+        ends: Shape (rows + skipped,), with that of the row before the first in front, if it is to be skipped;
+            need not be aligned.
+        step: What is added to the end of a null row; 0 if no row is null.
+        limit: The highest end that may be.
+        skipped: 1 if there is a row before the first, else 0.
+        offsets: Shape (rows + 1,): gets the offsets.
+        validity: Shape ((rows + 7) // 8,), zeros: gets a bit for each row that is not null.
+
+    Returns:
+        The number of null rows, or what is wrong: `TOO_LARGE` or `DECREASING`.
+    """
+    return int(_decode(ends, step, limit, skipped, offsets, validity))

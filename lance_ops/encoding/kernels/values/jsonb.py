@@ -1,19 +1,24 @@
-"""The compiled loop that finds members of JSON documents as the format keeps them; see `values.jsonb`."""
+"""Members of JSON documents as the format keeps them; see `values.jsonb`.
+
+There is no reference: where `available` says no, documents are read as text.
+"""
 
 import numpy as np
-from numba import njit, types
 
-_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-_NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
+from lance_ops.encoding.arrays import Bytes, Integers
+from lance_ops.encoding.kernels.loops import inner, loop, types
 
 MISSING = -1
 DAMAGED = -2
+
+_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 _OBJECT, _SCALAR, _ARRAY = 2, 1, 4
 _STRING, _CONTAINER = 1, 5
 
 
-@njit(types.int64(_BYTES, types.int64), cache=True, nogil=True, inline="always")
-def _word(data, at):  # type: ignore[no-untyped-def]
+@inner(types.int64(_BYTES, types.int64), inline="always")
+def _word(data, at):
     return (
         (np.int64(data[at]) << 24)
         | (np.int64(data[at + 1]) << 16)
@@ -22,23 +27,8 @@ def _word(data, at):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(
-    types.void(_BYTES, _NUMBERS, _BYTES, _NUMBERS, types.int64[::1], types.int64[::1], types.int64[::1]),
-    cache=True,
-    nogil=True,
-)
-def find_members(data, offsets, names, ends, kinds, starts, sizes):  # type: ignore[no-untyped-def]
-    """Find a member of a member of each document.
-
-    Args:
-        data: The documents.
-        offsets: Where each begins, and where the last one ends; all within the data.
-        names: The names on the way, in sequence, at least one.
-        ends: Where each name ends.
-        kinds: What was found in each document: its kind, `MISSING` or `DAMAGED`.
-        starts: Where it lies in the data.
-        sizes: How long it is.
-    """
+@loop(types.void(_BYTES, _NUMBERS, _BYTES, _NUMBERS, types.int64[::1], types.int64[::1], types.int64[::1]))
+def _find_members(data, offsets, names, ends, kinds, starts, sizes):
     for document in range(len(offsets) - 1):
         start, stop = offsets[document], offsets[document + 1]
         kinds[document] = MISSING
@@ -84,3 +74,27 @@ def find_members(data, offsets, names, ends, kinds, starts, sizes):  # type: ign
             elif kind != _CONTAINER:
                 break
             start, stop, first = at, at + size, ends[level]
+
+
+def find_members(
+    *,
+    data: Bytes,
+    offsets: Integers,
+    names: Bytes,
+    ends: Integers,
+    kinds: Integers,
+    starts: Integers,
+    sizes: Integers,
+) -> None:
+    """Find the value under some names, each a member of the one before, in each document.
+
+    Args:
+        data: The documents.
+        offsets: Where each begins, and where the last one ends: they never fall, and lie within the data.
+        names: The names, in sequence, at least one.
+        ends: Where each name ends.
+        kinds: Filled: the kind of the value, `MISSING` where there is none, or `DAMAGED`.
+        starts: Filled where there is one: where it lies in the data.
+        sizes: Filled where there is one: its bytes.
+    """
+    _find_members(data, offsets, names, ends, kinds, starts, sizes)

@@ -1,7 +1,7 @@
-"""Looking up values of variable width: entries of a dictionary by position, in sequence."""
+"""Lookup of variable-width dictionary entries by position."""
 
-from numba import njit, types
-
+from lance_ops.encoding.arrays import Bytes, Integers, Offsets, Words
+from lance_ops.encoding.kernels.loops import loop, types
 from lance_ops.encoding.kernels.words import BYTES, READONLY_BYTES, copy_bytes, load_u64, store_u64
 
 _POSITIONS = tuple(
@@ -10,43 +10,29 @@ _POSITIONS = tuple(
 )
 _INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
 _OFFSETS = (types.Array(types.int32, 1, "C"), types.Array(types.int64, 1, "C"))
-
 # Bytes that the entries and the output have beyond what is in them.
 SPARE = 32
+"""Bytes that the entries and the output must have beyond what is in them."""
 _TWO_WORDS = 16
+OUTSIDE = -1
 
-_OUTSIDE = -1
 
-
-@njit(
-    [types.int64(positions, _INTEGERS, offsets) for positions in _POSITIONS for offsets in _OFFSETS],
-    cache=True,
-    nogil=True,
-)
-def measure(positions, ends, out_offsets):
-    """Offsets of the values; the bytes of all of them, or -1 when a position is outside of the dictionary."""
+@loop([types.int64(positions, _INTEGERS, offsets) for positions in _POSITIONS for offsets in _OFFSETS])
+def _measure(positions, ends, out_offsets):
     entries = len(ends) - 1
     at = 0
     for value in range(len(positions)):
         out_offsets[value] = at
         position = positions[value]
         if position >= entries:
-            return _OUTSIDE
+            return OUTSIDE
         at += ends[position + 1] - ends[position]
     out_offsets[len(positions)] = at
     return at
 
 
-@njit(
-    [types.void(positions, _INTEGERS, READONLY_BYTES, BYTES) for positions in _POSITIONS],
-    cache=True,
-    nogil=True,
-)
-def copy(positions, ends, data, out):
-    """Put values in sequence; the positions were measured, and both arrays have bytes to spare.
-
-    Most entries are short: whole words are copied of each, and the next one covers what is too much.
-    """
+@loop([types.void(positions, _INTEGERS, READONLY_BYTES, BYTES) for positions in _POSITIONS])
+def _copy(positions, ends, data, out):
     at = 0
     for value in range(len(positions)):
         position = positions[value]
@@ -61,3 +47,29 @@ def copy(positions, ends, data, out):
         else:
             copy_bytes(out, at, data, start, size)
         at += size
+
+
+def measure(*, positions: Words, ends: Integers, out_offsets: Offsets) -> int:
+    """Compute the offset of each value in the output.
+
+    Args:
+        positions: Shape (values,): of their entries.
+        ends: Shape (entries + 1,): offsets of the entries, the first being 0, not decreasing.
+        out_offsets: Shape (values + 1,): gets the offsets, which count only as far as their type does.
+
+    Returns:
+        The bytes of all values, or `OUTSIDE` when a position is not that of an entry.
+    """
+    return int(_measure(positions, ends, out_offsets))
+
+
+def copy(*, positions: Words, ends: Integers, data: Bytes, out: Bytes) -> None:
+    """Copy each value; what is in the output beyond them is undefined.
+
+    Args:
+        positions: Shape (values,): of their entries, which were measured.
+        ends: Shape (entries + 1,): offsets of the entries, the first being 0.
+        data: The bytes of the entries, and `SPARE` more.
+        out: Room for the bytes of all values, and for `SPARE` more.
+    """
+    _copy(positions, ends, data, out)

@@ -5,9 +5,14 @@ small at first, so that few distinct values stay in the nearest cache.
 """
 
 import numpy as np
-from numba import njit, types
+import numpy.typing as npt
 
+from lance_ops.encoding.arrays import Bytes, Integers, Offsets, Words64
+from lance_ops.encoding.kernels.loops import inner, loop, types
 from lance_ops.encoding.kernels.words import BYTES, READONLY_BYTES, copy_bytes, peek_u8, peek_u64
+
+SPARE_BYTES = 8
+"""Bytes behind the items of strings, which may be read and written."""
 
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 _WORDS = types.Array(types.uint64, 1, "C", readonly=True, aligned=False)
@@ -15,7 +20,6 @@ _INTEGERS = types.Array(types.int64, 1, "C")
 _HASHES = types.Array(types.uint64, 1, "C")
 _POSITIONS = types.Array(types.uint32, 1, "C")
 _OFFSETS = (types.Array(types.int32, 1, "C", readonly=True), _NUMBERS)
-
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
@@ -26,23 +30,22 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _FREE = np.uint32(0xFFFFFFFF)
 _FIRST_SLOTS = 1 << 10
 _FIRST_SHIFT = np.uint64(64 - 10)
-
 TOO_MANY = -1
 
 
-@njit(inline="always")
+@inner(inline="always")
 def _mix(hashed, word):
     hashed = (hashed ^ word) * _FACTOR
     return hashed ^ (hashed >> _HALF)
 
 
-@njit(inline="always")
+@inner(inline="always")
 def _slot(hashed, shift):
     # Whatever differs gets to the highest bits.
     return (hashed * _FACTOR) >> shift
 
 
-@njit
+@inner
 def _load(address, size, room):
     """Up to eight bytes, and zeros behind them; as many bytes as there is room can be read."""
     if size == _ZERO:
@@ -55,7 +58,7 @@ def _load(address, size, room):
     return word
 
 
-@njit
+@inner
 def _hash_rest(hashed, address, size):
     """All but the first eight bytes, of which there are more; the last ones may count twice."""
     done = _EIGHT
@@ -65,7 +68,7 @@ def _hash_rest(hashed, address, size):
     return _mix(hashed, peek_u64(address + size - _EIGHT))
 
 
-@njit
+@inner
 def _are_equal(one, other, size):
     """Return whether strings of more than eight bytes are equal."""
     done = _ZERO
@@ -76,7 +79,7 @@ def _are_equal(one, other, size):
     return peek_u64(one + size - _EIGHT) == peek_u64(other + size - _EIGHT)
 
 
-@njit
+@inner
 def _grow(slots, shift, hashes, count):
     grown = np.full(4 * len(slots), _FREE, dtype=np.uint32)
     last, shift = np.uint64(len(grown) - 1), shift - _TWO
@@ -88,30 +91,13 @@ def _grow(slots, shift, hashes, count):
     return grown, last, shift
 
 
-@njit(
+@loop(
     [
         types.int64(READONLY_BYTES, offsets, types.int64, types.int64, _POSITIONS, BYTES, _INTEGERS, _HASHES)
         for offsets in _OFFSETS
-    ],
-    cache=True,
-    nogil=True,
+    ]
 )
-def number_strings(data, offsets, limit, max_bytes, positions, items, item_offsets, hashes):
-    """Number strings.
-
-    Args:
-        data: The bytes from the first offset on.
-        offsets: Of the strings, not decreasing.
-        limit: How many distinct ones there may be, at least one.
-        max_bytes: How many bytes these may have.
-        positions: Room for the number of each string.
-        items: Room for the bytes of the distinct strings, and for eight more.
-        item_offsets: Room for their offsets, `limit` and one more.
-        hashes: Room for `limit` hashes.
-
-    Returns:
-        How many distinct strings there are, or `TOO_MANY`.
-    """
+def _number_strings(data, offsets, limit, max_bytes, positions, items, item_offsets, hashes):
     slots = np.full(_FIRST_SLOTS, _FREE, dtype=np.uint32)
     last, shift = np.uint64(len(slots) - 1), _FIRST_SHIFT
     count = 0
@@ -157,22 +143,8 @@ def number_strings(data, offsets, limit, max_bytes, positions, items, item_offse
     return count
 
 
-@njit(
-    types.int64(_WORDS, types.int64, types.int64, _POSITIONS, _INTEGERS, _HASHES),
-    cache=True,
-    nogil=True,
-)
-def number_words(words, width, limit, positions, firsts, hashes):
-    """Number values of a fixed number of words; see `number_strings`.
-
-    Args:
-        words: Of the values.
-        width: Words of a value.
-        limit: How many distinct ones there may be, at least one.
-        positions: Room for the number of each value.
-        firsts: Room for `limit` values.
-        hashes: Room for `limit` hashes.
-    """
+@loop(types.int64(_WORDS, types.int64, types.int64, _POSITIONS, _INTEGERS, _HASHES))
+def _number_words(words, width, limit, positions, firsts, hashes):
     slots = np.full(_FIRST_SLOTS, _FREE, dtype=np.uint32)
     last, shift = np.uint64(len(slots) - 1), _FIRST_SHIFT
     count = 0
@@ -206,3 +178,57 @@ def number_words(words, width, limit, positions, firsts, hashes):
         positions[value] = number
         address = after
     return count
+
+
+def number_strings(
+    *,
+    data: Bytes,
+    offsets: Offsets,
+    limit: int,
+    max_bytes: int,
+    positions: npt.NDArray[np.uint32],
+    items: Bytes,
+    item_offsets: Integers,
+    hashes: Words64,
+) -> int:
+    """Number strings.
+
+    Args:
+        data: The bytes from the first offset on, as many as the offsets say.
+        offsets: Shape (strings + 1,), not decreasing.
+        limit: How many distinct ones there may be.
+        max_bytes: How many bytes these may have.
+        positions: Shape (strings,): gets the number of each string.
+        items: Room for the bytes of the distinct strings, as many as there may be, and `SPARE_BYTES` more.
+        item_offsets: Shape (limit + 1,): gets their offsets.
+        hashes: Shape (limit,), for the loop to keep hashes in.
+
+    Returns:
+        How many distinct strings there are, or `TOO_MANY`.
+    """
+    return int(_number_strings(data, offsets, limit, max_bytes, positions, items, item_offsets, hashes))
+
+
+def number_words(
+    *,
+    words: Words64,
+    width: int,
+    limit: int,
+    positions: npt.NDArray[np.uint32],
+    firsts: Integers,
+    hashes: Words64,
+) -> int:
+    """Number values of a fixed number of words.
+
+    Args:
+        words: Shape (values * width,): of the values; need not be aligned.
+        width: Words of a value, at least 1.
+        limit: How many distinct ones there may be.
+        positions: Shape (values,): gets the number of each value.
+        firsts: Shape (limit,): gets the position at which each distinct value first occurs.
+        hashes: Shape (limit,), for the loop to keep hashes in.
+
+    Returns:
+        How many distinct values there are, or `TOO_MANY`.
+    """
+    return int(_number_words(words, width, limit, positions, firsts, hashes))

@@ -6,8 +6,9 @@ so that the compiler does several words at a time.
 """
 
 import numpy as np
-from numba import njit, types
 
+from lance_ops.encoding.arrays import Bytes, Offsets
+from lance_ops.encoding.kernels.loops import inner, loop, types
 from lance_ops.encoding.kernels.words import READONLY_BYTES, load_u64
 
 _HIGHEST = np.uint64(0x8080808080808080)
@@ -18,12 +19,11 @@ _CONTINUATION, _CONTINUATION_MASK = 0x80, 0xC0
 # Words looked through for anything but ASCII before they are judged.
 _BLOCK = 64
 _WORD = 8
+MALFORMED = -1
+BEGINS_WITHIN = -2
 
-_MALFORMED = -1
-_BEGINS_WITHIN = -2
 
-
-@njit(inline="always")
+@inner(inline="always")
 def _judge(word, before):
     """Masks of the bytes of a word that are wrong, given the word before; only the highest bits count."""
     previous = (word << _8) | (before >> _56)
@@ -53,7 +53,7 @@ def _judge(word, before):
     return wrong
 
 
-@njit(nogil=True)
+@inner
 def _last_words(data, first):
     """The bytes from `first` on, fewer than a word, with zeros after them."""
     word = np.uint64(0)
@@ -62,16 +62,13 @@ def _last_words(data, first):
     return word
 
 
-@njit(
+@loop(
     [
         types.int64(READONLY_BYTES, types.Array(offset, 1, "C", readonly=True))
         for offset in (types.int32, types.int64)
-    ],
-    cache=True,
-    nogil=True,
+    ]
 )
-def check(data, offsets):
-    """Look at the bytes of strings; the offsets lie within the data once the first is taken off."""
+def _check(data, offsets):
     words = len(data) // _WORD
     judged = False
     wrong = np.uint64(0)
@@ -94,12 +91,27 @@ def check(data, offsets):
     last = _last_words(data, words * _WORD)
     wrong |= _judge(last, before) | _judge(np.uint64(0), last)
     if wrong & _HIGHEST != 0:
-        return _MALFORMED
+        return MALFORMED
     if not judged and (before | last) & _HIGHEST == 0:
         return 0
     size = len(data)
     for number in range(len(offsets) - 1):
         at = np.int64(offsets[number]) - np.int64(offsets[0])
         if at < size and data[at] & _CONTINUATION_MASK == _CONTINUATION:
-            return _BEGINS_WITHIN
+            return BEGINS_WITHIN
     return 0
+
+
+def check(*, data: Bytes, offsets: Offsets) -> int:
+    """Validate the bytes of strings.
+
+    Args:
+        data: All bytes of the strings, and no more.
+        offsets: Shape (strings + 1,), not decreasing: where they begin, and where the last one ends; the
+            first offset is that of the first byte.
+
+    Returns:
+        0, `MALFORMED` when the bytes are no UTF-8, or `BEGINS_WITHIN` when a string begins within a
+        character.
+    """
+    return int(_check(data, offsets))

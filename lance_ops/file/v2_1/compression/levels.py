@@ -6,7 +6,7 @@ import numpy.typing as npt
 from lance_ops.encoding.bits.bitpacking import pack_parts
 from lance_ops.encoding.bits.rle import count_runs, encode_run_blocks
 from lance_ops.encoding.chunks import ChunkBuffer
-from lance_ops.encoding.kernels.fronts.pages import levels as loops
+from lance_ops.encoding.kernels.pages import levels as loops
 from lance_ops.encoding.pages.level_packing import packed_sizes
 from lance_ops.encoding.pages.levels import Integers, Levels
 from lance_ops.encoding.pages.ravel import Raveled

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.kernels.fronts import steps
+from lance_ops.encoding.kernels import steps
 from lance_ops.encoding.pages.ravel import Raveled
 from lance_ops.encoding.values.values import Fixed, Values, Variable, as_bits, as_bytes
 

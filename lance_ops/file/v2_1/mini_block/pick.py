@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
 from lance_ops.encoding.fsst import decode_fsst_slices
-from lance_ops.encoding.kernels.fronts.pages import picking, picking_lists
+from lance_ops.encoding.kernels.pages import picking, picking_lists
 from lance_ops.encoding.values.values import Fixed, Values, Variable
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.row_selection import Integers
@@ -136,7 +136,7 @@ class Picker:
         Raises:
             CorruptFileError: The chunks do not hold these rows.
         """
-        if not picking_lists.available() or not self.rep_bits:
+        if not self.rep_bits:
             return None
         if len(starts) and int(stops.max()) > len(data):
             raise CorruptFileError("the chunks of a page end too early")
@@ -227,7 +227,7 @@ def pick_levels(
     if encoding is None:
         return data.view("<u2")[numbers] if len(data) == 2 * count else None
     bits = _level_bits(encoding)
-    if not picking.available() or not bits:
+    if not bits:
         return None
     found = np.empty((len(numbers), 4), dtype=np.int64)
     found[:, 0] = numbers
@@ -269,7 +269,7 @@ def plan_picker(layout: pb.MiniBlockLayout) -> Picker | None:
     """
     encoding = layout.value_compression
     kind = encoding.WhichOneof("compression")
-    if not picking.available() or layout.num_buffers != (2 if kind == "rle" else 1):
+    if layout.num_buffers != (2 if kind == "rle" else 1):
         return None
     has_rep, has_def = layout.HasField("rep_compression"), layout.HasField("def_compression")
     level_bits = _level_bits(layout.def_compression) if has_def else 0

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lance_ops.encoding.bits.bitpacking import unpack_inline
 from lance_ops.encoding.chunks import ChunkBuffer, Chunks, split_chunks
-from lance_ops.encoding.kernels.fronts.pages import picking
+from lance_ops.encoding.kernels.pages import picking
 from lance_ops.encoding.pages.levels import find_first_row, find_row_starts, visible_below
 from lance_ops.encoding.values.values import Fixed
 from lance_ops.errors import CorruptFileError
@@ -210,7 +210,7 @@ def _find_slots(head: Head, read: _Read, slots: RowSelection) -> Integers:
 def _find_rows(head: Head, read: _Read, rep: Levels, rows: RowSelection) -> Integers:
     """First level, end of the levels, first value, and end of the values of each row, among what was read."""
     wanted, definition = rows.indices, read.definition
-    if picking.available() and head.rows is not None:
+    if head.rows is not None:
         firsts, lasts = find_chunks(head.rows, rows)
         found = np.empty((len(wanted), 4), dtype=np.int64)
         result = picking.find_rows(

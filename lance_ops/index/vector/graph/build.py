@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding import kernels
-from lance_ops.encoding.kernels.fronts.index.graph import connect
+from lance_ops.encoding.kernels.index.graph import connect
 from lance_ops.index.vector.faiss_library import load_faiss
 from lance_ops.index.vector.graph.model import GRAPH_SCHEMA, Graph, edge_distances, graph_nodes
 from lance_ops.index.vector.metric import Vectors
@@ -38,7 +37,7 @@ def build_graph(
     """
     if not len(vectors):
         return Graph(GRAPH_SCHEMA.empty_table(), "")
-    if len(vectors) <= _COMPARED_ROWS and kernels.available():
+    if len(vectors) <= _COMPARED_ROWS:
         levels, entry = _compared(vectors, parameters, metric)
     else:
         levels, entry = _searched(vectors, parameters, metric, alike)

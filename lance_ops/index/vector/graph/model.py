@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts.index.code_distances import compare_pairs
+from lance_ops.encoding.kernels.index.code_distances import compare_pairs
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
 from lance_ops.index.vector.ivf import Partitions

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.arrays import number_dtype
-from lance_ops.encoding.kernels.fronts.index.code_distances import squared_distances
+from lance_ops.encoding.kernels.index.code_distances import squared_distances
 from lance_ops.index.vector.metric import Distances, Vectors, flat_distances
 from lance_ops.index.vector.quantizer.base import Codes, Quantizer, lists_of, matrix_of, stops_of
 from lance_ops.pb import index_pb2

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts.index import rabit
-from lance_ops.encoding.kernels.fronts.index.rabit import choose_levels, estimate
+from lance_ops.encoding.kernels.index import rabit
+from lance_ops.encoding.kernels.index.rabit import choose_levels, estimate
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.index.vector.metric import Distances, Vectors
 from lance_ops.index.vector.quantizer.base import Codes, Quantizer, lists_of, matrix_of, residuals, stops_of

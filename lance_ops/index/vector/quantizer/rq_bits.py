@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.kernels.fronts.index import rabit
+from lance_ops.encoding.kernels.index import rabit
 
 
 def pack_bits(values: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:

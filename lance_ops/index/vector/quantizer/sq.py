@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts.index.code_distances import squared_differences
+from lance_ops.encoding.kernels.index.code_distances import squared_differences
 from lance_ops.errors import CorruptFileError
 from lance_ops.index.vector.metric import Distances, Vectors
 from lance_ops.index.vector.quantizer.base import Codes, Quantizer, lists_of, matrix_of, stops_of

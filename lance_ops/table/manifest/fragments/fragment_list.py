@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.arrays import Integers
-from lance_ops.encoding.kernels.fronts import wire
+from lance_ops.encoding.kernels import wire
 from lance_ops.errors import CorruptManifestError
 from lance_ops.pb import summary_pb2
 from lance_ops.table.manifest.fragment import Fragment
@@ -268,14 +268,12 @@ def read_list(message: bytes) -> tuple[FragmentList, bytes] | None:
         message: The Manifest message.
 
     Returns:
-        The fragments, and the message without them; None if it has to be read in another way: there is no
-        compiler, or it is damaged.
+        The fragments, and the message without them; None if it has to be read in another way, since it is
+        damaged.
 
     Raises:
         CorruptManifestError: A fragment is damaged, or has impossible row counts.
     """
-    if not wire.available():
-        return None
     data = np.frombuffer(message, np.uint8)
     found = wire.find_members(data=data, number=FRAGMENTS_FIELD)
     if found is None:

@@ -1,4 +1,4 @@
-"""Random bytes for every compression of numbers: values or a typed error, with kernels and without."""
+"""Random bytes for every compression of numbers: values or a typed error, the same as by the oracles."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.values.values import Fixed, as_bits, as_bytes
 from lance_ops.errors import CorruptFileError, LanceOpsError
@@ -25,6 +24,7 @@ from lance_ops.file.v2_1.compression.descriptions import (
 from lance_ops.file.v2_1.compression.fixed import compress_fixed
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.pb import encodings21_pb2 as pb
+from tests.support.oracles import oracles_in_place
 
 ENCODINGS = [
     *(describe_flat(bits) for bits in (1, 8, 64, 128, 24)),
@@ -53,9 +53,9 @@ def outcome(decode: Callable[[], object]) -> object:
     return values.length, (as_bits(values) if values.bits == 1 else as_bytes(values)).tobytes()
 
 
-def with_and_without_kernels(decode: Callable[[], object]) -> object:
+def as_its_oracle(decode: Callable[[], object]) -> object:
     found = outcome(decode)
-    with kernels.disabled():
+    with oracles_in_place():
         assert outcome(decode) == found
     return found
 
@@ -77,7 +77,7 @@ def chunk_buffers(draw: st.DrawFn, chunks: int) -> ChunkBuffer:
 def test_random_chunks_are_values_or_corrupt(encoding: pb.CompressiveEncoding, data: st.DataObject) -> None:
     counts = np.array(data.draw(st.lists(st.integers(0, 1100), min_size=1, max_size=4)), dtype=np.int64)
     buffers = [data.draw(chunk_buffers(len(counts))) for _ in range(2 if "rle" in str(encoding) else 1)]
-    found = with_and_without_kernels(lambda: decode_chunk_values(encoding, tuple(buffers), counts))
+    found = as_its_oracle(lambda: decode_chunk_values(encoding, tuple(buffers), counts))
     assert found == "error" or found[0] == counts.sum()  # type: ignore[index]
 
 
@@ -89,10 +89,10 @@ def test_random_blocks_and_levels_are_values_or_corrupt(
 ) -> None:
     count = data.draw(st.integers(0, 1100) | st.integers(0, 2**31))
     buffer = data.draw(chunk_buffers(1))
-    with_and_without_kernels(lambda: decode_block(encoding, buffer.parts()[0], count))
+    as_its_oracle(lambda: decode_block(encoding, buffer.parts()[0], count))
     counts = np.array(data.draw(st.lists(st.integers(0, 1100), min_size=3, max_size=3)), dtype=np.int64)
     levels = data.draw(chunk_buffers(3))
-    with_and_without_kernels(lambda: decode_levels(encoding, levels, counts))
+    as_its_oracle(lambda: decode_levels(encoding, levels, counts))
 
 
 # Made when a test asks: collecting the tests does not wait for the compiler.
@@ -126,7 +126,7 @@ def test_damaged_chunks_are_values_or_corrupt(words: str, options: str) -> None:
                 data[rng.choice(buffer.starts)] = rng.integers(0, 256)
             buffers.append(ChunkBuffer(data, buffer.starts, buffer.sizes))
         decode = partial(decode_chunk_values, page.encoding, tuple(buffers), page.counts)
-        with_and_without_kernels(decode)
+        as_its_oracle(decode)
 
 
 def test_counts_that_overflow_are_refused() -> None:

@@ -14,7 +14,6 @@ from lance_ops.file.v2_1.compression.decode import decode_block, decode_chunk_va
 from lance_ops.file.v2_1.compression.encoded import ChunkedValues
 from lance_ops.file.v2_1.compression.fixed import compress_block_fixed, compress_fixed
 from lance_ops.file.v2_1.options import FieldOptions
-from tests.support.kernels import either_way as either_way
 from tests.support.mini_block_file import write_mini_block_file
 
 VERSIONS = ("2.1", "2.2")

@@ -8,7 +8,6 @@ import pytest
 from lance.file import LanceFileReader
 
 import lance_ops as lo
-from lance_ops.encoding import kernels
 from lance_ops.encoding.values.array_values import from_arrow
 from lance_ops.encoding.values.binary import is_large
 from lance_ops.encoding.values.values import Variable, to_arrow
@@ -18,7 +17,6 @@ from lance_ops.file.v2_1.compression.decode_rows import decode_variable_rows
 from lance_ops.file.v2_1.compression.strings import compress_values_apart, compress_variable
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.pb import encodings21_pb2 as pb
-from tests.support.kernels import either_way as either_way
 from tests.support.mini_block_file import write_mini_block_file
 
 VERSIONS = ("2.1", "2.2")
@@ -97,10 +95,9 @@ def test_the_peer_reads_every_choice(version: str, name: str, options: str, tmp_
 
 
 def test_symbols_are_used_where_they_pay() -> None:
-    expected = "fsst" if kernels.available() else "variable"
     for name, found in [
-        ("users", expected),
-        ("texts", expected),
+        ("users", "fsst"),
+        ("texts", "fsst"),
         ("random", "variable"),
         ("one", "variable"),
     ]:
@@ -109,7 +106,7 @@ def test_symbols_are_used_where_they_pay() -> None:
         assert kind(compress_values_apart(*values, FieldOptions(), "2.2")[0]) == found
     few = values_of(pa.array(users(1000)))
     assert kind(compress_variable(*few, FieldOptions(), "2.2").encoding) == "variable"
-    assert kind(compress_variable(*few, OPTIONS["fsst"], "2.2").encoding) == expected
+    assert kind(compress_variable(*few, OPTIONS["fsst"], "2.2").encoding) == "fsst"
     short = values_of(pa.array(["abcd"] * 20_000))
     assert kind(compress_variable(*short, FieldOptions(), "2.2").encoding) == "variable"
 

@@ -1,21 +1,12 @@
-from contextlib import nullcontext
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.pages.ravel import ravel
 from lance_ops.encoding.values.array_values import from_arrow
 from lance_ops.encoding.values.flat import encode_flat
 from lance_ops.encoding.values.values import Fixed
 from lance_ops.file.v2_1.constant.detect import find_constant
-
-
-@pytest.fixture(params=["kernels", "numpy"])
-def either_path(request):
-    with nullcontext() if request.param == "kernels" else kernels.disabled():
-        yield
 
 
 def is_constant(array: pa.Array) -> bool:
@@ -61,12 +52,12 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize("array", SAME, ids=lambda array: f"{array.type}-{array[0]}")
-def test_equal_values_are_found(array: pa.Array, either_path) -> None:
+def test_equal_values_are_found(array: pa.Array) -> None:
     assert is_constant(array)
 
 
 @pytest.mark.parametrize("array", DIFFERENT, ids=lambda array: f"{array.type}-{len(array)}")
-def test_a_single_other_value_is_noticed(array: pa.Array, either_path) -> None:
+def test_a_single_other_value_is_noticed(array: pa.Array) -> None:
     assert not is_constant(array)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_ops.encoding import kernels
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
@@ -78,23 +77,20 @@ def folder(request, tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("with_kernels", [True, False], ids=["compiled", "plain"])
 @pytest.mark.parametrize("mapped", [True, False])
 @pytest.mark.parametrize("name", SELECTIONS)
-def test_rows_of_every_kind(folder: Path, name: str, mapped: bool, with_kernels: bool) -> None:
+def test_rows_of_every_kind(folder: Path, name: str, mapped: bool) -> None:
     store = open_store(folder) if mapped else CountingStore(open_store(folder))
-    with contextlib.nullcontext() if with_kernels else kernels.disabled():
-        reader = FileReader.open(store, "a.lance")
-        rows = SELECTIONS[name]
-        # The second time, where the rows are is known.
-        for _ in range(2):
-            found = reader.take(rows)
-            found.validate(full=True)
-            assert found.equals(table().take(rows))
+    reader = FileReader.open(store, "a.lance")
+    rows = SELECTIONS[name]
+    # The second time, where the rows are is known.
+    for _ in range(2):
+        found = reader.take(rows)
+        found.validate(full=True)
+        assert found.equals(table().take(rows))
 
 
-@pytest.mark.parametrize("with_kernels", [True, False], ids=["compiled", "plain"])
-def test_damaged_chunks_are_read_or_refused(folder: Path, tmp_path: Path, with_kernels: bool) -> None:
+def test_damaged_chunks_are_read_or_refused(folder: Path, tmp_path: Path) -> None:
     data = (folder / "a.lance").read_bytes()
     pages = FileReader.open(open_store(folder), "a.lance")
     rng = np.random.default_rng(7)
@@ -111,10 +107,9 @@ def test_damaged_chunks_are_read_or_refused(folder: Path, tmp_path: Path, with_k
         for _ in range(int(rng.integers(1, 20))):
             damaged[position + int(rng.integers(0, max(size, 1)))] = int(rng.integers(0, 256))
         (tmp_path / "b.lance").write_bytes(damaged)
-        with contextlib.nullcontext() if with_kernels else kernels.disabled():
-            reader = FileReader.open(store, "b.lance")
-            chosen = reader.schema.project([names[number % len(names)]]) if number % 2 else reader.schema
-            with contextlib.suppress(LanceOpsError):
-                found = reader.take(rows, chosen)
-                assert found.num_rows == len(rows)
-                found.validate()
+        reader = FileReader.open(store, "b.lance")
+        chosen = reader.schema.project([names[number % len(names)]]) if number % 2 else reader.schema
+        with contextlib.suppress(LanceOpsError):
+            found = reader.take(rows, chosen)
+            assert found.num_rows == len(rows)
+            found.validate()

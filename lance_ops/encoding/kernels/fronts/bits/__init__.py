@@ -1,1 +1,0 @@
-"""Fronts: bits and small integers."""

@@ -1,1 +1,0 @@
-"""Fronts: strings compressed by a table of symbols."""

@@ -1,1 +1,0 @@
-"""Fronts: files of indices, and row addresses."""

@@ -1,1 +1,0 @@
-"""Fronts: what pages are made of."""

@@ -1,1 +1,0 @@
-"""Fronts: values of columns, and text."""
