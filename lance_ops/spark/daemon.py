@@ -34,7 +34,6 @@ _READ_KERNELS = (
     "values.lookup",
     "values.utf8",
     "values.variable",
-    "words",
 )
 
 

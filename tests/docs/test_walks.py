@@ -11,7 +11,7 @@ import pytest
 from tests.support.docs import DOCS
 from tests.support.spark import run_script
 
-LOOP = "lance_ops/encoding/kernels/fronts/bits/bitpacking.py"
+LOOP = "lance_ops/encoding/kernels/bits/bitpacking.py"
 
 _PREPARE = """
 import json

@@ -131,7 +131,7 @@ def _number(data: bytes, at: int, size: int) -> int:
 
 
 def _behind(target: int, address: int) -> int:
-    """Nodes lead to nodes that were written before them: whoever follows them comes to an end."""
+    """Nodes lead to nodes that were written before them, so that every way ends."""
     if not HEADER_BYTES <= target < address:
         raise DamageError(LEADS_OUTSIDE)
     return target
