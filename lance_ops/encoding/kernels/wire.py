@@ -1,8 +1,6 @@
 """Lists of fragments in serialised manifests, walked without making an object of each.
 
-There is no reference: where `available` says no, the message library reads one fragment after the other.
-
-A fragment is told in numbers where it is as most are. What is rare or damaged in any way is only marked: the
+A fragment is described by numbers where it is as most are. What is rare or damaged in any way is only marked: the
 message library looks at it then, and says what is wrong.
 """
 

@@ -1,4 +1,4 @@
-"""FSST encoding. There is no reference: only compiled loops would be fast enough.
+"""FSST encoding: strings into codes of a table of symbols.
 
 A code takes some fifty instructions that wait for each other, among which the loads from the tables. Two
 halves of the strings are compressed in turns, so that one can go on while the other waits; more than two do

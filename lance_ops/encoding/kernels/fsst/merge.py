@@ -1,7 +1,5 @@
 """FSST, one table for the strings of several.
 
-There is no reference: callers decode and encode again instead.
-
 A code of an old table stands for the same few codes of the new one wherever it occurs: the fewest that spell
 its symbol. Finding these takes a moment for each symbol; `recode` replaces the codes then.
 """

@@ -1,4 +1,4 @@
-"""Codes of compressed strings replaced by those of another table. There is no reference, see `merge`.
+"""Codes of compressed strings replaced by those of another table; see `merge`.
 
 Chunks of strings are given by their addresses, how many bytes and how many strings each has, and the bytes of
 an offset. The caller keeps what lies there, and knows that each has room for its offsets.

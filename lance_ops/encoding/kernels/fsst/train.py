@@ -1,4 +1,4 @@
-"""FSST training. There is no reference: only compiled loops would be fast enough.
+"""FSST training: finding the symbols of a table.
 
 The symbols of one generation compress the sample, which counts how often each symbol and each pair of
 consecutive ones occurs. The next generation are the symbols and concatenated pairs that saved most.

@@ -1,7 +1,4 @@
-"""Posting lists of full-text indices: documents, ascending, and counts, in blocks.
-
-There is no reference: where `available` says no, `index.inverted.postings` works on many blocks at once.
-"""
+"""Posting lists of full-text indices: documents, ascending, and counts, in blocks."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,7 +1,6 @@
 """Single values of mini-block pages, read from their compressed chunks.
 
-There is no reference: where `available` says no, pages are decoded chunk by chunk. `found` is a table of
-shape (values, 2 + 2 * parts) as `locate` gives it: of each value its number in its chunk, the levels of the
+`found` is a table of shape (values, 2 + 2 * parts) as `locate` gives it: of each value its number in its chunk, the levels of the
 chunk, and the start and the size of each part of the chunk, in bytes of the data. Positions that come from
 the bytes themselves are checked; that the parts lie within the data, the caller answers for.
 

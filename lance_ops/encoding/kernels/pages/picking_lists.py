@@ -1,7 +1,4 @@
-"""Single rows of lists in mini-block pages, and where their values are.
-
-There is no reference: where `available` says no, pages are decoded chunk by chunk.
-"""
+"""Single rows of lists in mini-block pages, and where their values are."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,7 +1,4 @@
-"""Members of JSON documents as the format keeps them; see `values.jsonb`.
-
-There is no reference: where `available` says no, documents are read as text.
-"""
+"""Members of JSON documents as the format keeps them; see `values.jsonb`."""
 
 import numpy as np
 

@@ -1,1 +1,1 @@
-"""Reference loops: bits and small integers."""
+"""Oracles: bits and small integers."""

@@ -1,1 +1,1 @@
-"""Reference loops: strings compressed by a table of symbols."""
+"""Oracles: strings compressed by a table of symbols."""

@@ -1,1 +1,1 @@
-"""Reference loops: files of indices, and row addresses."""
+"""Oracles: files of indices, and row addresses."""

@@ -1,1 +1,1 @@
-"""Reference loops: what pages are made of."""
+"""Oracles: what pages are made of."""

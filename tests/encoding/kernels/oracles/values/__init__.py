@@ -1,1 +1,1 @@
-"""Reference loops: values of columns, and text."""
+"""Oracles: values of columns, and text."""
