@@ -1,7 +1,7 @@
 """Lists of fragments in serialised manifests, walked without making an object of each.
 
-A fragment is described by numbers where it is as most are. What is rare or damaged in any way is only marked: the
-message library looks at it then, and says what is wrong.
+A fragment is described by numbers where it is as most are. What is rare or damaged in any way is only marked:
+the message library looks at it then, and says what is wrong.
 """
 
 from collections.abc import Callable

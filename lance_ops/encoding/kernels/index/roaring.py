@@ -1,7 +1,8 @@
 """Many Roaring bitmaps of 64-bit rows at once.
 
-A set is a count of bitmaps of 32 bits, and before each the upper half of its rows. In the portable form, counts have eight bytes;
-framed sets are those of a table's format, where counts have four, and each bitmap is preceded by its length.
+A set is a count of bitmaps of 32 bits, and before each the upper half of its rows. In the portable form,
+counts have eight bytes; framed sets are those of a table's format, where counts have four, and each bitmap is
+preceded by its length.
 
 Source: the format specification of Roaring bitmaps (portable, with its extension to 64 bits).
 """

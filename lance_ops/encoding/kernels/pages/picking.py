@@ -1,8 +1,9 @@
 """Single values of mini-block pages, read from their compressed chunks.
 
-`found` is a table of shape (values, 2 + 2 * parts) as `locate` gives it: of each value its number in its chunk, the levels of the
-chunk, and the start and the size of each part of the chunk, in bytes of the data. Positions that come from
-the bytes themselves are checked; that the parts lie within the data, the caller answers for.
+`found` is a table of shape (values, 2 + 2 * parts) as `locate` gives it: of each value its number in its
+chunk, the levels of the chunk, and the start and the size of each part of the chunk, in bytes of the data.
+Positions that come from the bytes themselves are checked; that the parts lie within the data, the caller
+answers for.
 
 All answers are 0, or `OUTSIDE` when something leaves its chunk; then what is filled in is not whole.
 
