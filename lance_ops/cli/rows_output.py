@@ -72,7 +72,7 @@ def write_to_stdout(rows: "pa.RecordBatchReader", file_format: str | None) -> No
 
     if file_format is None:
         raise InvalidArgumentError(
-            "standard output has no suffix that tells the format", field="format", hint="add --format csv"
+            "standard output has no suffix that names the format", field="format", hint="add --format csv"
         )
     sink = sys.stdout.buffer
     write_rows(rows, format_of("-", file_format), sink, Reporter("export"))

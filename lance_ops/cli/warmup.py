@@ -97,7 +97,7 @@ def _warm(name: str) -> Warmed:
     started = time.perf_counter()
     try:
         module = kernels.load(name)
-    except Exception as error:  # noqa: BLE001 - compilers fail in many ways, and all of them are told
+    except Exception as error:  # noqa: BLE001 - compilers fail in many ways, and all of them are reported
         return Warmed(name, round(time.perf_counter() - started, 3), 0, f"{type(error).__name__}: {error}")
     loops = [value for value in vars(module).values() if getattr(value, "is_loop", None) is True]
     compiled = sum(sum(loop.stats.cache_misses.values()) for loop in loops)

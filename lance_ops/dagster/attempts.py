@@ -73,7 +73,7 @@ class Outlook:
 
 
 def outlook_of_version(
-    attempts: Iterable[Attempt], *, since: int, known_at: float, now: float, anew: bool = False
+    attempts: Iterable[Attempt], *, since: int, known_at: float, now: float, recreated: bool = False
 ) -> Outlook:
     """Compare runs with the version that they should have read.
 
@@ -82,14 +82,14 @@ def outlook_of_version(
         since: First version with the data.
         known_at: Time at which the version was known to be readable, in seconds since 1970.
         now: Seconds since 1970.
-        anew: The dataset was recreated, so that versions recorded by earlier runs do not count.
+        recreated: The dataset was, so that versions recorded by earlier runs do not count.
     """
     failed: list[Attempt] = []
     at_work = False
     for attempt in attempts:
         after = attempt.asked_for or attempt.began >= known_at
         if attempt.state is RunState.SUCCEEDED:
-            by_time = attempt.read is None or (anew and not after)
+            by_time = attempt.read is None or (recreated and not after)
             if after if by_time else (attempt.read or 0) >= since:
                 return Outlook(Stage.DONE)
             if after:

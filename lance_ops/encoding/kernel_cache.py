@@ -1,6 +1,6 @@
 """Kernel cache: where compiled loops are kept on disk, and that none outlives the sources it was made of.
 
-Whoever waits because something is not there yet is told.
+A process that waits for a compilation logs it.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ def tell_when_compiling(events: Any, package: str) -> None:
 
     Args:
         events: The module `numba.core.event`.
-        package: Name of the package of the kernels; what else numba compiles is not ours to tell.
+        package: Name of the package of the kernels; other functions that numba compiles are not reported.
     """
     told = False
 
@@ -57,7 +57,7 @@ def tell_when_compiling(events: Any, package: str) -> None:
             told = True
             logging.getLogger(LOGGER).warning(
                 "compiling inner loops, once on this machine: the first calls take up to a minute longer "
-                "(`lance-ops warmup` does it beforehand)"
+                "(`lance-ops warmup` compiles them ahead of time)"
             )
 
         def on_end(self, event: Any) -> None:
@@ -99,7 +99,7 @@ def _digest(package: Path) -> str:
 
 def _shared_cache() -> Path:
     # Containers often have read-only packages and no home: compile once per machine, not per process. What is
-    # loaded from a cache is run, so that nobody else may own it or write to it.
+    # loaded from a cache is run, so that no other user may own it or write to it.
     cache = Path(tempfile.gettempdir()) / f"lance-ops-kernels-{os.getuid()}"
     with contextlib.suppress(FileExistsError):
         cache.mkdir(mode=0o700)

@@ -112,7 +112,7 @@ def _shared_pool() -> ThreadPoolExecutor:
 
 
 def _forget_pool() -> None:
-    """The child of a fork has none of the threads, and perhaps a lock that nobody will release."""
+    """The child of a fork has none of the threads, and perhaps a lock that is never released."""
     global _pool, _lock
     _pool, _lock = None, threading.Lock()
 

@@ -1,7 +1,7 @@
 """Row blocks: where the deleted rows of fragments are, found without a long search.
 
 Addresses that come in any order, as those of an index by value do, are looked up one by one: what a search of
-all deleted rows takes is mostly branches that nobody can predict.
+all deleted rows takes is mostly branches that cannot be predicted.
 """
 
 from collections.abc import Callable

@@ -101,7 +101,7 @@ class MergeInsertBuilder:
         )
 
     def _check(self) -> None:
-        # Without any clause the function upserts, which nobody asked for here.
+        # Without any clause the function upserts, which was not asked for here.
         if not any(name.startswith("when_") for name in self._arguments):
             raise InvalidArgumentError(
                 "the merge has no clause",

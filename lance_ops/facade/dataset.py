@@ -66,8 +66,8 @@ class Dataset(MovingHandle):
     """A dataset at one version, which moves to each version that its own operations commit.
 
     Reads are those of the version; an operation acts on the newest version, and does not wait for
-    `checkout_latest`. Nobody else moves the object: other writers, functions of `lance_ops` and other objects
-    do not change what it reads. `snapshot` returns the version as a value that never moves.
+    `checkout_latest`. Nothing else moves the object: other writers, functions of `lance_ops` and other
+    objects do not change what it reads. `snapshot` returns the version as a value that never moves.
 
     Args:
         snapshot: The version; from `lance_ops.dataset`.

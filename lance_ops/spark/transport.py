@@ -61,8 +61,8 @@ def run_task(function: Callable[[Any], Any], task: bytes, attempts: int | None =
 def capture(compute: Callable[[], Any], attempts: int | None = None) -> bytes:
     """Run a computation on an executor, and pickle its outcome.
 
-    An error is an outcome, too: Spark would retry the task in vain, and return only its text. Transient
-    errors of the store are raised instead while Spark has attempts left.
+    An error is an outcome, too: Spark would retry the task without success, and return only its text.
+    Transient errors of the store are raised instead while Spark has attempts left.
 
     Args:
         compute: The computation.

@@ -131,7 +131,7 @@ class CheckNews:
     def _without_index(self, names: Collection[str]) -> dict[str, float]:
         """Return when the newest version of a dataset was published, of those that have no index in it.
 
-        Nobody evaluates checks of indices there any more, so that their last verdict would stand for ever.
+        Checks of indices are not evaluated there any more, so that their last verdict would stand for ever.
         """
         by_key = {self.refs[name].key: name for name in names}
         found: dict[str, float] = {}

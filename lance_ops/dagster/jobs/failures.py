@@ -12,7 +12,7 @@
 | an error of something else, such as the source of an ingest | again; at last that error |
 | the run was terminated | the end: it is cancelled |
 
-Steps have no retry policy of Dagster, which would also retry those that somebody terminates: the policies of
+Steps have no retry policy of Dagster, which would also retry those that a user terminates: the policies of
 `LanceIngest(retry_policy=)` and `build_jobs(op_retry_policy=)` are followed here.
 """
 

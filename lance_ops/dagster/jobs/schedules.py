@@ -14,7 +14,7 @@ from lance_ops.maintenance.health.policy import Verdict
 from lance_ops.maintenance.health.verdicts import judge_dataset
 
 _CONFIG_WHEN_DUE: Mapping[str, Mapping[str, object]] = {"cleanup": {"dry_run": False}}
-"""Config of scheduled runs, which nobody reviews first."""
+"""Config of scheduled runs, which no user reviews first."""
 _DUE_BY_TIME = frozenset({"cleanup"})
 _THREADS = 8
 

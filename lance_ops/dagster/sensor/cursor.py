@@ -28,7 +28,7 @@ class DatasetCursor:
         mark: Mark of the manifest of `version`, which differs if the dataset was recreated.
         since: First version with that data version; None in entries of earlier releases.
         known_at: Time at which the sensor saw it, in seconds since 1970; None in entries of earlier releases.
-        anew: The dataset was recreated with it.
+        recreated: The dataset was recreated with it.
         done: Downstream jobs that have read it, by name.
         given_up: Downstream jobs that failed too often for it, by name.
         policy: Hash of the policy of the last checks; None in entries of earlier releases.
@@ -42,7 +42,7 @@ class DatasetCursor:
     mark: str | None = None
     since: int | None = None
     known_at: float | None = None
-    anew: bool = False
+    recreated: bool = False
     done: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
     policy: str | None = None
@@ -58,7 +58,7 @@ class DatasetCursor:
             ("mark", self.mark),
             ("since", self.since),
             ("known_at", self.known_at),
-            ("anew", self.anew or None),
+            ("anew", self.recreated or None),
             ("done", list(self.done) or None),
             ("given_up", list(self.given_up) or None),
             ("policy", self.policy),

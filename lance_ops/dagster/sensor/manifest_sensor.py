@@ -301,8 +301,8 @@ def _take_in(
         now = replace(now, failed=_failed_at(survey, before, options))
     if now.problem is None:
         state = state_of_data(ref, dealt, before, instance)
-        anew = survey.of_another is not None
-        entry = with_state(now, state, downstream.of(ref), anew=anew)
+        recreated = survey.of_another is not None
+        entry = with_state(now, state, downstream.of(ref), recreated=recreated)
         now = start_downstream(tick, ref, entry, downstream, renewed=bool(dealt))
     if takes_partitions(survey, dealt, before):
         tick.events += partition_verdicts(ref, instance, store, downstream.place)

@@ -69,7 +69,7 @@ def state_of_data(
 
 
 def with_state(
-    entry: DatasetCursor, state: DataState | None, jobs: Sequence[str], *, anew: bool
+    entry: DatasetCursor, state: DataState | None, jobs: Sequence[str], *, recreated: bool
 ) -> DatasetCursor:
     """Return an entry with another state of the data, which no job has read yet.
 
@@ -77,7 +77,7 @@ def with_state(
         entry: The entry.
         state: The state; None if it is not known to have changed.
         jobs: The jobs that read the dataset.
-        anew: The dataset was recreated.
+        recreated: The dataset was, since the last tick.
     """
     if state is None or state.data_version == entry.data_version:
         return entry
@@ -88,7 +88,7 @@ def with_state(
         data_version=state.data_version,
         since=state.since if jobs else None,
         known_at=known_at,
-        anew=anew and bool(jobs),
+        recreated=recreated and bool(jobs),
         done=(),
         given_up=(),
     )
@@ -130,7 +130,7 @@ def start_downstream(
             since=since,
             known_at=known_at,
             now=now_utc().timestamp(),
-            anew=entry.anew,
+            recreated=entry.recreated,
         )
         told[name] = outlook
         if outlook.stage is Stage.DONE:

@@ -2,7 +2,7 @@
 
 A dataset is at rest while its newest manifest is the one that the sensor has dealt with. Dagster reads the
 whole newest event of a dataset with all of its metadata, so of many datasets at rest a tick asks only for
-some, in turns: events that somebody wiped, or published out of order, are noticed a few ticks later.
+some, in turns: events that a user wiped, or published out of order, are noticed a few ticks later.
 
 Nothing here touches Dagster's instance, which belongs to the thread of the sensor.
 """
@@ -91,7 +91,7 @@ class Survey:
 
 @dataclass(slots=True)
 class Room:
-    """Remaining capacity of a tick, so that no dataset is surveyed in vain.
+    """Remaining capacity of a tick, so that no survey is wasted.
 
     Attributes:
         events: Maximum events; None for no limit.
@@ -144,8 +144,8 @@ def survey_datasets(
         store: Opens the datasets.
         newest: Number of versions of a burst with their own events.
         deadline: `time.monotonic()` at which to stop.
-        grace: How old versions are that share one event when nobody has told anything of a dataset yet. A run
-            may still tell of younger ones.
+        grace: How old versions are that share one event when no event of a dataset exists yet. A run
+            may still report younger ones.
         published: The newest event of each, by name, from before this look.
         full: Names of those that are to be checked in full although nothing may be new.
         again: Names of those whose checks are to be evaluated again although nothing may be new.

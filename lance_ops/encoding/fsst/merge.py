@@ -2,7 +2,7 @@
 
 Tables of one column are found from different samples of the same kind of strings, so that most of their
 symbols are the same. What a merged table has no room for is spelled by others, at the price of a few codes
-more; how many, a sample tells beforehand.
+more; how many, a sample shows before.
 """
 
 from collections.abc import Sequence

@@ -144,7 +144,7 @@ class _AnyType:
 
 
 class _Types:
-    """The types of numba, as far as somebody compiles."""
+    """The types of numba, where numba compiles."""
 
     def __getattr__(self, name: str) -> Any:
         return _ANY_TYPE if find_library() is not None else getattr(_numba().types, name)

@@ -93,7 +93,7 @@ def open_file(path: Path, digest: str) -> Mapping[str, Any] | None:
 
 
 def _begin(library: ctypes.CDLL) -> bool:
-    """Tell the library how objects look, and try it on arrays of which everything is known."""
+    """Give the library the layout of objects, and try it on arrays of which everything is known."""
     begin, probe = library["lance_ops_begin"], library["lance_ops_probe"]
     begin.argtypes, begin.restype = [ctypes.c_int64, ctypes.c_void_p], ctypes.c_int
     if not begin(object.__basicsize__, id(np.ndarray)):
@@ -114,8 +114,8 @@ def _begin(library: ctypes.CDLL) -> bool:
 def _bind(library: ctypes.CDLL, loop: Mapping[str, Any]) -> Callable[..., Any]:
     """Make one loop a function of Python.
 
-    Each loop has a function object of ctypes of its own, whose types are set here, once, before anybody has
-    it: setting them while another thread calls the function would be a crash.
+    Each loop has a function object of ctypes of its own, whose types are set here, once, before it is
+    shared: setting them while another thread calls the function would be a crash.
     """
     name = f"{loop['technique']}.{loop['name']}"
     function = library[f"lance_ops_{loop['technique'].replace('.', '_')}_{loop['name']}"]

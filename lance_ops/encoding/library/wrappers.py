@@ -109,7 +109,7 @@ EXPORT int lance_ops_use_newer(int newer)
     return is_new;
 }
 
-/* Tell what is read of an array: whether it fits, its address, and its sizes. */
+/* Return what is read of an array: whether it fits, its address, and its sizes. */
 EXPORT int64_t lance_ops_probe(void *object, unsigned types, int64_t ndim, int64_t *found)
 {
     if (!fits(object, types, ndim, %(plain)d)) return 0;
@@ -179,7 +179,7 @@ void NRT_MemInfo_call_dtor(struct memory *memory)
     free(memory);
 }
 
-/* Makers of error messages, of which numba's loops keep the address. Nobody asks for a message here. */
+/* Makers of error messages, of which numba's loops keep the address. No message is made here. */
 void *PyExc_RuntimeError;
 void PyErr_SetString(void) { abort(); }
 void PyObject_Hash(void) { abort(); }

@@ -18,7 +18,7 @@ from lance_ops.errors import CorruptFileError
 STRING_DICTIONARY_LIMIT = 100
 """Plain strings get a dictionary when a page has at least this many rows and fewer distinct values."""
 
-# The first tells of most columns of long values, which take long to compare.
+# The first is enough for most columns of long values, which take long to compare.
 _SAMPLE_ROWS = (STRING_DICTIONARY_LIMIT + 20, 1000)
 # Entries that a page keeps although it has fewer rows.
 _KEPT_ENTRIES = 1024

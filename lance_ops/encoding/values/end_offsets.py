@@ -56,7 +56,7 @@ class Extents:
         dtype: Any = np.dtype(np.int64 if large else np.int32)
         offsets = np.frombuffer(data, dtype, len(array) + 1, array.offset * dtype.itemsize)
         if not offsets.flags.aligned:
-            # As in messages that somebody else put together; compiled loops refuse them.
+            # As in messages from other programs; compiled loops refuse them.
             offsets = offsets.copy()
         if array.null_count == 0:
             return cls(offsets, None, 0)

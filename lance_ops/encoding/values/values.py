@@ -197,7 +197,7 @@ def add_validity(array: pa.Array, valid: npt.NDArray[np.bool_] | None) -> pa.Arr
 def null_array(data_type: pa.DataType, length: int) -> pa.Array:
     """Return an array of nulls.
 
-    Zeros come from fresh pages of the operating system, which cost nothing until somebody touches them: a
+    Zeros come from fresh pages of the operating system, which cost nothing until they are used: a
     page that claims to have billions of nulls takes no memory.
     """
     validity = _zeros(length)

@@ -68,7 +68,7 @@ class Look:
         cost_bytes: Estimated bytes that they read and write.
         cost_requests: Estimated requests that they make.
         rank: Benefit over cost, see `benefit_over_cost`.
-        versions_per_day: Growth, as the newest versions tell.
+        versions_per_day: Growth, measured over the newest versions.
         fragments_per_day: So, new fragments.
         rows_per_day: So, new rows, deleted ones included.
         deleted_per_day: So, rows marked deleted.
@@ -79,7 +79,7 @@ class Look:
         error: Type of the error that kept it from being judged; empty for none.
         rules: Fingerprint of the policy that it was judged by; None in rows that are older than this column.
         head: Mark of the newest manifest that was seen, see `survey.look`; None in rows that are older.
-        since: When the path was found to have another dataset than before; None for as long as looks tell.
+        since: When the path was found to have another dataset than before; None since the first survey.
     """
 
     key: str

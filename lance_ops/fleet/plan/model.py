@@ -38,7 +38,7 @@ class PlannedDataset:
         most_bytes: A compaction stays within so many bytes, the rest waits; None for no bound.
         level: Lost runs in a row, for which its groups are made smaller.
         terms: For each operation, what it takes away for good, see `DatasetPolicy.terms`.
-        head: Tells the dataset from another one at its path, see `survey.look`; empty when not known.
+        head: Identifies the dataset among those at its path, see `survey.look`; empty when not known.
     """
 
     dataset: str

@@ -3,7 +3,7 @@
 Whether a path still has the dataset that was seen there is told by a listing of its manifests. A manifest is
 written once: one of the same version with another size, time or ETag was overwritten, or belongs to another
 dataset, and so does a history that ends before the version that was seen. The format names no dataset, so
-this is all that tells; it costs no request, since that listing finds the newest version.
+this is the only sign of it; it costs no request, since that listing finds the newest version.
 """
 
 import time

@@ -203,7 +203,7 @@ def cleanup(
         return plan
     if not holds_all and persistently(lambda: _has_earlier_jobs(store, plan)):
         # Before any version goes: a commit with a job key takes over the keys that only these versions and
-        # the files of earlier releases tell.
+        # the files of earlier releases show.
         key = f"lance_ops.cleanup:{uuid4()}"
         empty = CommitRequest(UpdateConfig(MapUpdate({})), committer=committer, job_key=key)
         with contextlib.suppress(JobUnprovenError):

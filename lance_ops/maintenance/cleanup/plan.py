@@ -185,7 +185,7 @@ def read_summaries(
                     result.message,
                     path=result.path,
                     field=result.field,
-                    hint="its files are unknown; if nobody needs the version, remove this file manually",
+                    hint="its files are unknown; if the version is not needed, remove this file manually",
                 ) from result
             yield location, _without_files(location.version, moment), True
             above = None

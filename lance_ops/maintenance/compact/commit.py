@@ -370,7 +370,7 @@ class _Part:
             self.pending = self._still_valid()
         if not self.pending:
             return
-        # Only the last commit bears the key: whoever begins again after a crash has to do the rest.
+        # Only the last commit bears the key: a run that resumes after a crash has to do the rest.
         key = compaction.run.commits.job_key if current.is_last([*self.pending]) else None
         options = replace(compaction.run.commits, job_key=key)
         reservation = None if self.is_reserved else self._reserve(options)
@@ -396,7 +396,7 @@ class _Part:
             )
         finally:
             if reservation is not None and not _is_proven(reservation):
-                # Nobody keeps their ids for them.
+                # Their ids are not kept.
                 self.pending = {place: _unnumbered(result) for place, result in self.pending.items()}
                 self.is_reserved = False
         self._record(committed)

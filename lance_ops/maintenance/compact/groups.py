@@ -21,7 +21,7 @@ What is full or small, and the tiers, are in `tiers`.
 Method of a group: copy encoded pages, or rewrite rows. Pure.
 
 To copy takes a fraction of a rewrite's work for each byte, but a fixed time for each page, which a rewrite
-does not have: so files whose pages are small are rewritten. What the manifest cannot tell, such as the
+does not have: so files whose pages are small are rewritten. What the manifest does not say, such as the
 encodings of the files, the task of a group looks at; it rewrites where they do not allow the copy.
 
 Fragments of one table need not have the same columns: dropped columns remain in old files, and columns added
@@ -210,7 +210,7 @@ def _obstacle(
     if isinstance(places, str):
         return places
     if options.max_bytes_per_file is not None:
-        # The sizes of several new files are unknown beforehand.
+        # The sizes of several new files are unknown when planning.
         if files > 1:
             return f"it becomes {files} fragments with limited size"
         if total_bytes(fragments) > options.max_bytes_per_file:

@@ -98,7 +98,7 @@ def compact(
         options: All choices at once instead of one by one; the table's config is not asked then.
         dry_run: Return the plan and do nothing.
         resume: Under a job key, go on where an earlier run of the job was broken off, and share the work with
-            one that is under way; else begin anew, which ends these.
+            one that is under way; else start again, which ends these.
         **run: See `CompactionChoices` and `RunOptions`. Under a job key, the last commit of the compaction
             bears it; plan and results of tasks are kept in the dataset until then.
 
@@ -108,7 +108,7 @@ def compact(
         CommitConflictError: another commit contradicts the compaction.
         TaskFailedError: all tasks failed; nothing is committed. When only some do, the others are committed,
             and the result names the groups that failed (`failed`).
-        JobCancelledError: somebody ended the job while this run was at work; nothing of it is left but what
+        JobCancelledError: the job was ended while this run was at work; nothing of it is left but what
             was committed.
 
     Examples:

@@ -60,7 +60,7 @@ def run_round(compaction: Compaction, attempt: Attempt) -> None:
     for _ in range(1 + compaction.run.max_replans):
         if not _round(compaction):
             break
-        # Some groups of the recorded plan were changed by others since then: they are planned anew.
+        # Some groups of the recorded plan were changed by others since then: they are planned again.
         compaction.head = compaction.head.latest()
     if compaction.failures and not compaction.commits and not compaction.committed:
         error = compaction.failures[0][1]
@@ -84,7 +84,7 @@ def _round(compaction: Compaction) -> bool:
             _execute(compaction, current, progress)
             commit_ready(compaction, current, rest=True)
     except BaseException as error:
-        # Of an interrupt nobody knows when it came; what was given to a commit is not in `results`.
+        # An interrupt can come at any time; what was given to a commit is not in `results`.
         if compaction.job is None and (is_not_committed(error) or not isinstance(error, Exception)):
             discard_rewrites(compaction.head.store, list(current.results.values()))
         raise
@@ -107,7 +107,7 @@ def _take_over(compaction: Compaction, current: Round, done: DoneWork) -> None:
 
 
 def _execute(compaction: Compaction, current: Round, progress: ByteProgress) -> None:
-    """Have all tasks done that nobody did before, and commit on the way when that was asked for."""
+    """Run the tasks that are not done yet, and commit on the way when that was asked for."""
     commit_ready(compaction, current, rest=False)
     for is_again in (False, True):
         places = current.undone()
@@ -146,7 +146,7 @@ def _run_tasks(compaction: Compaction, current: Round, places: Sequence[int], pr
 
 
 def _note_removed_version(current: Round) -> None:
-    """Tell groups that failed because a cleanup removed what they read: they are planned again."""
+    """Report groups that failed because a cleanup removed what they read: they are planned again."""
     missing = [error for error in current.failures.values() if isinstance(error, NotFoundError)]
     if not missing:
         return
@@ -179,7 +179,7 @@ def _budget_left(compaction: Compaction) -> CompactionOptions | None:
     if any(amount < 1 for amount in left.values()):
         return None
     if (compaction.rewritten or compaction.taken_over) and Budget.of(compaction.options).is_set:
-        # How much of a budget is left nobody can tell from estimates alone: the next run has it whole.
+        # Estimates do not show how much of a budget is left: the next run has it whole.
         return None
     return replace(compaction.options, **left)
 

@@ -130,7 +130,7 @@ class Compaction:
         rewritten: The groups of these.
         resumed: Groups whose results an earlier run of the job, or one beside it, had written.
         failures: Groups whose tasks failed, with their errors.
-        committed: Files of results under a job that the newest version has, by whoever committed them.
+        committed: Files of results under a job that the newest version has, whichever driver committed them.
         taken_over: Results that earlier runs of the job had committed.
         rounds: Number of the last plan of the job that was carried out.
         spare_ids: Reserved for groups that were not committed; the next ones get them.

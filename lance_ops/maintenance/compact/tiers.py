@@ -1,10 +1,10 @@
 """Size tiers: targets of a fragment in rows and bytes, and neighbours whose merge is worth its bytes. Pure.
 
 A fragment is full when it reaches either target, so that wide rows are limited by bytes and narrow ones by
-rows. The number of rows is known beforehand. The number of bytes is not: rewritten rows are compressed again,
-and may become smaller. So a fragment counts as small in bytes only below three quarters of the target (the
-usual share, as of Iceberg's `min-file-size-bytes`); the next compaction then skips fragments filled by this
-one.
+rows. The number of rows is known when planning. The number of bytes is not: rewritten rows are compressed
+again, and may become smaller. So a fragment counts as small in bytes only below three quarters of the target
+(the usual share, as of Iceberg's `min-file-size-bytes`); the next compaction then skips fragments filled by
+this one.
 
 By size tiers, every byte that a compaction writes ends in a larger tier than it came from.
 

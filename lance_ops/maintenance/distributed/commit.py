@@ -142,8 +142,8 @@ def commit(
     conflict. After a failure the files are kept: another call may commit them.
 
     Args:
-        uri_or_dataset: URI or path of the dataset; or a `Dataset`, the version that the operation was worked
-            out on.
+        uri_or_dataset: URI or path of the dataset; or a `Dataset`, the version that the operation was planned
+            for.
         operation: One of `lance_ops.operations`, or a transaction, as `write_fragments` returns it.
         read_version: The version from which the operation was planned. Only an `Overwrite` and a `Restore`
             need none; an `Overwrite` creates the dataset if there is none.
@@ -164,7 +164,7 @@ def commit(
         UnsupportedError: The operation is only supported in history.
         DatasetNotFoundError: There is no dataset, and the operation creates none.
         CommitConflictError: Another commit stands in the way.
-        CommitOutcomeUnknownError: Nobody knows whether the version is there. Delete nothing.
+        CommitOutcomeUnknownError: It is unknown whether the version is there. Delete nothing.
 
     Examples:
         >>> from lance_ops.operations import Append

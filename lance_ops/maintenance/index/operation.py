@@ -151,7 +151,7 @@ class BloomFilterParameters(TypedDict, total=False):
 
     Attributes:
         number_of_items: Rows of a zone, 8192 by default.
-        probability: Share of zones that are read in vain, 0.00057 by default.
+        probability: Share of zones that are read without a match, 0.00057 by default.
     """
 
     number_of_items: int

@@ -15,11 +15,12 @@ of the job finishes it.
 
 Index segments are written once such a `commit-*` is there, and are named for the key of the job alone. So
 they are listed before the header goes, while no later incarnation can have any, and those that no version
-uses go as the files do: at once when nobody may be about to commit a result. Versions from before the job
-began count for them, too: after a restore, those of an earlier incarnation may be in such a one alone.
+uses go as the files do: immediately when no process can be about to commit a result. Versions from before
+the job began count for them, too: after a restore, those of an earlier incarnation may be in such a one
+alone.
 
 An end may itself be broken off: then records are left without a header. No record goes before the files that
-it tells of, and whoever ends a job ends all of its key that has no header any more.
+it names, and ending a job ends all of its key that has no header any more.
 """
 
 from collections.abc import Iterable, Mapping

@@ -8,12 +8,12 @@ that it was begun (an incarnation), so that what is left of one is never taken f
     <incarnation>/reader       the rows that a reader gives values for, in its order
     <incarnation>/done-*       the result of a task, written by the task itself wherever it ran
     <incarnation>/driver-*     a heartbeat of who runs the job
-    <incarnation>/commit-*     results that somebody is about to commit, or has committed
+    <incarnation>/commit-*     results that a driver is about to commit, or has committed
     <incarnation>/cancel       the wish that it end
     <incarnation>/closed       it has ended at a version, and what is left of it goes
 
-Whoever finds a result there takes it over, so two drivers of one job share its plan and its tasks. The files
-that tasks write are named for the job and its incarnation, so that a listing finds those that nobody names.
+A driver that finds a result there takes it over, so two drivers of one job share its plan and its tasks. The
+files that tasks write are named for the job and its incarnation, so that a listing finds orphans.
 Neither implementation's cleanup touches `_lance_ops`; ours leaves the files of jobs alone as well.
 """
 

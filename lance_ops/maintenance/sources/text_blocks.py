@@ -74,7 +74,7 @@ def read_blocks(
             if not end:
                 if len(data) > _LONGEST_RECORD:
                     raise _too_long(path, line)
-                # Searched anew with twice as much, so that long records cost no square of their length.
+                # Searched again with twice as much, so that long records cost no square of their length.
                 rest, wanted = data, 2 * wanted
                 continue
             yield TextBlock(data[:end], line)

@@ -105,9 +105,9 @@ def update(
         rewrite: "rows" moves the rows to new fragments, with all their columns. "columns" leaves them where
             they are, and gives their fragments files with the changed columns of all rows: indices on other
             columns stay whole, those on these columns lose the fragments until they are refreshed, and the
-            update waits for nobody who changes the same fragments, but begins again. "auto" takes the one
+            update does not wait for writers of the same fragments, but starts again. "auto" takes the one
             that writes fewer bytes, and rows where a changed column has an index. Without stable row ids a
-            change feed cannot tell which rows were changed in place, and refuses to go past that version.
+            change feed does not know which rows were changed in place, and refuses to go past that version.
         dry_run: Look for the rows, change nothing, and return the plan with what was found.
         pruners: Indices that may narrow the search, as `IndexPruner()`. None by default:
             what is updated then rests on the data alone.

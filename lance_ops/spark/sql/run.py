@@ -79,7 +79,7 @@ def sql(
         An Arrow table; with `spark` a DataFrame.
 
     Raises:
-        InvalidArgumentError: The statement does not parse, or nobody knows the table.
+        InvalidArgumentError: The statement does not parse, or the table is unknown.
         MissingExtraError: A query, and neither DuckDB is installed nor `spark` given.
         UnsupportedError: No operation does what it says.
         LanceOpsError: What the operation raises.

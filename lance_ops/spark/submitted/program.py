@@ -102,7 +102,7 @@ def _interrupt(*_: object) -> None:
 
 
 def end_with(path: str) -> None:
-    """End this program when the holder of a file lock ends: nobody waits for its answer any more.
+    """End this program when the holder of a file lock ends: no process waits for its answer any more.
 
     This also removes the files with secrets beside it, which would otherwise remain.
     """

@@ -271,7 +271,7 @@ def _rewrite(
     gone = 0
     for chunk in range(len(counts) + 1):
         is_end = chunk == len(counts)
-        # Asked for each time: numba frees an array after the last mention of it, whoever keeps its address.
+        # Asked for each time: numba frees an array after the last mention of it, even if its address is kept.
         to_waiting, to_marks = np.uint64(waiting.ctypes.data), np.uint64(marks.ctypes.data)
         to_ends, to_out = np.uint64(ends.ctypes.data), np.uint64(out.ctypes.data)
         if not is_end:

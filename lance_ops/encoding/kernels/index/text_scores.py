@@ -39,7 +39,7 @@ def _merge(documents, scores, others, added, all_documents, all_scores):
     one, other, count = 0, 0, 0
     while one < len(documents) and other < len(others):
         first, second = documents[one], others[other]
-        # Without branches, which nobody could foretell.
+        # Without branches, which cannot be predicted.
         is_first, is_second = first <= second, second <= first
         all_documents[count] = first if is_first else second
         all_scores[count] = (scores[one] if is_first else zero) + (added[other] if is_second else zero)
