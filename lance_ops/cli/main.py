@@ -30,6 +30,7 @@ from lance_ops.cli.demo import demo_command, ui_command
 from lance_ops.cli.distributed import commit_command, write_fragments_command
 from lance_ops.cli.fleet.group import fleet_command
 from lance_ops.cli.jobs import jobs_command
+from lance_ops.cli.mem_wal import compact_wal_command
 from lance_ops.cli.options import verbosity_options
 from lance_ops.cli.query import changes_command, query_command
 from lance_ops.cli.reports import fsck_command, health_command, history_command, indices_command
@@ -153,6 +154,7 @@ for _command in (
     drop_columns_command,
     maintain_command,
     compact_command,
+    compact_wal_command,
     index_command,
     cleanup_command,
     tag_command,

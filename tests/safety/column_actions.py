@@ -12,7 +12,7 @@ from lance_ops.maintenance.delete.plan import FragmentMatch
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.merge_insert.clauses import clauses_of
 from lance_ops.maintenance.merge_insert.commit import MergedRows, commit_merged
-from lance_ops.maintenance.merge_insert.keys import plain_keys
+from lance_ops.table.join_keys import plain_keys
 from lance_ops.maintenance.merge_insert.partition import (
     PartitionResult,
     PartitionTask,

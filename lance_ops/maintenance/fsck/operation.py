@@ -29,6 +29,7 @@ from lance_ops.maintenance.fsck.indices import (
     unreadable_indices,
     unusable_moves,
 )
+from lance_ops.maintenance.fsck.mem_wal import check_mem_wal
 from lance_ops.maintenance.fsck.race_probe import probe_races
 from lance_ops.maintenance.fsck.refs import check_refs
 from lance_ops.maintenance.fsck.row_ids import check_row_ids
@@ -248,6 +249,7 @@ CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
     "index_rows_match": check_index_rows,
     "history_contiguous": check_history,
     "refs_valid": check_refs,
+    "mem_wal_readable": check_mem_wal,
 }
 """The checks of every run, by name: they read metadata, and parts of indices."""
 

@@ -23,6 +23,7 @@ from lance_ops.filter import select
 from lance_ops.storage.prefetch import has_latency, prefetch, requests_at_once
 from lance_ops.table.assemble import empty_table
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.mem_wal.state import left_out_text
 from lance_ops.table.scan.fragment_rows import FragmentRows
 from lance_ops.table.scan.plan import FragmentPlan, ScanPlan, bytes_per_row
 from lance_ops.table.scan.projection import rows_without_columns
@@ -103,8 +104,8 @@ class Scan:
         return self.plan.projection.arrow_schema
 
     def explain(self) -> str:
-        """Describe the scan for people: indices, fragments, and rows that are checked."""
-        return str(self.plan)
+        """Describe the scan for people: indices, fragments, rows that are checked, and rows left out."""
+        return f"{self.plan}{left_out_text(self._snapshot)}"
 
     def to_batches(self) -> pa.RecordBatchReader:
         """Read the result as a stream of batches; memory does not grow with its size."""
