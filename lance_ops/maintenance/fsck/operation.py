@@ -29,7 +29,6 @@ from lance_ops.maintenance.fsck.indices import (
     unreadable_indices,
     unusable_moves,
 )
-from lance_ops.maintenance.fsck.mem_wal import check_mem_wal
 from lance_ops.maintenance.fsck.race_probe import probe_races
 from lance_ops.maintenance.fsck.refs import check_refs
 from lance_ops.maintenance.fsck.row_ids import check_row_ids
@@ -42,6 +41,7 @@ from lance_ops.storage.retry import unless_gone
 from lance_ops.table.commit.head import check_no_staged
 from lance_ops.table.dataset import Dataset, snapshot_of
 from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions
+from lance_ops.table.mem_wal.state import read_state
 
 
 @public(target="uri_or_dataset")
@@ -234,6 +234,21 @@ def check_history(dataset: Dataset) -> Iterator[Finding]:
         if after != before + 1 and before not in tagged:
             message = f"versions {before + 1} to {after - 1} are missing between kept versions"
             yield Finding("history_contiguous", Severity.WARNING, message)
+
+
+def check_mem_wal(dataset: Dataset) -> Iterator[Finding]:
+    """Check that the shards of MemWAL are complete: manifests, generations and log entries."""
+    state = read_state(dataset)
+    if state is None:
+        return
+    for item in state.shards:
+        for generation in item.generations:
+            try:
+                Dataset.open(dataset.store.child(generation.path), storage_options=dataset.storage_options)
+            except (FormatError, NotFoundError) as error:
+                message = f"generation {generation.number} of shard {item.shard.id}: {error.message}"
+                yield Finding("mem_wal_readable", Severity.ERROR, message, generation.path)
+    state.count()
 
 
 CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
