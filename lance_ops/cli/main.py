@@ -30,13 +30,18 @@ from lance_ops.cli.demo import demo_command, ui_command
 from lance_ops.cli.distributed import commit_command, write_fragments_command
 from lance_ops.cli.fleet.group import fleet_command
 from lance_ops.cli.jobs import jobs_command
-from lance_ops.cli.mem_wal import compact_wal_command
 from lance_ops.cli.options import verbosity_options
 from lance_ops.cli.query import changes_command, query_command
 from lance_ops.cli.reports import fsck_command, health_command, history_command, indices_command
 from lance_ops.cli.rows import add_columns_command, alter_column_command, merge_insert_command, update_command
 from lance_ops.cli.sql import sql_command
-from lance_ops.cli.upkeep import cleanup_command, compact_command, index_command, maintain_command
+from lance_ops.cli.upkeep import (
+    cleanup_command,
+    compact_command,
+    compact_wal_command,
+    index_command,
+    maintain_command,
+)
 from lance_ops.cli.versions import (
     branch_command,
     clone_command,

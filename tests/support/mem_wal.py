@@ -73,8 +73,18 @@ def read_all(uri: Path) -> dict[int, Any]:
     return as_rows(lo.dataset(str(uri)).to_table(mem_wal=True))
 
 
+def await_generations(uri: Path) -> None:
+    """Wait until pylance has written the key indices of all generations, which it does after listing them."""
+    deadline = time.monotonic() + 20
+    for path in (item.path for shard in shards(uri) for item in shard.generations):
+        while not (uri / path / "_pk_index" / "page_lookup.lance").exists():
+            assert time.monotonic() < deadline, path
+            time.sleep(0.005)
+
+
 def peer_read(uri: Path) -> pa.Table:
     """What pylance reads of the table and of the generations that are not merged."""
+    await_generations(uri)
     merged = merged_generations(lo.dataset(str(uri)).snapshot().manifest.indices)
     snapshots = []
     for shard in shards(uri):

@@ -23,7 +23,6 @@ from lance_ops.filter import select
 from lance_ops.storage.prefetch import has_latency, prefetch, requests_at_once
 from lance_ops.table.assemble import empty_table
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.mem_wal.state import left_out_text
 from lance_ops.table.scan.fragment_rows import FragmentRows
 from lance_ops.table.scan.plan import FragmentPlan, ScanPlan, bytes_per_row
 from lance_ops.table.scan.projection import rows_without_columns
@@ -105,6 +104,9 @@ class Scan:
 
     def explain(self) -> str:
         """Describe the scan for people: indices, fragments, rows that are checked, and rows left out."""
+        # Most reads are not explained, and few tables have MemWAL.
+        from lance_ops.table.mem_wal.state import left_out_text
+
         return f"{self.plan}{left_out_text(self._snapshot)}"
 
     def to_batches(self) -> pa.RecordBatchReader:

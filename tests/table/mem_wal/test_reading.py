@@ -22,6 +22,7 @@ from lance_ops.table.mem_wal.shards import bit_reversed
 from tests.support.mem_wal import (
     SCHEMA,
     as_rows,
+    await_generations,
     create,
     keys,
     new_shard,
@@ -51,6 +52,7 @@ def uri(tmp_path: Path) -> Path:
     with writer(uri, new_shard()) as opened:
         opened.put(table({12: 12}))
         opened.delete(keys([4]))
+        await_generations(uri)
         # A copy of what a killed writer would leave.
         shutil.copytree(uri, tmp_path / "killed.lance")
     return tmp_path / "killed.lance"
