@@ -73,18 +73,28 @@ def read_all(uri: Path) -> dict[int, Any]:
     return as_rows(lo.dataset(str(uri)).to_table(mem_wal=True))
 
 
-def await_generations(uri: Path) -> None:
-    """Wait until pylance has written the key indices of all generations, which it does after listing them."""
-    deadline = time.monotonic() + 20
-    for path in (item.path for shard in shards(uri) for item in shard.generations):
-        while not (uri / path / "_pk_index" / "page_lookup.lance").exists():
-            assert time.monotonic() < deadline, path
-            time.sleep(0.005)
+def has_key_indices(uri: Path) -> bool:
+    """Return whether pylance wrote the key index of each generation.
+
+    It lists a generation before it writes this file, and closing a writer does not wait for it. Without the
+    file its scanner fails, or returns rows that later generations supersede.
+    """
+    wanted = [uri / item.path for shard in shards(uri) for item in shard.generations]
+    deadline = time.monotonic() + 2
+    while not all((path / "_pk_index" / "page_lookup.lance").exists() for path in wanted):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def peer_agrees(uri: Path, rows: Rows) -> bool:
+    """Return whether pylance reads these rows of the table and its generations, if it can read them."""
+    return not has_key_indices(uri) or as_rows(peer_read(uri)) == rows
 
 
 def peer_read(uri: Path) -> pa.Table:
     """What pylance reads of the table and of the generations that are not merged."""
-    await_generations(uri)
     merged = merged_generations(lo.dataset(str(uri)).snapshot().manifest.indices)
     snapshots = []
     for shard in shards(uri):
