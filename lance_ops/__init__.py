@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.compact.operation import compact, resume_job
     from lance_ops.maintenance.compact.options import CompactionChoices, CompactionOptions
     from lance_ops.maintenance.compact.plan import CompactionPlan
+    from lance_ops.maintenance.compact_wal.operation import compact_wal
+    from lance_ops.maintenance.compact_wal.plan import CompactWalPlan
+    from lance_ops.maintenance.compact_wal.result import CompactWalResult
     from lance_ops.maintenance.delete.operation import delete
     from lance_ops.maintenance.delete.plan import DeletePlan
     from lance_ops.maintenance.distributed.commit import CommitPlan, commit
@@ -189,6 +192,9 @@ _PUBLIC = {
     ),
     "lance_ops.maintenance.columns.transform": ("BatchUDF", "batch_udf"),
     "lance_ops.maintenance.compact.operation": ("compact", "resume_job"),
+    "lance_ops.maintenance.compact_wal.operation": ("compact_wal",),
+    "lance_ops.maintenance.compact_wal.plan": ("CompactWalPlan",),
+    "lance_ops.maintenance.compact_wal.result": ("CompactWalResult",),
     "lance_ops.maintenance.compact.options": (
         "CompactionChoices",
         "CompactionOptions",
@@ -305,6 +311,8 @@ __all__ = [
     "CommitPlan",
     "Committer",
     "CompactResult",
+    "CompactWalPlan",
+    "CompactWalResult",
     "CompactionChoices",
     "CompactionOptions",
     "CompactionPlan",
@@ -371,6 +379,7 @@ __all__ = [
     "cleanup",
     "commit",
     "compact",
+    "compact_wal",
     "create_branch",
     "create_index",
     "create_tag",

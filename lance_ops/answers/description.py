@@ -103,6 +103,10 @@ class DatasetDescription:
             ("storage", f"version {self.storage_version}{ids}"),
             ("versions", f"{health.live_versions:,}{tags}"),
         ]
+        if health.mem_wal_rows is not None:
+            generations = count_text(health.mem_wal_generations or 0, "flushed generation")
+            left_out = f"{health.mem_wal_rows:,} rows are not in the table, in {generations} and the log"
+            facts.append(("MemWAL", left_out))
         width = max(len(name) for name, _ in facts)
         lines += [f"{name.ljust(width)}  {value}" for name, value in facts]
         lines += ["", self._indices_text(), "", self._maintenance_text()]

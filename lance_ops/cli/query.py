@@ -34,6 +34,11 @@ _ROWS = 20
 )
 @click.option("--offset", type=click.IntRange(min=0), default=0, help="Rows to skip first.")
 @version_option
+@click.option(
+    "--mem-wal",
+    is_flag=True,
+    help="Also read rows of MemWAL that are not merged into the table: the newest row of each key.",
+)
 @click.option("--explain", is_flag=True, help="Show the plan (files and indices) without any rows.")
 @output_option
 @dataset_command
@@ -49,6 +54,7 @@ def query_command(
     limit: int | None,
     offset: int,
     version: int | str | None,
+    mem_wal: bool,
     explain: bool,
     output: str | None,
     file_format: str | None,
@@ -58,7 +64,7 @@ def query_command(
     if explain and output is not None:
         raise click.UsageError("--explain reads no rows: omit --output")
     dataset = call.open(version)
-    options: dict[str, Any] = {"prefilter": prefilter, "fast_search": fast_search}
+    options: dict[str, Any] = {"prefilter": prefilter, "fast_search": fast_search, "mem_wal": mem_wal}
     if nearest is not None:
         options["nearest"] = _parsed("nearest", nearest)
     if words is not None:

@@ -238,9 +238,17 @@ def _measures(health: "DatasetHealth") -> list[tuple[str, str]]:
         ("indices", f"{health.indices:,}{covered}{waiting}"),
         *([("index degradation", _wear(health))] if health.indices else []),
         ("layout debt", _debt(health)),
+        *([] if health.mem_wal_rows is None else [("MemWAL", _waiting(health))]),
         ("versions", f"{health.live_versions:,}"),
         ("manifest", bytes_text(health.manifest_bytes)),
     ]
+
+
+def _waiting(health: "DatasetHealth") -> str:
+    from lance_ops.maintenance.text import count_text
+
+    generations = count_text(health.mem_wal_generations or 0, "generation")
+    return f"{health.mem_wal_rows:,} rows are not in the table, {generations} to fold with compact-wal"
 
 
 def _debt(health: "DatasetHealth") -> str:

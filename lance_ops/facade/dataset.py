@@ -40,7 +40,7 @@ MISSING: Mapping[str, str] = {
     "join": "use lance_ops.merge, or DuckDB on the dataset",
     "join_asof": "use DuckDB on the dataset",
     "latest_storage_options": "use storage_options",
-    "mem_wal_index_details": "MemWAL tables are written by pylance",
+    "mem_wal_index_details": "use explain(mem_wal=True), or compact_wal(dry_run=True)",
     "mem_wal_writer": "MemWAL tables are written by pylance",
     "merge_existing_index_segments": "use optimize_indices",
     "merge_index_metadata": "use create_index with a runner",
@@ -271,6 +271,7 @@ class Dataset(MovingHandle):
     rename_index = operation("maintenance.index.names.rename_index")
     optimize_indices = operation("maintenance.index.operation.optimize_indices")
     compact = operation("maintenance.compact.operation.compact")
+    compact_wal = operation("maintenance.compact_wal.operation.compact_wal")
     restore = operation(operations.restore)
     update_config = operation(operations.update_config)
     delete_config_keys = operation(operations.delete_config_keys)

@@ -25,7 +25,6 @@ from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.ingest.recast import schema_conflict
 from lance_ops.maintenance.merge_insert.clauses import Clauses
 from lance_ops.maintenance.merge_insert.commit import MergedRows, commit_merged
-from lance_ops.maintenance.merge_insert.keys import KeyIndex, plain_keys
 from lance_ops.maintenance.merge_insert.partition import (
     PartitionResult,
     PartitionTask,
@@ -54,6 +53,7 @@ from lance_ops.spark.transport import (
 from lance_ops.spark.types import adapt_schema, arrow_schema, spark_schema
 from lance_ops.spark.writing.partition_writer import partition_id
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.join_keys import KeyIndex, plain_keys
 from lance_ops.table.manifest.row_address_map import row_addresses
 from lance_ops.table.scan.fragment_rows import FragmentRows
 

@@ -15,6 +15,7 @@ from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.filter import Expression
 from lance_ops.filter.kept_filters import KeptFilters
 from lance_ops.storage import Store
+from lance_ops.table.manifest.file.read import read_latest
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import total_rows
 from lance_ops.table.manifest.model import Manifest
@@ -131,6 +132,7 @@ class Readable(Snapshot):
         pruners: Sequence[Pruner] | None = None,
         order_by: Sequence[Any] | None = None,
         threads: int | None = None,
+        mem_wal: bool = False,
     ) -> Scan:
         """Prepare a scan; only metadata (and indices) are read yet.
 
@@ -158,6 +160,7 @@ class Readable(Snapshot):
                 sort keys of pylance. The rows have to fit in memory.
             threads: Threads that read ahead, each with about 32 MB of files and their decoded values; with 1,
                 rows are read on demand.
+            mem_wal: Also read the rows that log writers have not merged into the table; see `ScanOptions`.
 
         Raises:
             InvalidArgumentError: An unknown column or fragment, or an invalid number.
@@ -177,8 +180,24 @@ class Readable(Snapshot):
                 "use_scalar_index": use_scalar_index,
                 "pruners": pruners,
                 "threads": threads,
+                "mem_wal": mem_wal,
             }
             return self._sorted_scan(columns, filter, limit, offset, order_by, options)
+        if mem_wal:
+            options = {
+                "with_row_id": with_row_id,
+                "with_row_address": with_row_address,
+                "fragments": fragments,
+                "batch_size": batch_size,
+                "nearest": nearest,
+                "full_text_query": full_text_query,
+                "prefilter": prefilter,
+                "fast_search": fast_search,
+                "use_scalar_index": use_scalar_index,
+                "pruners": pruners,
+                "threads": threads,
+            }
+            return self._mem_wal_scan(columns, filter, limit, offset, options)
         computed = None
         if isinstance(columns, Mapping) and columns:
             scores = ["_distance"] * (nearest is not None) + ["_score"] * (full_text_query is not None)
@@ -279,6 +298,36 @@ class Readable(Snapshot):
         if hidden and columns is not None and not isinstance(columns, Mapping):
             scan = self.scanner([*columns, *dict.fromkeys(hidden)], filter, **options)
         return SortedScan(scan, keys, shown, limit, offset or 0)
+
+    def _mem_wal_scan(
+        self,
+        columns: Iterable[str] | None,
+        filter: "str | Expression | pc.Expression | None",  # noqa: A002
+        limit: int | None,
+        offset: int | None,
+        options: dict[str, Any],
+    ) -> Scan:
+        # Few tables have MemWAL: others do not load the modules.
+        from lance_ops.table.mem_wal.state import read_state
+
+        state = read_state(self)
+        if state is None:
+            return self.scanner(columns, filter, limit, offset, **options)
+        from lance_ops.table.scan.mem_wal_scan import MemWalQuery, MemWalScan
+
+        if not isinstance(filter, str | Expression | None):
+            from lance_ops.filter.arrow_expression import arrow_expression_sql
+
+            filter = arrow_expression_sql(filter, _filters_of(self.lance_schema).of(None).schema)  # noqa: A001
+        condition = self.parse_filter(filter) if isinstance(filter, str) else filter
+        query = MemWalQuery.of(self.lance_schema, columns, condition, limit, offset, options)
+        return MemWalScan(
+            lambda names: self.scanner(names, condition, **options),
+            self.lance_schema,
+            state,
+            query,
+            lambda store: Readable(store, read_latest(store)[1], self.storage_options),
+        )
 
     @public(ignored=TUNING, refused=REFUSED)
     def to_table(

@@ -26,6 +26,7 @@ from lance_ops.airflow.hook import LanceHook
 from lance_ops.airflow.operators import (
     LanceAppendOperator,
     LanceCompactOperator,
+    LanceCompactWalOperator,
     LanceDeleteOperator,
     LanceFleetRunOperator,
     LanceFsckOperator,
@@ -395,6 +396,14 @@ def test_upkeep_that_is_cleared_is_done_again(tmp_path):
             lo.append(uri, table(number))
         task.execute(context(max_tries=max_tries))
         assert len(lo.dataset(uri).fragments) == 1
+
+
+def test_a_table_without_mem_wal_has_nothing_to_fold(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    lo.append(uri, table(1))
+    for options in ({}, {"max_bytes": 1 << 20}):
+        LanceCompactWalOperator(task_id="t", dataset=uri, options=options).execute(context())
+    assert lo.dataset(uri).version == 1
 
 
 def test_a_conflict_frees_the_worker_and_is_tried_again(tmp_path, monkeypatch):

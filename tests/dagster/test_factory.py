@@ -42,6 +42,7 @@ def test_definitions_load(tmp_path):
         "lance_append",
         "lance_delete",
         "lance_compact",
+        "lance_compact_wal",
         "lance_index",
         "lance_add_columns",
         "lance_cleanup",

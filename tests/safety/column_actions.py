@@ -12,7 +12,6 @@ from lance_ops.maintenance.delete.plan import FragmentMatch
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.merge_insert.clauses import clauses_of
 from lance_ops.maintenance.merge_insert.commit import MergedRows, commit_merged
-from lance_ops.maintenance.merge_insert.keys import plain_keys
 from lance_ops.maintenance.merge_insert.partition import (
     PartitionResult,
     PartitionTask,
@@ -25,6 +24,7 @@ from lance_ops.maintenance.merge_insert.source import SourceRows, source_schema
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.maintenance.update.rewrite import data_paths
 from lance_ops.storage import Store
+from lance_ops.table.join_keys import plain_keys
 from tests.safety.actions import Action, Rows, Upsert
 from tests.safety.rows import EVERYTHING, Predicate, literal, make_rows, to_arrow
 from tests.safety.states import IN_ORDER

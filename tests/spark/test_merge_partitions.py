@@ -12,10 +12,10 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, SchemaMismatchError, TaskFailedError
-from lance_ops.maintenance.merge_insert.keys import plain_keys
 from lance_ops.maintenance.merge_insert.partition import carried_keys, hash_keys
 from lance_ops.spark import merge_join
 from lance_ops.spark.merge import merge_dataframe
+from lance_ops.table.join_keys import plain_keys
 
 pytestmark = pytest.mark.spark
 

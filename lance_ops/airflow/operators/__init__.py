@@ -10,6 +10,7 @@ from lance_ops.airflow.operators.rows import (
 from lance_ops.airflow.operators.upkeep import (
     LanceCleanupOperator,
     LanceCompactOperator,
+    LanceCompactWalOperator,
     LanceFleetRunOperator,
     LanceFsckOperator,
     LanceIndexOperator,
@@ -20,6 +21,7 @@ __all__ = [
     "LanceAppendOperator",
     "LanceCleanupOperator",
     "LanceCompactOperator",
+    "LanceCompactWalOperator",
     "LanceDeleteOperator",
     "LanceFleetRunOperator",
     "LanceFsckOperator",

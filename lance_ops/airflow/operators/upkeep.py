@@ -90,6 +90,29 @@ def _letters(kind: str) -> str:
     return kind.replace("_", "").lower()
 
 
+class LanceCompactWalOperator(LanceOperator):
+    """Fold flushed generations of MemWAL into the dataset, and remove those that no reader needs.
+
+    Args:
+        options: Of `lance_ops.compact_wal`, e.g. {"max_bytes": 1 << 30}.
+        dry_run: Plan without folding.
+        **kwargs: See `LanceOperator`.
+    """
+
+    template_fields: Sequence[str] = ("dataset", "options")
+
+    def __init__(
+        self, *, options: Mapping[str, Any] | None = None, dry_run: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.options = dict(options or {})
+        self.plan_only = dry_run
+
+    def operate(self, uri: str, common: dict[str, Any], context: Any) -> Any:
+        """See `LanceOperator.operate`."""
+        return lo.compact_wal(uri, dry_run=self.plan_only, **self.options, **common)
+
+
 class LanceCleanupOperator(LanceOperator):
     """Remove old versions and the files that only they use.
 

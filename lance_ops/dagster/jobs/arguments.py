@@ -11,6 +11,7 @@ from lance_ops.dagster.jobs.config import (
     AppendConfig,
     CleanupConfig,
     CompactConfig,
+    CompactWalConfig,
     DeleteConfig,
     IndexConfig,
     MaintainConfig,
@@ -153,6 +154,12 @@ def index(call: Call, config: IndexConfig) -> object:
             "dry_run": config.dry_run,
         },
     )
+
+
+def compact_wal(call: Call, config: CompactWalConfig) -> object:
+    """Return the arguments of a MemWAL compaction; see `CompactWalConfig`."""
+    asked = {} if config.max_bytes is None else {"max_bytes": config.max_bytes}
+    return call.perform("compact_wal", {**asked, "remove": config.remove, "dry_run": config.dry_run})
 
 
 def clean_up(call: Call, config: CleanupConfig) -> object:

@@ -328,6 +328,18 @@ class IndexConfig(OperationConfig):
     dry_run: bool = Field(default=False, description="Only plan.")
 
 
+class CompactWalConfig(OperationConfig):
+    """Fold flushed generations of MemWAL into the dataset, and remove those that no reader needs."""
+
+    dry_run: bool = Field(default=False, description="Only plan.")
+    max_bytes: int | None = Field(
+        default=None, ge=1, description="Maximum bytes of the generations of one commit; default 256 MiB."
+    )
+    remove: bool = Field(
+        default=True, description="Remove generations that every existing version of the dataset has."
+    )
+
+
 class CleanupConfig(OperationConfig):
     """Remove old versions and the files that only they use."""
 

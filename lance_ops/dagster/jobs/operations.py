@@ -34,6 +34,7 @@ from lance_ops.dagster.jobs.config import (
     AppendConfig,
     CleanupConfig,
     CompactConfig,
+    CompactWalConfig,
     DeleteConfig,
     IndexConfig,
     MaintainConfig,
@@ -72,6 +73,7 @@ MAINTAIN = "lance_maintain"
 COMPACT = "lance_compact"
 INDEX = "lance_index"
 CLEANUP = "lance_cleanup"
+COMPACT_WAL = "lance_compact_wal"
 RESTORE = "lance_restore"
 TAG = "lance_tag"
 DROP_INDEX = "lance_drop_index"
@@ -168,6 +170,7 @@ def _operations() -> dict[str, _Operation]:
         MAINTAIN: _Operation(MaintainConfig, arguments.maintain),
         COMPACT: _Operation(CompactConfig, arguments.compact),
         INDEX: _Operation(IndexConfig, arguments.index),
+        COMPACT_WAL: _Operation(CompactWalConfig, arguments.compact_wal),
         CLEANUP: _Operation(CleanupConfig, arguments.clean_up),
         RESTORE: _Operation(RestoreConfig, restored),
         TAG: _Operation(TagConfig, tagged),

@@ -21,7 +21,7 @@ from lance_ops.maintenance.columns.compute import first_free_id
 from lance_ops.maintenance.columns.job import compute_and_commit
 from lance_ops.maintenance.columns.result import AlterColumnsResult
 from lance_ops.maintenance.columns.transform import SqlValues
-from lance_ops.maintenance.columns.work import ColumnWork
+from lance_ops.maintenance.columns.work import FILL_LATER, ColumnWork, refuse_mem_wal
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.fit import fits_type
 from lance_ops.maintenance.run_options import RunOptions
@@ -137,6 +137,8 @@ def alter_columns(
     first = plan(call.dataset) if dry_run or call.find_job() is None else None
     if dry_run and first is not None:
         return first
+    if first is not None and first.expressions:
+        refuse_mem_wal(call.dataset, "the type of a column cannot change", FILL_LATER)
     if first is None or not first.expressions:
         return call.execute(plan, partial(_commit, None), AlterColumnsResult)
     # The expressions depend only on the columns that they name.

@@ -20,6 +20,7 @@ from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.columns.job import compute_and_commit
 from lance_ops.maintenance.columns.operation import AddColumnsPlan, commit_columns, plan_columns
 from lance_ops.maintenance.columns.result import AddColumnsResult
+from lance_ops.maintenance.columns.work import FILL_LATER, refuse_mem_wal
 from lance_ops.maintenance.engine import Run
 from lance_ops.maintenance.fit import first_misfit, fit, fits_type
 from lance_ops.maintenance.run_options import RunOptions
@@ -208,6 +209,7 @@ def merge(
     found = call.find_job()
     if found is not None and not dry_run:
         return AddColumnsResult(**found)
+    refuse_mem_wal(call.dataset, "columns cannot be joined", FILL_LATER)
     joined, arrow = _joined(call.dataset, data, left_on, right_on or left_on)
     if dry_run:
         return plan_columns(joined, arrow, call.dataset)

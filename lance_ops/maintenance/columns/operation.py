@@ -25,7 +25,7 @@ from lance_ops.maintenance.columns.transform import (
     as_udf,
     whole_batches,
 )
-from lance_ops.maintenance.columns.work import ColumnWork
+from lance_ops.maintenance.columns.work import FILL_LATER, ColumnWork, refuse_mem_wal
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.sources.file_source import check_types_known
@@ -178,6 +178,8 @@ def add_columns(
             found = values_of(dataset, columns, narrow=True)
         return plan_columns(*found, dataset)
 
+    if values[0] is not None:
+        refuse_mem_wal(call.dataset, "a column cannot be computed", FILL_LATER)
     if dry_run:
         return plan(call.dataset)
     if values[0] is None:

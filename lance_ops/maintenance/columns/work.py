@@ -37,6 +37,7 @@ from lance_ops.table.commit.request import CommitHooks, CommitRequest, CommitRes
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.transaction.apply_mem_wal import mem_wal_details
 from lance_ops.table.transaction.operations import DataReplacement, Merge, Operation, present_files
 
 _MESSAGE = "computing columns"
@@ -286,3 +287,22 @@ def _covers(dataset: Dataset, fragment: Fragment, made: ColumnFile) -> bool:
     except LanceOpsError:
         return False
     return before is None or (now is not None and len(now.union(before)) == len(now))
+
+
+FILL_LATER = "add a column of nulls, let the writers write it, and update the rows of the table"
+
+
+def refuse_mem_wal(dataset: Dataset, what: str, hint: str) -> None:
+    """Refuse an operation that gives values to a new field of a table with MemWAL, as pylance does.
+
+    Rows of log writers would have nulls there, and would replace the values when they are folded.
+
+    Raises:
+        UnsupportedError: The table has MemWAL.
+    """
+    if mem_wal_details(dataset.manifest.indices) is not None:
+        raise UnsupportedError(
+            f"{what} in a table with MemWAL: rows that are not in the table would have nulls there",
+            path=dataset.uri,
+            hint=hint,
+        )

@@ -41,6 +41,7 @@ from lance_ops.storage.retry import unless_gone
 from lance_ops.table.commit.head import check_no_staged
 from lance_ops.table.dataset import Dataset, snapshot_of
 from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions
+from lance_ops.table.mem_wal.state import read_state
 
 
 @public(target="uri_or_dataset")
@@ -235,6 +236,21 @@ def check_history(dataset: Dataset) -> Iterator[Finding]:
             yield Finding("history_contiguous", Severity.WARNING, message)
 
 
+def check_mem_wal(dataset: Dataset) -> Iterator[Finding]:
+    """Check that the shards of MemWAL are complete: manifests, generations and log entries."""
+    state = read_state(dataset)
+    if state is None:
+        return
+    for item in state.shards:
+        for generation in item.generations:
+            try:
+                Dataset.open(dataset.store.child(generation.path), storage_options=dataset.storage_options)
+            except (FormatError, NotFoundError) as error:
+                message = f"generation {generation.number} of shard {item.shard.id}: {error.message}"
+                yield Finding("mem_wal_readable", Severity.ERROR, message, generation.path)
+    state.count()
+
+
 CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
     "manifest_valid": check_manifest,
     "column_names": check_names,
@@ -248,6 +264,7 @@ CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
     "index_rows_match": check_index_rows,
     "history_contiguous": check_history,
     "refs_valid": check_refs,
+    "mem_wal_readable": check_mem_wal,
 }
 """The checks of every run, by name: they read metadata, and parts of indices."""
 

@@ -13,6 +13,7 @@ from lance_ops.maintenance.compact.options import CompactionOptions, resolve_opt
 from lance_ops.maintenance.index.decision import WearLimits, decide
 from lance_ops.table.dataset import Dataset, Target, open_dataset
 from lance_ops.table.manifest.listing import list_versions
+from lance_ops.table.mem_wal.state import count_left_out
 
 DEFAULT_TARGET_ROWS = 1 << 20
 
@@ -48,6 +49,9 @@ class DatasetHealth:
         debt_seconds: Extra seconds of each full scan, compared with a compacted table, by the cost model.
         debt_requests: Extra requests of each full scan.
         debt_bytes: Bytes of deleted rows that a compaction would purge.
+        mem_wal_generations: Flushed generations of MemWAL that the version lacks; None without MemWAL.
+        mem_wal_rows: Rows of MemWAL that a plain scan leaves out, in generations and log entries.
+        mem_wal_bytes: Bytes of the generations, as their writers recorded them.
     """
 
     version: int
@@ -74,6 +78,9 @@ class DatasetHealth:
     debt_seconds: float = 0.0
     debt_requests: int = 0
     debt_bytes: int = 0
+    mem_wal_generations: int | None = None
+    mem_wal_rows: int | None = None
+    mem_wal_bytes: int | None = None
 
     def to_dict(self) -> dict[str, int | float]:
         """Return all known numbers by name."""
@@ -120,6 +127,7 @@ def measure_health(
     # Layout debt: the present version, compared with a compaction without budget and indices.
     groups = find_groups(dataset, options, frozenset())
     debts = [estimate_group(group, shape, request) for group in groups]
+    waiting = count_left_out(dataset)
     size = next((item.size for item in locations if item.version == dataset.version), None)
     return DatasetHealth(
         version=dataset.version,
@@ -144,6 +152,9 @@ def measure_health(
         debt_seconds=sum(debt.scan_seconds_saved for debt in debts),
         debt_requests=sum(debt.scan_requests_saved for debt in debts),
         debt_bytes=sum(debt.bytes_saved for debt in debts),
+        mem_wal_generations=None if waiting is None else waiting.generations,
+        mem_wal_rows=None if waiting is None else waiting.rows,
+        mem_wal_bytes=None if waiting is None else waiting.generation_bytes,
         worn_indices=None if limits is None else sum(1 for item in wear if decide(item, limits).is_due),
         short_indices=(
             None

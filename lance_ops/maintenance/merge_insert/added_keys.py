@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from lance_ops.errors import LanceOpsError, NotFoundError, StorageError
 from lance_ops.maintenance.live_rows import rows_per_batch
-from lance_ops.maintenance.merge_insert.keys import KeyIndex, Places, plain_keys
 from lance_ops.maintenance.merge_insert.search import key_columns
+from lance_ops.table.join_keys import KeyIndex, Places, plain_keys
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_reader import FragmentReader
 from lance_ops.table.snapshot import Snapshot

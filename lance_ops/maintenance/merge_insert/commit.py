@@ -1,7 +1,7 @@
 """Commit of a merge: deleted rows, new rows, and new keys, as one Update."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,11 +11,13 @@ from lance_ops.maintenance.delete.plan import FragmentMatch
 from lance_ops.maintenance.engine import Attempt
 from lance_ops.maintenance.merge_insert.added_keys import AddedKeys
 from lance_ops.maintenance.merge_insert.clauses import Clauses
-from lance_ops.maintenance.merge_insert.inserted_keys import key_filter, primary_key
+from lance_ops.maintenance.merge_insert.inserted_keys import key_filter
 from lance_ops.maintenance.merge_insert.result import MergeResult
 from lance_ops.table.commit.request import CommitHooks, CommitRequest
+from lance_ops.table.join_keys import primary_key
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.snapshot import Snapshot
+from lance_ops.table.transaction.apply_mem_wal import MergedGeneration
 from lance_ops.table.transaction.key_filter import KeyFilter
 from lance_ops.table.transaction.operations import Update
 
@@ -35,6 +37,7 @@ class MergedRows:
         rows_deleted: Deleted rows.
         told: Key filter of inserted keys; None without one.
         adds: See `AddedKeys`.
+        generations: Last generation of each MemWAL shard whose rows these are.
     """
 
     matches: tuple[FragmentMatch, ...]
@@ -44,6 +47,7 @@ class MergedRows:
     rows_deleted: int
     told: KeyFilter | None
     adds: Callable[[Sequence[pa.Array]], bool]
+    generations: tuple[MergedGeneration, ...] = ()
 
 
 def told_keys(dataset: Snapshot, on: tuple[str, ...], keys: Callable[[], pa.Table]) -> KeyFilter | None:
@@ -60,8 +64,24 @@ def told_keys(dataset: Snapshot, on: tuple[str, ...], keys: Callable[[], pa.Tabl
     return key_filter(declared, keys())
 
 
-def commit_merged(attempt: Attempt, on: tuple[str, ...], clauses: Clauses, merged: MergedRows) -> MergeResult:
+def commit_merged(
+    attempt: Attempt,
+    on: tuple[str, ...],
+    clauses: Clauses,
+    merged: MergedRows,
+    *,
+    properties: Mapping[str, str] | None = None,
+    is_job: bool = True,
+) -> MergeResult:
     """Write the deletion files, and commit.
+
+    Args:
+        attempt: The attempt.
+        on: Key columns; empty if all rows are new.
+        clauses: Clauses of the merge.
+        merged: Results of the join and of the writing tasks.
+        properties: Stored in the transaction in addition.
+        is_job: This is the work that the job key stands for.
 
     Raises:
         RetryableCommitConflictError: Other writers changed the same rows, or inserted some of the same keys.
@@ -70,7 +90,7 @@ def commit_merged(attempt: Attempt, on: tuple[str, ...], clauses: Clauses, merge
     updated = write_deletion_files(attempt, matches)
     emptied = tuple(match.fragment.id for match in matches if match.empties)
     fields = tuple(sorted(node.id for node in dataset.lance_schema.walk()))
-    added = AddedKeys(dataset, on, merged.adds, merged.told) if merged.rows_inserted else None
+    added = AddedKeys(dataset, on, merged.adds, merged.told) if merged.rows_inserted and on else None
     done = attempt.commit(
         CommitRequest(
             Update(
@@ -79,13 +99,18 @@ def commit_merged(attempt: Attempt, on: tuple[str, ...], clauses: Clauses, merge
                 new,
                 preserving_fields=fields if new else (),
                 inserted_keys=merged.told,
+                merged_generations=merged.generations,
                 # Rows that others add may as well have come later, but for those of the same keys.
                 sees_new_rows=False,
             ),
-            properties={MERGE_KEY: json.dumps({"on": on, "clauses": str(clauses)})},
+            properties={
+                MERGE_KEY: json.dumps({"on": on, "clauses": str(clauses)}),
+                **(properties or {}),
+            },
             affected_rows={match.fragment.id: match.matched for match in matches},
             hooks=CommitHooks(judge=added),
-        )
+        ),
+        is_job=is_job,
     )
     if done.already_committed:
         return MergeResult(**attempt.common(done), on=on, transaction_uuid=done.transaction.uuid)

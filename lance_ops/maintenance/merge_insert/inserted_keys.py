@@ -10,25 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
-from lance_ops.file.schema.field import PRIMARY_KEY_KEY, PRIMARY_KEY_POSITION_KEY
-from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.model import Field
 from lance_ops.index.bloom_filter.hashes import hash_values
 from lance_ops.index.bloom_filter.split_block import filter_bytes, make_filters
 from lance_ops.table.transaction.key_filter import BloomBits, KeyFilter
 
 _ITEMS, _PROBABILITY = 8192, 0.00057
-
-
-def primary_key(schema: Schema) -> tuple[Field, ...]:
-    """Return the top-level columns of the declared key, in order; empty without one."""
-    declared = []
-    for number, field in enumerate(schema.fields):
-        position = field.metadata.get(PRIMARY_KEY_POSITION_KEY, b"").decode("ascii", "replace")
-        if position.isascii() and position.isdigit():
-            declared.append((int(position), number, field))
-        elif field.has_option(PRIMARY_KEY_KEY):
-            declared.append((1 << 31, number, field))
-    return tuple(field for _, _, field in sorted(declared, key=lambda item: item[:2]))
 
 
 def key_filter(fields: Sequence[Field], keys: pa.Table) -> KeyFilter | None:

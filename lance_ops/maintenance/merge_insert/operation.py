@@ -24,7 +24,6 @@ from lance_ops.maintenance.merge_insert.clauses import (
     clauses_of,
 )
 from lance_ops.maintenance.merge_insert.commit import MergedRows, commit_merged, told_keys
-from lance_ops.maintenance.merge_insert.inserted_keys import primary_key
 from lance_ops.maintenance.merge_insert.plan import MergePlan, SourceKeys, key_table, plan_merge
 from lance_ops.maintenance.merge_insert.result import MergeResult
 from lance_ops.maintenance.merge_insert.source import SourceRows, fit_source, read_source
@@ -36,6 +35,7 @@ from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import reading, run_tasks, said_by_rows
 from lance_ops.maintenance.update.rewrite import data_paths, discard
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.join_keys import primary_key
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.accelerators import default_pruners
 from lance_ops.table.scan.pruner import Pruner
@@ -270,19 +270,30 @@ def commit_merge(source: SourceRows, keys: SourceKeys, attempt: Attempt, plan: M
     """Write the rows of a plan and the deletion files, and commit both; see `commit_merged`."""
     if plan.changes_nothing:
         return MergeResult(**attempt.common(), on=plan.on)
+    return commit_merged(attempt, plan.on, plan.clauses, merged_rows(attempt, source, keys, plan))
+
+
+def merged_rows(attempt: Attempt, source: SourceRows, keys: SourceKeys | None, plan: MergePlan) -> MergedRows:
+    """Write the rows of a plan, and return what is to be committed.
+
+    Args:
+        attempt: The attempt; the files are noted in it.
+        source: Rows of the source.
+        keys: Its keys; None if all rows are new, of whatever key.
+        plan: The plan.
+    """
     with reading(attempt.dataset, "a merge"), said_by_rows():
         new = _write_rows(attempt, source, plan)
     told = told_keys(attempt.dataset, plan.on, lambda: key_table(source, plan.on, plan.inserted))
-    merged = MergedRows(
+    return MergedRows(
         plan.matches,
         new,
         rows_inserted=plan.rows_inserted,
         rows_updated=plan.rows_updated,
         rows_deleted=plan.rows_deleted,
         told=told,
-        adds=adds_of(keys.index, plan.inserted),
+        adds=(lambda _: False) if keys is None else adds_of(keys.index, plan.inserted),
     )
-    return commit_merged(attempt, plan.on, plan.clauses, merged)
 
 
 def _write_rows(attempt: Attempt, source: SourceRows, plan: MergePlan) -> tuple[Fragment, ...]:

@@ -17,13 +17,13 @@ from lance_ops.filter import Expression
 from lance_ops.index.bloom_filter.hashes import hash_values
 from lance_ops.maintenance.merge_insert.clauses import SOURCE, Clauses, named_columns
 from lance_ops.maintenance.merge_insert.commit import told_keys
-from lance_ops.maintenance.merge_insert.keys import KeyIndex, Places
 from lance_ops.maintenance.merge_insert.plan import SourceKeys, key_table, settle
 from lance_ops.maintenance.merge_insert.search import JoinedRows, JoinTask, joined_rows
 from lance_ops.maintenance.merge_insert.source import SourceRows
 from lance_ops.maintenance.merge_insert.write import MergeTask, PairedPart, write_merged
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.maintenance.update.rewrite import data_paths
+from lance_ops.table.join_keys import KeyIndex, Places
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_rows import FragmentRows

@@ -15,7 +15,6 @@ from lance_ops.filter.predicates import And, InList
 from lance_ops.filter.types.coercion import plain_type
 from lance_ops.maintenance.delete.plan import FragmentMatch
 from lance_ops.maintenance.merge_insert.clauses import SOURCE, Clauses, named_columns
-from lance_ops.maintenance.merge_insert.keys import NOWHERE, KeyIndex, plain_keys
 from lance_ops.maintenance.merge_insert.search import JoinedRows, JoinTask, join_rows, share_fragments
 from lance_ops.maintenance.merge_insert.source import SourceRows, refuse_duplicates
 from lance_ops.maintenance.merge_insert.write import PairedPart
@@ -24,6 +23,7 @@ from lance_ops.maintenance.runner import Runner
 from lance_ops.maintenance.tasks import run_tasks
 from lance_ops.maintenance.text import count_text, table_text
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.join_keys import NOWHERE, KeyIndex, plain_keys
 from lance_ops.table.scan.pruner import IndexUse, Pruner, Pruning
 
 Places = npt.NDArray[np.int64]

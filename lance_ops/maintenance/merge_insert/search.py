@@ -17,7 +17,7 @@ from lance_ops.filter import Expression, select
 from lance_ops.maintenance.delete.plan import FragmentMatch
 from lance_ops.maintenance.live_rows import rows_per_batch
 from lance_ops.maintenance.merge_insert.clauses import SOURCE, TARGET, named_columns
-from lance_ops.maintenance.merge_insert.keys import KeyIndex, plain_keys
+from lance_ops.table.join_keys import KeyIndex, plain_keys
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_rows import FragmentRows

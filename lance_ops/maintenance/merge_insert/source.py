@@ -19,12 +19,12 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.maintenance.ingest.conform import cast_hint, conform, find_mismatches
 from lance_ops.maintenance.ingest.recast import convert, match_columns, schema_conflict
-from lance_ops.maintenance.merge_insert.keys import check_key_type
 from lance_ops.maintenance.sources.open import open_source
 from lance_ops.maintenance.sources.source import unify_schemas
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.assemble import null_column
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.join_keys import check_key_type
 
 IN_MEMORY = 256 << 20
 """Bytes of a source above which it is written to disk."""

@@ -8,9 +8,9 @@ import pyarrow as pa
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.file.schema.field import PRIMARY_KEY_KEY, PRIMARY_KEY_POSITION_KEY
 from lance_ops.filter.types.sql_names import arrow_type
-from lance_ops.maintenance.merge_insert.inserted_keys import primary_key
 from lance_ops.maintenance.metadata.actions import update_config
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.join_keys import primary_key
 
 _FILTER_NAMES = {"BYTE": "TINYINT", "SHORT": "SMALLINT", "INTEGER": "INT", "LONG": "BIGINT", "REAL": "FLOAT"}
 _TIMESTAMPS = {"TIMESTAMP": pa.timestamp("us", "UTC"), "TIMESTAMP_NTZ": pa.timestamp("us")}

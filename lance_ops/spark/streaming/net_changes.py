@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from lance_ops.encoding.distinct import distinct
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
-from lance_ops.maintenance.merge_insert.keys import KeyIndex, Places, check_key_type, plain_keys
 from lance_ops.spark.streaming.columns import CHANGE_FIELDS
 from lance_ops.table.changes import (
     CHANGE_TYPE,
@@ -25,6 +24,7 @@ from lance_ops.table.changes import (
     UPDATE_AFTER,
     UPDATE_BEFORE,
 )
+from lance_ops.table.join_keys import KeyIndex, Places, check_key_type, plain_keys
 
 _ADDED = (INSERT, UPDATE_AFTER)
 _KNOWN = (*_ADDED, DELETE, UPDATE_BEFORE)

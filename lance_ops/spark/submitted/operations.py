@@ -9,6 +9,7 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.columns.alter import Alteration, alter_columns
 from lance_ops.maintenance.columns.operation import add_columns
 from lance_ops.maintenance.compact.operation import compact
+from lance_ops.maintenance.compact_wal.operation import compact_wal
 from lance_ops.maintenance.delete.operation import delete
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.index.decision import WearLimits
@@ -126,6 +127,10 @@ def _compact(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
     return compact(uri, **arguments, **options)
 
 
+def _compact_wal(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
+    return compact_wal(uri, **arguments, **options)
+
+
 def _maintain(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
     given = dict(arguments)
     return maintain(uri, MaintenancePolicy.of_values(given.pop("policy")), **given, **options)
@@ -165,6 +170,7 @@ OPERATIONS: Mapping[str, Callable[[str, Arguments, dict[str, Any]], object]] = {
     "add_columns": _add_columns,
     "alter_columns": _alter_columns,
     "compact": _compact,
+    "compact_wal": _compact_wal,
     "maintain": _maintain,
     "create_index": _create_index,
     "optimize_indices": _optimize_indices,

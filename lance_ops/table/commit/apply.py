@@ -14,11 +14,17 @@ from lance_ops.file.schema.pandas_metadata import without_replaced_columns
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
 from lance_ops.table.manifest.feature_flags import Feature, contradictions, flags_for
 from lance_ops.table.manifest.field_ids import record_given
-from lance_ops.table.manifest.fragments.totals import in_id_order
+from lance_ops.table.manifest.fragments.totals import ids_of, in_id_order
 from lance_ops.table.manifest.model import Manifest, WriterVersion
 from lance_ops.table.transaction.apply_fragments import check_fragment_id, next_fragment_id
-from lance_ops.table.transaction.apply_indices import drop_stale_catchup
-from lance_ops.table.transaction.operations import CommittedOperation, ManifestOptions, Overwrite, Restore
+from lance_ops.table.transaction.apply_mem_wal import drop_stale_catchup, record_catchup
+from lance_ops.table.transaction.operations import (
+    CommittedOperation,
+    CreateIndex,
+    ManifestOptions,
+    Overwrite,
+    Restore,
+)
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction
 
 _TICK = timedelta(microseconds=1)
@@ -81,7 +87,12 @@ def build_manifest(
         check_column_names(changed.schema, current.schema)
         changed = changed.replace(schema=without_replaced_columns(changed.schema, current.schema))
     changed = record_given(current, changed, options.highest_field_id)
-    changed = changed.replace(indices=drop_stale_catchup(current.indices, changed.indices))
+    version = current.version + 1
+    indices = drop_stale_catchup(current.indices, changed.indices, version)
+    if isinstance(operation, CreateIndex):
+        names = frozenset(index.name for index in operation.new_indices)
+        indices = record_catchup(indices, names, frozenset(ids_of(changed.fragments)), version)
+    changed = changed.replace(indices=indices)
     fragments = in_id_order(changed.fragments)
     highest = next_fragment_id(changed) - 1
     check_fragment_id(highest)

@@ -26,7 +26,7 @@ from typing import TypeAlias
 
 from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX, IndexMetadata
 from lance_ops.table.manifest.index_versions import holds_stable_row_ids
-from lance_ops.table.transaction.apply_indices import MEM_WAL_INDEX
+from lance_ops.table.transaction.apply_mem_wal import MEM_WAL_INDEX
 from lance_ops.table.transaction.operations import (
     Append,
     CreateIndex,

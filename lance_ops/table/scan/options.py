@@ -33,6 +33,9 @@ class ScanOptions(TypedDict, total=False):
         threads: Threads that read ahead, each holding some 32 MB of files and what is unpacked of them;
             1 reads when rows are asked for. As many as cores, four at most, when None. A search takes no
             notice.
+        mem_wal: Also read flushed generations and log entries of MemWAL that are not merged into the version:
+            the newest row of each primary key is returned, and no row of a deleted key. Without it, a scan
+            returns the rows of the version alone.
     """
 
     with_row_id: bool
@@ -47,6 +50,7 @@ class ScanOptions(TypedDict, total=False):
     pruners: Sequence[Pruner] | None
     order_by: Sequence[Any] | None
     threads: int | None
+    mem_wal: bool
 
 
 TUNING = (

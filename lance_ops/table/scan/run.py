@@ -103,8 +103,11 @@ class Scan:
         return self.plan.projection.arrow_schema
 
     def explain(self) -> str:
-        """Describe the scan for people: indices, fragments, and rows that are checked."""
-        return str(self.plan)
+        """Describe the scan for people: indices, fragments, rows that are checked, and rows left out."""
+        # Most reads are not explained, and few tables have MemWAL.
+        from lance_ops.table.mem_wal.state import left_out_text
+
+        return f"{self.plan}{left_out_text(self._snapshot)}"
 
     def to_batches(self) -> pa.RecordBatchReader:
         """Read the result as a stream of batches; memory does not grow with its size."""

@@ -2,12 +2,6 @@
 
 A segment is used for the fragments in its coverage. Ids of fragments that were deleted may stay in it, as
  pylance leaves them: they are never used again.
-
-MemWAL index: details of a table into which log writers merge generations of rows.
-
-An entry of `index_catchup` records the generation up to which an index has the rows. Readers and garbage
-collectors rely on it, so an entry must not outlive a change of its index; a missing one means not caught up.
-Source: transaction specification, MemWAL; pylance derives the entries again with each commit.
 """
 
 import uuid
@@ -16,11 +10,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
-from lance_ops.pb import mem_wal_pb2
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.index_versions import holds_stable_row_ids
 from lance_ops.table.transaction.rewrite_group import RewriteGroup, RewrittenIndex
@@ -215,41 +206,3 @@ def indices_of_schema(indices: Iterable[IndexMetadata], schema: Schema) -> tuple
     """Return the segments whose columns all exist, and system indices."""
     fields = {node.id for node in schema.walk()}
     return tuple(index for index in indices if index.is_system or fields.issuperset(index.fields))
-
-
-MEM_WAL_INDEX = "__lance_mem_wal"
-
-
-def drop_stale_catchup(
-    before: Sequence[IndexMetadata], after: tuple[IndexMetadata, ...]
-) -> tuple[IndexMetadata, ...]:
-    """Remove catch-up progress of indices that a commit dropped, rebuilt, extended, remapped or renamed.
-
-    Args:
-        before: Segments of the head.
-        after: Segments of the next version.
-
-    Returns:
-        The segments; the same object when nothing was removed. Details that differ from those of the head,
-        such as those of a restored version, stay as they are.
-    """
-    place = next((number for number, index in enumerate(after) if index.name == MEM_WAL_INDEX), None)
-    if place is None or after[place] not in before:
-        return after
-    try:
-        details = mem_wal_pb2.MemWalIndexDetails.FromString(after[place].details or b"")
-    except DecodeError:
-        # Details of an unknown form are preserved, architecture, invariant 7.
-        return after
-    kept = [entry for entry in details.index_catchup if _is_unchanged(entry.index_name, before, after)]
-    if len(kept) == len(details.index_catchup):
-        return after
-    del details.index_catchup[:]
-    details.index_catchup.extend(kept)
-    changed = replace(after[place], details=details.SerializeToString())
-    return (*after[:place], changed, *after[place + 1 :])
-
-
-def _is_unchanged(name: str, before: Sequence[IndexMetadata], after: Sequence[IndexMetadata]) -> bool:
-    old = [index for index in before if index.name == name]
-    return bool(old) and old == [index for index in after if index.name == name]

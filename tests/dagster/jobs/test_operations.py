@@ -14,6 +14,7 @@ from lance_ops.dagster.jobs.operations import (
     APPEND,
     CLEANUP,
     COMPACT,
+    COMPACT_WAL,
     DELETE,
     INDEX,
     MAINTAIN,
@@ -33,6 +34,7 @@ from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.storage import retry
 from lance_ops.storage.local.store import LocalStore
 from lance_ops.table.dataset import Dataset
+from tests.support import mem_wal
 from tests.support.dagster import (
     STORE,
     WITHOUT_INDEX,
@@ -171,6 +173,21 @@ def test_compaction_keeps_the_data_version_and_reports_each_of_its_versions(ref,
     assert [event.metadata["lance/fragments"].value for event in events] == [1, 2, 3, 3, 1]
     assert events[-1].metadata["lance/summary"].value.startswith("compact: ")
     assert "lance/summary" not in events[-2].metadata
+
+
+def test_generations_of_mem_wal_are_folded_by_a_run(tmp_path, instance):
+    ref = LanceDatasetRef("t", str(tmp_path / "t.lance"))
+    mem_wal.create(tmp_path / "t.lance", {1: 1})
+    with mem_wal.writer(tmp_path / "t.lance", mem_wal.new_shard()) as opened:
+        opened.put(mem_wal.table({1: 2, 3: 4}))
+    planned = run_job(ref, COMPACT_WAL, instance, dry_run=True)
+    assert planned.success
+    assert Dataset.open(ref.uri).count_rows() == 1
+
+    result = run_job(ref, COMPACT_WAL, instance)
+
+    assert output_metadata(result)["lance/generations_merged"].value == 1
+    assert mem_wal.as_rows(lo.dataset(ref.uri).to_table()) == {1: 2, 3: 4}
 
 
 def test_compaction_aims_at_the_policy_of_the_dataset(tmp_path, instance):

@@ -15,6 +15,7 @@ from lance_ops.table.manifest.fragments.totals import with_fragments
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.apply_fragments import new_fragments, touch_rows, without_dropped
 from lance_ops.table.transaction.apply_indices import without_fields
+from lance_ops.table.transaction.apply_mem_wal import MergedGeneration, record_merged
 from lance_ops.table.transaction.key_filter import KeyFilter
 from lance_ops.table.transaction.operations.base import (
     CommittedOperation,
@@ -111,6 +112,7 @@ class Update(CommittedOperation):
         rewrites_columns: It is marked as an in-place update of columns.
         offsets: Roaring bitmaps of the rows updated in place, by fragment; without them, row versions are
             unchanged, as in pylance.
+        merged_generations: Last generation of each MemWAL shard whose rows it brings.
         sees_new_rows: It would have updated rows that others add concurrently. Not stored.
     """
 
@@ -126,6 +128,7 @@ class Update(CommittedOperation):
     inserted_keys: KeyFilter | None = None
     rewrites_columns: bool = False
     offsets: Mapping[int, bytes] = field(default_factory=dict)
+    merged_generations: tuple[MergedGeneration, ...] = ()
     sees_new_rows: bool = field(default=True, compare=False)
 
     def files(self) -> frozenset[str]:
@@ -133,8 +136,12 @@ class Update(CommittedOperation):
         return changed | deletion_files(self.updated_fragments) | data_files(self.new_fragments)
 
     def describe(self) -> str:
-        where = f"Update in {fragment_list(self.changed_fragments())}"
-        return f"{where} with {rows_in(self.new_fragments, 'new row')}" if self.new_fragments else where
+        what = f"Update in {fragment_list(self.changed_fragments())}"
+        if self.new_fragments:
+            what += f" with {rows_in(self.new_fragments, 'new row')}"
+        for item in self.merged_generations:
+            what += f", MemWAL up to generation {item.generation} of shard {item.shard}"
+        return what
 
     def changed_fragments(self) -> frozenset[int]:
         return frozenset(part.id for part in self.updated_fragments).union(self.removed_fragment_ids)
@@ -181,6 +188,7 @@ class Update(CommittedOperation):
                     for part in updated
                 )
         fragments = with_fragments(current.fragments, updated, self.removed_fragment_ids, new)
+        indices = record_merged(indices, self.merged_generations, current.version + 1)
         return current.replace(fragments=fragments, next_row_id=next_row_id, indices=indices)
 
     def encode(self, message: transaction_pb2.Transaction.Update) -> None:
@@ -193,6 +201,7 @@ class Update(CommittedOperation):
             self.inserted_keys.encode(message.inserted_rows)
         if self.rewrites_columns:
             message.update_mode = transaction_pb2.Transaction.REWRITE_COLUMNS
+        message.merged_generations.extend(item.to_proto() for item in self.merged_generations)
         for number in sorted(self.offsets):
             message.updated_fragment_offset_bitmaps[number] = self.offsets[number]
 
@@ -207,6 +216,7 @@ class Update(CommittedOperation):
             KeyFilter.decode(message.inserted_rows) if message.HasField("inserted_rows") else None,
             message.update_mode == transaction_pb2.Transaction.REWRITE_COLUMNS,
             dict(message.updated_fragment_offset_bitmaps),
+            tuple(map(MergedGeneration.from_proto, message.merged_generations)),
             unknown=rest(
                 message,
                 "removed_fragment_ids",
@@ -217,6 +227,7 @@ class Update(CommittedOperation):
                 "inserted_rows",
                 "update_mode",
                 "updated_fragment_offset_bitmaps",
+                "merged_generations",
             ),
         )
 

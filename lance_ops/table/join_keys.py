@@ -17,6 +17,8 @@ import pyarrow.types as pat
 from lance_ops.encoding.arrow_arrays import to_numpy
 from lance_ops.encoding.distinct import distinct
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema.field import PRIMARY_KEY_KEY, PRIMARY_KEY_POSITION_KEY
+from lance_ops.file.schema.model import Field, Schema
 from lance_ops.storage.fork_safe import cached_property
 
 Places = npt.NDArray[np.int64]
@@ -24,6 +26,18 @@ NOWHERE = -1
 
 # Maximum memory of a table by value for each key, or maximum entries in total.
 _SPAN_OF_EACH, _SMALL_SPAN = 64, 1 << 20
+
+
+def primary_key(schema: Schema) -> tuple[Field, ...]:
+    """Return the top-level columns of the declared key, in order; empty without one."""
+    declared = []
+    for number, field in enumerate(schema.fields):
+        position = field.metadata.get(PRIMARY_KEY_POSITION_KEY, b"").decode("ascii", "replace")
+        if position.isascii() and position.isdigit():
+            declared.append((int(position), number, field))
+        elif field.has_option(PRIMARY_KEY_KEY):
+            declared.append((1 << 31, number, field))
+    return tuple(field for _, _, field in sorted(declared, key=lambda item: item[:2]))
 
 
 def check_key_type(name: str, kind: pa.DataType) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.maintenance.merge_insert.keys import KeyIndex, check_key_type, plain_keys
+from lance_ops.table.join_keys import KeyIndex, check_key_type, plain_keys
 
 VALUES = {
     pa.int64(): [0, 1, -1, 2**63 - 1, -(2**63)],

@@ -1,0 +1,1 @@
+"""Compaction of MemWAL: flushed generations are folded into the table, and removed after their readers."""
