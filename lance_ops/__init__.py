@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from lance_ops.index.upkeep.wear import IndexWear, measure_wear
     from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
     from lance_ops.maintenance.cleanup.plan import CleanupPlan
+    from lance_ops.maintenance.column_files.operation import compact_columns
+    from lance_ops.maintenance.column_files.plan import ColumnFilesPlan
     from lance_ops.maintenance.columns.alter import Alteration, AlterColumnsPlan, alter_columns
     from lance_ops.maintenance.columns.join import merge
     from lance_ops.maintenance.columns.operation import AddColumnsPlan, add_columns
@@ -99,6 +101,7 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.progress import ProgressEvent
     from lance_ops.maintenance.results import (
         AppendResult,
+        CompactColumnsResult,
         CompactResult,
         DeleteResult,
         OperationResult,
@@ -176,6 +179,8 @@ _PUBLIC = {
         "AddColumnsPlan",
         "add_columns",
     ),
+    "lance_ops.maintenance.column_files.operation": ("compact_columns",),
+    "lance_ops.maintenance.column_files.plan": ("ColumnFilesPlan",),
     "lance_ops.maintenance.columns.alter": (
         "AlterColumnsPlan",
         "Alteration",
@@ -257,6 +262,7 @@ _PUBLIC = {
     "lance_ops.maintenance.progress": ("ProgressEvent",),
     "lance_ops.maintenance.results": (
         "AppendResult",
+        "CompactColumnsResult",
         "CompactResult",
         "DeleteResult",
         "OperationResult",
@@ -302,8 +308,10 @@ __all__ = [
     "CleanupResult",
     "ColumnDescription",
     "ColumnDiff",
+    "ColumnFilesPlan",
     "CommitPlan",
     "Committer",
+    "CompactColumnsResult",
     "CompactResult",
     "CompactionChoices",
     "CompactionOptions",
@@ -371,6 +379,7 @@ __all__ = [
     "cleanup",
     "commit",
     "compact",
+    "compact_columns",
     "create_branch",
     "create_index",
     "create_tag",

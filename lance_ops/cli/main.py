@@ -35,7 +35,13 @@ from lance_ops.cli.query import changes_command, query_command
 from lance_ops.cli.reports import fsck_command, health_command, history_command, indices_command
 from lance_ops.cli.rows import add_columns_command, alter_column_command, merge_insert_command, update_command
 from lance_ops.cli.sql import sql_command
-from lance_ops.cli.upkeep import cleanup_command, compact_command, index_command, maintain_command
+from lance_ops.cli.upkeep import (
+    cleanup_command,
+    compact_columns_command,
+    compact_command,
+    index_command,
+    maintain_command,
+)
 from lance_ops.cli.versions import (
     branch_command,
     clone_command,
@@ -153,6 +159,7 @@ for _command in (
     drop_columns_command,
     maintain_command,
     compact_command,
+    compact_columns_command,
     index_command,
     cleanup_command,
     tag_command,

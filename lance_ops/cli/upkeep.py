@@ -233,6 +233,65 @@ def compact_command(
         raise click.exceptions.Exit(1)
 
 
+@click.command("compact-columns", short_help="Join the data files of each fragment, free dropped columns.")
+@click.argument("uri")
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    metavar="COLUMN[,COLUMN]",
+    help="Columns that get a data file of their own. Repeatable; all other columns are in one more file.",
+)
+@click.option(
+    "--min-files",
+    type=click.IntRange(min=2),
+    default=2,
+    show_default=True,
+    help="Join the files of fragments with at least so many.",
+)
+@click.option(
+    "--min-dead-ratio",
+    type=click.FloatRange(0, 1),
+    default=0.1,
+    show_default=True,
+    help="Write a fragment again if dropped columns are at least this share of its bytes.",
+)
+@click.option("--max-bytes", type=SizeType(), help="Maximum bytes read and written; most files first.")
+@dry_run_option
+@job_key_option
+@spark_option
+@dataset_command
+def compact_columns_command(
+    call: Call,
+    *,
+    groups: tuple[str, ...],
+    min_files: int,
+    min_dead_ratio: float,
+    max_bytes: int | None,
+    dry_run: bool,
+    job_key: str | None,
+    spark: str | None,
+) -> None:
+    """Join the data files of each fragment of URI by copying pages, without dropped columns.
+
+    Rows keep their addresses and indices are not touched; the next cleanup removes the old files. A dry run
+    shows files and bytes.
+    """
+    from lance_ops.maintenance.column_files.operation import compact_columns
+
+    named = [[name.strip() for name in group.split(",")] for group in groups]
+    with call.running(spark, dry_run=dry_run, job_key=job_key) as run:
+        result = compact_columns(
+            call.uri,
+            column_groups=named or None,
+            min_files=min_files,
+            min_dead_ratio=min_dead_ratio,
+            max_bytes=max_bytes,
+            **run,
+        )
+    call.show(result)
+
+
 @click.command("index", short_help="Build, refresh, rebuild or drop an index.")
 @click.argument("uri")
 @click.argument("column", required=False)

@@ -271,6 +271,7 @@ class Dataset(MovingHandle):
     rename_index = operation("maintenance.index.names.rename_index")
     optimize_indices = operation("maintenance.index.operation.optimize_indices")
     compact = operation("maintenance.compact.operation.compact")
+    compact_columns = operation("maintenance.column_files.operation.compact_columns")
     restore = operation(operations.restore)
     update_config = operation(operations.update_config)
     delete_config_keys = operation(operations.delete_config_keys)

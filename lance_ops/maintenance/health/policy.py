@@ -27,6 +27,9 @@ class MaintenancePolicy:
         tier_growth: Factor between size tiers; see `CompactionOptions.tier_growth`.
         max_small_fragments: Compaction is due if it would merge more small fragments than this.
         max_deleted_ratio: Compaction is due with a greater share of deleted rows, 0 to 1.
+        max_files_per_fragment: Compaction is due if a fragment has more data files than this: it joins them.
+        max_dead_column_ratio: Compaction is due with a greater share of bytes of dropped columns, 0 to 1: it
+            leaves them behind.
         min_index_coverage: An index refresh is due when an index covers a smaller share of the rows, 0 to 1.
         max_index_segments: An index refresh is due when an index has more segments than this.
         max_deferred_compactions: An index refresh is due with more deferred remaps than this.
@@ -49,6 +52,8 @@ class MaintenancePolicy:
     tier_growth: int | None = None
     max_small_fragments: int = 20
     max_deleted_ratio: float = 0.1
+    max_files_per_fragment: int = 10
+    max_dead_column_ratio: float = 0.25
     min_index_coverage: float = 0.95
     max_index_segments: int = 10
     max_deferred_compactions: int = 4
@@ -62,7 +67,12 @@ class MaintenancePolicy:
     strategy: Literal["tiers", "rows"] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_deleted_ratio", "min_index_coverage", "min_vector_recall"):
+        for name in (
+            "max_deleted_ratio",
+            "max_dead_column_ratio",
+            "min_index_coverage",
+            "min_vector_recall",
+        ):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 value = getattr(self, name)
                 raise InvalidArgumentError(f"{name} must be between 0 and 1, got {value}", field=name)
@@ -75,7 +85,13 @@ class MaintenancePolicy:
                 f"strategy must be one of {', '.join(STRATEGIES)}, got {self.strategy!r}", field="strategy"
             )
         _ = self.wear_limits
-        for name in ("target_rows", "retain_versions", "max_versions", "max_index_segments"):
+        for name in (
+            "target_rows",
+            "retain_versions",
+            "max_versions",
+            "max_index_segments",
+            "max_files_per_fragment",
+        ):
             if getattr(self, name) < 1:
                 raise InvalidArgumentError(f"{name} must be at least 1", field=name)
 
@@ -100,6 +116,13 @@ class MaintenancePolicy:
         if self.max_deleted_ratio < _USUAL_DELETED_RATIO:
             options["materialize_deletions_threshold"] = self.max_deleted_ratio
         return options
+
+    def column_files_options(self) -> dict[str, Any]:
+        """Return options of `compact_columns` that reach the thresholds."""
+        return {
+            "min_files": self.max_files_per_fragment + 1,
+            "min_dead_ratio": self.max_dead_column_ratio,
+        }
 
     @property
     def wear_limits(self) -> WearLimits:
@@ -152,11 +175,19 @@ def judge_health(health: DatasetHealth, policy: MaintenancePolicy) -> tuple[Verd
 def _compaction(health: DatasetHealth, policy: MaintenancePolicy) -> Verdict:
     small = f"{count_text(health.small_fragments, 'small fragment')} (limit {policy.max_small_fragments:,})"
     deleted = f"{health.deleted_ratio:.1%} of rows deleted (limit {policy.max_deleted_ratio:.1%})"
+    most = f"limit {policy.max_files_per_fragment:,}"
+    files = f"{count_text(health.most_files, 'data file')} of a fragment ({most})"
+    dead = (
+        f"{health.dead_column_ratio:.1%} of bytes in dropped columns (limit "
+        f"{policy.max_dead_column_ratio:.1%})"
+    )
     due = [
         reason
         for reason, passed in (
             (small, health.small_fragments > policy.max_small_fragments),
             (deleted, health.deleted_ratio > policy.max_deleted_ratio),
+            (files, health.most_files > policy.max_files_per_fragment),
+            (dead, health.dead_column_ratio > policy.max_dead_column_ratio),
         )
         if passed
     ]
