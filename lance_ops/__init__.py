@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lance_ops.index.upkeep.wear import IndexWear, measure_wear
     from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
     from lance_ops.maintenance.cleanup.plan import CleanupPlan
+    from lance_ops.maintenance.cleanup.undo import TrashVerdict, UndoPlan, UndoResult, undo_cleanup
     from lance_ops.maintenance.column_files.operation import compact_columns
     from lance_ops.maintenance.column_files.plan import ColumnFilesPlan
     from lance_ops.maintenance.columns.alter import Alteration, AlterColumnsPlan, alter_columns
@@ -179,6 +180,7 @@ _PUBLIC = {
         "AddColumnsPlan",
         "add_columns",
     ),
+    "lance_ops.maintenance.cleanup.undo": ("TrashVerdict", "UndoPlan", "UndoResult", "undo_cleanup"),
     "lance_ops.maintenance.column_files.operation": ("compact_columns",),
     "lance_ops.maintenance.column_files.plan": ("ColumnFilesPlan",),
     "lance_ops.maintenance.columns.alter": (
@@ -364,7 +366,10 @@ __all__ = [
     "ScanOptions",
     "Schema",
     "Transaction",
+    "TrashVerdict",
     "TruncatePlan",
+    "UndoPlan",
+    "UndoResult",
     "UpdatePlan",
     "UpdateResult",
     "WearLimits",
@@ -422,6 +427,7 @@ __all__ = [
     "shallow_clone",
     "sql",
     "truncate",
+    "undo_cleanup",
     "update",
     "update_config",
     "write_dataset",

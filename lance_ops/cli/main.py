@@ -41,6 +41,7 @@ from lance_ops.cli.upkeep import (
     compact_command,
     index_command,
     maintain_command,
+    undo_cleanup_command,
 )
 from lance_ops.cli.versions import (
     branch_command,
@@ -162,6 +163,7 @@ for _command in (
     compact_columns_command,
     index_command,
     cleanup_command,
+    undo_cleanup_command,
     tag_command,
     branch_command,
     restore_command,

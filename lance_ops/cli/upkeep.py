@@ -406,6 +406,12 @@ def index_command(
     type=DurationType(),
     help="No effect: the newest 100,000 job keys are kept, whatever their age.",
 )
+@click.option(
+    "--grace",
+    type=DurationType(),
+    help="Time for which removed versions stay in the trash with their files, for `undo-cleanup`.",
+)
+@click.option("--empty-trash", is_flag=True, help="Also remove versions from the trash before their time.")
 @click.option("--all", "show_all", is_flag=True, help="With --dry-run: list every file without a limit.")
 @dry_run_option
 @dataset_command
@@ -417,6 +423,8 @@ def cleanup_command(
     delete_unverified: bool,
     clones: tuple[str, ...],
     job_key_age: timedelta | None,
+    grace: timedelta | None,
+    empty_trash: bool,
     show_all: bool,
     dry_run: bool,
 ) -> None:
@@ -438,6 +446,8 @@ def cleanup_command(
             delete_unverified=delete_unverified,
             clones=clones,
             job_key_age=job_key_age,
+            grace=grace or timedelta(0),
+            empty_trash=empty_trash,
             dry_run=dry_run,
             progress=progress,
             storage_options=call.storage_options,
@@ -447,4 +457,35 @@ def cleanup_command(
     else:
         call.show(result)
     if isinstance(result, CleanupResult) and not result.complete:
+        raise click.exceptions.Exit(1)
+
+
+@click.command("undo-cleanup", short_help="Bring back versions that a cleanup moved to the trash.")
+@click.argument("uri")
+@click.option(
+    "--version",
+    "versions",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="Version. Repeatable; all if omitted.",
+)
+@dry_run_option
+@dataset_command
+def undo_cleanup_command(call: Call, *, versions: tuple[int, ...], dry_run: bool) -> None:
+    """Bring back versions of URI that a cleanup with --grace moved to the trash.
+
+    A version comes back if all of its files are there; the others are named. Exit code 1 when one stays.
+    """
+    from lance_ops.maintenance.cleanup.undo import UndoResult, undo_cleanup
+
+    with progress_listener() as progress:
+        result = undo_cleanup(
+            call.uri,
+            versions or None,
+            dry_run=dry_run,
+            progress=progress,
+            storage_options=call.storage_options,
+        )
+    call.show(result)
+    if isinstance(result, UndoResult) and result.versions_left:
         raise click.exceptions.Exit(1)

@@ -16,6 +16,9 @@ _USUAL_DELETED_RATIO = 0.1
 """Default share of deleted rows above which a compaction rewrites a large fragment."""
 
 
+_DURATIONS = ("older_than", "cleanup_grace")
+
+
 @dataclass(frozen=True, slots=True)
 class MaintenancePolicy:
     """Thresholds of one dataset. An operation is due when its threshold is passed.
@@ -44,6 +47,8 @@ class MaintenancePolicy:
         max_versions: Cleanup is due with more versions than this.
         older_than: Minimum age of versions removed by cleanup.
         retain_versions: Number of newest versions that cleanup always keeps.
+        cleanup_grace: Time for which versions removed by cleanup stay in the trash with their files, so that
+            `undo_cleanup` brings them back. Zero frees their bytes at once.
         strategy: `tiers` or `rows`; see `CompactionOptions.strategy`. Without any, `tiers`.
     """
 
@@ -64,6 +69,7 @@ class MaintenancePolicy:
     max_versions: int = 100
     older_than: timedelta = timedelta(days=14)
     retain_versions: int = 10
+    cleanup_grace: timedelta = timedelta(0)
     strategy: Literal["tiers", "rows"] | None = None
 
     def __post_init__(self) -> None:
@@ -80,6 +86,8 @@ class MaintenancePolicy:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidArgumentError(f"{name} must be at least {least}", field=name)
+        if self.cleanup_grace < timedelta(0):
+            raise InvalidArgumentError("cleanup_grace must not be negative", field="cleanup_grace")
         if self.strategy not in (None, *STRATEGIES):
             raise InvalidArgumentError(
                 f"strategy must be one of {', '.join(STRATEGIES)}, got {self.strategy!r}", field="strategy"
@@ -98,11 +106,12 @@ class MaintenancePolicy:
     @classmethod
     def of_values(cls, values: Mapping[str, Any]) -> "MaintenancePolicy":
         """Read a policy from the JSON values of `values`."""
-        return cls(**{**values, "older_than": timedelta(seconds=values["older_than"])})
+        durations = {name: timedelta(seconds=values[name]) for name in _DURATIONS if name in values}
+        return cls(**{**values, **durations})
 
     def values(self) -> dict[str, Any]:
         """Return JSON values of all thresholds; durations in seconds."""
-        return {**asdict(self), "older_than": self.older_than.total_seconds()}
+        return {**asdict(self), **{name: getattr(self, name).total_seconds() for name in _DURATIONS}}
 
     def compaction_options(self) -> Mapping[str, object]:
         """Return `CompactionOptions` by name for a compaction that reaches the thresholds."""

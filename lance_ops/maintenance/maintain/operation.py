@@ -239,6 +239,7 @@ def _planned(
             dataset,
             older_than=policy.older_than,
             retain_versions=policy.retain_versions,
+            grace=policy.cleanup_grace,
             dry_run=True,
             committer=run.get("committer"),
             storage_options=run.get("storage_options"),

@@ -185,6 +185,7 @@ def _cleaned(dataset: Dataset, policy: MaintenancePolicy, run: RunOptions) -> Pe
         dataset,
         older_than=policy.older_than,
         retain_versions=policy.retain_versions,
+        grace=policy.cleanup_grace,
         committer=run.get("committer"),
         progress=run.get("progress"),
         storage_options=run.get("storage_options"),
