@@ -43,7 +43,7 @@ from lance_ops.maintenance.cleanup.marks import (
     Marks,
 )
 from lance_ops.maintenance.cleanup.objects import NamedObjects
-from lance_ops.maintenance.cleanup.places import is_own_root
+from lance_ops.maintenance.cleanup.row_maps import RowMaps, mark_files
 from lance_ops.maintenance.cleanup.trash import (
     TRASH_DIRECTORY,
     TrashedVersion,
@@ -62,12 +62,11 @@ from lance_ops.table.commit.head import check_no_staged
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.pins import Removal, list_removals
 from lance_ops.table.history.refs import MAIN
-from lance_ops.table.manifest.base_paths import DATA_DIRECTORY, Bases
+from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.feature_flags import Feature, unknown_bits
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
 from lance_ops.table.manifest.fragment import SEQUENCES, ExternalFile
-from lance_ops.table.manifest.fragment_reuse.read import named_row_maps
 from lance_ops.table.manifest.listing import (
     VERSIONS_DIRECTORY,
     ManifestLocation,
@@ -407,7 +406,7 @@ def _plan(
     verdicts: list[VersionVerdict] = []
     head: Manifest | None = None
     managed_blobs = False
-    row_maps = _RowMaps(line)
+    row_maps = RowMaps(line)
     for location, summary, given_up in read_summaries(store, locations, newest, written):
         if not verdicts or is_detached(verdicts[-1].version):
             if summary.version < newest:
@@ -422,7 +421,7 @@ def _plan(
         if not is_detached(summary.version):
             jobs.add(summary)
         verdict = links.judge_version(judge(location, summary, given_up=given_up))
-        _mark_files(store, verdict, summary, kept, expired, row_maps)
+        mark_files(store, verdict, summary, kept, expired, row_maps)
         verdicts.append(verdict)
     present = {verdict.version for verdict in verdicts}
     if newest not in present:
@@ -473,26 +472,13 @@ def _plan(
     )
 
 
-def _mark_files(
-    store: Store,
-    verdict: VersionVerdict,
-    summary: ManifestSummary,
-    kept: Marks,
-    expired: Marks,
-    row_maps: "_RowMaps",
-) -> None:
-    marks = kept if verdict.keeps_files else expired
-    marks.add(summary, root=store.uri, path=f"{store.uri}/{verdict.location.path}")
-    row_maps.add(summary, marks, is_kept=marks is kept)
-
-
 def _judge_trash(
     line: Line,
     judge: VersionJudge,
     trashed: Sequence[TrashedVersion],
     kept: Marks,
     expired: Marks,
-    row_maps: "_RowMaps",
+    row_maps: RowMaps,
 ) -> tuple[tuple[VersionVerdict, ...], bool]:
     """Mark the files of versions in the trash.
 
@@ -509,7 +495,7 @@ def _judge_trash(
             continue
         _refuse_unknown(line, item.location, summary)
         verdict = judge.trashed(item, summary)
-        _mark_files(line.store, verdict, summary, kept, expired, row_maps)
+        mark_files(line.store, verdict, summary, kept, expired, row_maps)
         has_blobs = has_blobs or bool(summary.reader_flags & Feature.MANAGED_BLOBS)
         found.append(verdict)
     return tuple(reversed(found)), has_blobs
@@ -519,35 +505,6 @@ def _datasets_within(infos: Sequence[ObjectInfo]) -> list[str]:
     """Return the folders of other datasets within this one, with a final "/"."""
     between = f"/{VERSIONS_DIRECTORY}/"
     return sorted({f"{info.path.partition(between)[0]}/" for info in infos if between in info.path})
-
-
-@dataclass(slots=True)
-class _RowMaps:
-    """Row maps of the fragment reuse indices of versions.
-
-    Attributes:
-        line: The dataset, or one of its branches.
-        any_found: True if a version may have some.
-        unknown: Why those of a kept version are unknown, so that all are kept; None otherwise.
-    """
-
-    line: Line
-    any_found: bool = False
-    unknown: str | None = None
-
-    def add(self, summary: ManifestSummary, marks: Marks, *, is_kept: bool) -> None:
-        if not summary.reader_flags & Feature.TAGGED_REUSE:
-            return
-        self.any_found = True
-        root = self.line.store.uri
-        own = {None, *(base.id for base in summary.base_paths if is_own_root(base, root))}
-        bases = Bases(self.line.store, summary.base_paths, storage_options=self.line.storage_options)
-        try:
-            named = persistently(lambda: named_row_maps(bases, summary.indices(path=root)))
-            marks.mark((path for base_id, path in named if base_id in own), summary.version)
-        except LanceOpsError as error:
-            if is_kept:
-                self.unknown = f"the row maps of version {summary.version} are unknown: {error.message}"
 
 
 def _mark_objects(
