@@ -97,6 +97,7 @@ if TYPE_CHECKING:
         MigratePathsResult,
         migrate_manifest_paths,
     )
+    from lance_ops.maintenance.metadata.restored import RestorePlan
     from lance_ops.maintenance.metadata.result import MetadataResult
     from lance_ops.maintenance.metadata.truncate import TruncatePlan, truncate
     from lance_ops.maintenance.progress import ProgressEvent
@@ -259,6 +260,7 @@ _PUBLIC = {
         "MigratePathsResult",
         "migrate_manifest_paths",
     ),
+    "lance_ops.maintenance.metadata.restored": ("RestorePlan",),
     "lance_ops.maintenance.metadata.result": ("MetadataResult",),
     "lance_ops.maintenance.metadata.truncate": ("TruncatePlan", "truncate"),
     "lance_ops.maintenance.progress": ("ProgressEvent",),
@@ -360,6 +362,7 @@ __all__ = [
     "ReplaceColumnsPlan",
     "ReplaceColumnsResult",
     "ReplacePlan",
+    "RestorePlan",
     "Result",
     "RunOptions",
     "Runner",

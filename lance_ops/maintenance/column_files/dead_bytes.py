@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lance_ops.errors import LanceOpsError, StorageError
-from lance_ops.file.page_copy import column_sizes
 from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.column_files.joins import dead_columns
 from lance_ops.table.manifest.base_paths import Bases
@@ -61,6 +60,9 @@ class DeadBytes:
         return sum(self.of_file(file) for fragment in fragments for file in fragment.files)
 
     def _share(self, file: DataFile, dead: tuple[int, ...]) -> float:
+        # Most tables have no dropped columns, and looking at these needs no copies of pages.
+        from lance_ops.file.page_copy import column_sizes
+
         store, path = self.bases.data_path(file)
         try:
             sizes = column_sizes(store, path, file.size_bytes or None)
