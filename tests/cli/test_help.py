@@ -20,8 +20,9 @@ def test_the_commands_come_in_the_order_of_a_table_s_life():
     assert listed == COMMANDS
     assert listed[:6] == ["append", "replace", "merge-insert", "update", "delete", "truncate"]
     columns = ["add-columns", "merge", "replace-columns", "alter-column", "drop-columns"]
-    assert listed[6:15] == [*columns, "maintain", "compact", "index", "cleanup"]
-    assert listed[15:22] == ["tag", "branch", "restore", "clone", "history", "health", "indices"]
+    upkeep = ["maintain", "compact", "compact-columns", "index", "cleanup", "undo-cleanup"]
+    assert listed[6:17] == [*columns, *upkeep]
+    assert listed[17:24] == ["tag", "branch", "restore", "clone", "history", "health", "indices"]
 
 
 def test_the_list_of_commands_cuts_no_sentence_off():
