@@ -303,7 +303,7 @@ def _carried(index: IndexMetadata, work: Rebase) -> IndexMetadata:
             )
             if same and (stable or group.is_in_place):
                 covered = moved_coverage(covered, (group,))
-            elif not stable:
+            else:
                 covered = covered.difference(old.id for old in group.old_fragments)
             known |= {fragment.id: fragment for fragment in group.new_fragments}
     valid = frozenset(
