@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from lance_ops.index.upkeep.wear import IndexWear, measure_wear
     from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
     from lance_ops.maintenance.cleanup.plan import CleanupPlan
+    from lance_ops.maintenance.cleanup.undo import TrashVerdict, UndoPlan, UndoResult, undo_cleanup
+    from lance_ops.maintenance.column_files.operation import compact_columns
+    from lance_ops.maintenance.column_files.plan import ColumnFilesPlan
     from lance_ops.maintenance.columns.alter import Alteration, AlterColumnsPlan, alter_columns
     from lance_ops.maintenance.columns.join import merge
     from lance_ops.maintenance.columns.operation import AddColumnsPlan, add_columns
@@ -97,11 +100,13 @@ if TYPE_CHECKING:
         MigratePathsResult,
         migrate_manifest_paths,
     )
+    from lance_ops.maintenance.metadata.restored import RestorePlan
     from lance_ops.maintenance.metadata.result import MetadataResult
     from lance_ops.maintenance.metadata.truncate import TruncatePlan, truncate
     from lance_ops.maintenance.progress import ProgressEvent
     from lance_ops.maintenance.results import (
         AppendResult,
+        CompactColumnsResult,
         CompactResult,
         DeleteResult,
         OperationResult,
@@ -179,6 +184,9 @@ _PUBLIC = {
         "AddColumnsPlan",
         "add_columns",
     ),
+    "lance_ops.maintenance.cleanup.undo": ("TrashVerdict", "UndoPlan", "UndoResult", "undo_cleanup"),
+    "lance_ops.maintenance.column_files.operation": ("compact_columns",),
+    "lance_ops.maintenance.column_files.plan": ("ColumnFilesPlan",),
     "lance_ops.maintenance.columns.alter": (
         "AlterColumnsPlan",
         "Alteration",
@@ -258,11 +266,13 @@ _PUBLIC = {
         "MigratePathsResult",
         "migrate_manifest_paths",
     ),
+    "lance_ops.maintenance.metadata.restored": ("RestorePlan",),
     "lance_ops.maintenance.metadata.result": ("MetadataResult",),
     "lance_ops.maintenance.metadata.truncate": ("TruncatePlan", "truncate"),
     "lance_ops.maintenance.progress": ("ProgressEvent",),
     "lance_ops.maintenance.results": (
         "AppendResult",
+        "CompactColumnsResult",
         "CompactResult",
         "DeleteResult",
         "OperationResult",
@@ -308,8 +318,10 @@ __all__ = [
     "CleanupResult",
     "ColumnDescription",
     "ColumnDiff",
+    "ColumnFilesPlan",
     "CommitPlan",
     "Committer",
+    "CompactColumnsResult",
     "CompactResult",
     "CompactWalPlan",
     "CompactWalResult",
@@ -358,13 +370,17 @@ __all__ = [
     "ReplaceColumnsPlan",
     "ReplaceColumnsResult",
     "ReplacePlan",
+    "RestorePlan",
     "Result",
     "RunOptions",
     "Runner",
     "ScanOptions",
     "Schema",
     "Transaction",
+    "TrashVerdict",
     "TruncatePlan",
+    "UndoPlan",
+    "UndoResult",
     "UpdatePlan",
     "UpdateResult",
     "WearLimits",
@@ -379,6 +395,7 @@ __all__ = [
     "cleanup",
     "commit",
     "compact",
+    "compact_columns",
     "compact_wal",
     "create_branch",
     "create_index",
@@ -422,6 +439,7 @@ __all__ = [
     "shallow_clone",
     "sql",
     "truncate",
+    "undo_cleanup",
     "update",
     "update_config",
     "write_dataset",

@@ -37,10 +37,12 @@ from lance_ops.cli.rows import add_columns_command, alter_column_command, merge_
 from lance_ops.cli.sql import sql_command
 from lance_ops.cli.upkeep import (
     cleanup_command,
+    compact_columns_command,
     compact_command,
     compact_wal_command,
     index_command,
     maintain_command,
+    undo_cleanup_command,
 )
 from lance_ops.cli.versions import (
     branch_command,
@@ -159,9 +161,11 @@ for _command in (
     drop_columns_command,
     maintain_command,
     compact_command,
+    compact_columns_command,
     compact_wal_command,
     index_command,
     cleanup_command,
+    undo_cleanup_command,
     tag_command,
     branch_command,
     restore_command,

@@ -255,7 +255,7 @@ def _debt(health: "DatasetHealth") -> str:
     from lance_ops.maintenance.text import bytes_text, count_text, seconds_text
 
     lost = f"{seconds_text(health.debt_seconds)} and {count_text(health.debt_requests, 'request')}"
-    return f"{lost} of each full scan, {bytes_text(health.debt_bytes)} of deleted rows"
+    return f"{lost} of each full scan, {bytes_text(health.debt_bytes)} of deleted rows and dropped columns"
 
 
 def _wear(health: "DatasetHealth") -> str:

@@ -281,6 +281,65 @@ def compact_wal_command(
     call.show(result)
 
 
+@click.command("compact-columns", short_help="Join the data files of each fragment, free dropped columns.")
+@click.argument("uri")
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    metavar="COLUMN[,COLUMN]",
+    help="Columns that get a data file of their own. Repeatable; all other columns are in one more file.",
+)
+@click.option(
+    "--min-files",
+    type=click.IntRange(min=2),
+    default=2,
+    show_default=True,
+    help="Join the files of fragments with at least so many.",
+)
+@click.option(
+    "--min-dead-ratio",
+    type=click.FloatRange(0, 1),
+    default=0.1,
+    show_default=True,
+    help="Write a fragment again if dropped columns are at least this share of its bytes.",
+)
+@click.option("--max-bytes", type=SizeType(), help="Maximum bytes read and written; most files first.")
+@dry_run_option
+@job_key_option
+@spark_option
+@dataset_command
+def compact_columns_command(
+    call: Call,
+    *,
+    groups: tuple[str, ...],
+    min_files: int,
+    min_dead_ratio: float,
+    max_bytes: int | None,
+    dry_run: bool,
+    job_key: str | None,
+    spark: str | None,
+) -> None:
+    """Join the data files of each fragment of URI by copying pages, without dropped columns.
+
+    Rows keep their addresses and indices are not touched; the next cleanup removes the old files. A dry run
+    shows files and bytes.
+    """
+    from lance_ops.maintenance.column_files.operation import compact_columns
+
+    named = [[name.strip() for name in group.split(",")] for group in groups]
+    with call.running(spark, dry_run=dry_run, job_key=job_key) as run:
+        result = compact_columns(
+            call.uri,
+            column_groups=named or None,
+            min_files=min_files,
+            min_dead_ratio=min_dead_ratio,
+            max_bytes=max_bytes,
+            **run,
+        )
+    call.show(result)
+
+
 @click.command("index", short_help="Build, refresh, rebuild or drop an index.")
 @click.argument("uri")
 @click.argument("column", required=False)
@@ -395,6 +454,12 @@ def index_command(
     type=DurationType(),
     help="No effect: the newest 100,000 job keys are kept, whatever their age.",
 )
+@click.option(
+    "--grace",
+    type=DurationType(),
+    help="Time for which removed versions stay in the trash with their files, for `undo-cleanup`.",
+)
+@click.option("--empty-trash", is_flag=True, help="Also remove versions from the trash before their time.")
 @click.option("--all", "show_all", is_flag=True, help="With --dry-run: list every file without a limit.")
 @dry_run_option
 @dataset_command
@@ -406,6 +471,8 @@ def cleanup_command(
     delete_unverified: bool,
     clones: tuple[str, ...],
     job_key_age: timedelta | None,
+    grace: timedelta | None,
+    empty_trash: bool,
     show_all: bool,
     dry_run: bool,
 ) -> None:
@@ -427,6 +494,8 @@ def cleanup_command(
             delete_unverified=delete_unverified,
             clones=clones,
             job_key_age=job_key_age,
+            grace=grace or timedelta(0),
+            empty_trash=empty_trash,
             dry_run=dry_run,
             progress=progress,
             storage_options=call.storage_options,
@@ -436,4 +505,35 @@ def cleanup_command(
     else:
         call.show(result)
     if isinstance(result, CleanupResult) and not result.complete:
+        raise click.exceptions.Exit(1)
+
+
+@click.command("undo-cleanup", short_help="Bring back versions that a cleanup moved to the trash.")
+@click.argument("uri")
+@click.option(
+    "--version",
+    "versions",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="Version. Repeatable; all if omitted.",
+)
+@dry_run_option
+@dataset_command
+def undo_cleanup_command(call: Call, *, versions: tuple[int, ...], dry_run: bool) -> None:
+    """Bring back versions of URI that a cleanup with --grace moved to the trash.
+
+    A version comes back if all of its files are there; the others are named. Exit code 1 when one stays.
+    """
+    from lance_ops.maintenance.cleanup.undo import UndoResult, undo_cleanup
+
+    with progress_listener() as progress:
+        result = undo_cleanup(
+            call.uri,
+            versions or None,
+            dry_run=dry_run,
+            progress=progress,
+            storage_options=call.storage_options,
+        )
+    call.show(result)
+    if isinstance(result, UndoResult) and result.versions_left:
         raise click.exceptions.Exit(1)

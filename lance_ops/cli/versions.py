@@ -110,14 +110,20 @@ def branch_command(
 @click.command("restore", short_help="Make an old version the newest one.")
 @click.argument("uri")
 @click.argument("version")
+@dry_run_option
 @job_key_option
 @dataset_command
-def restore_command(call: Call, *, version: str, job_key: str | None) -> None:
-    """Make VERSION (a number or a tag) of URI the newest version, under a new number."""
+def restore_command(call: Call, *, version: str, dry_run: bool, job_key: str | None) -> None:
+    """Make VERSION (a number or a tag) of URI the newest version, under a new number.
+
+    A dry run shows which rows, columns and indices come back and which go.
+    """
     from lance_ops.maintenance.metadata.actions import restore
 
     wanted = int(version) if version.isdecimal() else version
-    call.show(restore(call.uri, wanted, job_key=job_key, storage_options=call.storage_options))
+    call.show(
+        restore(call.uri, wanted, dry_run=dry_run, job_key=job_key, storage_options=call.storage_options)
+    )
 
 
 @click.command("clone", short_help="Create a dataset that starts as a copy of another one.")

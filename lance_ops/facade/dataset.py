@@ -272,6 +272,7 @@ class Dataset(MovingHandle):
     optimize_indices = operation("maintenance.index.operation.optimize_indices")
     compact = operation("maintenance.compact.operation.compact")
     compact_wal = operation("maintenance.compact_wal.operation.compact_wal")
+    compact_columns = operation("maintenance.column_files.operation.compact_columns")
     restore = operation(operations.restore)
     update_config = operation(operations.update_config)
     delete_config_keys = operation(operations.delete_config_keys)

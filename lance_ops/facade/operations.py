@@ -127,7 +127,7 @@ def add_columns(
     return add_columns(dataset, transforms, read_columns=read_columns, batch_size=batch_size, **options)
 
 
-def restore(dataset: Snapshot, /, version: Any = None, **options: Any) -> "MetadataResult":
+def restore(dataset: Snapshot, /, version: Any = None, **options: Any) -> Any:
     """Make a version the newest one, by default that at which the dataset is; see `lance_ops.restore`."""
     from lance_ops.maintenance.metadata.actions import restore
 

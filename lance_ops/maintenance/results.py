@@ -212,6 +212,45 @@ class FollowedSegment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompactColumnsResult(OperationResult):
+    """Result of `compact_columns`.
+
+    Attributes:
+        fragments: Fragments with other data files than before; their ids and rows are the same.
+        files_removed: Data files replaced; the next cleanup removes them.
+        files_added: Data files that replace them.
+        bytes_written: Size of the new data files.
+        bytes_removed: Recorded size of the replaced files.
+        bytes_freed: Bytes of dropped columns in the replaced files: the difference of the two.
+        notes: Why files stayed as they are.
+    """
+
+    operation: ClassVar[str] = "compact_columns"
+
+    fragments: int = 0
+    files_removed: int = 0
+    files_added: int = 0
+    bytes_written: int = 0
+    bytes_removed: int = 0
+    bytes_freed: int = 0
+    notes: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """See `OperationResult.summary`."""
+        if not self.fragments:
+            return "nothing to do"
+        before = f"{count_text(self.files_removed, 'data file')} of {count_text(self.fragments, 'fragment')}"
+        return (
+            f"{before} became {self.files_added:,}, {bytes_text(self.bytes_written)} copied, "
+            f"{bytes_text(self.bytes_freed)} of dropped columns freed by the next cleanup"
+        )
+
+    def remarks(self) -> tuple[str, ...]:
+        """See `OperationResult.remarks`."""
+        return self.notes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactResult(OperationResult):
     """Result of `compact`.
 

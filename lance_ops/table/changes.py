@@ -98,10 +98,11 @@ def find_changes(old: Readable, new: Readable, operation_of: Callable[[int], Ope
     gone = [fragment for fragment in old.fragments if fragment not in kept]
     come = [fragment for fragment in new.fragments if fragment not in kept]
     present = {fragment.id: fragment for fragment in come}
-    for fragment in gone:
+    followed = _follow_files(gone, present, old, new, operation_of)
+    for fragment in followed:
         _refuse_replaced(fragment, present.get(fragment.id), new)
     stable = old.uses_stable_row_ids and new.uses_stable_row_ids
-    strangers = _strangers(gone, come)
+    strangers = _strangers(followed, come)
     before = {
         fragment.id: fragment
         for fragment in gone
@@ -116,6 +117,53 @@ def find_changes(old: Readable, new: Readable, operation_of: Callable[[int], Ope
     _refuse_moved(gone, come, old, new, operation_of)
     left, here = _Rows.of(old, gone, deleted, ROW_ADDRESS), _Rows.of(new, come, came_back, ROW_ADDRESS)
     return replace(_by_address(left, here, strangers), origins=find_origins(old, new, operation_of))
+
+
+def _follow_files(
+    gone: Sequence[Fragment],
+    present: Mapping[int, Fragment],
+    old: Readable,
+    new: Readable,
+    operation_of: Callable[[int], Operation],
+) -> list[Fragment]:
+    """Return fragments of the older version with the data files that rewrites in place gave them since.
+
+    Raises:
+        UnsupportedError: A transaction in between was removed, so that a fragment with other data files may
+            have the same rows.
+    """
+    moved = {
+        fragment.id: fragment
+        for fragment in gone
+        if fragment.id in present and _has_moved_columns(fragment, present[fragment.id])
+    }
+    for version in range(old.version + 1, new.version + 1) if moved else ():
+        try:
+            operation = operation_of(version)
+        except NotFoundError as error:
+            raise _unrecorded(version, new) from error
+        if not isinstance(operation, Rewrite):
+            continue
+        for group in operation.groups:
+            was, now = group.old_fragments[0], group.new_fragments[:1]
+            known = moved.get(was.id)
+            if group.is_in_place and known is not None and _paths(known) == _paths(was):
+                moved[was.id] = known.replace(files=now[0].files)
+    return [moved.get(fragment.id, fragment) for fragment in gone]
+
+
+def _has_moved_columns(before: Fragment, after: Fragment) -> bool:
+    old, new = _places(before), _places(after)
+    return any(old[number] != new[number] for number in old.keys() & new.keys())
+
+
+def _unrecorded(version: int, new: Readable) -> UnsupportedError:
+    return UnsupportedError(
+        f"the transaction of version {version} was removed, so rows may have been moved",
+        path=new.uri,
+        hint="create tables with stable row ids (enable_stable_row_ids); their versions keep what a change "
+        "feed needs",
+    )
 
 
 def _same_rows(before: Fragment, after: Fragment, strangers: frozenset[int], *, stable: bool) -> bool:
@@ -295,12 +343,7 @@ def _refuse_moved(
         try:
             moved = isinstance(operation_of(version), Rewrite)
         except NotFoundError as error:
-            raise UnsupportedError(
-                f"the transaction of version {version} was removed, so rows may have been moved",
-                path=new.uri,
-                hint="create tables with stable row ids (enable_stable_row_ids); their versions keep "
-                "what a change feed needs",
-            ) from error
+            raise _unrecorded(version, new) from error
         if moved:
             raise UnsupportedError(
                 f"version {version} moved rows that have no stable row ids",

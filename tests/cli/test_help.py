@@ -20,8 +20,9 @@ def test_the_commands_come_in_the_order_of_a_table_s_life():
     assert listed == COMMANDS
     assert listed[:6] == ["append", "replace", "merge-insert", "update", "delete", "truncate"]
     columns = ["add-columns", "merge", "replace-columns", "alter-column", "drop-columns"]
-    assert listed[6:16] == [*columns, "maintain", "compact", "compact-wal", "index", "cleanup"]
-    assert listed[16:23] == ["tag", "branch", "restore", "clone", "history", "health", "indices"]
+    upkeep = ["maintain", "compact", "compact-columns", "compact-wal", "index", "cleanup", "undo-cleanup"]
+    assert listed[6:18] == [*columns, *upkeep]
+    assert listed[18:25] == ["tag", "branch", "restore", "clone", "history", "health", "indices"]
 
 
 def test_the_list_of_commands_cuts_no_sentence_off():

@@ -70,6 +70,14 @@ class ReplaceColumn(Action):
 
 
 @dataclass(frozen=True)
+class CompactColumns(Action):
+    """Joins the data files of each fragment."""
+
+    def run(self, store: Store, **options: Any) -> Any:
+        return lo.compact_columns(store, min_dead_ratio=0, runner=IN_ORDER, **options)
+
+
+@dataclass(frozen=True)
 class UpdateInPlace(Action):
     """Gives some rows another text where they are."""
 

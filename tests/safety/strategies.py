@@ -21,7 +21,13 @@ from tests.safety.actions import (
     UpdateConfig,
     Upsert,
 )
-from tests.safety.column_actions import PartitionedUpsert, ReplaceColumn, Truncate, UpdateInPlace
+from tests.safety.column_actions import (
+    CompactColumns,
+    PartitionedUpsert,
+    ReplaceColumn,
+    Truncate,
+    UpdateInPlace,
+)
 from tests.safety.rows import PREDICATES
 
 COLUMNS = st.sampled_from(["id", "k", "v", "s"])
@@ -71,6 +77,7 @@ ACTIONS: st.SearchStrategy[Action] = st.one_of(
         predicate=PREDICATES,
     ),
     st.builds(ReplaceColumn, st.sampled_from(["a", "", "zz"])),
+    st.builds(CompactColumns),
     st.builds(UpdateInPlace, PREDICATES, st.sampled_from(["a", "", "zz"])),
     st.builds(PartitionedUpsert, first=st.integers(0, 20), count=st.integers(1, 5), pattern=PATTERNS),
     st.builds(Truncate),

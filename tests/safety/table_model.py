@@ -23,7 +23,7 @@ from tests.safety.actions import (
     UpdateConfig,
     Upsert,
 )
-from tests.safety.column_actions import ReplaceColumn, UpdateInPlace
+from tests.safety.column_actions import CompactColumns, ReplaceColumn, UpdateInPlace
 from tests.safety.states import check_sound, is_same_set, litter, read_rows
 
 Actor = Callable[[Action, Store], object]
@@ -91,7 +91,7 @@ class TableModel:
             assert is_same_set(self.versions[version], self.rows if version < dataset.version else rows)
         if isinstance(action, Cleanup):
             self.check_cleaned(action, dataset)
-        if isinstance(action, Compact | CreateIndex | UpdateConfig | Cleanup):
+        if isinstance(action, Compact | CompactColumns | CreateIndex | UpdateConfig | Cleanup):
             now = {item.name: item.ratio for item in coverage(dataset)}
             assert all(now[name] >= ratio for name, ratio in covered.items()), "coverage fell"
         self.check_data_version(action, dataset, rows, before)

@@ -25,6 +25,7 @@ from tests.safety.actions import (
 from tests.safety.column_actions import (
     AddColumn,
     Cast,
+    CompactColumns,
     MergeColumn,
     PartitionedUpsert,
     ReplaceColumn,
@@ -82,13 +83,14 @@ def start() -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def crashes(start):
     made = {name: Crash(start, action) for name, action in ACTIONS.items()}
-    return {"create": Crash({}, Create()), **made}
+    split = Crash(state_of(*START, ReplaceColumn()), CompactColumns())
+    return {"create": Crash({}, Create()), "join data files": split, **made}
 
 
 LONG = frozenset({"add a column", "merge a column", "replace a column", "cast a column"})
 """Jobs with records, of many calls: a part of these, unless it is to take long."""
 
-NAMES = pytest.mark.parametrize("name", ["create", *ACTIONS])
+NAMES = pytest.mark.parametrize("name", ["create", "join data files", *ACTIONS])
 
 
 @NAMES

@@ -119,6 +119,7 @@ class LanceCleanupOperator(LanceOperator):
     Args:
         older_than: Minimum age of removed versions.
         retain_versions: Number of newest versions to keep.
+        grace: Time for which removed versions stay in the trash with their files; see `lance_ops.cleanup`.
         dry_run: Plan without removing.
         **kwargs: See `LanceOperator`.
     """
@@ -128,12 +129,14 @@ class LanceCleanupOperator(LanceOperator):
         *,
         older_than: timedelta = timedelta(days=14),
         retain_versions: int = 10,
+        grace: timedelta = timedelta(0),
         dry_run: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.older_than = older_than
         self.retain_versions = retain_versions
+        self.grace = grace
         self.plan_only = dry_run
 
     def operate(self, uri: str, common: dict[str, Any], context: Any) -> Any:
@@ -142,6 +145,7 @@ class LanceCleanupOperator(LanceOperator):
             uri,
             older_than=self.older_than,
             retain_versions=self.retain_versions,
+            grace=self.grace,
             dry_run=self.plan_only,
             storage_options=common["storage_options"],
         )

@@ -169,6 +169,7 @@ def clean_up(call: Call, config: CleanupConfig) -> object:
         older_than=config.age(call.ref),
         retain_versions=config.retained(call.ref),
         delete_unverified=config.delete_unverified,
+        grace=call.ref.policy.cleanup_grace,
         dry_run=config.dry_run,
         progress=build_progress(call.context, call.ref),
         storage_options=call.store.options_of(call.ref),

@@ -32,7 +32,7 @@ from lance_ops.file.page_copy.plan import (
 )
 from lance_ops.file.page_copy.removed import NOTHING, Ranges, Removed
 from lance_ops.file.page_copy.rules import DEFAULT_RULE, MergeRule
-from lance_ops.file.page_copy.source import CopySource, OpenSource, neighbours, open_source
+from lance_ops.file.page_copy.source import CopySource, OpenSource, copy_buffers, open_source
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.self_check import check_columns
 from lance_ops.file.writer import WrittenFile
@@ -177,14 +177,8 @@ class _Copying:
             by_source.setdefault(part.source, []).append((key, part))
         for number, found in sorted(by_source.items()):
             source = self._sources[number]
-            moved: dict[tuple[int, int], int] = {}
-            buffers = sorted({buffer for _, part in found for buffer in part.page.buffers if buffer[1]})
-            for group in neighbours(buffers):
-                start = group[0][0]
-                stop = max(position + size for position, size in group)
-                target = self._container.align()
-                self._container.append_from(source.store, source.path, [(start, stop - start)])
-                moved.update({buffer: target + buffer[0] - start for buffer in group})
+            buffers = (buffer for _, part in found for buffer in part.page.buffers)
+            moved = copy_buffers(self._container, source, buffers)
             for key, part in found:
                 page = part.page
                 placed = tuple((moved.get(buffer, 0), buffer[1]) for buffer in page.buffers)

@@ -1,6 +1,6 @@
 """Sources of a page copy: files whose descriptions are read once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -24,6 +24,7 @@ from lance_ops.file.container.read import (
     decode_table,
     decode_version,
 )
+from lance_ops.file.container.write import ContainerWriter
 from lance_ops.file.io.fetch import Request, Steps, run
 from lance_ops.file.page_copy.removed import Removed
 from lance_ops.file.schema.model import Schema
@@ -152,6 +153,24 @@ def neighbours(buffers: Sequence[Request]) -> Iterator[list[Request]]:
         group.append((position, size))
     if group:
         yield group
+
+
+def copy_buffers(
+    container: ContainerWriter, source: OpenSource, buffers: Iterable[Request]
+) -> dict[Request, int]:
+    """Append buffers of a file to a new one, adjacent ones together.
+
+    Returns:
+        Position of each in the new file; empty buffers have none.
+    """
+    moved: dict[Request, int] = {}
+    for group in neighbours(sorted({buffer for buffer in buffers if buffer[1]})):
+        start = group[0][0]
+        stop = max(position + size for position, size in group)
+        target = container.align()
+        container.append_from(source.store, source.path, [(start, stop - start)])
+        moved.update({buffer: target + buffer[0] - start for buffer in group})
+    return moved
 
 
 def open_source(source: CopySource) -> OpenSource:

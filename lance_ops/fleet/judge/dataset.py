@@ -13,7 +13,12 @@ from lance_ops.fleet.policy.model import DatasetPolicy
 from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction
 from lance_ops.maintenance.health.measure import DatasetHealth
 from lance_ops.maintenance.health.policy import Verdict
-from lance_ops.maintenance.health.verdicts import judge_dataset, measure_by_policy, options_of_policy
+from lance_ops.maintenance.health.verdicts import (
+    judge_dataset,
+    measure_by_policy,
+    options_of_policy,
+    plan_columns_of_policy,
+)
 from lance_ops.maintenance.index.refresh_estimate import foresee_refresh
 from lance_ops.table.dataset import Dataset
 
@@ -22,6 +27,7 @@ _OVERDUE_TIMES = 5.0
 
 # For operations without a cost model; `Corrections` learns the rest.
 _CLEANUP_SECONDS, _CLEANUP_FILE_SECONDS = 0.03, 4e-4
+_COPIED_BYTES_A_SECOND = 400e6
 _TTL_SECONDS, _TTL_ROW_SECONDS = 0.05, 2e-8
 
 
@@ -124,13 +130,15 @@ def estimate(
     rules = policy.maintenance
     if operation == "compact":
         planned = (plan() if plan is not None else _planned(dataset, policy)).estimate
+        columns = plan_columns_of_policy(dataset, rules)
+        moved = columns.bytes_read + columns.bytes_written
         return OperationEstimate(
             operation=operation,
-            seconds=planned.seconds,
-            bytes=planned.bytes_read + planned.bytes_written,
-            requests=planned.requests,
+            seconds=planned.seconds + moved / _COPIED_BYTES_A_SECOND,
+            bytes=planned.bytes_read + planned.bytes_written + moved,
+            requests=planned.requests + 3 * columns.files_before,
             scan_seconds_saved=planned.scan_seconds_saved,
-            bytes_saved=planned.bytes_saved,
+            bytes_saved=planned.bytes_saved + columns.bytes_freed,
         )
     if operation == "cleanup":
         found = reclaimable(

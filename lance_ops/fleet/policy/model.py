@@ -21,6 +21,10 @@ LEDGER_FOLDER = "_lance_ops_fleet"
 DiscoverKind = Literal["folder", "lancedb", "namespace", "glob"]
 
 
+_LATER_SETTINGS = ("strategy", "max_files_per_fragment", "max_dead_column_ratio", "cleanup_grace")
+"""Settings that the releases did not have whose digests are in ledgers: their defaults change no digest."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
     """A store with datasets below its root.
@@ -166,8 +170,11 @@ class DatasetPolicy:
 
     def fingerprint(self) -> str:
         """Digest of all values: a change may change the verdict."""
-        # Ledgers have digests of releases without a strategy.
-        known = [name for name in SETTINGS if name != "strategy" or self.settings[name] is not None]
+        known = [
+            name
+            for name in SETTINGS
+            if name not in _LATER_SETTINGS or self.settings[name] != SETTINGS[name].default
+        ]
         text = "\n".join(f"{name}={self.settings[name]!r}" for name in known)
         return blake2b(text.encode(), digest_size=8).hexdigest()
 

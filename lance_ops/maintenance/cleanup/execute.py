@@ -3,9 +3,9 @@
 Expired versions are removed some hundred at a time, oldest first. For each such step:
 
 1. announce the versions, and the files that are unused without them; 2. read pins, then tags: their versions
-are kept, and the files are in use; 3. remove the manifests: from here on these versions cannot be restored or
-tagged; 4. read versions committed since the plan was made: their files are in use; 5. remove the files; 6.
-remove the announcement.
+are kept, and the files are in use; 3. copy manifests to the trash if there is a grace period, and remove the
+manifests: from here on these versions cannot be restored or tagged; 4. read versions committed since the plan
+was made: their files are in use; 5. remove the files; 6. remove the announcement.
 
 `lance_ops.table.history.pins` proves that no restore and no tag is missed between 1, 2, 3 and 4, in any
 interleaving, and with a crash of either side. The official library tags and restores without these checks:
@@ -24,12 +24,13 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
-from lance_ops.errors import LanceOpsError, VersionNotFoundError
+from lance_ops.errors import LanceOpsError, NotFoundError, VersionNotFoundError
 from lance_ops.maintenance.cleanup.files import FileVerdict
 from lance_ops.maintenance.cleanup.line import Line, VersionVerdict
 from lance_ops.maintenance.cleanup.marks import Marks
 from lance_ops.maintenance.cleanup.objects import NamedObjects
 from lance_ops.maintenance.cleanup.plan import CleanupPlan
+from lance_ops.maintenance.cleanup.trash import trash_path
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import side_by_side
@@ -59,13 +60,11 @@ class Outcome:
 
     Attributes:
         removed: Removed files, manifests included.
-        versions_removed: Removed versions.
         failed: Files that could not be removed, or not be proven unused.
         errors: The first errors, one line each.
     """
 
     removed: tuple[FileVerdict, ...]
-    versions_removed: int
     failed: int
     errors: tuple[str, ...]
 
@@ -108,7 +107,7 @@ class _Execution:
         last = (self._remove_old_pins, self._report_late_references)
         list(side_by_side(self.store, *(partial(self._try, step, ()) for step in last)))
         self.report("removed", len(self.removed), total)
-        return Outcome(tuple(self.removed), len(self.gone), len(self.failed), tuple(self.errors))
+        return Outcome(tuple(self.removed), len(self.failed), tuple(self.errors))
 
     def _step(
         self, chunk: Sequence[VersionVerdict], manifests: dict[str, FileVerdict], files: list[FileVerdict]
@@ -131,6 +130,7 @@ class _Execution:
             numbers = [verdict.version for verdict in going]
             self._try(lambda: announce_removal(self.store, announcement, numbers, paths), ())
             self._keep(verdict for verdict in chunk if verdict.version in protected)
+        going = self._to_trash(going)
         # A file missing in the folder listing is not among the files.
         paths_going = {verdict.location.path for verdict in going}
         gone, left = self._delete([manifests[path] for path in sorted(paths_going & manifests.keys())])
@@ -143,6 +143,25 @@ class _Execution:
             self._try(lambda: announce_removal(self.store, announcement, (), remaining), ())
         else:
             self._try(lambda: self.store.delete(announcement), ())
+
+    def _to_trash(self, verdicts: Sequence[VersionVerdict]) -> list[VersionVerdict]:
+        """Copy the manifests that go to the trash; returns the versions whose manifests may be removed."""
+        going: list[VersionVerdict] = []
+        for verdict in verdicts:
+            path = verdict.location.path
+            if verdict.until is not None:
+                target = trash_path(verdict.location, verdict.until)
+                if self._try(partial(self._copy, path, target), [path]) is None:
+                    self._keep([verdict])
+                    continue
+            going.append(verdict)
+        return going
+
+    def _copy(self, path: str, target: str) -> bool:
+        # One that is missing was removed by another cleanup.
+        with contextlib.suppress(NotFoundError):
+            self.store.copy(path, target)
+        return True
 
     def _rest(self, files: list[FileVerdict]) -> None:
         """Yield files used by no version, or announced by an earlier cleanup; then files of cleanups."""

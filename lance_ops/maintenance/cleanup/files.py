@@ -29,6 +29,7 @@ from lance_ops.maintenance.cleanup.marks import (
 )
 from lance_ops.maintenance.cleanup.objects import NamedObjects
 from lance_ops.maintenance.cleanup.places import below, is_own_root
+from lance_ops.maintenance.cleanup.trash import TRASH_DIRECTORY, trashed_among
 from lance_ops.maintenance.jobs.folder import JOBS_DIRECTORY
 from lance_ops.maintenance.jobs.listing import job_prefix_of
 from lance_ops.storage import ObjectInfo, Store, is_temporary, leads_out
@@ -287,6 +288,26 @@ class FileJudge:
                 files.append(FileVerdict(info.path, info.size, "other", victim=False, reason=reason))
         return files
 
+    def trash(
+        self, infos: Sequence[ObjectInfo], verdicts: Sequence[VersionVerdict], *, empty_trash: bool
+    ) -> list[FileVerdict]:
+        """Return the verdict on a file in the trash."""
+        by_path = {verdict.location.path: verdict for verdict in verdicts}
+        files: list[FileVerdict] = []
+        for info in infos:
+            verdict = by_path.get(info.path)
+            if verdict is not None:
+                reason = f"version {verdict.version}: {verdict.reason}"
+                files.append(
+                    FileVerdict(info.path, info.size, "manifest", victim=verdict.expired, reason=reason)
+                )
+                continue
+            # A copy of a version that is in another place.
+            is_over = empty_trash or any(item.until <= self.now for item in trashed_among([info]))
+            reason = "the trash has it in another place, or the version was brought back"
+            files.append(FileVerdict(info.path, info.size, "temporary", victim=is_over, reason=reason))
+        return files
+
     def _is_old(self, info: ObjectInfo) -> bool:
         return self.now - info.modified >= UNVERIFIED_GRACE
 
@@ -320,7 +341,7 @@ def _kind(path: str) -> str:
 
 
 _FILES = (DATA, DELETIONS, INDICES, TRANSACTIONS, OBJECTS, ROW_MAPS)
-_CONTROL = (VERSIONS_DIRECTORY, PINS_DIRECTORY, REMOVALS_DIRECTORY, JOBS_DIRECTORY)
+_CONTROL = (VERSIONS_DIRECTORY, PINS_DIRECTORY, REMOVALS_DIRECTORY, JOBS_DIRECTORY, TRASH_DIRECTORY)
 """Folders that a cleanup writes to, and whose state it relies on."""
 _NAMES = (TAGS_DIRECTORY, BRANCHES_DIRECTORY, BRANCH_TREES)
 

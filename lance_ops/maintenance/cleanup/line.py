@@ -21,6 +21,7 @@ from lance_ops.errors import (
     VersionNotFoundError,
     check_type,
 )
+from lance_ops.maintenance.cleanup.trash import TrashedVersion
 from lance_ops.maintenance.text import count_text
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import side_by_side
@@ -195,11 +196,16 @@ class CleanupOptions:
         retain_versions: Number of newest versions to keep.
         delete_unverified: Also remove files that were never used and are younger than seven days. Only safe
             when there are no other writers.
+        grace: Time for which removed versions stay in the trash with their files, so that `undo_cleanup`
+            brings them back. Zero removes both at once.
+        empty_trash: Also remove versions from the trash whose time is not over.
     """
 
     older_than: timedelta | None = None
     retain_versions: int | None = None
     delete_unverified: bool = False
+    grace: timedelta = timedelta(0)
+    empty_trash: bool = False
 
     def __post_init__(self) -> None:
         if self.older_than is not None:
@@ -208,6 +214,9 @@ class CleanupOptions:
             check_type(self.retain_versions, Integral, "a number of versions", field="retain_versions")
         if self.older_than is not None and self.older_than < timedelta(0):
             raise InvalidArgumentError("older_than must not be negative", field="older_than")
+        check_type(self.grace, timedelta, "a timedelta", field="grace")
+        if self.grace < timedelta(0):
+            raise InvalidArgumentError("grace must not be negative", field="grace")
         if self.retain_versions is not None and self.retain_versions < 1:
             raise InvalidArgumentError("retain_versions must be at least 1", field="retain_versions")
 
@@ -228,6 +237,7 @@ class VersionVerdict:
         expired: True if it is removed.
         reason: Why it is removed or kept.
         given_up: It cannot be read, and an older version was restored over it.
+        until: It goes to the trash, where its files stay until this time; None if they go with it.
     """
 
     version: int
@@ -236,6 +246,12 @@ class VersionVerdict:
     expired: bool
     reason: str
     given_up: bool = False
+    until: datetime | None = None
+
+    @property
+    def keeps_files(self) -> bool:
+        """Whether its files stay, with it or without."""
+        return not self.expired or self.until is not None
 
 
 @dataclass(slots=True)
@@ -280,14 +296,26 @@ class VersionJudge:
                 reason = f"one of the newest {retain}"
             elif age and self._age(location, summary) < age:
                 reason = f"younger than {age_text(age)}"
+        # A version that cannot be read is not brought back.
+        until = self.now + self.options.grace if self.options.grace and not given_up else None
+        why = _why_expired(self.options)
         return VersionVerdict(
             version,
             summary.timestamp,
             location,
             reason is None,
-            reason or _why_expired(self.options),
+            reason or (why if until is None else f"{why}; to the trash for {age_text(self.options.grace)}"),
             given_up,
+            until if reason is None else None,
         )
+
+    def trashed(self, version: TrashedVersion, summary: ManifestSummary) -> VersionVerdict:
+        """Return the verdict on a version in the trash."""
+        is_over = self.options.empty_trash or version.until <= self.now
+        reason = (
+            "its time in the trash is over" if is_over else f"in the trash until {version.until:%F %T} UTC"
+        )
+        return VersionVerdict(version.version, summary.timestamp, version.location, is_over, reason)
 
     def _age(self, location: ManifestLocation, summary: ManifestSummary) -> timedelta:
         # The writer's clock may have been ahead, even by a year. The store's time of the file is never too

@@ -9,11 +9,12 @@ from functools import partial
 from typing import ClassVar, Literal, TypedDict, Unpack, overload
 from uuid import uuid4
 
-from lance_ops.errors import JobUnprovenError, LanceOpsError, check_type, public
+from lance_ops.errors import JobUnprovenError, LanceOpsError, NotFoundError, check_type, public
 from lance_ops.maintenance.cleanup.execute import Outcome, execute_cleanup
 from lance_ops.maintenance.cleanup.files import LinkedFolders
 from lance_ops.maintenance.cleanup.line import CleanupOptions, Line
 from lance_ops.maintenance.cleanup.plan import CleanupPlan, plan_cleanup
+from lance_ops.maintenance.cleanup.trash import TRASH_DIRECTORY, trashed_among
 from lance_ops.maintenance.engine import Run
 from lance_ops.maintenance.jobs.listing import sweep_jobs
 from lance_ops.maintenance.progress import Progress
@@ -40,6 +41,7 @@ class CleanupResult(OperationResult):
     Attributes:
         versions_removed: Removed versions.
         versions_kept: Kept versions.
+        versions_trashed: Those of the removed versions that went to the trash with their files.
         data_files_removed: Data files.
         deletion_files_removed: Deletion files.
         index_files_removed: Files of index segments.
@@ -57,6 +59,7 @@ class CleanupResult(OperationResult):
 
     versions_removed: int = 0
     versions_kept: int = 0
+    versions_trashed: int = 0
     data_files_removed: int = 0
     deletion_files_removed: int = 0
     index_files_removed: int = 0
@@ -91,8 +94,10 @@ class CleanupResult(OperationResult):
             + self.transaction_files_removed
             + self.temporary_files_removed
         )
+        trashed = f" ({self.versions_trashed:,} to the trash)" if self.versions_trashed else ""
         return (
-            f"removed {count_text(self.versions_removed, 'version')} and {count_text(files, 'file')}, "
+            f"removed {count_text(self.versions_removed, 'version')}{trashed} and "
+            f"{count_text(files, 'file')}, "
             f"{bytes_text(self.bytes_removed)}; {count_text(self.versions_kept, 'version')} kept"
         )
 
@@ -111,6 +116,8 @@ class CleanupArguments(TypedDict, total=False):
         older_than: See `CleanupOptions`.
         retain_versions: See `CleanupOptions`.
         delete_unverified: See `CleanupOptions`.
+        grace: See `CleanupOptions`.
+        empty_trash: See `CleanupOptions`.
         clones: Shallow clones of the dataset, whose files are kept.
         job_key_age: No effect.
         committer: See `cleanup`.
@@ -121,6 +128,8 @@ class CleanupArguments(TypedDict, total=False):
     older_than: timedelta | None
     retain_versions: int | None
     delete_unverified: bool
+    grace: timedelta
+    empty_trash: bool
     clones: Sequence[Target]
     job_key_age: timedelta | None
     committer: Committer | None
@@ -147,6 +156,8 @@ def cleanup(
     older_than: timedelta | None = None,
     retain_versions: int | None = None,
     delete_unverified: bool = False,
+    grace: timedelta = timedelta(0),
+    empty_trash: bool = False,
     clones: Sequence[Target] = (),
     job_key_age: timedelta | None = None,  # noqa: ARG001 - earlier callers give it
     committer: Committer | None = None,
@@ -161,6 +172,8 @@ def cleanup(
         older_than: See `CleanupOptions`.
         retain_versions: See `CleanupOptions`.
         delete_unverified: See `CleanupOptions`.
+        grace: See `CleanupOptions`. The first cleanup after this time removes the files.
+        empty_trash: See `CleanupOptions`.
         clones: Shallow clones of the dataset, whose files here are kept. Clones that are neither listed here
             nor protected by a tag at their source version cannot be found, and lose their files.
         job_key_age: No effect, since job keys are part of each version: the newest 100,000 are kept, whatever
@@ -185,7 +198,7 @@ def cleanup(
     # The newest version may be one that does not open: the plan looks at it, and refuses.
     call = Run.on("cleanup", store, None, {"progress": progress, "storage_options": storage_options})
     call.report("reading manifests and listing files")
-    options = CleanupOptions(older_than, retain_versions, delete_unverified)
+    options = CleanupOptions(older_than, retain_versions, delete_unverified, grace, empty_trash)
     check_type(clones, Iterable, "a list of datasets", field="clones")
     # Without a dataset, nothing may be written either.
     newest_before = persistently(lambda: latest(store)).version
@@ -211,17 +224,20 @@ def cleanup(
             persistently(lambda: commit(store, empty))
         plan = make_plan(newest_before=persistently(lambda: latest(store)).version)
     if holds_all:
-        outcome = Outcome((), 0, 0, ())
+        outcome = Outcome((), 0, ())
     else:
         outcome = execute_cleanup(line, plan, call.report)
         with contextlib.suppress(LanceOpsError):
             # The next cleanup removes the remaining ones.
             remove_unused_files(store, _configs(store, plan, clone_stores), plan.now)
     counts = Counter(verdict.kind for verdict in outcome.removed)
+    gone = {verdict.path for verdict in outcome.removed}
+    removed = [verdict for verdict in plan.versions if verdict.location.path in gone]
     return CleanupResult(
         **call.common(plan.head, read_version=plan.head),
-        versions_removed=outcome.versions_removed,
-        versions_kept=len(plan.versions) - outcome.versions_removed,
+        versions_removed=len(removed),
+        versions_kept=len(plan.versions) - len(removed),
+        versions_trashed=sum(verdict.until is not None for verdict in removed),
         data_files_removed=counts["data"],
         deletion_files_removed=counts["deletion"],
         index_files_removed=counts["index"],
@@ -245,10 +261,14 @@ def _has_earlier_jobs(store: Store, plan: CleanupPlan) -> bool:
 
 
 def _configs(store: Store, plan: CleanupPlan, clones: Sequence[Store]) -> Iterator[Mapping[str, str]]:
-    """Yield the config of each existing version, newest first; those of clones last."""
+    """Yield the config of each existing version, newest first; then those of the trash and of clones."""
     detached = (verdict.location for verdict in plan.versions if is_detached(verdict.location.version))
     for location in (*reversed(list_versions(store)), *detached):
         yield read_manifest(store, location).config
+    # Also of those that this cleanup moved there: an undo brings their job keys back.
+    for item in trashed_among(store.list(TRASH_DIRECTORY)):
+        with contextlib.suppress(NotFoundError):
+            yield read_manifest(store, item.location).config
     for clone in clones:
         for location in list_versions(clone):
             yield read_manifest(clone, location).config

@@ -43,7 +43,13 @@ from lance_ops.maintenance.cleanup.marks import (
     Marks,
 )
 from lance_ops.maintenance.cleanup.objects import NamedObjects
-from lance_ops.maintenance.cleanup.places import is_own_root
+from lance_ops.maintenance.cleanup.row_maps import RowMaps, mark_files
+from lance_ops.maintenance.cleanup.trash import (
+    TRASH_DIRECTORY,
+    TrashedVersion,
+    gone_versions,
+    trashed_among,
+)
 from lance_ops.maintenance.fsck.findings import Severity
 from lance_ops.maintenance.fsck.fragments import check_fragments, scan_problem
 from lance_ops.maintenance.jobs.listing import job_prefixes
@@ -56,12 +62,11 @@ from lance_ops.table.commit.head import check_no_staged
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.pins import Removal, list_removals
 from lance_ops.table.history.refs import MAIN
-from lance_ops.table.manifest.base_paths import DATA_DIRECTORY, Bases
+from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.feature_flags import Feature, unknown_bits
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
 from lance_ops.table.manifest.fragment import SEQUENCES, ExternalFile
-from lance_ops.table.manifest.fragment_reuse.read import named_row_maps
 from lance_ops.table.manifest.listing import (
     VERSIONS_DIRECTORY,
     ManifestLocation,
@@ -233,6 +238,7 @@ class CleanupPlan:
         has_jobs: True if versions were committed under job keys.
         manifest: Manifest of the newest version.
         notes: Folders in which nothing is removed, with reasons.
+        trash: Versions in the trash, oldest first.
     """
 
     uri: str
@@ -244,11 +250,12 @@ class CleanupPlan:
     has_jobs: bool = False
     manifest: Manifest | None = field(default=None, repr=False, compare=False)
     notes: tuple[str, ...] = ()
+    trash: tuple[VersionVerdict, ...] = ()
 
     @property
     def expired(self) -> tuple[VersionVerdict, ...]:
-        """The versions to remove."""
-        return tuple(verdict for verdict in self.versions if verdict.expired)
+        """The versions to remove, those in the trash first."""
+        return tuple(verdict for verdict in (*self.trash, *self.versions) if verdict.expired)
 
     @property
     def victims(self) -> tuple[FileVerdict, ...]:
@@ -377,7 +384,7 @@ def _plan(
         features of a version: the objects of managed blobs, or row maps.
     """
     store = line.store
-    trees, removals, named, *folders = _read_surroundings(line, now, listed)
+    trees, removals, named, trash_infos, *folders = _read_surroundings(line, now, listed)
     named.check_trees(trees)
     # Listed before the manifests are read: a file that appears later cannot become a victim, and files of
     # concurrent commits are found in use, since later commits are kept.
@@ -399,7 +406,7 @@ def _plan(
     verdicts: list[VersionVerdict] = []
     head: Manifest | None = None
     managed_blobs = False
-    row_maps = _RowMaps(line)
+    row_maps = RowMaps(line)
     for location, summary, given_up in read_summaries(store, locations, newest, written):
         if not verdicts or is_detached(verdicts[-1].version):
             if summary.version < newest:
@@ -414,22 +421,23 @@ def _plan(
         if not is_detached(summary.version):
             jobs.add(summary)
         verdict = links.judge_version(judge(location, summary, given_up=given_up))
-        marks = expired if verdict.expired else kept
-        marks.add(summary, root=store.uri, path=f"{store.uri}/{location.path}")
-        row_maps.add(summary, marks, is_kept=marks is kept)
+        mark_files(store, verdict, summary, kept, expired, row_maps)
         verdicts.append(verdict)
-    if newest not in {verdict.version for verdict in verdicts}:
+    present = {verdict.version for verdict in verdicts}
+    if newest not in present:
         return None
-    named.check_listed({verdict.version for verdict in verdicts})
-    named.check_forks({verdict.version for verdict in verdicts})
+    named.check_listed(present)
+    named.check_forks(present)
     verdicts.reverse()
+    trashed = gone_versions(trashed_among(trash_infos), present, newest)
+    trash, trashed_blobs = _judge_trash(line, judge, trashed, kept, expired, row_maps)
     objects = NamedObjects(store.uri, line.storage_options)
     marked = mark_clones(objects, clones)
     unknown = next((clone.problem for clone in marked if clone.problem is not None), None)
-    if managed_blobs:
+    if managed_blobs or trashed_blobs:
         if OBJECTS not in listed:
             return OBJECTS
-        unknown = _mark_objects(line, verdicts, kept, expired, objects) or unknown
+        unknown = _mark_objects(line, (*trash, *verdicts), kept, expired, objects) or unknown
     if row_maps.any_found and ROW_MAPS not in listed:
         return ROW_MAPS
     files_judge = FileJudge(
@@ -446,7 +454,10 @@ def _plan(
         delete_unverified=options.delete_unverified,
     )
     files = keep_targets(store, infos, [files_judge.managed(info) for info in infos])
-    files += files_judge.manifests(version_infos, verdicts)
+    files += [
+        *files_judge.manifests(version_infos, verdicts),
+        *files_judge.trash(trash_infos, trash, empty_trash=options.empty_trash),
+    ]
     return CleanupPlan(
         store.uri,
         newest,
@@ -457,42 +468,43 @@ def _plan(
         has_jobs=jobs.any_found,
         manifest=head,
         notes=(*links.notes, *(() if unknown is None else (_UNKNOWN.format(unknown),))),
+        trash=trash,
     )
+
+
+def _judge_trash(
+    line: Line,
+    judge: VersionJudge,
+    trashed: Sequence[TrashedVersion],
+    kept: Marks,
+    expired: Marks,
+    row_maps: RowMaps,
+) -> tuple[tuple[VersionVerdict, ...], bool]:
+    """Mark the files of versions in the trash.
+
+    Returns:
+        Their verdicts, oldest first, and whether any has managed blobs.
+    """
+    found: list[VersionVerdict] = []
+    has_blobs = False
+    for item in trashed:
+        try:
+            summary = persistently(partial(read_summary, line.store, item.location))
+        except VersionNotFoundError:
+            # An undo, or another cleanup, was faster.
+            continue
+        _refuse_unknown(line, item.location, summary)
+        verdict = judge.trashed(item, summary)
+        mark_files(line.store, verdict, summary, kept, expired, row_maps)
+        has_blobs = has_blobs or bool(summary.reader_flags & Feature.MANAGED_BLOBS)
+        found.append(verdict)
+    return tuple(reversed(found)), has_blobs
 
 
 def _datasets_within(infos: Sequence[ObjectInfo]) -> list[str]:
     """Return the folders of other datasets within this one, with a final "/"."""
     between = f"/{VERSIONS_DIRECTORY}/"
     return sorted({f"{info.path.partition(between)[0]}/" for info in infos if between in info.path})
-
-
-@dataclass(slots=True)
-class _RowMaps:
-    """Row maps of the fragment reuse indices of versions.
-
-    Attributes:
-        line: The dataset, or one of its branches.
-        any_found: True if a version may have some.
-        unknown: Why those of a kept version are unknown, so that all are kept; None otherwise.
-    """
-
-    line: Line
-    any_found: bool = False
-    unknown: str | None = None
-
-    def add(self, summary: ManifestSummary, marks: Marks, *, is_kept: bool) -> None:
-        if not summary.reader_flags & Feature.TAGGED_REUSE:
-            return
-        self.any_found = True
-        root = self.line.store.uri
-        own = {None, *(base.id for base in summary.base_paths if is_own_root(base, root))}
-        bases = Bases(self.line.store, summary.base_paths, storage_options=self.line.storage_options)
-        try:
-            named = persistently(lambda: named_row_maps(bases, summary.indices(path=root)))
-            marks.mark((path for base_id, path in named if base_id in own), summary.version)
-        except LanceOpsError as error:
-            if is_kept:
-                self.unknown = f"the row maps of version {summary.version} are unknown: {error.message}"
 
 
 def _mark_objects(
@@ -502,12 +514,12 @@ def _mark_objects(
     problem: str | None = None
     for verdict in reversed(verdicts):
         try:
-            (expired if verdict.expired else kept).mark(
-                objects.of(line.store, verdict.location, surely=verdict.expired), verdict.version
+            (kept if verdict.keeps_files else expired).mark(
+                objects.of(line.store, verdict.location, surely=not verdict.keeps_files), verdict.version
             )
         except LanceOpsError as error:
             # For an expired version it is enough that no other version names them, and that they are old.
-            if not verdict.expired:
+            if verdict.keeps_files:
                 problem = problem or f"of version {verdict.version}: {error}"
     for store in persistently(line.others):
         try:
@@ -527,6 +539,8 @@ def _read_surroundings(line: Line, now: datetime, folders: Sequence[str]) -> lis
         line.trees,
         partial(persistently, partial(list_removals, line.store)),
         partial(line.named, now),
+        # Before the versions: one that an undo brings back meanwhile is in the later listing.
+        partial(_list, line.store, TRASH_DIRECTORY),
     ]
     every += [partial(_list, line.store, folder) for folder in folders]
     return list(side_by_side(line.store, *every))

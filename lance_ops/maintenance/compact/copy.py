@@ -81,7 +81,7 @@ def copy_fragments(
                 # One by one: a failure of a later file needs the paths of earlier ones.
                 copied += [_copy_file(snapshot.bases, place, part, rows, job_key)]
             new.append(Fragment(id=0, files=tuple(copied[first:]), physical_rows=rows))
-            _compare_sample(snapshot, part, new[-1])
+            compare_sample(snapshot, part, new[-1])
     except BaseException:
         _discard(snapshot.store, copied)
         raise
@@ -187,15 +187,27 @@ def _kept(live: _Live) -> int:
     return fragment.physical_rows - (0 if deleted is None else len(deleted))
 
 
-def _compare_sample(snapshot: Snapshot, live: Sequence[_Live], new: Fragment) -> None:
-    """Compare rows of some fragments, always the first and the last, between old and new files."""
+def compare_sample(
+    snapshot: Snapshot, live: Sequence[_Live], new: Fragment, *, rows: int = SAMPLED_ROWS
+) -> None:
+    """Compare rows of some fragments, always the first and the last, between old and new files.
+
+    Args:
+        snapshot: Has the fragments.
+        live: Old fragments with rows that are not compared.
+        new: The new fragment, with all other rows of these.
+        rows: Rows of each sampled fragment, beside the first and the last.
+
+    Raises:
+        CopyDoubtError: Rows differ, or the new files cannot be read.
+    """
     draw = np.random.default_rng()
     chosen = ends_and_some(draw, len(live), SAMPLED_FRAGMENTS).tolist()
     before = np.cumsum([0, *map(_kept, live)])
     ranks = []
     for position in chosen:
         count = int(before[position + 1] - before[position])
-        ranks.append(ends_and_some(draw, count, SAMPLED_ROWS))
+        ranks.append(ends_and_some(draw, count, rows))
     schema = snapshot.lance_schema
     try:
         # All at once: each read opens a page, which may have the rows of many old fragments.

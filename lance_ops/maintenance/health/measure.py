@@ -7,6 +7,7 @@ from lance_ops.errors import InvalidArgumentError, public
 from lance_ops.index.coverage import coverage
 from lance_ops.index.upkeep.lost_rows import misleads, names_gone_row_ids
 from lance_ops.index.upkeep.wear import measure_wear
+from lance_ops.maintenance.column_files.dead_bytes import DeadBytes
 from lance_ops.maintenance.compact.estimate import RowShape, estimate_group, request_seconds
 from lance_ops.maintenance.compact.groups import find_groups, small_sources
 from lance_ops.maintenance.compact.options import CompactionOptions, resolve_options
@@ -48,10 +49,14 @@ class DatasetHealth:
             pylance returns too few rows from these.
         debt_seconds: Extra seconds of each full scan, compared with a compacted table, by the cost model.
         debt_requests: Extra requests of each full scan.
-        debt_bytes: Bytes of deleted rows that a compaction would purge.
         mem_wal_generations: Flushed generations of MemWAL that the version lacks; None without MemWAL.
         mem_wal_rows: Rows of MemWAL that a plain scan leaves out, in generations and log entries.
         mem_wal_bytes: Bytes of the generations, as their writers recorded them.
+        debt_bytes: Bytes of deleted rows and dropped columns that a compaction would purge.
+        most_files: Highest number of data files of a fragment; a scan of all columns reads each of them.
+        dead_column_bytes: Bytes of dropped and replaced columns in data files, part of `debt_bytes`.
+            Estimated from a sample of the files.
+        dead_column_ratio: These over the recorded size of the data files, 0 to 1.
     """
 
     version: int
@@ -81,6 +86,9 @@ class DatasetHealth:
     mem_wal_generations: int | None = None
     mem_wal_rows: int | None = None
     mem_wal_bytes: int | None = None
+    most_files: int = 0
+    dead_column_bytes: int = 0
+    dead_column_ratio: float = 0.0
 
     def to_dict(self) -> dict[str, int | float]:
         """Return all known numbers by name."""
@@ -98,6 +106,8 @@ def measure_health(
     storage_options: Mapping[str, str] | None = None,
 ) -> DatasetHealth:
     """Measure one version; lists the versions and reads no data, except to measure index degradation.
+
+    Where columns were dropped, the descriptions of some data files are read.
 
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`, which is measured at its own version.
@@ -128,6 +138,8 @@ def measure_health(
     groups = find_groups(dataset, options, frozenset())
     debts = [estimate_group(group, shape, request) for group in groups]
     waiting = count_left_out(dataset)
+    dead = DeadBytes(dataset.bases, dataset.lance_schema).of(fragments)
+    data_bytes = sum(fragment.data_bytes for fragment in fragments)
     size = next((item.size for item in locations if item.version == dataset.version), None)
     return DatasetHealth(
         version=dataset.version,
@@ -138,7 +150,7 @@ def measure_health(
         fragments=len(fragments),
         small_fragments=small_sources(groups, options),
         data_files=sum(len(fragment.files) for fragment in fragments),
-        data_bytes=sum(fragment.data_bytes for fragment in fragments),
+        data_bytes=data_bytes,
         indices=len(covered),
         unindexed_rows=max((item.unindexed_rows for item in covered), default=0),
         index_coverage=min((item.ratio for item in covered), default=1.0),
@@ -151,10 +163,13 @@ def measure_health(
         index_drift=max((fit.drift for fit in fits if fit.drift is not None), default=None),
         debt_seconds=sum(debt.scan_seconds_saved for debt in debts),
         debt_requests=sum(debt.scan_requests_saved for debt in debts),
-        debt_bytes=sum(debt.bytes_saved for debt in debts),
         mem_wal_generations=None if waiting is None else waiting.generations,
         mem_wal_rows=None if waiting is None else waiting.rows,
         mem_wal_bytes=None if waiting is None else waiting.generation_bytes,
+        debt_bytes=sum(debt.bytes_saved for debt in debts) + dead,
+        most_files=max((len(fragment.files) for fragment in fragments), default=0),
+        dead_column_bytes=dead,
+        dead_column_ratio=dead / data_bytes if data_bytes else 0.0,
         worn_indices=None if limits is None else sum(1 for item in wear if decide(item, limits).is_due),
         short_indices=(
             None

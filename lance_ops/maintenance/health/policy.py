@@ -16,6 +16,9 @@ _USUAL_DELETED_RATIO = 0.1
 """Default share of deleted rows above which a compaction rewrites a large fragment."""
 
 
+_DURATIONS = ("older_than", "cleanup_grace")
+
+
 @dataclass(frozen=True, slots=True)
 class MaintenancePolicy:
     """Thresholds of one dataset. An operation is due when its threshold is passed.
@@ -27,6 +30,9 @@ class MaintenancePolicy:
         tier_growth: Factor between size tiers; see `CompactionOptions.tier_growth`.
         max_small_fragments: Compaction is due if it would merge more small fragments than this.
         max_deleted_ratio: Compaction is due with a greater share of deleted rows, 0 to 1.
+        max_files_per_fragment: Compaction is due if a fragment has more data files than this: it joins them.
+        max_dead_column_ratio: Compaction is due with a greater share of bytes of dropped columns, 0 to 1: it
+            leaves them behind.
         min_index_coverage: An index refresh is due when an index covers a smaller share of the rows, 0 to 1.
         max_index_segments: An index refresh is due when an index has more segments than this.
         max_deferred_compactions: An index refresh is due with more deferred remaps than this.
@@ -41,6 +47,8 @@ class MaintenancePolicy:
         max_versions: Cleanup is due with more versions than this.
         older_than: Minimum age of versions removed by cleanup.
         retain_versions: Number of newest versions that cleanup always keeps.
+        cleanup_grace: Time for which versions removed by cleanup stay in the trash with their files, so that
+            `undo_cleanup` brings them back. Zero frees their bytes at once.
         strategy: `tiers` or `rows`; see `CompactionOptions.strategy`. Without any, `tiers`.
     """
 
@@ -49,6 +57,8 @@ class MaintenancePolicy:
     tier_growth: int | None = None
     max_small_fragments: int = 20
     max_deleted_ratio: float = 0.1
+    max_files_per_fragment: int = 10
+    max_dead_column_ratio: float = 0.25
     min_index_coverage: float = 0.95
     max_index_segments: int = 10
     max_deferred_compactions: int = 4
@@ -59,10 +69,16 @@ class MaintenancePolicy:
     max_versions: int = 100
     older_than: timedelta = timedelta(days=14)
     retain_versions: int = 10
+    cleanup_grace: timedelta = timedelta(0)
     strategy: Literal["tiers", "rows"] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_deleted_ratio", "min_index_coverage", "min_vector_recall"):
+        for name in (
+            "max_deleted_ratio",
+            "max_dead_column_ratio",
+            "min_index_coverage",
+            "min_vector_recall",
+        ):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 value = getattr(self, name)
                 raise InvalidArgumentError(f"{name} must be between 0 and 1, got {value}", field=name)
@@ -70,23 +86,32 @@ class MaintenancePolicy:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidArgumentError(f"{name} must be at least {least}", field=name)
+        if self.cleanup_grace < timedelta(0):
+            raise InvalidArgumentError("cleanup_grace must not be negative", field="cleanup_grace")
         if self.strategy not in (None, *STRATEGIES):
             raise InvalidArgumentError(
                 f"strategy must be one of {', '.join(STRATEGIES)}, got {self.strategy!r}", field="strategy"
             )
         _ = self.wear_limits
-        for name in ("target_rows", "retain_versions", "max_versions", "max_index_segments"):
+        for name in (
+            "target_rows",
+            "retain_versions",
+            "max_versions",
+            "max_index_segments",
+            "max_files_per_fragment",
+        ):
             if getattr(self, name) < 1:
                 raise InvalidArgumentError(f"{name} must be at least 1", field=name)
 
     @classmethod
     def of_values(cls, values: Mapping[str, Any]) -> "MaintenancePolicy":
         """Read a policy from the JSON values of `values`."""
-        return cls(**{**values, "older_than": timedelta(seconds=values["older_than"])})
+        durations = {name: timedelta(seconds=values[name]) for name in _DURATIONS if name in values}
+        return cls(**{**values, **durations})
 
     def values(self) -> dict[str, Any]:
         """Return JSON values of all thresholds; durations in seconds."""
-        return {**asdict(self), "older_than": self.older_than.total_seconds()}
+        return {**asdict(self), **{name: getattr(self, name).total_seconds() for name in _DURATIONS}}
 
     def compaction_options(self) -> Mapping[str, object]:
         """Return `CompactionOptions` by name for a compaction that reaches the thresholds."""
@@ -100,6 +125,13 @@ class MaintenancePolicy:
         if self.max_deleted_ratio < _USUAL_DELETED_RATIO:
             options["materialize_deletions_threshold"] = self.max_deleted_ratio
         return options
+
+    def column_files_options(self) -> dict[str, Any]:
+        """Return options of `compact_columns` that reach the thresholds."""
+        return {
+            "min_files": self.max_files_per_fragment + 1,
+            "min_dead_ratio": self.max_dead_column_ratio,
+        }
 
     @property
     def wear_limits(self) -> WearLimits:
@@ -152,11 +184,19 @@ def judge_health(health: DatasetHealth, policy: MaintenancePolicy) -> tuple[Verd
 def _compaction(health: DatasetHealth, policy: MaintenancePolicy) -> Verdict:
     small = f"{count_text(health.small_fragments, 'small fragment')} (limit {policy.max_small_fragments:,})"
     deleted = f"{health.deleted_ratio:.1%} of rows deleted (limit {policy.max_deleted_ratio:.1%})"
+    most = f"limit {policy.max_files_per_fragment:,}"
+    files = f"{count_text(health.most_files, 'data file')} of a fragment ({most})"
+    dead = (
+        f"{health.dead_column_ratio:.1%} of bytes in dropped columns (limit "
+        f"{policy.max_dead_column_ratio:.1%})"
+    )
     due = [
         reason
         for reason, passed in (
             (small, health.small_fragments > policy.max_small_fragments),
             (deleted, health.deleted_ratio > policy.max_deleted_ratio),
+            (files, health.most_files > policy.max_files_per_fragment),
+            (dead, health.dead_column_ratio > policy.max_dead_column_ratio),
         )
         if passed
     ]

@@ -7,10 +7,12 @@ threshold is passed the operation is planned, which reads metadata only, and an 
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from lance_ops.errors import InconsistentStoreError, LanceOpsError, NotFoundError, StorageError
 from lance_ops.index.coverage import coverage
 from lance_ops.maintenance.cleanup.line import Line, age_text
+from lance_ops.maintenance.column_files.plan import ColumnFilesPlan, plan_column_files
 from lance_ops.maintenance.compact.options import CompactionOptions, resolve_options
 from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction
 from lance_ops.maintenance.health.measure import DatasetHealth, compaction_options, measure_health
@@ -44,7 +46,7 @@ def judge_dataset(
         health = measure_by_policy(dataset, policy)
     plan = plan or (lambda: plan_compaction(dataset, options_of_policy(dataset, policy)))
     blocked_by: dict[str, Callable[[], str]] = {
-        "compact": lambda: _compaction(plan()),
+        "compact": lambda: _compaction(plan(), partial(plan_columns_of_policy, dataset, policy)),
         "index": lambda: _index(dataset, policy, health),
         "cleanup": lambda: _cleanup(dataset, policy),
     }
@@ -85,8 +87,20 @@ def options_of_policy(dataset: Dataset, policy: MaintenancePolicy) -> Compaction
     return options
 
 
-def _compaction(plan: CompactionPlan) -> str:
-    return "" if plan.groups else "; ".join(plan.notes) or "no fragment may be rewritten"
+def plan_columns_of_policy(
+    dataset: Dataset, policy: MaintenancePolicy, max_bytes: int | None = None
+) -> ColumnFilesPlan:
+    """Return the plan of a compaction of columns that reaches the thresholds of a policy."""
+    return plan_column_files(dataset, **policy.column_files_options(), max_bytes=max_bytes)
+
+
+def _compaction(rows: CompactionPlan, columns: Callable[[], ColumnFilesPlan]) -> str:
+    if rows.groups:
+        return ""
+    found = columns()
+    if found.fragments:
+        return ""
+    return "; ".join((*rows.notes, *found.notes)) or "no fragment may be rewritten"
 
 
 def _index(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -> str:

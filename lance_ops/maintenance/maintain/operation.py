@@ -14,11 +14,17 @@ from typing import Any, Literal, Unpack, overload
 
 from lance_ops.errors import InvalidArgumentError, LanceOpsError, check_type, public
 from lance_ops.maintenance.cleanup.operation import cleanup
+from lance_ops.maintenance.column_files.plan import ColumnFilesPlan
 from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction
 from lance_ops.maintenance.engine import Run
 from lance_ops.maintenance.health.measure import DatasetHealth
 from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict
-from lance_ops.maintenance.health.verdicts import judge_dataset, measure_by_policy, options_of_policy
+from lance_ops.maintenance.health.verdicts import (
+    judge_dataset,
+    measure_by_policy,
+    options_of_policy,
+    plan_columns_of_policy,
+)
 from lance_ops.maintenance.index.operation import optimize_indices
 from lance_ops.maintenance.index.refresh_estimate import foresee_refresh
 from lance_ops.maintenance.maintain.perform import OPERATIONS, Limits, Tried, perform, try_operation
@@ -94,6 +100,26 @@ class MaintainPlan:
         plans = [str(item.plan) for item in self.operations if item.plan is not None]
         head = f"maintain {self.uri} at version {self.version}"
         return "\n".join([head, table_text(("operation", "state", "because"), rows), *plans])
+
+
+@dataclass(frozen=True, slots=True)
+class CompactPlans:
+    """Plans of a compaction that is due: of fragments, and of the data files within them.
+
+    Attributes:
+        rows: Merges of fragments.
+        columns: Joins of data files.
+    """
+
+    rows: CompactionPlan
+    columns: ColumnFilesPlan
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values: those of the first plan, and `columns`."""
+        return {**self.rows.to_dict(), "columns": self.columns.to_dict()}
+
+    def __str__(self) -> str:
+        return f"{self.rows}\n{self.columns}"
 
 
 def _values_of(plan: Any) -> object:
@@ -200,8 +226,11 @@ def _planned(
 ) -> Iterator[PlannedOperation]:
     dataset = call.dataset
     plans: dict[str, Callable[[], object]] = {
-        "compact": lambda: plan_compaction(
-            dataset, budget.limits().of(options_of_policy(dataset, policy)), slots=slots_of(call.runner)
+        "compact": lambda: CompactPlans(
+            plan_compaction(
+                dataset, budget.limits().of(options_of_policy(dataset, policy)), slots=slots_of(call.runner)
+            ),
+            plan_columns_of_policy(dataset, policy, budget.limits().bytes_left(0)),
         ),
         "index": lambda: optimize_indices(
             dataset, most_segments=policy.most_segments, limits=policy.wear_limits, dry_run=True, **run
@@ -210,6 +239,7 @@ def _planned(
             dataset,
             older_than=policy.older_than,
             retain_versions=policy.retain_versions,
+            grace=policy.cleanup_grace,
             dry_run=True,
             committer=run.get("committer"),
             storage_options=run.get("storage_options"),
@@ -315,7 +345,11 @@ class _Maintenance:
             why = self.budget.why_not(0, 0.0)
             options = self.budget.limits().of(options_of_policy(self.dataset, self.policy))
             plan: CompactionPlan = plan_compaction(self.dataset, options, slots=slots_of(self.call.runner))
-            return why or ("" if plan.groups else "; ".join(plan.notes) or _NO_GROUP_FITS)
+            if why or plan.groups:
+                return why
+            left = self.budget.limits().bytes_left(0)
+            columns = plan_columns_of_policy(self.dataset, self.policy, left)
+            return "" if columns.fragments else "; ".join(plan.notes) or _NO_GROUP_FITS
         if operation == "index":
             refresh = foresee_refresh(self.dataset, self.policy.most_segments)
             return self.budget.why_not(refresh.bytes, refresh.seconds)

@@ -10,6 +10,7 @@ from typing import Any
 
 from lance_ops.errors import CommitConflictError, LanceOpsError, RetryableCommitConflictError
 from lance_ops.maintenance.cleanup.operation import cleanup
+from lance_ops.maintenance.column_files.operation import compact_columns
 from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.health.policy import MaintenancePolicy
@@ -60,6 +61,11 @@ class Limits:
             changes["max_source_fragments"] = max(2, _FRAGMENTS_AT_ONCE >> (2 * level))
         return replace(options, **changes)
 
+    def bytes_left(self, moved: int) -> int | None:
+        """Return the bytes that may still be read and written after some were; None for no limit."""
+        limits = [limit for limit in (self.max_source_bytes, self.budget_bytes) if limit is not None]
+        return max(0, min(limits) - moved) if limits else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performed:
@@ -89,6 +95,17 @@ class Performed:
     conflicts: int = 0
     result: OperationResult
 
+    def followed_by(self, other: "Performed") -> "Performed":
+        """Return the numbers of both; the result is that of this one, at the version of the other."""
+        return replace(
+            self,
+            summary=f"{self.summary}; {other.summary}",
+            bytes_read=self.bytes_read + other.bytes_read,
+            bytes_written=self.bytes_written + other.bytes_written,
+            conflicts=self.conflicts + other.conflicts,
+            result=replace(self.result, version=other.result.version),
+        )
+
 
 def perform(
     operation: str,
@@ -113,16 +130,18 @@ def perform(
         LanceOpsError: As raised by the operation.
     """
     if operation == "compact":
-        options = (limits or Limits()).of(options_of_policy(dataset, policy), level)
-        return _compacted(dataset, options, run)
+        return _compacted(dataset, policy, run, limits or Limits(), level)
     if operation == "index":
         return _refreshed(dataset, policy, run)
     return _cleaned(dataset, policy, run)
 
 
-def _compacted(dataset: Dataset, options: CompactionOptions, run: RunOptions) -> Performed:
-    done = compact(dataset, options=options, **run)
-    return Performed(
+def _compacted(
+    dataset: Dataset, policy: MaintenancePolicy, run: RunOptions, limits: Limits, level: int
+) -> Performed:
+    """Merge fragments, then join the data files of those that the policy finds to have too many."""
+    done = compact(dataset, options=limits.of(options_of_policy(dataset, policy), level), **run)
+    rows = Performed(
         changed=bool(done.groups),
         summary=done.summary(),
         error="; ".join(str(item) for item in done.failed[:3]),
@@ -131,6 +150,23 @@ def _compacted(dataset: Dataset, options: CompactionOptions, run: RunOptions) ->
         conflicts=len(done.lost_to),
         result=done,
     )
+    left = limits.bytes_left(rows.bytes_read + rows.bytes_written)
+    if left == 0:
+        return rows
+    key = run.get("job_key")
+    again: RunOptions = run if key is None else {**run, "job_key": f"{key}|columns"}
+    joined = compact_columns(dataset.latest(), **policy.column_files_options(), max_bytes=left, **again)
+    if not joined.fragments:
+        return rows
+    columns = Performed(
+        changed=True,
+        summary=joined.summary(),
+        bytes_read=joined.bytes_removed,
+        bytes_written=joined.bytes_written,
+        conflicts=len(joined.lost_to),
+        result=joined,
+    )
+    return rows.followed_by(columns) if rows.changed else columns
 
 
 def _refreshed(dataset: Dataset, policy: MaintenancePolicy, run: RunOptions) -> Performed:
@@ -149,6 +185,7 @@ def _cleaned(dataset: Dataset, policy: MaintenancePolicy, run: RunOptions) -> Pe
         dataset,
         older_than=policy.older_than,
         retain_versions=policy.retain_versions,
+        grace=policy.cleanup_grace,
         committer=run.get("committer"),
         progress=run.get("progress"),
         storage_options=run.get("storage_options"),

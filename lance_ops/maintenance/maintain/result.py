@@ -11,7 +11,14 @@ from lance_ops.maintenance.text import bytes_text, count_text, seconds_text, sha
 State = Literal["done", "nothing due", "failed"]
 
 MEASURES: Mapping[str, tuple[str, ...]] = {
-    "compact": ("fragments", "small_fragments", "deleted_rows", "data_bytes"),
+    "compact": (
+        "fragments",
+        "small_fragments",
+        "deleted_rows",
+        "most_files",
+        "dead_column_bytes",
+        "data_bytes",
+    ),
     "index": ("index_coverage", "unindexed_rows", "index_segments", "deferred_compactions"),
     "cleanup": ("live_versions",),
 }
@@ -21,6 +28,8 @@ _NOUNS = {
     "fragments": "fragments",
     "small_fragments": "to merge",
     "deleted_rows": "deleted rows",
+    "most_files": "files a fragment",
+    "dead_column_bytes": "of dropped columns",
     "data_bytes": "data",
     "index_coverage": "coverage",
     "unindexed_rows": "rows without index",
@@ -105,7 +114,7 @@ class OperationOutcome:
 
 def _change(name: str, before: float, after: float) -> str:
     def text(value: float) -> str:
-        if name == "data_bytes":
+        if name in ("data_bytes", "dead_column_bytes"):
             return bytes_text(int(value))
         return share_text(value) if name == "index_coverage" else f"{value:,.0f}"
 

@@ -2,12 +2,13 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Unpack
+from typing import Literal, Unpack, overload
 
 from lance_ops.errors import FormatError, InvalidArgumentError, NotFoundError, check_type, public
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Common, Run
 from lance_ops.maintenance.metadata.dropped import schema_without
+from lance_ops.maintenance.metadata.restored import RestorePlan, plan_restore
 from lance_ops.maintenance.metadata.result import MetadataResult
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import store_of
@@ -24,12 +25,30 @@ from lance_ops.table.transaction.operations import (
     UpdateConfig,
 )
 
+_Version = int | str | tuple[str, int]
 
+
+@overload
+def restore(
+    uri_or_dataset: Target,
+    version: _Version,
+    *,
+    dry_run: Literal[False] = False,
+    **run: Unpack[RunOptions],
+) -> MetadataResult: ...
+@overload
+def restore(
+    uri_or_dataset: Target, version: _Version, *, dry_run: Literal[True], **run: Unpack[RunOptions]
+) -> RestorePlan: ...
+@overload
+def restore(
+    uri_or_dataset: Target, version: _Version, *, dry_run: bool, **run: Unpack[RunOptions]
+) -> MetadataResult | RestorePlan: ...
 @public(target="uri_or_dataset")
 @cleans_up
 def restore(
-    uri_or_dataset: Target, version: int | str | tuple[str, int], **run: Unpack[RunOptions]
-) -> MetadataResult:
+    uri_or_dataset: Target, version: _Version, *, dry_run: bool = False, **run: Unpack[RunOptions]
+) -> MetadataResult | RestorePlan:
     """Make an old version the newest one, under a new number. The versions in between are kept.
 
     The newest version may be damaged, if the one to restore is not.
@@ -37,6 +56,7 @@ def restore(
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`.
         version: Version number, tag, or (branch, version) of the branch of the dataset.
+        dry_run: Return the plan, which says what comes back and what goes, and change nothing.
         **run: See `RunOptions`; so for all functions here.
 
     Raises:
@@ -53,11 +73,15 @@ def restore(
         return Restore(_number_of(dataset, version))
 
     try:
-        return _change(_start("restore", uri_or_dataset, run), plan)
+        call = _start("restore", uri_or_dataset, run)
+        if dry_run:
+            return plan_restore(call.dataset, _number_of(call.dataset, version))
+        return _change(call, plan)
     except FormatError:
         store = store_of(uri_or_dataset, run.get("storage_options"))
         stand_in = stand_in_for_head(store, run.get("storage_options"))
-        if stand_in is None:
+        if stand_in is None or dry_run:
+            # What a version that cannot be read has is unknown.
             raise
         call = Run.on("restore", store, stand_in, run, max_replans=0)
         return _change(call, plan, {RESTORED_OVER: str(stand_in.version)})

@@ -46,7 +46,6 @@ from lance_ops.table.transaction.operations import (
     Operation,
     Rewrite,
     Update,
-    data_files,
     deletion_files,
 )
 from lance_ops.table.transaction.transaction import (
@@ -309,7 +308,7 @@ class CommitFiles:
         if isinstance(begun, Delete | Update):
             self.remove({*deletion_files(begun.updated_fragments), *self.merged.paths} - committed.files())
         elif isinstance(begun, Rewrite):
-            self.remove({*data_files(begun.new_fragments), *self.merged.paths} - committed.files())
+            self.remove({*begun.new_data_files(), *self.merged.paths} - committed.files())
 
     def discard(self) -> None:
         """Remove all files; only call this when it is certain that nothing was committed."""

@@ -237,12 +237,15 @@ def rows_moved(ours: Operation, theirs: Operation) -> Verdict:
 def index_built(ours: Operation, theirs: Operation) -> Verdict:
     """`built`: retryable if an index was built on fragments that ours rewrites, or has no fragment bitmap.
 
-    Not if it refers to rows by stable row ids: it covers the new fragments then. pylance retries there too.
+    Not if it refers to rows by stable row ids: it covers the new fragments then. Not for fragments that ours
+    rewrites in place, whose rows keep their addresses. pylance retries in both cases.
     """
     assert isinstance(ours, Rewrite)
     assert isinstance(theirs, CreateIndex)
     if ours.fragment_reuse_index is not None and FRAGMENT_REUSE_INDEX in theirs.index_names:
         return retryable("the fragment reuse index changed")
+    if not ours.moved_fragments():
+        return compatible()
     verdict = _replaces_remapped(theirs, ours) or _covers_unknown(theirs)
     if verdict is not None:
         return verdict
@@ -250,7 +253,7 @@ def index_built(ours: Operation, theirs: Operation) -> Verdict:
     for segment in theirs.new_indices:
         if segment.is_system or segment.fragment_ids is None:
             continue
-        covered = segment.fragment_ids & ours.changed_fragments()
+        covered = segment.fragment_ids & ours.moved_fragments()
         if covered and not (stable and holds_stable_row_ids(segment) and _covers_whole(segment, ours)):
             return retryable(
                 f"index {segment.name!r} covers {_fragments(covered)}, which were rewritten concurrently"

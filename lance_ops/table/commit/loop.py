@@ -351,7 +351,7 @@ class _Commit:
         final = self.ours
         if operation is not final.operation:
             final = final.replace(operation=operation)
-        if isinstance(operation, DataReplacement | Rewrite | Update):
+        if _touches_coverage(operation):
             head = with_moved_coverage(Bases(self.store, head.base_paths, self.storage_options), head)
         now = datetime.now(UTC)
         options = ManifestOptions(
@@ -434,3 +434,10 @@ def highest_field_id(
     if schema is None or set(prepare_schema(schema).ids) == set(prepare_schema(head.schema).ids):
         return None
     return highest_given(store, head)
+
+
+def _touches_coverage(operation: Operation) -> bool:
+    """Return whether an operation takes fragments out of the coverage of indices, or moves it."""
+    if isinstance(operation, Rewrite):
+        return bool(operation.moved_fragments())
+    return isinstance(operation, DataReplacement | Update)

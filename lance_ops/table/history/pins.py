@@ -107,6 +107,30 @@ def pinned(store: Store, version: int, what: str) -> Iterator[None]:
     _unpin(store, path)
 
 
+@contextlib.contextmanager
+def pinned_unnamed(store: Store, versions: Collection[int], what: str) -> Iterator[frozenset[int]]:
+    """Protect versions without a manifest in its place, and their files, from cleanups; see `pinned`.
+
+    Args:
+        store: Root of the dataset.
+        versions: The versions.
+        what: The operation, for people who find the pins.
+
+    Yields:
+        Those of them that no cleanup is about to remove.
+    """
+    paths = [f"{PINS_DIRECTORY}/{version}-{uuid.uuid4().hex}{_SUFFIX}" for version in versions]
+    now = datetime.now(UTC).isoformat()
+    try:
+        for version, path in zip(versions, paths, strict=True):
+            store.put(path, json.dumps({"version": version, "for": what, "createdAt": now}).encode())
+        announced = frozenset().union(*(removal.versions for removal in list_removals(store)))
+        yield frozenset(versions) - announced
+    finally:
+        for path in paths:
+            _unpin(store, path)
+
+
 def list_pins(store: Store) -> list[Pin]:
     """List all pins, independent of their age."""
     pins: list[Pin] = []

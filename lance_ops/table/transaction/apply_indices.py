@@ -104,6 +104,8 @@ def rewrite_indices(
         InvalidArgumentError: A remapped segment does not exist, or covers a group only in part, so that it
             cannot cover the new fragments.
     """
+    # Rows of fragments that were rewritten in place have the same addresses as before.
+    groups = [group for group in groups if not group.is_in_place]
     remapped = {index.old_uuid: index for index in rewritten}
     if len(remapped) != len(rewritten):
         raise InvalidArgumentError("an index segment is remapped twice", field="rewritten_indices")

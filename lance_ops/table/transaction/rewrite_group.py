@@ -9,10 +9,20 @@ from lance_ops.table.manifest.index_metadata import IndexFile
 
 @dataclass(frozen=True, slots=True)
 class RewriteGroup:
-    """Group of fragments replaced by others with the same live rows in the same order, under reserved ids."""
+    """Group of fragments replaced by others with the same live rows in the same order.
+
+    The new fragments have reserved ids, except in place: one fragment keeps its id, row addresses, deletion
+    file and row ids, and only its columns lie in other data files.
+    """
 
     old_fragments: tuple[Fragment, ...]
     new_fragments: tuple[Fragment, ...]
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether one fragment keeps its id, and so the addresses of its rows."""
+        ids = [[fragment.id for fragment in side] for side in (self.old_fragments, self.new_fragments)]
+        return len(ids[0]) == 1 and ids[0] == ids[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,8 @@ def rebase_rewrite(operation: Rewrite, work: Rebase) -> Rewrite:
     present = {index.uuid for index in work.head.indices}
     if any(index.old_uuid not in present for index in operation.rewritten_indices):
         raise base_conflict(work.ours, "a remapped index segment no longer exists", work.head.version)
-    new = {fragment.id for fragment in operation.new_fragments}
+    moved = (group for group in operation.groups if not group.is_in_place)
+    new = {fragment.id for group in moved for fragment in group.new_fragments}
     if not new.isdisjoint(fragment.id for fragment in work.head.fragments):
         # A reservation that a cleanup removed and another writer made again.
         raise base_conflict(work.ours, "other writers use the reserved fragment ids", work.head.version)
@@ -83,9 +84,19 @@ def _carry(
             raise work.conflict(old.id, "has other data files or values now")
     if all(current == old for current, old in zip(now, before, strict=True)):
         return group
+    if group.is_in_place:
+        return _in_place(group, now[0])
     if now not in work.merged.groups:
         work.merged.groups[now] = _with_deleted(group, before, now, work)
     return work.merged.groups[now]
+
+
+def _in_place(group: RewriteGroup, now: Fragment | None) -> RewriteGroup | None:
+    """Return a group with the deletion file of the head; None if no row is left."""
+    if now is None:
+        return None
+    (new,) = group.new_fragments
+    return RewriteGroup((now,), (now.replace(files=new.files),))
 
 
 def _with_deleted(
@@ -167,7 +178,7 @@ def _carry_deletions(
         emptied.append(fragment_id)
     for fragment in ours:
         before, now = base[fragment.id], head.get(fragment.id)
-        if now is None and fragment.id in rewritten:
+        if fragment.id in rewritten:
             moved[fragment.id] = _affected_rows(fragment, work.deleted_rows(before), work)
             continue
         merged = fragment if now == before else _merge_deletions(fragment, before, now, work)
@@ -290,7 +301,10 @@ def _carried(index: IndexMetadata, work: Rebase) -> IndexMetadata:
             same = all(
                 _values(known.get(old.id), indexed) == _values(old, indexed) for old in group.old_fragments
             )
-            covered = moved_coverage(covered, (group,)) if stable and same else covered
+            if same and (stable or group.is_in_place):
+                covered = moved_coverage(covered, (group,))
+            else:
+                covered = covered.difference(old.id for old in group.old_fragments)
             known |= {fragment.id: fragment for fragment in group.new_fragments}
     valid = frozenset(
         number
@@ -312,7 +326,7 @@ def _check_worth(index: IndexMetadata, covered: frozenset[int], work: Rebase) ->
         for passed in work.theirs
         for group in passed.groups
         for old in group.old_fragments
-        if old.id in planned
+        if old.id in planned and not group.is_in_place
     ]
     before, after = (
         sum(fragment.num_rows for fragment in manifest.fragments if fragment.id in ids)

@@ -55,6 +55,11 @@ def check_group(manifest: Manifest, group: RewriteGroup) -> None:
     if not group.new_fragments:
         return
     _check_columns(group, manifest.schema)
+    if group.is_in_place:
+        (old,), (new,) = group.old_fragments, group.new_fragments
+        if new.replace(files=old.files) != old:
+            raise wrong("a rewrite in place may only change data files", new)
+        return
     stable = manifest.uses_stable_row_ids
     check_row_ids(group.new_fragments, required=stable, allowed=stable)
 
@@ -132,13 +137,32 @@ class Rewrite(CommittedOperation):
     def replaced_files(self) -> frozenset[str]:
         """Return files of the fragments that it replaces, as `files` names them, in any base."""
         old = (files_of(fragment) for group in self.groups for fragment in group.old_fragments)
-        return frozenset().union(*old)
+        kept = (files_of(new) for group in self.groups if group.is_in_place for new in group.new_fragments)
+        return frozenset().union(*old).difference(*kept)
+
+    def new_data_files(self) -> frozenset[str]:
+        """Return the data files that it adds, relative to the root; none of other bases."""
+        return data_files(self._with_new_files())
+
+    def _with_new_files(self) -> tuple[Fragment, ...]:
+        """Return the new fragments, those in place with their new data files alone."""
+        return tuple(
+            fragment.replace(
+                files=tuple(file for file in fragment.files if file not in group.old_fragments[0].files),
+                overlays=(),
+                deletion_file=None,
+            )
+            if group.is_in_place
+            else fragment
+            for group in self.groups
+            for fragment in group.new_fragments
+        )
 
     def files(self) -> frozenset[str]:
         segments = (f"_indices/{index.new_uuid}/" for index in self.rewritten_indices)
         reuse = () if self.fragment_reuse_index is None else (f"{self.fragment_reuse_index.directory}/",)
         # The new fragments have deletion files if rows were deleted after they had been read.
-        own = data_files(self.new_fragments) | deletion_files(self.new_fragments)
+        own = self.new_data_files() | deletion_files(self._with_new_files())
         return own.union(segments, reuse)
 
     def describe(self) -> str:
@@ -148,8 +172,13 @@ class Rewrite(CommittedOperation):
     def changed_fragments(self) -> frozenset[int]:
         return frozenset(fragment.id for group in self.groups for fragment in group.old_fragments)
 
+    def moved_fragments(self) -> frozenset[int]:
+        """Return ids of the replaced fragments whose rows get other addresses."""
+        moved = (group for group in self.groups if not group.is_in_place)
+        return frozenset(fragment.id for group in moved for fragment in group.old_fragments)
+
     def numbered_fragments(self) -> tuple[Fragment, ...]:
-        # Their ids were reserved before.
+        # Their ids were reserved before, or are those of the fragments they replace.
         return ()
 
     def removed_segments(self) -> frozenset[uuid.UUID]:
@@ -170,10 +199,10 @@ class Rewrite(CommittedOperation):
                     raise wrong("it is rewritten twice", fragment)
                 old_ids.add(fragment.id)
             check_group(manifest, group)
-        check_files(manifest, self.new_fragments)
+        check_files(manifest, self._with_new_files())
 
     def check_reserved_ids(self, head: Manifest) -> None:
-        """Refuse new fragments whose ids were not reserved by the rewrite.
+        """Refuse new fragments whose ids were not reserved by the rewrite; those in place keep theirs.
 
         Args:
             head: The version to commit on; the ids are reserved after its read version.
@@ -182,7 +211,8 @@ class Rewrite(CommittedOperation):
             InvalidArgumentError: An id is in use, or was never reserved.
         """
         taken = ids_of(head.fragments)
-        for fragment in self.new_fragments:
+        moved = (group for group in self.groups if not group.is_in_place)
+        for fragment in (fragment for group in moved for fragment in group.new_fragments):
             if fragment.id in taken:
                 raise wrong("its id is in use", fragment)
             if head.max_fragment_id is None or fragment.id > head.max_fragment_id:

@@ -1,0 +1,1 @@
+"""Column files: the data files of each fragment become one, without columns that the table dropped."""
