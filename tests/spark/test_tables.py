@@ -535,3 +535,15 @@ def test_a_map_without_types_is_refused_by_the_name_of_its_column(spark, names):
     table = names()
     with pytest.raises(PySparkException, match=r"x \(map<void,void>\)"):
         spark.sql(f"CREATE TABLE {table} USING lance AS SELECT 1 AS a, map() AS x")
+
+
+def test_a_new_session_reads_writes_and_names_tables(spark, names, tmp_path):
+    uri = str(tmp_path / "t.lance")
+    for session in (spark.newSession(), spark.newSession().newSession()):
+        session.range(3).write.format("lance").mode("overwrite").save(uri)
+        assert session.read.format("lance").load(uri).where("id > 0").count() == 2
+    table = names()
+    other = spark.newSession()
+    other.sql(f"CREATE TABLE {table} USING lance LOCATION '{uri}'")
+    assert other.table(table).count() == 3
+    assert spark.table(table).count() == 3
