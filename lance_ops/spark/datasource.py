@@ -41,8 +41,8 @@ _REGISTERED = "spark.lance_ops.registered"
 def register(spark: SparkSession) -> None:
     """Register the format `lance` in a session: for paths, and for tables of its catalog.
 
-    Sessions of `build_session` have it already, and so has `spark.newSession()` of a session that has it. With
-    another session catalog, or on Spark Connect, named tables need more, see `lance_ops.spark.catalog`.
+    Sessions of `build_session` have it already, and so has `newSession()` of a session with it. With another
+    session catalog, or on Spark Connect, named tables need more, see `lance_ops.spark.catalog`.
     """
     spark.conf.set(PUSHDOWN_SETTING, "true")
     if spark.conf.get(_REGISTERED, None) is None:
