@@ -8,7 +8,9 @@ Spark passes no columns of a query, and confuses the filters of queries (see `re
 in the options `columns` and `filter`.
 """
 
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
@@ -39,15 +41,43 @@ _REGISTERED = "spark.lance_ops.registered"
 def register(spark: SparkSession) -> None:
     """Register the format `lance` in a session: for paths, and for tables of its catalog.
 
-    Sessions of `build_session` have it already. With another session catalog, or on Spark Connect, named
-    tables need more, see `lance_ops.spark.catalog`.
+    Sessions of `build_session` have it already, and so has `newSession()` of a session with it. With another
+    session catalog, or on Spark Connect, named tables need more, see `lance_ops.spark.catalog`.
     """
     spark.conf.set(PUSHDOWN_SETTING, "true")
     if spark.conf.get(_REGISTERED, None) is None:
         # Spark would warn on every further call.
-        spark.dataSource.register(LanceDataSource)
+        with _active(spark):
+            spark.dataSource.register(LanceDataSource)
         spark.conf.set(_REGISTERED, "true")
         install_catalog(spark)
+    if hasattr(spark, "_jvm"):
+        # Spark gives a new session none of the registered sources.
+        setattr(spark, "newSession", partial(_new_session, spark))  # noqa: B010 - mypy: it is a method
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one: Spark looks there whether the name is free."""
+    if not hasattr(spark, "_jvm"):
+        yield
+        return
+    sessions = spark._jvm.SparkSession  # noqa: SLF001 - pyspark has no function for it
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def _new_session(spark: SparkSession) -> SparkSession:
+    made: SparkSession = type(spark).newSession(spark)
+    register(made)
+    return made
 
 
 class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as untyped

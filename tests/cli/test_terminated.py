@@ -27,6 +27,12 @@ COMMANDS = {
     "create an index": "index {uri} x",
     "create a branch": "branch {uri} a",
     "clone": "clone {uri} {clone} --deep",
+    "merge": "merge-insert {uri} {rows} --on x --when-matched update_all",
+    "replace all rows": "append {uri} {rows} --mode overwrite",
+    "compact in steps": "compact {uri} --commit-every 1",
+    "add a column": "add-columns {uri} --set y=x+1",
+    "replace a column": "replace-columns {uri} --set x=x+1",
+    "cast a column": "alter-column {uri} x --type int32",
 }
 
 

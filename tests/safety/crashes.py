@@ -1,6 +1,8 @@
 """Stopping an operation at every call of the store, and what must hold afterwards."""
 
 import contextlib
+import random
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +11,9 @@ from unittest import mock
 import lance_ops as lo
 from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, NotFoundError
 from lance_ops.storage import Store, lease
+from lance_ops.table.commit import head
+from lance_ops.table.manifest import listing
+from lance_ops.table.manifest.listing import ManifestLocation
 from tests.safety.actions import Action, Append, Cleanup, Compact, Rows
 from tests.safety.rows import make_rows
 from tests.safety.states import (
@@ -29,8 +34,40 @@ from tests.support.faulty_store import MUTATING, Call, FaultyStore
 JOB = "the job"
 
 
-_LOOK = 3
-"""Calls of one look at the newest versions, while commits of the same process are judged."""
+def kind_of(call: Call) -> tuple[str, str]:
+    """Method and folder of a call: equal in all runs, also where files are put side by side."""
+    return call.name, call.path.partition("/")[0]
+
+
+@contextlib.contextmanager
+def timing(*, slow: bool) -> Iterator[None]:
+    """Make the calls of a run independent of its speed.
+
+    A head that was listed a moment ago is not listed again, and a lease is renewed now and then. Here each
+    look counts as recent, or none does, and no lease is renewed.
+    """
+
+    def is_recent(location: ManifestLocation, _: float) -> bool:
+        return not slow and location.newest_at is not None
+
+    with (
+        mock.patch.object(lease, "BEAT_SECONDS", 3600.0),
+        mock.patch.object(listing, "was_newest_within", is_recent),
+        mock.patch.object(head, "was_newest_within", is_recent),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def equal_names() -> Iterator[None]:
+    """Draw the same UUIDs in each run: some random names look like those of a job, and cost further calls."""
+    chance = random.Random(0)
+
+    def draw() -> uuid.UUID:
+        return uuid.UUID(int=chance.getrandbits(128), version=4)
+
+    with mock.patch.object(uuid, "uuid4", draw):
+        yield
 
 
 @dataclass
@@ -39,6 +76,7 @@ class Crash:
 
     start: dict[str, bytes]
     action: Action
+    slow: bool = False
     before: Rows = field(init=False)
     after: Rows = field(init=False)
     litter: frozenset[str] = field(init=False)
@@ -53,7 +91,8 @@ class Crash:
             self.before = self.versions[max(self.versions)] if self.versions else []
             self.litter = litter(store) if self.versions else frozenset()
             counting = FaultyStore(store)
-            self.run(counting)
+            with equal_names():
+                self.run(counting)
             self.calls = counting.calls
             self.after = check_sound(lo.Dataset.open(store))
         expected = self.action.after(self.before, self.versions)
@@ -66,8 +105,7 @@ class Crash:
             yield store
 
     def run(self, store: Store) -> Any:
-        # A renewal of the job's lease would be a call that other runs do not have.
-        with mock.patch.object(lease, "BEAT_SECONDS", 3600.0):
+        with timing(slow=self.slow):
             return self.action.run(store, **({"job_key": JOB} if self.action.takes_job_key else {}))
 
     def changing_calls(self) -> list[int]:
@@ -78,10 +116,10 @@ class Crash:
         """Crash at a call: the state is that before or after, and a re-run does the job once."""
         with self.table() as store:
             faulty = FaultyStore(store, fail_at=number, when=when, mode="crash", count="any")
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception), equal_names():
                 self.run(faulty)
-            if self.was_hit(faulty, number):
-                self.check_left(store)
+            self.check_hit(faulty, number)
+            self.check_left(store)
 
     def check_error(self, number: int, when: str) -> None:
         """One call fails or its answer is lost: success and the rows are there, or a typed error."""
@@ -89,11 +127,11 @@ class Crash:
             faulty = FaultyStore(store, fail_at=number, when=when, mode="error", count="any")
             failure: LanceOpsError | None = None
             try:
-                self.run(faulty)
+                with equal_names():
+                    self.run(faulty)
             except LanceOpsError as error:
                 failure = error
-            if not self.was_hit(faulty, number):
-                return
+            self.check_hit(faulty, number)
             if failure is None:
                 assert read_rows(lo.Dataset.open(store)) == self.after, "success was reported"
             forgets = isinstance(self.action, Cleanup) or isinstance(failure, CommitOutcomeUnknownError)
@@ -103,11 +141,10 @@ class Crash:
                 assert litter(store) <= self.litter, "files that no version uses"
             self.check_left(store)
 
-    def was_hit(self, faulty: FaultyStore, number: int) -> bool:
-        """Return whether a fault was met: a run may look at the newest versions once less often."""
-        if not faulty.fired:
-            assert len(self.calls) - _LOOK <= faulty.counted < number
-        return faulty.fired
+    def check_hit(self, faulty: FaultyStore, number: int) -> None:
+        """The fault was met, after the calls that were recorded."""
+        assert faulty.fired, f"only {faulty.counted} of {len(self.calls)} calls"
+        assert [*map(kind_of, faulty.calls[:number])] == [*map(kind_of, self.calls[:number])]
 
     def check_left(self, store: Store) -> None:
         """Look at what a failure left, thoroughly where nothing that looks like it was seen before."""

@@ -32,7 +32,7 @@ from tests.safety.column_actions import (
     Truncate,
     UpdateInPlace,
 )
-from tests.safety.crashes import Crash, state_of
+from tests.safety.crashes import Crash, kind_of, state_of
 from tests.safety.profile import SIMULATING
 from tests.safety.rows import compare, either, remainder
 from tests.safety.states import telling_calls
@@ -84,13 +84,33 @@ def start() -> dict[str, bytes]:
 def crashes(start):
     made = {name: Crash(start, action) for name, action in ACTIONS.items()}
     split = Crash(state_of(*START, ReplaceColumn()), CompactColumns())
-    return {"create": Crash({}, Create()), "join data files": split, **made}
+    slow = {f"slow {name}": Crash(start, ACTIONS[name], slow=True) for name in SLOW}
+    return {"create": Crash({}, Create()), "join data files": split, **made, **slow}
 
 
-LONG = frozenset({"add a column", "merge a column", "replace a column", "cast a column"})
+SLOW = ("compact in steps",)
+"""Operations of several commits, which look for the newest version again when the last look is old."""
+
+LONG = frozenset(
+    {"add a column", "merge a column", "replace a column", "cast a column", "slow compact in steps"}
+)
 """Jobs with records, of many calls: a part of these, unless it is to take long."""
 
-NAMES = pytest.mark.parametrize("name", ["create", "join data files", *ACTIONS])
+NAMES = pytest.mark.parametrize(
+    "name", ["create", "join data files", *ACTIONS, *(f"slow {name}" for name in SLOW)]
+)
+
+
+def test_a_slow_run_looks_for_the_newest_version_before_each_commit(crashes):
+    for name in SLOW:
+        assert len(crashes[f"slow {name}"].calls) > len(crashes[name].calls)
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_the_calls_of_two_runs_are_the_same(start, slow):
+    for action in ACTIONS.values():
+        first, second = Crash(start, action, slow), Crash(start, action, slow)
+        assert [*map(kind_of, first.calls)] == [*map(kind_of, second.calls)]
 
 
 @NAMES

@@ -196,6 +196,51 @@ def test_a_table_of_another_format_stays_until_the_new_one_is_committed(
     assert {row.tableName for row in spark.sql("SHOW TABLES").collect()} == before
 
 
+OLD_TABLES = {
+    "none": None,
+    "other format": "CREATE TABLE {t} USING parquet AS SELECT 1L AS id",
+    "dataset": "CREATE TABLE {t} USING lance LOCATION '{own}' AS SELECT 1L AS id",
+    "own dataset by uri": "CREATE TABLE {t} USING lance OPTIONS (uri '{own}') AS SELECT 1L AS id",
+    "managed dataset": "CREATE TABLE {t} USING lance AS SELECT 1L AS id",
+}
+OVER_ANOTHER = (
+    "CREATE OR REPLACE TABLE {t} USING lance LOCATION '{other}' AS SELECT 9L AS id",
+    "CREATE OR REPLACE TABLE {t} USING lance LOCATION 'file:{other}/' AS SELECT 9L AS id",
+    "CREATE OR REPLACE TABLE {t} USING lance OPTIONS (path '{other}') AS SELECT 9L AS id",
+    "CREATE OR REPLACE TABLE {t} USING lance OPTIONS (uri '{other}') AS SELECT 9L AS id",
+    "REPLACE TABLE {t} USING lance LOCATION '{other}' AS SELECT 9L AS id",
+)
+
+
+@pytest.mark.parametrize("old", OLD_TABLES)
+def test_no_statement_replaces_the_dataset_of_another_table(spark, names, tmp_path, old):
+    other, own = tmp_path / "other.lance", tmp_path / "own.lance"
+    lo.write_dataset(pa.table({"id": [5]}), str(other))
+    table, make = names(), OLD_TABLES[old]
+    if make is not None:
+        spark.sql(make.format(t=table, own=own))
+
+    def save(mode: str) -> None:
+        one = spark.range(9, 10).write.format("lance").option("path", str(other))
+        one.mode(mode).saveAsTable(table)
+
+    calls = [
+        *(lambda sql=sql: spark.sql(sql.format(t=table, other=other)) for sql in OVER_ANOTHER),
+        lambda: save("overwrite"),
+    ]
+    for call in calls:
+        with pytest.raises((PySparkException, Py4JJavaError)):
+            call()
+        assert lo.dataset(str(other)).version == 1
+        assert spark.catalog.tableExists(table) == (make is not None)
+        assert make is None or values(spark, f"SELECT * FROM {table}") == [(1,)]
+    if make is None:
+        # Its rows become those of the table by a statement that says so.
+        spark.sql(f"CREATE TABLE {table} USING lance LOCATION '{other}'")
+        save("overwrite")
+        assert stored(other) == [{"id": 9}]
+
+
 def test_a_view_is_not_replaced_by_a_table(spark, names):
     view = names()
     spark.sql(f"CREATE VIEW v_{view} AS SELECT 1 AS a")
@@ -490,3 +535,15 @@ def test_a_map_without_types_is_refused_by_the_name_of_its_column(spark, names):
     table = names()
     with pytest.raises(PySparkException, match=r"x \(map<void,void>\)"):
         spark.sql(f"CREATE TABLE {table} USING lance AS SELECT 1 AS a, map() AS x")
+
+
+def test_a_new_session_reads_writes_and_names_tables(spark, names, tmp_path):
+    uri = str(tmp_path / "t.lance")
+    for session in (spark.newSession(), spark.newSession().newSession()):
+        session.range(3).write.format("lance").mode("overwrite").save(uri)
+        assert session.read.format("lance").load(uri).where("id > 0").count() == 2
+    table = names()
+    other = spark.newSession()
+    other.sql(f"CREATE TABLE {table} USING lance LOCATION '{uri}'")
+    assert other.table(table).count() == 3
+    assert spark.table(table).count() == 3

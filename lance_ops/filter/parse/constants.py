@@ -18,7 +18,7 @@ from lance_ops.filter.parse.chains import Constant, TokenType
 from lance_ops.filter.parse.scope import Scope
 from lance_ops.filter.types.casting import can_cast
 from lance_ops.filter.types.coercion import BOOL, INTERVAL, NULL, UTF8, reads_as
-from lance_ops.filter.types.texts import read_interval
+from lance_ops.filter.types.texts import loses_digits, read_interval
 
 
 def is_untyped(node: exp.Expr) -> bool:
@@ -88,7 +88,14 @@ def resolve_assigned(scope: Scope, node: exp.Expr, target: pa.DataType) -> Expre
     if pat.is_integer(target) or pat.is_decimal(target):
         # As if it stood without quotes: nothing is rounded.
         return number(scope, text, target, start)
-    return _read(scope, literal, target, start)
+    found = _read(scope, literal, target, start)
+    if loses_digits(text, target):
+        scope.fail(
+            f"{text!r} does not fit {target}: digits of its time would be cut off",
+            start,
+            "write no more digits than the type of the column has",
+        )
+    return found
 
 
 def resolve_hex(scope: Scope, node: exp.HexString, _hint: pa.DataType | None) -> Expression:

@@ -6,9 +6,14 @@ import re
 import zoneinfo
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+
+from lance_ops.filter.types.time_casts import UNITS_PER_SECOND
 
 _DATE = re.compile(r"([+-]?\d{4,})-(\d{1,2})-(\d{1,2})|(\d{4})(\d{2})(\d{2})")
 _TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9})\d*)?)?")
+_BELOW_NANOS = re.compile(r"\.\d{9}\d*[1-9]")
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})?")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INTERVAL_UNITS = {
@@ -74,6 +79,24 @@ def _split_time(text: str) -> tuple[int, str]:
         raise ValueError(f"{text!r} is not a time of day")
     fraction = int((match.group(4) or "").ljust(9, "0"))
     return ((hours * 60 + minutes) * 60 + seconds) * _NANOS_PER_SECOND + fraction, text[match.end() :]
+
+
+def loses_digits(text: str, target: pa.DataType) -> bool:
+    """Return whether the time in a text has more digits than a type can hold.
+
+    Args:
+        text: A text that reads as a value of the type.
+        target: Any type; False for one without date and time.
+    """
+    if pat.is_date(target):
+        nanos, least = read_timestamp(text, None), _NANOS_PER_DAY
+    elif pat.is_timestamp(target):
+        nanos, least = read_timestamp(text, target.tz), _NANOS_PER_SECOND // UNITS_PER_SECOND[target.unit]
+    elif pat.is_time(target):
+        nanos, least = read_time(text), _NANOS_PER_SECOND // UNITS_PER_SECOND[target.unit]
+    else:
+        return False
+    return nanos % least != 0 or _BELOW_NANOS.search(text) is not None
 
 
 def read_timestamp(text: str, zone: str | None) -> int:

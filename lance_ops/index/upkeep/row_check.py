@@ -1,7 +1,8 @@
-"""Check that an index segment has the rows of the fragments that it covers: all of them, or a sample.
+"""Check that an index segment has the rows of the fragments that it covers, with their values.
 
 A segment whose addresses belong to other fragments than its bitmap gives wrong results without an error:
 missing rows are not found. That happens if a segment was not remapped, or was merged without the row maps.
+A segment may also have all rows, and other values than the column: so some rows are searched by their values.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,9 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lance_ops.errors import FormatError, NotFoundError
 from lance_ops.file.schema.field_path import parse_field_path
 from lance_ops.file.schema.logical_types import JSON_TYPE
-from lance_ops.filter.expression import Column, Expression, Literal
+from lance_ops.filter.expression import Column, Expression, Function, Literal
 from lance_ops.filter.literals import from_scalar
 from lance_ops.filter.predicates import Comparison, IsNull
 from lance_ops.index.column import leaf_values
@@ -31,7 +33,11 @@ from lance_ops.table.manifest.row_set import Addresses
 SMALL_ROWS = 1 << 18
 """Segments with at most so many live rows are compared completely."""
 SAMPLED_FRAGMENTS = 16
-"""Of a larger segment, two rows each of so many fragments are checked."""
+"""Two rows each of so many fragments are searched by their values."""
+_DEEPLY_SAMPLED = 64
+"""Fragments in a deep check."""
+_DEEP_OFFSETS = 8
+"""Rows of each of them."""
 
 _SAMPLED_NAMES = 1 << 12
 _OFFSET_BITS = np.uint64(32)
@@ -47,7 +53,7 @@ def missing_rows(
         dataset: The version to look at.
         kind: Kind of the segment.
         segment: One of `dataset.indices`, on a single column.
-        deep: Compare all rows, however many they are.
+        deep: Compare all rows, however many they are, and search more of them by their values.
 
     Returns:
         How many rows are missing, how many were searched for, and the fragments of those that are missing.
@@ -62,8 +68,14 @@ def missing_rows(
         return 0, 0, frozenset()
     if kind.names_every_row and (deep or live <= SMALL_ROWS):
         missing = _compare_all(dataset, kind, segment, fragments)
-        return sum(missing.values()), live, frozenset(missing)
-    return _look_up_some(dataset, kind, segment, fragments)
+        if missing or not deep:
+            return sum(missing.values()), live, frozenset(missing)
+        try:
+            return _look_up_some(dataset, kind, segment, fragments, deep=deep)
+        except (FormatError, NotFoundError):
+            # The rows cannot be read, which a deep check reports of the data files.
+            return 0, live, frozenset()
+    return _look_up_some(dataset, kind, segment, fragments, deep=deep)
 
 
 def names_other_rows_only(dataset: Dataset, kind: IndexKind, segment: IndexMetadata) -> bool:
@@ -129,17 +141,17 @@ def _deleted(dataset: Dataset, fragment: Fragment) -> npt.NDArray[np.uint32]:
 
 
 def _look_up_some(
-    dataset: Dataset, kind: IndexKind, segment: IndexMetadata, fragments: Sequence[Fragment]
+    dataset: Dataset, kind: IndexKind, segment: IndexMetadata, fragments: Sequence[Fragment], *, deep: bool
 ) -> tuple[int, int, frozenset[int]]:
     """Search for the values of some rows, and see whether their addresses are among what is found."""
-    chosen = [
-        fragments[n] for n in np.unique(np.linspace(0, len(fragments) - 1, SAMPLED_FRAGMENTS).astype(int))
-    ]
-    rows = [(fragment.id, offset) for fragment in chosen for offset in _live_offsets(dataset, fragment)]
+    most, each = (_DEEPLY_SAMPLED, _DEEP_OFFSETS) if deep else (SAMPLED_FRAGMENTS, 2)
+    chosen = [fragments[n] for n in np.unique(np.linspace(0, len(fragments) - 1, most).astype(int))]
+    rows = [(fragment.id, offset) for fragment in chosen for offset in _live_offsets(dataset, fragment, each)]
     asked = 0
     missing: list[int] = []
     for (fragment_id, offset), wanted in zip(rows, _conditions(dataset, segment, rows), strict=True):
-        found = None if wanted is None else kind.search(dataset, segment, wanted)
+        matches = (kind.search(dataset, segment, query) for query in wanted)
+        found = next((match for match in matches if match is not None), None)
         if found is None:
             continue
         asked += 1
@@ -150,11 +162,12 @@ def _look_up_some(
     return len(missing), asked, frozenset(missing)
 
 
-def _live_offsets(dataset: Dataset, fragment: Fragment) -> list[int]:
-    """Return the first live row, and one of the middle."""
+def _live_offsets(dataset: Dataset, fragment: Fragment, number: int) -> list[int]:
+    """Return the first live row, and others at equal distances."""
     deleted = BitMap(_deleted(dataset, fragment))
     found = []
-    for start in (0, fragment.physical_rows // 2):
+    for part in range(number):
+        start = fragment.physical_rows * part // number
         offset = next((at for at in range(start, fragment.physical_rows) if at not in deleted), None)
         if offset is not None and offset not in found:
             found.append(offset)
@@ -163,21 +176,33 @@ def _live_offsets(dataset: Dataset, fragment: Fragment) -> list[int]:
 
 def _conditions(
     dataset: Dataset, segment: IndexMetadata, rows: Sequence[tuple[int, int]]
-) -> Iterator[ColumnQuery | None]:
-    """Return for each row a condition that matches its value; None without a searchable one."""
+) -> Iterator[tuple[ColumnQuery, ...]]:
+    """Return for each row conditions that match its value, of which kinds of index answer one or none."""
     path = dataset.lance_schema.path(segment.fields[0])
     field = dataset.lance_schema.field(path)
     addresses = np.array([row_addresses(number, [offset])[0] for number, offset in rows], np.uint64)
     names = parse_field_path(path)
     values = leaf_values(dataset.take(addresses, [path], by="address").column(0), names)
     for value in values:
-        if field.logical_type == JSON_TYPE or pa.types.is_dictionary(value.type):
-            yield None
-            continue
-        column = Column(names, value.type)
-        literal = from_scalar(value)
-        expression: Expression = IsNull(column)
-        if value.is_valid:
-            expression = Comparison("=", column, Literal(literal, value.type))
+        known = field.logical_type != JSON_TYPE and not pa.types.is_dictionary(value.type)
+        expressions = _matching(Column(names, value.type), value) if known else ()
+        yield tuple(query for expression in expressions for query in column_queries(expression))
+
+
+def _matching(column: Column, value: pa.Scalar) -> Iterator[Expression]:
+    """Return conditions that are true of a value."""
+    if not value.is_valid:
+        yield IsNull(column)
+        return
+    if pa.types.is_list(value.type) or pa.types.is_large_list(value.type):
+        item = next((item for item in value.values or () if item.is_valid), None)
+        literal = None if item is None else from_scalar(item)
         # NaN equals nothing.
-        yield None if literal != literal else next(iter(column_queries(expression)), None)
+        if item is not None and literal == literal:
+            yield Function("array_has", (column, Literal(literal, item.type)), pa.bool_())
+        return
+    literal = from_scalar(value)
+    if literal == literal:
+        yield Comparison("=", column, Literal(literal, value.type))
+    if isinstance(literal, str):
+        yield Function("contains_tokens", (column, Literal(literal, value.type)), pa.bool_())

@@ -167,11 +167,17 @@ class ColumnWork:
             if self.driver is not None:
                 self.driver.check()
 
-        with reading(dataset, "new columns"), said_by_rows():
-            if isinstance(self.transform, ReaderValues):
-                self._read_in_turn(tasks, digests, note)
-            else:
-                self._run([tasks[place] for place in places], [digests[place] for place in places], note)
+        try:
+            with reading(dataset, "new columns"), said_by_rows():
+                if isinstance(self.transform, ReaderValues):
+                    self._read_in_turn(tasks, digests, note)
+                else:
+                    self._run([tasks[place] for place in places], [digests[place] for place in places], note)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                # An interrupt: nothing is committed yet.
+                self.discard()
+            raise
         return [self._made[digest] for digest in digests]
 
     def _check_rows(self, dataset: Dataset, parts: Sequence[Fragment]) -> None:

@@ -55,7 +55,7 @@ def indices_without_their_rows(
 
     Args:
         dataset: The version to check.
-        deep: Compare all rows; otherwise large segments are sampled.
+        deep: Compare all rows, and search some of them by their values; otherwise large segments are sampled.
 
     Returns:
         Each with problem and repair as text.

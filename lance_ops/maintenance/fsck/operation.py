@@ -59,7 +59,8 @@ def fsck(
     Args:
         uri_or_dataset: URI or path of the dataset, or a `Dataset`, which is checked at its own version.
         version: Version or tag; the newest by default.
-        deep: Also open every data file and compare its rows with the manifest, and read all indices.
+        deep: Also open every data file and compare its rows with the manifest, read all indices, and search
+            rows of up to 64 fragments in each index by their values.
         probe: Also test put-if-absent of the store, see `probe_races`: a small object is written beside the
             versions and deleted.
         progress: Receives progress events.

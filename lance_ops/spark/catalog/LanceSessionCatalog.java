@@ -178,14 +178,11 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
             return;
         }
         String one = place((URI) old.storage().locationUri().get());
-        CaseInsensitiveStringMap options =
-            new CaseInsensitiveStringMap(CollectionConverters.asJava(made.storage().properties()));
-        String uri = options.get("uri");
-        if (uri == null && made.storage().locationUri().isEmpty()) {
+        URI to = placeOf(made);
+        if (to == null) {
             return;
         }
-        String other = place(
-            uri == null ? (URI) made.storage().locationUri().get() : CatalogUtils.stringToURI(uri));
+        String other = place(to);
         if (one.startsWith(other) || other.startsWith(one)) {
             throw new UnsupportedOperationException(
                 "the dataset would lie in the folder of the table that it replaces: name another LOCATION");
@@ -259,14 +256,28 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
                 "the table is a dataset, which is not replaced by a table of another format: DROP TABLE it first");
         }
         CatalogTable table = ((V1Table) old).catalogTable();
-        Object location = properties.get("location");
-        if (location != null && !(table.storage().locationUri().isDefined()
-                && samePlace(location.toString(), (URI) table.storage().locationUri().get()))) {
+        CaseInsensitiveStringMap given = new CaseInsensitiveStringMap(properties);
+        URI place = placeOf(table);
+        if (isElsewhere(given.get("location"), place) || isElsewhere(given.get("option.uri"), place)) {
             throw new UnsupportedOperationException(
                 "the table lies elsewhere: DROP TABLE it first, or overwrite it without a location");
         }
         LanceTable found = (LanceTable) resolve(old, null, null);
         return new Staged(found.over(CatalogV2Util.v2ColumnsToStructType(columns)), null, null);
+    }
+
+    private static boolean isElsewhere(String given, URI place) {
+        return given != null && (place == null || !samePlace(given, place));
+    }
+
+    /** Where the dataset of a table lies; null where nothing says so. */
+    private static URI placeOf(CatalogTable table) {
+        CaseInsensitiveStringMap options =
+            new CaseInsensitiveStringMap(CollectionConverters.asJava(table.storage().properties()));
+        if (options.get("uri") != null) {
+            return CatalogUtils.stringToURI(options.get("uri"));
+        }
+        return table.storage().locationUri().isDefined() ? (URI) table.storage().locationUri().get() : null;
     }
 
     private static boolean samePlace(String given, URI location) {

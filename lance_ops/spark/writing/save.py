@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import DatasetExistsError, InvalidArgumentError
 from lance_ops.spark.options import TableWrite
 from lance_ops.spark.transport import capture, load_outcome
 from lance_ops.spark.writing.partition_writer import PartitionWriter, partition_id
@@ -36,16 +36,34 @@ def plan_save(
     from lance_ops.maintenance.ingest.options import WriteOptions
     from lance_ops.spark.writing.dataframe import plan_dataframe_write
 
+    if table.is_new:
+        _refuse_existing(uri, options)
     mode: Mode = "overwrite" if overwrite else "append"
     if "predicate" in options:
         if not overwrite:
             raise InvalidArgumentError("requires mode 'overwrite'", field="replaceWhere")
         _check_predicate(uri, options, table)
         mode = "replace_where"
-    elif table.is_new and not overwrite:
+    elif table.is_new:
         mode = "create"
     chosen = WriteOptions(mode=mode, **_with_properties(uri, options, table))
     return LanceWriter(*plan_dataframe_write(data, uri, chosen, _schema_of_table(uri, chosen, table)))
+
+
+def _refuse_existing(uri: str, options: Mapping[str, Any]) -> None:
+    """Refuse a new table over an existing dataset: its rows may belong to another table.
+
+    A table that is replaced by its own name is not new.
+    """
+    from lance_ops.maintenance.target import open_latest_if_any
+
+    if open_latest_if_any(uri, options.get("storage_options")) is not None:
+        raise DatasetExistsError(
+            "the location of the new table already has a dataset",
+            path=uri,
+            hint="register it with CREATE TABLE ... USING lance LOCATION and without a query, then overwrite "
+            "the table by its name; or name another location",
+        )
 
 
 def _with_properties(uri: str, options: Mapping[str, Any], table: TableWrite) -> dict[str, Any]:

@@ -288,3 +288,26 @@ class Once:
         if event.message == "committing" and self.act is not None:
             act, self.act = self.act, None
             act()
+
+
+@pytest.mark.parametrize(
+    ("kind", "fits", "does_not"),
+    [
+        (pa.timestamp("us"), "2024-01-01 00:00:00.123456000", "2024-01-01 00:00:00.1234567"),
+        (pa.timestamp("us"), "9000-01-01 00:00:00", "1960-01-01 00:00:00.123456789"),
+        (pa.timestamp("s", "Europe/Berlin"), "2024-07-01 00:00:00", "2024-07-01 00:00:00.5"),
+        (pa.timestamp("ns"), "2024-01-01 00:00:00.1234567890", "2024-01-01 00:00:00.1234567891"),
+        (pa.date32(), "2024-01-01 00:00:00", "2024-01-01 12:00:00"),
+        (pa.date64(), "20240101", "2024-01-01T00:00:00.1"),
+        (pa.time32("s"), "12:00:01.000", "12:00:01.5"),
+        (pa.time64("us"), "12:00:01.123456", "12:00:01.1234567"),
+    ],
+    ids=str,
+)
+def test_digits_of_a_time_that_its_column_cannot_hold_are_refused(uri, kind, fits, does_not):
+    lo.write_dataset(pa.table({"t": pa.array([None], kind)}), uri)
+    with pytest.raises(PredicateError, match="digits of its time would be cut off"):
+        lo.update(uri, {"t": f"'{does_not}'"})
+    assert lo.dataset(uri).to_table()["t"].null_count == 1
+    lo.update(uri, {"t": f"'{fits}'"})
+    assert lo.dataset(uri).to_table()["t"].null_count == 0

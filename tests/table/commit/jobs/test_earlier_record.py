@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import time
+import uuid
 import zipfile
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +19,7 @@ from lance_ops.errors import CorruptFileError, JobUnprovenError
 from lance_ops.storage import open_store
 from lance_ops.table.commit.jobs.earlier_record import NOTES, SEGMENTS
 from lance_ops.table.commit.jobs.job_keys import find_job
-from lance_ops.table.commit.jobs.job_record import SEAL
+from lance_ops.table.commit.jobs.job_record import SEAL, JobRecord
 from lance_ops.table.commit.jobs.stream_epochs import Epoch, is_due
 from lance_ops.table.commit.jobs.stream_notes import stream_key
 from lance_ops.table.dataset import Dataset
@@ -195,3 +196,16 @@ def test_taking_over_may_be_interrupted_anywhere(tmp_path):
 
     for moment in crash_moments(range(1, interrupted().counted + 1)):
         assert interrupted(*moment).fired
+
+
+def test_a_random_name_that_looks_like_one_of_a_job_is_not_recorded(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(rows("a"), uri)
+    looks_so = uuid.UUID("5b0bed16-8961-4e6d-8fe1-91c5031253aa")
+    with mock.patch.object(uuid, "uuid4", return_value=looks_so):
+        lo.update_config(uri, {"x": "1"})
+    lo.append(uri, rows("b"), job_key="A")
+    record = JobRecord.of(lo.dataset(uri).config, uri)
+    assert record is not None
+    assert len(record.recent) == 1
+    assert lo.append(uri, rows("b"), job_key="A").already_committed
