@@ -11,6 +11,7 @@ in the options `columns` and `filter`.
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
@@ -18,7 +19,8 @@ from pyspark.sql.types import StructType
 from lance_ops.errors import DatasetNotFoundError
 from lance_ops.file.schema.column_names import check_column_names
 from lance_ops.file.schema.model import Schema
-from lance_ops.spark.catalog import install_catalog
+from lance_ops.spark.catalog import install_catalog, load_classes
+from lance_ops.spark.facts import with_facts
 from lance_ops.spark.options import ReadOptions, read_options, write_options
 from lance_ops.spark.read import EmptyReader, LanceReader, PushingReader
 from lance_ops.spark.streaming.options import is_for_streams, sink_options, source_names, source_options
@@ -43,11 +45,26 @@ def register(spark: SparkSession) -> None:
     tables need more, see `lance_ops.spark.catalog`.
     """
     spark.conf.set(PUSHDOWN_SETTING, "true")
-    if spark.conf.get(_REGISTERED, None) is None:
+    if spark.conf.get(_REGISTERED, None) is not None:
         # Spark would warn on every further call.
+        return
+    jvm = getattr(spark, "_jvm", None)
+    if jvm is not None:
+        load_classes(jvm)
+    spark.dataSource.register(SourceBehindJava)
+    try:
         spark.dataSource.register(LanceDataSource)
-        spark.conf.set(_REGISTERED, "true")
-        install_catalog(spark)
+    except AnalysisException as error:
+        # The class in Java has this name, and reads and writes by the other one.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+    spark.conf.set(_REGISTERED, "true")
+    if jvm is not None:
+        # Every executor imports this module, and needs no statements.
+        from lance_ops.spark.bridge import install_bridge
+
+        install_bridge(spark)
+    install_catalog(spark)
 
 
 class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as untyped
@@ -96,7 +113,8 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
             if options.is_checked:
                 check_column_names(Schema.from_arrow(arrow_schema(declared, stored=True)), path=options.uri)
             return declared
-        return spark_schema(dataset.scanner(options.columns, **options.search).schema)
+        schema = spark_schema(dataset.scanner(options.columns, **options.search).schema)
+        return with_facts(schema, dataset, options) if options.is_described else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of the pinned version.
@@ -172,3 +190,12 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
         refuse_memory_store(dataset.store)
         self._pinned = (dataset.store, dataset.version)
         return dataset
+
+
+class SourceBehindJava(LanceDataSource):
+    """The same source, for the class in Java that has the name of the format (`LanceProvider.java`)."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that the class in Java looks for."""
+        return "lance_python"

@@ -1,5 +1,6 @@
 """Batch writer of the `lance` data source; imported by executors."""
 
+import json
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -37,7 +38,10 @@ def plan_save(
     from lance_ops.spark.writing.dataframe import plan_dataframe_write
 
     mode: Mode = "overwrite" if overwrite else "append"
-    if "predicate" in options:
+    if table.replaced is not None:
+        options = _replacing(uri, options, table.replaced)
+        mode = "replace_where" if "predicate" in options else mode
+    elif "predicate" in options:
         if not overwrite:
             raise InvalidArgumentError("requires mode 'overwrite'", field="replaceWhere")
         _check_predicate(uri, options, table)
@@ -61,6 +65,20 @@ def _with_properties(uri: str, options: Mapping[str, Any], table: TableWrite) ->
     if "enable_stable_row_ids" in said:
         said["enable_stable_row_ids"] = said["enable_stable_row_ids"].lower() == "true"
     return {**said, **options}
+
+
+def _replacing(uri: str, options: Mapping[str, Any], conditions: str) -> Mapping[str, Any]:
+    """Add the predicate of an overwrite by a condition; without a dataset there are no rows to replace."""
+    from lance_ops.filter.junctions import all_of
+    from lance_ops.maintenance.target import open_latest_if_any
+    from lance_ops.spark.pushed import parse_conditions
+
+    if "predicate" in options:
+        raise InvalidArgumentError("the write has a condition already", field="replaceWhere")
+    dataset = open_latest_if_any(uri, options.get("storage_options"))
+    if dataset is None:
+        return options
+    return {**options, "predicate": str(all_of(parse_conditions(json.loads(conditions), dataset.schema)))}
 
 
 def _check_predicate(uri: str, options: Mapping[str, Any], table: TableWrite) -> None:
