@@ -1,13 +1,14 @@
 """Answers the classes in Java: statements of `spark.sql`, and tables of catalogs over a folder.
 
-They run in the JVM that this process drives, and call it back (as pyspark does for `foreachBatch`). The parser
-in Java hands the text of a statement on; there is one parser and one implementation, that of `lance_ops.sql`.
+They run in the JVM that this process drives, and call it back, as pyspark does for `foreachBatch`. The parser
+in Java hands the text of a statement on; there is one parser and one implementation, `lance_ops.sql`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lance_ops.errors import InvalidArgumentError, LanceOpsError, UnsupportedError
+from lance_ops.spark import folders
 from lance_ops.spark.sql.parse import named_table, parse_statement
 from lance_ops.spark.sql.results import schema_of
 from lance_ops.spark.sql.run import sql
@@ -18,9 +19,6 @@ from lance_ops.spark.types import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-PROPERTY = "lanceops.bridge"
-"""System property of the JVM whose value is the bridge."""
 
 
 class Bridge:
@@ -36,11 +34,16 @@ class Bridge:
         Returns:
             What the word says; for an error "error", its type and its text.
         """
+        from pyspark.sql import SparkSession
+
         word, *arguments = request
+        before = SparkSession._activeSession  # noqa: SLF001 - pyspark sets it for each new DataFrame
         try:
             return _ANSWERS[word](_session(session), *arguments)
         except LanceOpsError as error:
             return f"error {type(error).__name__} {error}"
+        finally:
+            SparkSession._activeSession = before  # noqa: SLF001 - as above
 
     class Java:
         """The interface, for py4j."""
@@ -54,7 +57,7 @@ def install_bridge(spark: "SparkSession") -> None:
 
     gateway = spark.sparkContext._gateway  # noqa: SLF001 - as pyspark does for foreachBatch
     ensure_callback_server_started(gateway)
-    gateway.jvm.java.lang.System.getProperties().put(PROPERTY, Bridge())
+    gateway.jvm.lanceops.Bridge.set(Bridge())
 
 
 def claim(spark: "SparkSession", text: str) -> str | None:
@@ -78,10 +81,8 @@ def run(spark: "SparkSession", text: str) -> Any:
     done: DataFrame = sql(text, spark)
     parsed = parse_statement(text)
     if isinstance(parsed, Clone) and clone_path(parsed) is None:
-        place = done.first()["location"]
-        spark.sql(
-            f"CREATE TABLE {quoted_name(parsed.target)} USING lance LOCATION '{place.replace(chr(39), chr(92) + chr(39))}'"
-        )
+        place = str(done.first()["location"]).replace("'", "\\'")
+        spark.sql(f"CREATE TABLE {quoted_name(parsed.target)} USING lance LOCATION '{place}'")
     return done._jdf  # noqa: SLF001 - Java takes its own object
 
 
@@ -97,8 +98,11 @@ def _session(session: Any) -> "SparkSession":
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    first = SparkSession._instantiatedSession  # noqa: SLF001 - as above
+    if first is not None and first._jsparkSession.equals(session):  # noqa: SLF001 - as above
+        return first
     context = SparkContext._active_spark_context  # noqa: SLF001 - as above
     return SparkSession(context, session)
 
 
-_ANSWERS = {"claim": claim, "run": run}
+_ANSWERS: Mapping[str, Callable[..., Any]] = {"claim": claim, "run": run, **folders.ANSWERS}

@@ -15,9 +15,13 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 
 from lance_ops.spark.options import ReadOptions
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.scan.row_columns import ROW_CREATED_AT, ROW_UPDATED_AT
 
 CARRIER = "__lance_ops__"
 """Name of the field at the end of a described schema; its metadata are the facts."""
+
+ROW_COLUMNS = frozenset({"_rowid", "_rowaddr", ROW_CREATED_AT, ROW_UPDATED_AT})
+"""Metadata columns of a table; versions with stable row ids only."""
 
 SCAN_KEY = "lance_ops.scan"
 """Metadata key of the first column that a query reads."""
@@ -69,6 +73,7 @@ def with_facts(schema: StructType, dataset: Dataset, options: ReadOptions) -> St
         # Old manifests do not record sizes.
         "bytes": size if size or not rows else _UNKNOWN,
         "exact": exact,
+        "stable": dataset.uses_stable_row_ids,
     }
     return StructType([*schema.fields, StructField(CARRIER, BooleanType(), True, facts)])
 

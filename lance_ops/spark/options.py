@@ -79,6 +79,7 @@ class TableWrite:
         declared: Schema of Spark's catalog as JSON; None for a dataset given by path.
         zone: Time zone of the session; None if unknown, as for paths.
         properties: Table properties for the creation of its dataset, by names in lower case.
+        replaces_columns: True if an overwrite brings its columns; those of the table stay otherwise.
         replaced: Conditions of the rows that an overwrite replaces, as JSON of the classes in Java.
     """
 
@@ -86,6 +87,7 @@ class TableWrite:
     declared: str | None = None
     zone: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    replaces_columns: bool = False
     replaced: str | None = None
 
 
@@ -197,13 +199,15 @@ def write_options(given: Mapping[str, str]) -> tuple[str, dict[str, Any], TableW
         for name, value in table.items()
         if name.startswith(PROPERTY_PREFIX)
     }
-    return (
-        uri,
-        chosen,
-        TableWrite(
-            table.get("new") == "true", table.get("schema"), table.get("zone"), said, table.get("replace")
-        ),
+    write = TableWrite(
+        table.get("new") == "true",
+        table.get("schema"),
+        table.get("zone"),
+        said,
+        table.get("replaces") == "true",
+        table.get("replace"),
     )
+    return uri, chosen, write
 
 
 # A table keeps its options at creation, for reading and writing.

@@ -5,14 +5,14 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructType
 
 from lance_ops.errors import SchemaMismatchError
 from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter.expression import Expression
 from lance_ops.filter.junctions import all_of
-from lance_ops.spark.facts import pushed_scan
+from lance_ops.spark.facts import ROW_COLUMNS, pushed_scan
 from lance_ops.spark.local_time import refuse_local_filter
 from lance_ops.spark.options import ReadOptions
 from lance_ops.spark.pushdown import push_filters
@@ -103,7 +103,8 @@ def wanted_columns(dataset: Dataset, options: ReadOptions, schema: StructType) -
     columns = options.columns
     if columns is None:
         known = dataset.scanner(**options.search).schema.names
-        missing = [name for name in schema.fieldNames() if name not in known]
+        offered = ROW_COLUMNS if options.is_described else frozenset()
+        missing = [name for name in schema.fieldNames() if name not in known and name not in offered]
         if missing:
             lines = [f"{name}: column not found in the dataset" for name in missing]
             raise SchemaMismatchError("the wanted schema does not fit the dataset", lines, path=dataset.uri)
@@ -112,6 +113,9 @@ def wanted_columns(dataset: Dataset, options: ReadOptions, schema: StructType) -
         # A path in backticks names its column with them.
         for field, name in zip(found.fields, schema.fieldNames(), strict=True):
             field.name = name
+            if name in offered and schema[name].dataType == LongType():
+                # Metadata columns of Java; as one of the columns to read, an address is a decimal.
+                field.dataType = LongType()
         found = StructType(found.fields)
     else:
         found = spark_schema(dataset.scanner(columns, **options.search).schema)

@@ -5,8 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import lance
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
+from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import col
 
 import lance_ops as lo
 
@@ -93,7 +94,8 @@ def test_errors_say_what_is_wrong(spark, table):
         spark.sql("DELETE FROM stated WHERE nope = 1")
     with pytest.raises(Exception, match="MERGE INTO does not support a second WHEN MATCHED"):
         spark.sql(
-            "MERGE INTO stated t USING stated s ON t.id = s.id WHEN MATCHED THEN DELETE WHEN MATCHED THEN DELETE"
+            "MERGE INTO stated t USING stated s ON t.id = s.id"
+            " WHEN MATCHED THEN DELETE WHEN MATCHED THEN DELETE"
         )
     assert lo.dataset(table).version == 2
 
@@ -109,10 +111,10 @@ def test_other_tables_are_left_to_spark(spark, table):
                 spark.sql(statement)
         spark.sql("ALTER TABLE of_parquet ADD COLUMN more INT")
         assert spark.table("of_parquet").columns == ["id", "more"]
-        with pytest.raises(AnalysisException):
+        with pytest.raises(PySparkException):
             spark.sql("UPDATE seen SET id = 1")
         # Notes of the catalog, as ever.
-        spark.sql("ALTER TABLE stated SET TBLPROPERTIES ('owner' = 'us')")
+        spark.sql("ALTER TABLE stated SET TBLPROPERTIES ('team' = 'us')")
         assert lo.dataset(table).version == 2
     finally:
         spark.sql("DROP TABLE of_parquet")
@@ -146,10 +148,8 @@ def test_an_overwrite_replaces_all_rows_of_a_table_without_partitions(spark, tab
 
 
 def test_an_overwrite_by_a_condition_replaces_these_rows(spark, table):
-    from pyspark.sql import functions as F
-
     new = spark.sql("SELECT 8L AS id, 'eight' AS w")
-    new.writeTo("stated").overwrite((F.col("id") >= 7) & ~F.col("w").isin("j"))
+    new.writeTo("stated").overwrite((col("id") >= 7) & ~col("w").isin("j"))
     rows = lo.dataset(table).to_table().to_pylist()
     assert sorted((row["id"], row["w"]) for row in rows if row["id"] > 5) == [
         (6, "g"),
@@ -158,10 +158,16 @@ def test_an_overwrite_by_a_condition_replaces_these_rows(spark, table):
     ]
     with pytest.raises(Exception, match="do not match"):
         # Rows that the condition does not select would be there twice by a second run.
-        new.writeTo("stated").overwrite(F.col("id") < 3)
+        new.writeTo("stated").overwrite(col("id") < 3)
     # Spark refuses what cannot be handed on exactly.
     with pytest.raises(Exception, match=r"(?i)overwrite"):
-        new.writeTo("stated").overwrite(F.col("id") % 2 == 0)
+        new.writeTo("stated").overwrite(col("id") % 2 == 0)
     assert lo.dataset(table).version == 3
     spark.sql("INSERT INTO stated REPLACE WHERE id = 8 SELECT 8L, 'again'")
     assert lo.dataset(table).to_table(filter="id = 8")["w"].to_pylist() == ["again"]
+
+
+def test_a_statement_leaves_the_active_session(spark, table):
+    spark.newSession().sql("DELETE FROM stated WHERE id = 0")
+    spark.sql("DELETE FROM stated WHERE id = 1")
+    assert SparkSession.active() is spark

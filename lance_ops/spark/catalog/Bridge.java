@@ -4,19 +4,23 @@ import java.util.function.BiFunction;
 
 /** The process in Python that drives this JVM: it answers requests, each a word and its arguments. */
 public final class Bridge {
-    private static final String PROPERTY = "lanceops.bridge";
+    private static volatile BiFunction python;
 
     private Bridge() {
     }
 
     /** Whether there is one: not on a server of Spark Connect, nor in a program in Java or Scala. */
     static boolean exists() {
-        return System.getProperties().get(PROPERTY) != null;
+        return python != null;
+    }
+
+    /** Called by Python, once for each gateway. */
+    public static void set(BiFunction found) {
+        python = found;
     }
 
     /** Returns its answer; what fails there fails here, with the same text. */
     static Object ask(Object[] request, Object session) {
-        BiFunction python = (BiFunction) System.getProperties().get(PROPERTY);
         Object answer = python.apply(request, session);
         if (answer instanceof String && ((String) answer).startsWith("error ")) {
             String[] parts = ((String) answer).split(" ", 3);

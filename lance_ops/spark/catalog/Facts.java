@@ -37,16 +37,19 @@ final class Facts {
     final Set exact;
     /** Whether columns, filters and limits may be pushed down: not into a search, nor without a dataset. */
     final boolean isScan;
+    /** Whether rows keep their ids, and with them the versions that made them. */
+    final boolean isStable;
 
     private Facts(
             StructType schema, PythonDataSourceCreationResult source, long rows, long bytes, Set exact,
-            boolean isScan) {
+            boolean isScan, boolean isStable) {
         this.schema = schema;
         this.source = source;
         this.rows = rows;
         this.bytes = bytes;
         this.exact = exact;
         this.isScan = isScan;
+        this.isStable = isStable;
     }
 
     static Facts of(PythonDataSourceV2 python, Map options) {
@@ -57,7 +60,7 @@ final class Facts {
         StructField[] fields = found.schema().fields();
         int last = fields.length - 1;
         if (last < 0 || !fields[last].name().equals(CARRIER)) {
-            return new Facts(found.schema(), found, UNKNOWN, UNKNOWN, new HashSet(), false);
+            return new Facts(found.schema(), found, UNKNOWN, UNKNOWN, new HashSet(), false, false);
         }
         List own = new ArrayList(Arrays.asList(fields));
         own.remove(last);
@@ -68,6 +71,7 @@ final class Facts {
             facts.getLong("rows"),
             facts.getLong("bytes"),
             new HashSet(Arrays.asList(facts.getStringArray("exact"))),
-            true);
+            true,
+            facts.getBoolean("stable"));
     }
 }

@@ -279,7 +279,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         return sameStore && sameHost && one.equals(new Path(location).toUri().getPath());
     }
 
-    private static void refusePartitions(Transform[] partitions, Map properties) {
+    static void refusePartitions(Transform[] partitions, Map properties) {
         Object provider = properties.get("provider");
         if (partitions.length > 0 && provider != null && FORMAT.equalsIgnoreCase(provider.toString())) {
             throw new UnsupportedOperationException(
@@ -288,7 +288,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
     }
 
     /** Refuses what a dataset does not keep: later statements would write and compare other values. */
-    private static void checkColumns(StructType schema, Map properties) {
+    static void checkColumns(StructType schema, Map properties) {
         Object provider = properties.get("provider");
         if (provider == null || !FORMAT.equalsIgnoreCase(provider.toString())) {
             return;
@@ -309,7 +309,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
     }
 
     /** Refuses properties of the connector for the JVM that nothing here honours. */
-    private static void checkProperties(StructType schema, Map properties) {
+    static void checkProperties(StructType schema, Map properties) {
         Object provider = properties.get("provider");
         if (provider == null || !FORMAT.equalsIgnoreCase(provider.toString())) {
             return;
@@ -360,6 +360,16 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
             || key.contains(".arrow.");
     }
 
+    /** Hands the properties of a table that say how its dataset is made to the source. */
+    static void putProperties(Map properties, Map options) {
+        Object[] keys = properties.keySet().toArray();
+        for (int i = 0; i < keys.length; i++) {
+            if (isOurs(keys[i].toString())) {
+                options.put("table.property." + keys[i], properties.get(keys[i]));
+            }
+        }
+    }
+
     private Table created(Identifier name) {
         try {
             // Only a table that is made from a query is written to through what this returns.
@@ -406,13 +416,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         if (option != null) {
             options.put(option, value);
         }
-        Map said = CollectionConverters.asJava(table.properties());
-        Object[] keys = said.keySet().toArray();
-        for (int i = 0; i < keys.length; i++) {
-            if (isOurs(keys[i].toString())) {
-                options.put("table.property." + keys[i], said.get(keys[i]));
-            }
-        }
+        putProperties(CollectionConverters.asJava(table.properties()), options);
         options.put("table.zone", SQLConf.get().sessionLocalTimeZone());
         options.put("table.name", table.identifier().unquotedString());
         if (loaded.schema().length() > 0) {
@@ -513,29 +517,6 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
             if (created != null) {
                 catalog.dropTable(created);
             }
-        }
-    }
-
-    /** Janino cannot call the static factory of the interface. */
-    private static final class Name implements Identifier {
-        private final String[] namespace;
-        private final String name;
-
-        Name(String[] namespace, String name) {
-            this.namespace = namespace;
-            this.name = name;
-        }
-
-        public String[] namespace() {
-            return namespace;
-        }
-
-        public String name() {
-            return name;
-        }
-
-        public String toString() {
-            return String.join(".", namespace) + "." + name;
         }
     }
 

@@ -1,10 +1,14 @@
 package lanceops;
 
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -14,11 +18,13 @@ import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A dataset, at one version for reading; the source in Python that told its schema serves it. */
-final class LanceTable implements SupportsRead, SupportsWrite {
+final class LanceTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns {
     private final String name;
     private final Map properties;
     private final PythonDataSourceV2 python;
@@ -57,6 +63,19 @@ final class LanceTable implements SupportsRead, SupportsWrite {
         return properties;
     }
 
+    public MetadataColumn[] metadataColumns() {
+        List found = new ArrayList();
+        if (facts != null && facts.isScan) {
+            found.add(new RowColumn("_rowid"));
+            found.add(new RowColumn("_rowaddr"));
+            if (facts.isStable) {
+                found.add(new RowColumn("_row_created_at_version"));
+                found.add(new RowColumn("_row_last_updated_at_version"));
+            }
+        }
+        return (MetadataColumn[]) found.toArray(new MetadataColumn[0]);
+    }
+
     public Set capabilities() {
         Set found = new HashSet(served(python).capabilities());
         found.add(TableCapability.OVERWRITE_BY_FILTER);
@@ -84,10 +103,17 @@ final class LanceTable implements SupportsRead, SupportsWrite {
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
         // A source that was looked at for reading is pinned to the version that it found.
         Conditions conditions = facts == null ? null : new Conditions(facts.exact, schema);
-        return new LanceWriteBuilder(
-            served(LanceProvider.source()), info, joined(info.options()), conditions);
+        CaseInsensitiveStringMap all = joined(info.options());
+        if (all.getBoolean("overwriteSchema", false) && all.containsKey("table.name")) {
+            Map replacing = new HashMap(all);
+            replacing.put("table.replaces", "true");
+            replacing.put("table.schema", schema.json());
+            all = new CaseInsensitiveStringMap(replacing);
+        }
+        return new LanceWriteBuilder(served(LanceProvider.source()), info, all, conditions);
     }
 
+    /** Returns the table for an overwrite with these columns, which it gets with the option overwriteSchema. */
     LanceTable over(StructType columns) {
         return new LanceTable(name, properties, LanceProvider.source(), null, columns, columns, options);
     }
@@ -100,5 +126,22 @@ final class LanceTable implements SupportsRead, SupportsWrite {
         Map all = new HashMap(new CaseInsensitiveStringMap(options));
         all.putAll(more);
         return new CaseInsensitiveStringMap(all);
+    }
+
+    /** A column that each row has beside those of its dataset. */
+    private static final class RowColumn implements MetadataColumn {
+        private final String name;
+
+        RowColumn(String name) {
+            this.name = name;
+        }
+
+        public String name() {
+            return name;
+        }
+
+        public DataType dataType() {
+            return DataTypes.LongType;
+        }
     }
 }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CATALOG_SETTING = "spark.sql.catalog.spark_catalog"
 CATALOG_CLASS = "lanceops.LanceSessionCatalog"
+FOLDER_CATALOG_CLASS = "lanceops.LanceCatalog"
 EXTENSIONS_SETTING = "spark.sql.extensions"
 EXTENSIONS_CLASS = "lanceops.LanceExtensions"
 _PROVIDER_CLASS = "lanceops.LanceProvider"

@@ -72,8 +72,8 @@ def named_table(sql: str) -> Name | None:
     except InvalidArgumentError:
         return None
     for form, _ in _FORMS:
-        # The words of a form, some of which follow the table.
-        head = [part for part in form.partition("options")[0].split() if part.isupper() or part == "table"]
+        head = form.split()
+        head = head[: max(head.index("..."), head.index("table") if "table" in head else 0) + 1]
         try:
             fields = _fields(reader, " ".join(head))
             if fields and "CLONE" in head:

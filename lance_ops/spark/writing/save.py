@@ -56,15 +56,24 @@ def _with_properties(uri: str, options: Mapping[str, Any], table: TableWrite) ->
     """Add the properties of a table for the creation of its dataset."""
     from lance_ops.maintenance.target import open_latest_if_any
 
-    names = {"enable_stable_row_ids": "enable_stable_row_ids", "file_format_version": "data_storage_version"}
-    said: dict[str, Any] = {
-        own: table.properties[name] for name, own in names.items() if name in table.properties
-    }
+    said = creation_options(table.properties)
     if not said or open_latest_if_any(uri, options.get("storage_options")) is not None:
         return dict(options)
-    if "enable_stable_row_ids" in said:
-        said["enable_stable_row_ids"] = said["enable_stable_row_ids"].lower() == "true"
     return {**said, **options}
+
+
+def creation_options(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options of `WriteOptions` that properties of a table stand for.
+
+    Args:
+        properties: By names in lower case.
+    """
+    said: dict[str, Any] = {}
+    if "enable_stable_row_ids" in properties:
+        said["enable_stable_row_ids"] = properties["enable_stable_row_ids"].lower() == "true"
+    if "file_format_version" in properties:
+        said["data_storage_version"] = properties["file_format_version"]
+    return said
 
 
 def _replacing(uri: str, options: Mapping[str, Any], conditions: str) -> Mapping[str, Any]:
@@ -98,7 +107,8 @@ def _schema_of_table(uri: str, options: "WriteOptions", table: TableWrite) -> pa
     from lance_ops.maintenance.target import open_latest_if_any
     from lance_ops.spark.types import arrow_schema, declared_schema, with_sizes
 
-    dataset = None if table.is_new else open_latest_if_any(uri, options.storage_options)
+    has_own = table.is_new or table.replaces_columns
+    dataset = None if has_own else open_latest_if_any(uri, options.storage_options)
     if dataset is not None:
         return dataset.schema
     return arrow_schema(with_sizes(declared_schema(table.declared), table.properties), stored=True)
