@@ -61,7 +61,7 @@ def register(spark: SparkSession) -> None:
     spark.conf.set(_REGISTERED, "true")
     if jvm is not None:
         # Every executor imports this module, and needs no statements.
-        from lance_ops.spark.bridge import install_bridge
+        from lance_ops.spark.catalog.bridge import install_bridge
 
         install_bridge(spark)
     install_catalog(spark)

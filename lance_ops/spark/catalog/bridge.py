@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lance_ops.errors import InvalidArgumentError, LanceOpsError, UnsupportedError
-from lance_ops.spark import folders
+from lance_ops.spark.catalog import folders
 from lance_ops.spark.sql.parse import named_table, parse_statement
 from lance_ops.spark.sql.results import schema_of
 from lance_ops.spark.sql.run import sql
