@@ -130,12 +130,11 @@ def test_statements_of_other_sessions_and_threads(spark, table):
     assert lo.dataset(table).count_rows() == 7
 
 
-@pytest.mark.parametrize("mode", ["static", "dynamic"])
-def test_an_overwrite_replaces_all_rows_of_a_table_without_partitions(spark, table, mode):
+def test_a_dynamic_overwrite_replaces_all_rows_of_a_table_without_partitions(spark, table):
     setting = "spark.sql.sources.partitionOverwriteMode"
     before = spark.conf.get(setting)
     try:
-        spark.conf.set(setting, mode)
+        spark.conf.set(setting, "dynamic")
         spark.sql("INSERT OVERWRITE stated VALUES (1L, 'one')")
         assert lo.dataset(table).to_table().to_pylist() == [{"id": 1, "w": "one"}]
         frame = spark.sql("SELECT 2L AS id, 'two' AS w")
