@@ -8,11 +8,10 @@ Spark passes no columns of a query, and confuses the filters of queries (see `re
 in the options `columns` and `filter`.
 """
 
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
@@ -20,7 +19,8 @@ from pyspark.sql.types import StructType
 from lance_ops.errors import DatasetNotFoundError
 from lance_ops.file.schema.column_names import check_column_names
 from lance_ops.file.schema.model import Schema
-from lance_ops.spark.catalog import install_catalog
+from lance_ops.spark.catalog import install_catalog, load_classes
+from lance_ops.spark.facts import with_facts
 from lance_ops.spark.options import ReadOptions, read_options, write_options
 from lance_ops.spark.read import EmptyReader, LanceReader, PushingReader
 from lance_ops.spark.streaming.options import is_for_streams, sink_options, source_names, source_options
@@ -45,39 +45,26 @@ def register(spark: SparkSession) -> None:
     session catalog, or on Spark Connect, named tables need more, see `lance_ops.spark.catalog`.
     """
     spark.conf.set(PUSHDOWN_SETTING, "true")
-    if spark.conf.get(_REGISTERED, None) is None:
+    if spark.conf.get(_REGISTERED, None) is not None:
         # Spark would warn on every further call.
-        with _active(spark):
-            spark.dataSource.register(LanceDataSource)
-        spark.conf.set(_REGISTERED, "true")
-        install_catalog(spark)
-    if hasattr(spark, "_jvm"):
-        # Spark gives a new session none of the registered sources.
-        setattr(spark, "newSession", partial(_new_session, spark))  # noqa: B010 - mypy: it is a method
-
-
-@contextmanager
-def _active(spark: SparkSession) -> Iterator[None]:
-    """Make a session the active one: Spark looks there whether the name is free."""
-    if not hasattr(spark, "_jvm"):
-        yield
         return
-    sessions = spark._jvm.SparkSession  # noqa: SLF001 - pyspark has no function for it
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+    jvm = getattr(spark, "_jvm", None)
+    if jvm is not None:
+        load_classes(jvm)
+    spark.dataSource.register(SourceBehindJava)
     try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()
+        spark.dataSource.register(LanceDataSource)
+    except AnalysisException as error:
+        # The class in Java has this name, and reads and writes by the other one.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+    spark.conf.set(_REGISTERED, "true")
+    if jvm is not None:
+        # Every executor imports this module, and needs no statements.
+        from lance_ops.spark.catalog.bridge import install_bridge
 
-
-def _new_session(spark: SparkSession) -> SparkSession:
-    made: SparkSession = type(spark).newSession(spark)
-    register(made)
-    return made
+        install_bridge(spark)
+    install_catalog(spark)
 
 
 class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as untyped
@@ -126,7 +113,8 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
             if options.is_checked:
                 check_column_names(Schema.from_arrow(arrow_schema(declared, stored=True)), path=options.uri)
             return declared
-        return spark_schema(dataset.scanner(options.columns, **options.search).schema)
+        schema = spark_schema(dataset.scanner(options.columns, **options.search).schema)
+        return with_facts(schema, dataset, options) if options.is_described else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of the pinned version.
@@ -202,3 +190,12 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
         refuse_memory_store(dataset.store)
         self._pinned = (dataset.store, dataset.version)
         return dataset
+
+
+class SourceBehindJava(LanceDataSource):
+    """The same source, for the class in Java that has the name of the format (`LanceProvider.java`)."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that the class in Java looks for."""
+        return "lance_python"

@@ -52,6 +52,7 @@ class ReadOptions:
         declared: Schema of Spark's catalog as JSON, for a table without a dataset yet.
         zone: Time zone of the session; None if unknown, as for paths.
         is_checked: True if no dataset can have some of the declared columns, which is an error then.
+        is_described: True if the classes in Java ask, which get facts and read some of the columns.
     """
 
     uri: str
@@ -66,6 +67,7 @@ class ReadOptions:
     declared: str | None = None
     zone: str | None = None
     is_checked: bool = False
+    is_described: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +79,16 @@ class TableWrite:
         declared: Schema of Spark's catalog as JSON; None for a dataset given by path.
         zone: Time zone of the session; None if unknown, as for paths.
         properties: Table properties for the creation of its dataset, by names in lower case.
+        replaces_columns: True if an overwrite brings its columns; those of the table stay otherwise.
+        replaced: Conditions of the rows that an overwrite replaces, as JSON of the classes in Java.
     """
 
     is_new: bool = False
     declared: str | None = None
     zone: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    replaces_columns: bool = False
+    replaced: str | None = None
 
 
 def read_options(given: Mapping[str, str], streams: Iterable[str] = ()) -> ReadOptions:
@@ -111,6 +117,7 @@ def read_options(given: Mapping[str, str], streams: Iterable[str] = ()) -> ReadO
         options.table.get("schema"),
         options.table.get("zone"),
         "checked" in options.table,
+        "described" in options.table,
     )
     options.finish(streams)
     return found
@@ -192,7 +199,15 @@ def write_options(given: Mapping[str, str]) -> tuple[str, dict[str, Any], TableW
         for name, value in table.items()
         if name.startswith(PROPERTY_PREFIX)
     }
-    return uri, chosen, TableWrite(table.get("new") == "true", table.get("schema"), table.get("zone"), said)
+    write = TableWrite(
+        table.get("new") == "true",
+        table.get("schema"),
+        table.get("zone"),
+        said,
+        table.get("replaces") == "true",
+        table.get("replace"),
+    )
+    return uri, chosen, write
 
 
 # A table keeps its options at creation, for reading and writing.

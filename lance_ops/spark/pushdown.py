@@ -113,7 +113,7 @@ def _translate_in(column: Column, values: tuple[Any, ...]) -> Expression:
         listed = InList(column, tuple(literals), has_null=len(known) < len(values))
         if len(numbers) == len(known):
             return listed
-        return any_of((listed, _is_nan(column))) if numbers or listed.has_null else _is_nan(column)
+        return any_of((listed, is_nan(column))) if numbers or listed.has_null else is_nan(column)
     if len(known) < len(values) or not known:
         raise _NoTranslationError
     return any_of(tuple(_compare(column, "=", value) for value in known))
@@ -123,7 +123,7 @@ def _compare(column: Column, op: str, value: Any) -> Expression:
     if not _is_rounded(column.type):
         literal = Literal(_literal(value, column.type), column.type)
         if pat.is_floating(column.type):
-            return _compare_floats(column, op, literal)
+            return compare_floats(column, op, literal)
         return Comparison(op, column, literal)
     ticks = _spark_ticks(value)
     # Spark reads `ticks` from every stored value from `first` to before `after`.
@@ -137,24 +137,25 @@ def _compare(column: Column, op: str, value: Any) -> Expression:
     return {"<": below, "<=": up_to, ">": high, ">=": low}[op]
 
 
-def _compare_floats(column: Column, op: str, literal: Literal) -> Expression:
+def compare_floats(column: Column, op: str, literal: Literal) -> Expression:
     """Return a comparison in which every NaN is equal to NaN and above all numbers."""
-    is_nan = _is_nan(column)
+    nan = is_nan(column)
     if literal.value == literal.value:
         compared = Comparison(op, column, literal)
         if op in ("<", "<="):
-            return all_of((compared, negated(is_nan)))
-        return any_of((compared, is_nan)) if op in (">", ">=") else compared
+            return all_of((compared, negated(nan)))
+        return any_of((compared, nan)) if op in (">", ">=") else compared
     if op in ("=", ">="):
-        return is_nan
+        return nan
     if op == "<":
-        return negated(is_nan)
+        return negated(nan)
     # Constant, but null for null.
-    both = (is_nan, negated(is_nan))
+    both = (nan, negated(nan))
     return any_of(both) if op == "<=" else all_of(both)
 
 
-def _is_nan(column: Column) -> Expression:
+def is_nan(column: Column) -> Expression:
+    """Return the condition that a number is NaN; null for null."""
     return Function("isnan", (column,), pa.bool_())
 
 

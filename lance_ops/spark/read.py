@@ -5,16 +5,18 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructType
 
 from lance_ops.errors import SchemaMismatchError
 from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter.expression import Expression
 from lance_ops.filter.junctions import all_of
+from lance_ops.spark.facts import ROW_COLUMNS, pushed_scan
 from lance_ops.spark.local_time import refuse_local_filter
 from lance_ops.spark.options import ReadOptions
 from lance_ops.spark.pushdown import push_filters
+from lance_ops.spark.pushed import parse_conditions
 from lance_ops.spark.shares import Share, cut_scan, with_blob_sizes
 from lance_ops.spark.types import arrow_schema, spark_schema
 from lance_ops.table.dataset import Dataset
@@ -42,6 +44,9 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as 
         if options.filter is not None:
             self._filters = (dataset.parse_filter(options.filter),)
             refuse_local_filter(options.filter, self._filters[0], options.zone, field="filter")
+        pushed = pushed_scan(schema)
+        self._filters += parse_conditions(pushed.conditions, dataset.schema)
+        self._limit = pushed.limit
         # For executors: a share has its fragments, and the plan the columns.
         self._snapshot: Snapshot = dataset.narrowed((), Schema(()))
         self._target: pa.Schema = arrow_schema(schema)
@@ -54,7 +59,7 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as 
         """Plan the scan, and divide it into shares."""
         assert self._dataset is not None
         condition = all_of(self._filters) if self._filters else None
-        plan = self._dataset.scanner(self._columns, condition).plan
+        plan = self._dataset.scanner(self._columns, condition, self._limit).plan
         plan = with_blob_sizes(plan, self._dataset.bases)
         return [InputPartition(share) for share in cut_scan(plan, share_bytes=self._partition_bytes)]
 
@@ -98,7 +103,8 @@ def wanted_columns(dataset: Dataset, options: ReadOptions, schema: StructType) -
     columns = options.columns
     if columns is None:
         known = dataset.scanner(**options.search).schema.names
-        missing = [name for name in schema.fieldNames() if name not in known]
+        offered = ROW_COLUMNS if options.is_described else frozenset()
+        missing = [name for name in schema.fieldNames() if name not in known and name not in offered]
         if missing:
             lines = [f"{name}: column not found in the dataset" for name in missing]
             raise SchemaMismatchError("the wanted schema does not fit the dataset", lines, path=dataset.uri)
@@ -107,9 +113,17 @@ def wanted_columns(dataset: Dataset, options: ReadOptions, schema: StructType) -
         # A path in backticks names its column with them.
         for field, name in zip(found.fields, schema.fieldNames(), strict=True):
             field.name = name
+            if name in offered and schema[name].dataType == LongType():
+                # Metadata columns of Java; as one of the columns to read, an address is a decimal.
+                field.dataType = LongType()
         found = StructType(found.fields)
     else:
         found = spark_schema(dataset.scanner(columns, **options.search).schema)
+        if options.is_described and not options.search:
+            # A query reads some of them.
+            wanted = [found.fieldNames().index(name) for name in schema.fieldNames() if name in found.names]
+            columns = tuple(columns[place] for place in wanted)
+            found = StructType([found.fields[place] for place in wanted])
     mismatches = _mismatches(schema, found)
     if mismatches:
         raise SchemaMismatchError("the wanted schema does not fit the dataset", mismatches, path=dataset.uri)

@@ -15,11 +15,19 @@ from pathlib import Path
 import py4j
 import pyspark
 from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lance_ops.errors import InvalidArgumentError, SparkStartError
 from lance_ops.spark.cache import publish_tree
+from lance_ops.spark.catalog import (
+    CATALOG_CLASS,
+    CATALOG_SETTING,
+    EXTENSIONS_CLASS,
+    EXTENSIONS_SETTING,
+    load_classes,
+)
 from lance_ops.spark.datasource import PUSHDOWN_SETTING, register
 from lance_ops.spark.java import find_java
 from lance_ops.spark.shares import SLOTS_VARIABLE
@@ -80,16 +88,26 @@ def build_session(
         _adopt_session(running, master, {**_event_log_conf(event_log), **(config or {})})
         return _prepare_session(running)
     prepare_environment(master)
-    builder = SparkSession.builder.appName(app_name)
-    builder = builder.config(map=spark_conf(master, config=config, event_log=event_log))
+    settings = spark_conf(master, config=config, event_log=event_log)
     try:
-        session = builder.getOrCreate()
+        settings = _with_classes(settings)
+        session = SparkSession.builder.appName(app_name).config(map=settings).getOrCreate()
     except (PySparkException, Py4JError) as error:
         raise SparkStartError(
             f"Spark did not start on {master}: {_first_line(error)}",
             hint=f"Java is {os.environ.get('JAVA_HOME')}; its own messages are on standard error",
         ) from error
     return _prepare_session(session)
+
+
+def _with_classes(settings: Mapping[str, str]) -> dict[str, str]:
+    """Start the JVM with the classes of this package, which all sessions of the process then have."""
+    # A session reads these settings only when it is made, and needs the classes by then.
+    SparkContext._ensure_initialized(conf=SparkConf().setAll(list(settings.items())))  # noqa: SLF001 - as above
+    load_classes(SparkContext._jvm)  # noqa: SLF001 - no public way starts a JVM without a session
+    others = settings.get(EXTENSIONS_SETTING)
+    extensions = EXTENSIONS_CLASS if others is None else f"{others},{EXTENSIONS_CLASS}"
+    return {CATALOG_SETTING: CATALOG_CLASS, **settings, EXTENSIONS_SETTING: extensions}
 
 
 def spark_conf(

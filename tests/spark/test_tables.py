@@ -424,7 +424,7 @@ def test_columns_that_others_add_are_seen_and_spark_changes_none(spark, names, t
     lo.add_columns(uri, {"twice": "id * 2"})
     assert values(spark, f"SELECT * FROM {table}") == [(1, 2)]
     with pytest.raises(UnsupportedOperationException, match=r"lance_ops\.sql"):
-        spark.sql(f"ALTER TABLE {table} ADD COLUMN more INT")
+        spark.sql(f"ALTER TABLE {table} ALTER COLUMN id COMMENT 'more'")
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('owner.team' = 'x')")
     with pytest.raises(UnsupportedOperationException, match="no partitions"):
         spark.sql(f"CREATE TABLE {names()} (id BIGINT) USING lance PARTITIONED BY (id) LOCATION '{uri}2'")

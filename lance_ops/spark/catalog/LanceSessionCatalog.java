@@ -3,7 +3,6 @@ package lanceops;
 import java.net.URI;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 
@@ -21,18 +20,17 @@ import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
-import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Utils;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.CharType;
@@ -55,7 +53,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * Plain Java without lambdas and generics, since Spark's own compiler (Janino) builds it.
  */
 public class LanceSessionCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
-    private static final String FORMAT = "lance";
+    private static final String FORMAT = LanceProvider.FORMAT;
     private static final String STABLE_ROW_IDS = "enable_stable_row_ids";
     private static final String FILE_VERSION = "file_format_version";
     private static final String FIXED_SIZE = ".arrow.fixed-size-list.size";
@@ -292,7 +290,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         return sameStore && sameHost && one.equals(new Path(location).toUri().getPath());
     }
 
-    private static void refusePartitions(Transform[] partitions, Map properties) {
+    static void refusePartitions(Transform[] partitions, Map properties) {
         Object provider = properties.get("provider");
         if (partitions.length > 0 && provider != null && FORMAT.equalsIgnoreCase(provider.toString())) {
             throw new UnsupportedOperationException(
@@ -301,7 +299,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
     }
 
     /** Refuses what a dataset does not keep: later statements would write and compare other values. */
-    private static void checkColumns(StructType schema, Map properties) {
+    static void checkColumns(StructType schema, Map properties) {
         Object provider = properties.get("provider");
         if (provider == null || !FORMAT.equalsIgnoreCase(provider.toString())) {
             return;
@@ -322,7 +320,7 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
     }
 
     /** Refuses properties of the connector for the JVM that nothing here honours. */
-    private static void checkProperties(StructType schema, Map properties) {
+    static void checkProperties(StructType schema, Map properties) {
         Object provider = properties.get("provider");
         if (provider == null || !FORMAT.equalsIgnoreCase(provider.toString())) {
             return;
@@ -373,6 +371,16 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
             || key.contains(".arrow.");
     }
 
+    /** Hands the properties of a table that say how its dataset is made to the source. */
+    static void putProperties(Map properties, Map options) {
+        Object[] keys = properties.keySet().toArray();
+        for (int i = 0; i < keys.length; i++) {
+            if (isOurs(keys[i].toString())) {
+                options.put("table.property." + keys[i], properties.get(keys[i]));
+            }
+        }
+    }
+
     private Table created(Identifier name) {
         try {
             // Only a table that is made from a query is written to through what this returns.
@@ -400,16 +408,16 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
             return loaded;
         }
         String format = (String) table.provider().get();
-        Option found = DataSourceV2Utils.getTableProvider(format, SQLConf.get());
-        if (found.isEmpty()) {
-            return loaded;
-        }
-        TableProvider provider = (TableProvider) found.get();
         Map options = new HashMap(CollectionConverters.asJava(table.storage().properties()));
         if (table.storage().locationUri().isDefined()) {
             options.put("path", CatalogUtils.URIToString((URI) table.storage().locationUri().get()));
         }
         if (!FORMAT.equalsIgnoreCase(format)) {
+            Option found = DataSourceV2Utils.getTableProvider(format, SQLConf.get());
+            if (found.isEmpty()) {
+                return loaded;
+            }
+            TableProvider provider = (TableProvider) found.get();
             CaseInsensitiveStringMap given = new CaseInsensitiveStringMap(options);
             return provider.supportsExternalMetadata()
                 ? provider.getTable(loaded.schema(), loaded.partitioning(), options)
@@ -419,24 +427,18 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         if (option != null) {
             options.put(option, value);
         }
-        Map said = CollectionConverters.asJava(table.properties());
-        Object[] keys = said.keySet().toArray();
-        for (int i = 0; i < keys.length; i++) {
-            if (isOurs(keys[i].toString())) {
-                options.put("table.property." + keys[i], said.get(keys[i]));
-            }
-        }
+        putProperties(CollectionConverters.asJava(table.properties()), options);
         options.put("table.zone", SQLConf.get().sessionLocalTimeZone());
         options.put("table.name", table.identifier().unquotedString());
         if (loaded.schema().length() > 0) {
             options.put("table.schema", loaded.schema().json());
         }
         // The columns are those of the dataset, which others may have changed; a new table has none yet.
-        StructType schema = "table.new".equals(option)
-            ? loaded.schema()
-            : provider.inferSchema(new CaseInsensitiveStringMap(options));
+        PythonDataSourceV2 source = LanceProvider.source();
+        Facts facts = "table.new".equals(option) ? null : Facts.of(source, options);
+        StructType schema = facts == null ? loaded.schema() : facts.schema;
         StructType declared = (StructType) withLengths(schema, table.schema());
-        return new LanceTable(loaded, provider, format, schema, declared, options);
+        return new LanceTable(loaded.name(), loaded.properties(), source, facts, schema, declared, options);
     }
 
     /** Columns of a dataset, whose texts are of the lengths that the table declares: Spark sees to the rest. */
@@ -478,78 +480,6 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
             return new StructType(fields);
         }
         return found;
-    }
-
-    /** A table with its options; the source that told its schema serves it, unless a query brings more. */
-    private static final class LanceTable implements SupportsRead, SupportsWrite {
-        private final Table described;
-        private final TableProvider provider;
-        private final String format;
-        private final StructType stored;
-        private final StructType schema;
-        private final Map options;
-
-        LanceTable(
-                Table described,
-                TableProvider provider,
-                String format,
-                StructType stored,
-                StructType schema,
-                Map options) {
-            this.described = described;
-            this.provider = provider;
-            this.format = format;
-            this.stored = stored;
-            this.schema = schema;
-            this.options = options;
-        }
-
-        public String name() {
-            return described.name();
-        }
-
-        public StructType schema() {
-            return schema;
-        }
-
-        public Map properties() {
-            return described.properties();
-        }
-
-        public Set capabilities() {
-            return source(provider).capabilities();
-        }
-
-        public ScanBuilder newScanBuilder(CaseInsensitiveStringMap more) {
-            CaseInsensitiveStringMap all = joined(more);
-            return ((SupportsRead) source(chosen(more))).newScanBuilder(all);
-        }
-
-        public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-            // A source that was looked at for reading is pinned to the version that it found.
-            TableProvider fresh = (TableProvider) DataSourceV2Utils.getTableProvider(format, SQLConf.get()).get();
-            return ((SupportsWrite) source(fresh)).newWriteBuilder(new WriteInfo(info, joined(info.options())));
-        }
-
-        LanceTable over(StructType columns) {
-            return new LanceTable(described, provider, format, columns, columns, options);
-        }
-
-        private TableProvider chosen(CaseInsensitiveStringMap more) {
-            return more.isEmpty()
-                ? provider
-                : (TableProvider) DataSourceV2Utils.getTableProvider(format, SQLConf.get()).get();
-        }
-
-        private Table source(TableProvider provider) {
-            return provider.getTable(stored, new Transform[0], options);
-        }
-
-        private CaseInsensitiveStringMap joined(CaseInsensitiveStringMap more) {
-            Map all = new HashMap(options);
-            all.putAll(more.asCaseSensitiveMap());
-            return new CaseInsensitiveStringMap(all);
-        }
     }
 
     /** A table that a query fills: a new one goes when the query fails; one that was there gets one commit. */
@@ -601,29 +531,6 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
         }
     }
 
-    /** Janino cannot call the static factory of the interface. */
-    private static final class Name implements Identifier {
-        private final String[] namespace;
-        private final String name;
-
-        Name(String[] namespace, String name) {
-            this.namespace = namespace;
-            this.name = name;
-        }
-
-        public String[] namespace() {
-            return namespace;
-        }
-
-        public String name() {
-            return name;
-        }
-
-        public String toString() {
-            return String.join(".", namespace) + "." + name;
-        }
-    }
-
     /** A dataset that takes the name of a table of another format when it is committed. */
     private static final class Swap implements StagedTable, SupportsWrite {
         private final Table table;
@@ -671,37 +578,6 @@ public class LanceSessionCatalog extends DelegatingCatalogExtension implements S
 
         public void abortStagedChanges() {
             catalog.dropTable(staged);
-        }
-    }
-
-    /** What Spark says of a write, with the options of the table. */
-    private static final class WriteInfo implements LogicalWriteInfo {
-        private final LogicalWriteInfo info;
-        private final CaseInsensitiveStringMap options;
-
-        WriteInfo(LogicalWriteInfo info, CaseInsensitiveStringMap options) {
-            this.info = info;
-            this.options = options;
-        }
-
-        public CaseInsensitiveStringMap options() {
-            return options;
-        }
-
-        public String queryId() {
-            return info.queryId();
-        }
-
-        public StructType schema() {
-            return info.schema();
-        }
-
-        public Optional rowIdSchema() {
-            return info.rowIdSchema();
-        }
-
-        public Optional metadataSchema() {
-            return info.metadataSchema();
         }
     }
 }

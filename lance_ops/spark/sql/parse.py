@@ -12,9 +12,11 @@ from lance_ops.spark.sql.schema_changes import column_type
 from lance_ops.spark.sql.statements import (
     AddColumnsFrom,
     AddNullColumns,
+    Clone,
     CreateIndex,
     CreateRef,
     Delete,
+    Describe,
     DropColumns,
     DropIndex,
     DropNotNull,
@@ -25,6 +27,7 @@ from lance_ops.spark.sql.statements import (
     Optimize,
     RenameColumn,
     Replace,
+    Restore,
     SetPrimaryKey,
     SetProperties,
     Show,
@@ -56,6 +59,30 @@ def parse_statement(sql: str) -> Statement | None:
             if statement is not None:
                 reader.expect_end()
             return statement
+    return None
+
+
+def named_table(sql: str) -> Name | None:
+    """Return the table of a statement that starts like one of ours; the rest need not be valid.
+
+    The table of a clone is its source.
+    """
+    try:
+        reader = Reader(sql)
+    except InvalidArgumentError:
+        return None
+    for form, _ in _FORMS:
+        head = form.split()
+        head = head[: max(head.index("..."), head.index("table") if "table" in head else 0) + 1]
+        try:
+            fields = _fields(reader, " ".join(head))
+            if fields and "CLONE" in head:
+                return reader.name()
+            if fields:
+                table: Name = fields["table"]
+                return table
+        except InvalidArgumentError:
+            continue
     return None
 
 
@@ -139,6 +166,31 @@ def _update_columns(table: Name) -> None:  # noqa: ARG001 - as the form has it
         field="statement",
         hint="MERGE INTO by a key, with UPDATE SET of these columns",
     )
+
+
+def _history(table: Name, reader: Reader) -> Describe:
+    limit = _version(reader) if reader.takes("LIMIT") else None
+    return Describe(table, "history", limit)
+
+
+def _point(reader: Reader) -> int | str:
+    """Parse a version number or a tag."""
+    value = reader.value()
+    return value if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _restore(table: Name, reader: Reader) -> Restore:
+    if reader.takes("TIMESTAMP", "AS", "OF"):
+        return Restore(table, timestamp=reader.identifier("a timestamp in quotes"))
+    reader.expect("VERSION", "AS", "OF")
+    return Restore(table, _point(reader))
+
+
+def _clone(table: Name, reader: Reader, *, is_deep: bool) -> Clone:
+    source = reader.name()
+    version = _point(reader) if reader.takes("VERSION", "AS", "OF") else None
+    location = reader.identifier("a path in quotes") if reader.takes("LOCATION") else None
+    return Clone(source, table, is_deep, version, location)
 
 
 def _properties(reader: Reader) -> dict[str, str]:
@@ -331,6 +383,12 @@ _FORMS: tuple[tuple[str, Callable[..., Statement | None]], ...] = (
     ("REPLACE TABLE ...", lambda: None),
     ("REPLACE ... table reader", _replace),
     ("MERGE INTO ... table reader", _merge),
+    ("DESCRIBE|DESC HISTORY table ... reader", _history),
+    ("DESCRIBE|DESC DETAIL table ...", partial(Describe, what="detail")),
+    ("RESTORE TABLE table TO ... reader", _restore),
+    ("RESTORE table TO ... reader", _restore),
+    ("CREATE TABLE table SHALLOW CLONE ... reader", partial(_clone, is_deep=False)),
+    ("CREATE TABLE table DEEP CLONE ... reader", partial(_clone, is_deep=True)),
     ("SHOW INDEXES|INDEX ... FROM|IN table", partial(Show, what="indexes")),
     ("SHOW TAGS|TAG ... FROM|IN table", partial(Show, what="tags")),
     ("SHOW BRANCHES|BRANCH ... FROM|IN table", partial(Show, what="branches")),

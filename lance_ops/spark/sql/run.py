@@ -39,6 +39,7 @@ from lance_ops.spark.sql.sources import source_rows
 from lance_ops.spark.sql.statements import Name, Options, Source, Statement
 from lance_ops.spark.sql.tables import TableRef, Tables
 from lance_ops.spark.sql.tokens import refuse_names_in_quotes
+from lance_ops.spark.sql.versions import run_on_versions
 from lance_ops.table.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def sql(
     `OPTIMIZE`, `VACUUM`, `ALTER TABLE ... CREATE | REFRESH | OPTIMIZE | DROP INDEX`, `... CREATE | DROP TAG`
     and `BRANCH`, `... ADD COLUMNS ... FROM`, `... DROP | RENAME COLUMN`, `... SET | UNSET TBLPROPERTIES`,
     `SHOW INDEXES | TAGS | BRANCHES`, `DELETE FROM`, `UPDATE`, `REPLACE ... WHERE`, `MERGE INTO`: options and
-    columns of results have the same names.
+    columns of results have the same names. `DESCRIBE HISTORY | DETAIL`, `RESTORE` and `CREATE TABLE ...
+    SHALLOW | DEEP CLONE` are written as for Delta.
 
     Args:
         statement: One statement. With `spark`, queries are passed to `spark.sql`.
@@ -179,6 +181,8 @@ class _Run:
                 return results.one_row(results.DROP_INDEX, index, "dropped")
             case statements.Show(what=what):
                 return self._show(what)
+            case statements.Describe() | statements.Restore() | statements.Clone() as on_versions:
+                return run_on_versions(on_versions, self._uri, self._storage)
             case statements.CreateRef() as create_ref:
                 return self._create_ref(create_ref)
             case statements.DropRef() as drop_ref:

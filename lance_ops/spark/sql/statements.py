@@ -96,6 +96,40 @@ class DropRef(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class Describe(Statement):
+    """`DESCRIBE HISTORY t [LIMIT n]`, `DESCRIBE DETAIL t`."""
+
+    what: Literal["history", "detail"]
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restore(Statement):
+    """`RESTORE [TABLE] t TO VERSION AS OF n`, or a tag, or `TIMESTAMP AS OF '...'`."""
+
+    version: int | str | None = None
+    timestamp: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clone(Statement):
+    """`CREATE TABLE c SHALLOW | DEEP CLONE t [VERSION AS OF n] [LOCATION '...']`.
+
+    Attributes:
+        table: The source.
+        target: Name of the new table, or its path.
+        is_deep: Copy the files.
+        version: Version or tag of the source; None for the newest.
+        location: URI of the new dataset; None if the target is a path.
+    """
+
+    target: Name
+    is_deep: bool
+    version: int | str | None = None
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AddColumnsFrom(Statement):
     """`ALTER TABLE t ADD COLUMNS a, b FROM view`."""
 

@@ -1,5 +1,6 @@
 """Batch writer of the `lance` data source; imported by executors."""
 
+import json
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -39,7 +40,10 @@ def plan_save(
     if table.is_new:
         _refuse_existing(uri, options)
     mode: Mode = "overwrite" if overwrite else "append"
-    if "predicate" in options:
+    if table.replaced is not None:
+        options = _replacing(uri, options, table.replaced)
+        mode = "replace_where" if "predicate" in options else mode
+    elif "predicate" in options:
         if not overwrite:
             raise InvalidArgumentError("requires mode 'overwrite'", field="replaceWhere")
         _check_predicate(uri, options, table)
@@ -70,15 +74,38 @@ def _with_properties(uri: str, options: Mapping[str, Any], table: TableWrite) ->
     """Add the properties of a table for the creation of its dataset."""
     from lance_ops.maintenance.target import open_latest_if_any
 
-    names = {"enable_stable_row_ids": "enable_stable_row_ids", "file_format_version": "data_storage_version"}
-    said: dict[str, Any] = {
-        own: table.properties[name] for name, own in names.items() if name in table.properties
-    }
+    said = creation_options(table.properties)
     if not said or open_latest_if_any(uri, options.get("storage_options")) is not None:
         return dict(options)
-    if "enable_stable_row_ids" in said:
-        said["enable_stable_row_ids"] = said["enable_stable_row_ids"].lower() == "true"
     return {**said, **options}
+
+
+def creation_options(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options of `WriteOptions` that properties of a table stand for.
+
+    Args:
+        properties: By names in lower case.
+    """
+    said: dict[str, Any] = {}
+    if "enable_stable_row_ids" in properties:
+        said["enable_stable_row_ids"] = properties["enable_stable_row_ids"].lower() == "true"
+    if "file_format_version" in properties:
+        said["data_storage_version"] = properties["file_format_version"]
+    return said
+
+
+def _replacing(uri: str, options: Mapping[str, Any], conditions: str) -> Mapping[str, Any]:
+    """Add the predicate of an overwrite by a condition; without a dataset there are no rows to replace."""
+    from lance_ops.filter.junctions import all_of
+    from lance_ops.maintenance.target import open_latest_if_any
+    from lance_ops.spark.pushed import parse_conditions
+
+    if "predicate" in options:
+        raise InvalidArgumentError("the write has a condition already", field="replaceWhere")
+    dataset = open_latest_if_any(uri, options.get("storage_options"))
+    if dataset is None:
+        return options
+    return {**options, "predicate": str(all_of(parse_conditions(json.loads(conditions), dataset.schema)))}
 
 
 def _check_predicate(uri: str, options: Mapping[str, Any], table: TableWrite) -> None:
@@ -98,7 +125,8 @@ def _schema_of_table(uri: str, options: "WriteOptions", table: TableWrite) -> pa
     from lance_ops.maintenance.target import open_latest_if_any
     from lance_ops.spark.types import arrow_schema, declared_schema, with_sizes
 
-    dataset = None if table.is_new else open_latest_if_any(uri, options.storage_options)
+    has_own = table.is_new or table.replaces_columns
+    dataset = None if has_own else open_latest_if_any(uri, options.storage_options)
     if dataset is not None:
         return dataset.schema
     return arrow_schema(with_sizes(declared_schema(table.declared), table.properties), stored=True)

@@ -53,7 +53,7 @@ def test_the_data_version_stays_and_a_change_feed_has_no_rows(tmp_path: Path):
     lo.append(uri, lo.dataset(uri).to_table().slice(0, 3))
     lo.delete(uri, "id = 500")
     counts = lo.diff(uri, start.version)
-    assert (counts.rows_inserted, counts.rows_deleted) == (3, 1)
+    assert (counts.inserted, counts.deleted) == (3, 1)
 
 
 def test_dropped_columns_of_a_lone_file_are_freed(tmp_path: Path):
