@@ -46,7 +46,8 @@ def read_steps(text: str, python: str) -> Iterator[Step]:
         text: The page.
         python: Interpreter of the Python blocks.
     """
-    title, commands = "", []
+    title = ""
+    commands: list[tuple[str, tuple[str, ...]]] = []
     for part in _PART.finditer(text):
         if part["title"] is not None:
             if commands:
@@ -88,11 +89,11 @@ def run_steps(steps: Iterator[Step], folder: Path, environment: Mapping[str, str
 
 def install(folder: Path) -> Path:
     """Install the checkout with the extras of the page in a new environment; return its interpreter."""
-    python = folder / "bin" / "python"
+    python = str(folder / "bin" / "python")
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, f"{ROOT}[pandas,duckdb]"], check=True)
-    return python
+    return Path(python)
 
 
 def main(arguments: list[str] | None = None) -> None:

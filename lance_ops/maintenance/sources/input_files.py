@@ -140,13 +140,17 @@ def _no_such_file(path: str) -> NotFoundError:
     hint = f"check the path; a relative one starts at the {_PLACE}"
     if not is_address(path):
         with suppress(OSError):
-            others = {
-                item.name.partition(".")[0]: item
-                for item in islice(Path(path).parent.iterdir(), _MOST_LOOKED_AT)
-            }
-            close = get_close_matches(Path(path).name.partition(".")[0], others, 1)
-            hint = f"did you mean {str(others[close[0]])!r}?" if close else hint
+            here = list(islice(Path(path).parent.iterdir(), _MOST_LOOKED_AT))
+            # A suffix in common makes no name similar.
+            stems = get_close_matches(_stem(path), map(_stem, here), len(here) or 1, cutoff=0.75)
+            similar = {item.name: item for item in here if _stem(item) in stems}
+            close = get_close_matches(Path(path).name, similar, 1, cutoff=0)
+            hint = f"did you mean {str(similar[close[0]])!r}?" if close else hint
     return NotFoundError("no such input file", path=path, hint=hint)
+
+
+def _stem(path: str | Path) -> str:
+    return Path(path).name.partition(".")[0]
 
 
 def _not_of_its_format(path: str, error: Exception) -> InvalidArgumentError:
