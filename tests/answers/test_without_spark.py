@@ -49,9 +49,20 @@ main()
     assert done.stdout.split()[-2:] == ["most", "6"]
 
 
-@pytest.mark.parametrize("name", ["SparkRunner", "build_session", "read_dataset"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SparkRunner",
+        "build_session",
+        "session.build_session",
+        "runner.SparkRunner",
+        "datasource.register",
+        "submitted.program.main",
+    ],
+)
 def test_a_name_of_spark_names_the_extra(folder: Path, name: str) -> None:
-    done = without_spark(f"from lance_ops.spark import {name}", cwd=folder)
+    module, _, last = f"lance_ops.spark.{name}".rpartition(".")
+    done = without_spark(f"from {module} import {last}", cwd=folder)
     assert "MissingExtraError" in done.stderr
     assert "lance-ops[spark]" in done.stderr
 
