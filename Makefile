@@ -8,6 +8,7 @@ PYTEST_PROCESSES ?= -n auto
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 OLD_PEERS_ARGS ?=
+FIRST_STEPS ?=
 SHADOW ?= tests/shadow
 # pytest rewrites the assertions of its plugins, hypothesis among them, in each process anew where Python may not
 # keep what it compiled, as the environment of many containers tells it.
@@ -23,7 +24,7 @@ RUN_EXTRAS := compiler,dagster,demo,java,objectstore,spark,text
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,docs,ui
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui ui-shots test airflow check coverage lowest simulate storm streams faults lint docs bench release protos constraints old-peers shadow fuzz nested clean env env-dev
+.PHONY: help demo first-steps ui ui-shots test airflow check coverage lowest simulate storm streams faults lint docs bench release protos constraints old-peers shadow fuzz nested clean env env-dev
 
 help: ## List the targets
 	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
@@ -32,6 +33,9 @@ help: ## List the targets
 demo: env ## Run every operation on real flight data through Dagster on local Spark
 	@.venv/bin/lance-ops warmup
 	@.venv/bin/lance-ops demo $(DEMO_ARGS)
+
+first-steps: env-dev ## Run docs/first-steps.md in an empty folder, each step with its time (FIRST_STEPS=--bare installs the wheel)
+	@$(PY) tools/first_steps.py $(FIRST_STEPS)
 
 ui: env ## Open the Dagster UI on the demo's datasets (loopback only)
 	@.venv/bin/lance-ops ui

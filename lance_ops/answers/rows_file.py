@@ -10,6 +10,7 @@ import io
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,7 +21,7 @@ from lance_ops.answers.text_columns import LostType
 from lance_ops.errors import AlreadyExistsError, InvalidArgumentError
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.storage import Store, open_store
-from lance_ops.storage.paths import BUCKET_SCHEMES, join_uri, parse_location
+from lance_ops.storage.paths import BUCKET_SCHEMES, Location, join_uri, parse_location
 from lance_ops.storage.store import StoreWriter
 
 # Rows of one part: a row group of Parquet, a batch of Arrow.
@@ -90,6 +91,13 @@ class Target:
             raise InvalidArgumentError(
                 f"{text} is a folder, expected a file", field="output", hint="add the name of a file"
             )
+        around = _dataset_around(location)
+        if around is not None:
+            raise InvalidArgumentError(
+                f"{text} is inside of the dataset {around}, whose files are its own",
+                field="output",
+                hint="choose a place outside of it",
+            )
         if text.endswith(".lance"):
             raise InvalidArgumentError(
                 f"{text} has the suffix of a dataset",
@@ -135,6 +143,18 @@ class Target:
         except AlreadyExistsError as error:
             raise self.taken() from error
         return RowsFile(self.uri, self.format.name, count, size, lost_types(rows.schema, self.format))
+
+
+def _dataset_around(location: Location) -> str | None:
+    """Return the dataset in which a file would be; a folder of a bucket is known by its name only."""
+    folders = location.uri.split("/")[:-1]
+    for count in range(len(folders), 0, -1):
+        folder = "/".join(folders[:count])
+        if location.is_local and folder and Path(folder, "_versions").is_dir():
+            return folder
+        if not location.is_local and folders[count - 1].endswith(".lance"):
+            return folder
+    return None
 
 
 def write_rows(rows: pa.RecordBatchReader, chosen: Format, sink: Any, report: Reporter) -> int:

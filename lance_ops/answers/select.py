@@ -231,6 +231,9 @@ def _error_of(duckdb: Any, error: Exception) -> LanceOpsError:
     more = [line.strip() for line in str(error).splitlines()[1:] if line.strip()]
     told = [line for line in more if not line.startswith(("LINE", "^"))]
     place = next((line for line in more if line.startswith("LINE")), "")
+    if told and told[0].startswith("Candidate functions"):
+        # There are hundreds of an operator.
+        told = ["compare and combine values of one type: convert one with CAST(... AS ...)"]
     hint = " ".join([*told, *([f"near {place.partition(': ')[2]}"] if place else [])])
     if ".lance" in str(error) and "syntax error" in text:
         hint = (

@@ -112,8 +112,8 @@ def _runner(spark: str | None) -> "Iterator[Runner]":
 
         yield LocalRunner()
         return
-    from lance_ops.spark.runner import SparkRunner
-    from lance_ops.spark.session import build_session, find_running_session
+    from lance_ops.spark import SparkRunner, build_session
+    from lance_ops.spark.session import find_running_session
 
     found = find_running_session() is not None
     session = build_session("lance-ops", spark)

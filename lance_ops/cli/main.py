@@ -1,7 +1,6 @@
 """The `lance-ops` command."""
 
 import contextlib
-import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -44,6 +43,7 @@ from lance_ops.cli.upkeep import (
     maintain_command,
     undo_cleanup_command,
 )
+from lance_ops.cli.usage import close_command, plain_usage_errors
 from lance_ops.cli.versions import (
     branch_command,
     clone_command,
@@ -57,16 +57,6 @@ EXIT_CODE = 128 + signal.SIGTERM
 INTERRUPTED = 128 + signal.SIGINT
 INTERRUPTED_TEXT = (
     "interrupted: files that were not committed are removed; commits are whole, and history lists them"
-)
-
-# click's messages, and what they mean.
-_USAGE_ERRORS = (
-    (re.compile(r"(\S+) is not a valid integer(?: range)?\."), r"\1 is not a whole number."),
-    (re.compile(r"(\S+) is not a valid float(?: range)?\."), r"\1 is not a number."),
-    (re.compile(r"(\S+) is not in the range x>=(\S+)\."), r"must be at least \2, got \1."),
-    (re.compile(r"(\S+) is not in the range x>(\S+)\."), r"must be more than \2, got \1."),
-    (re.compile(r"(\S+) is not in the range x<=(\S+)\."), r"must be at most \2, got \1."),
-    (re.compile(r"(\S+) is not in the range (\S+)<=x<=(\S+)\."), r"must be from \2 to \3, got \1."),
 )
 
 ALIASES = {
@@ -92,7 +82,6 @@ OTHER_NAMES = {
     "import": "Use append.",
     "insert": "Use append, or merge-insert to update rows with the same key.",
     "load": "Use append.",
-    "optimize": "Use compact, index and cleanup.",
     "overwrite": "Use append --mode overwrite.",
     "prune": "Use cleanup to remove old versions, or delete to delete rows.",
     "remove": "Use delete to delete rows, or cleanup to remove old versions.",
@@ -131,6 +120,11 @@ class _Commands(click.Group):
         found = super().get_command(ctx, cmd_name) or super().get_command(ctx, ALIASES.get(cmd_name, ""))
         if found is None and cmd_name in OTHER_NAMES:
             raise click.UsageError(f"No such command {cmd_name!r}. {OTHER_NAMES[cmd_name]}", ctx)
+        # click knows the commands alone.
+        close = close_command(cmd_name, [*ALIASES, *OTHER_NAMES]) if found is None else None
+        if close is not None and close_command(cmd_name, self.commands) is None:
+            advice = OTHER_NAMES.get(close, f"Use {ALIASES.get(close)}.")
+            raise click.UsageError(f"No such command {cmd_name!r}. {advice}", ctx)
         return found
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -214,20 +208,6 @@ def ends_in_order() -> Iterator[None]:
     finally:
         if handles:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-@contextlib.contextmanager
-def plain_usage_errors() -> Iterator[None]:
-    """Say in plain English what is wrong with a number."""
-    try:
-        yield
-    except click.BadParameter as error:
-        text = error.message
-        for form, words in _USAGE_ERRORS:
-            text = form.sub(words, text)
-        if text == error.message:
-            raise
-        raise click.BadParameter(text, error.ctx, error.param, error.param_hint) from error
 
 
 def _end(*_: object) -> None:

@@ -80,11 +80,14 @@ def plain_warnings() -> Iterator[None]:
     """Print warnings of lance_ops to standard error as one line, without a source location."""
     with warnings.catch_warnings():
         usual = warnings.showwarning
+        spelled = Spelling.of_running().of_text
 
         def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             if category.__module__.startswith("lance_ops."):
                 if verbosity() != "quiet":
-                    click.echo(click.style("warning: ", fg="yellow", bold=True) + str(message), err=True)
+                    click.echo(
+                        click.style("warning: ", fg="yellow", bold=True) + spelled(str(message)), err=True
+                    )
             else:
                 usual(message, category, *place, **more)
 

@@ -10,7 +10,14 @@ import click
 
 from lance_ops.cli.command import Call, dataset_command
 from lance_ops.cli.options import VersionType, columns_option, filter_option, output_option, version_option
-from lance_ops.cli.rows_output import chosen_columns, print_plain_rows, print_table, told_of_file, write_file
+from lance_ops.cli.rows_output import (
+    check_output,
+    chosen_columns,
+    print_plain_rows,
+    print_table,
+    told_of_file,
+    write_file,
+)
 from lance_ops.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -63,6 +70,7 @@ def query_command(
     """Show rows of URI, with its indices; --explain shows the plan, and --output writes them to a file."""
     if explain and output is not None:
         raise click.UsageError("--explain reads no rows: omit --output")
+    check_output(output, file_format, overwrite=overwrite)
     dataset = call.open(version)
     options: dict[str, Any] = {"prefilter": prefilter, "fast_search": fast_search, "mem_wal": mem_wal}
     if nearest is not None:

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from lance_ops.cli.command import Call
 from lance_ops.cli.output import print_rows, progress_listener
 from lance_ops.errors import InvalidArgumentError
@@ -21,6 +23,17 @@ _WIDTH = 60
 def chosen_columns(columns: str | None) -> list[str] | None:
     """Return the names of `--columns`."""
     return None if columns is None else [name.strip() for name in columns.split(",")]
+
+
+def check_output(output: str | None, file_format: str | None, *, overwrite: bool) -> None:
+    """Refuse the options of a file without one.
+
+    Raises:
+        click.UsageError: `--format` or `--overwrite` without `--output`.
+    """
+    if output is None and (file_format is not None or overwrite):
+        given = "--overwrite" if file_format is None else "--format"
+        raise click.UsageError(f"{given} is an option of a file: add --output FILE, or - for standard output")
 
 
 def print_table(call: Call, operation: str, dataset: "Dataset", table: "pa.Table") -> None:

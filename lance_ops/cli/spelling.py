@@ -17,7 +17,7 @@ _PYTHON_NAMES = {
     "full_text_query": "--match",
     "names": "--name",
     "index_type": "--kind",
-    "parameters": "--parameter",
+    "parameters": "--param",
     "enable_stable_row_ids": "--stable-row-ids",
     "data_type": "--type",
     "storage_options": "--storage-option",
@@ -41,6 +41,13 @@ _PHRASES = {
     "root=folder": "--root FOLDER",
     "spark=session": "--spark MASTER",
 }
+# "format='csv' (--format csv)": both spellings of one value.
+_BOTH = re.compile(
+    r"\b[a-z]+(?:_[a-z]+)*(?:=(?:'[^']*'|\{[^{}]*\}|\[[^\[\]]*\])(?: or '[^']*')?)? "
+    r"\((--[a-z][^()]*(?:\([^()]*\)[^()]*)?)\)"
+)
+_BOTH_CALLS = re.compile(r"\blance_ops\.\w+\([^;]*\) \((lance-ops [^;]*)\)(?=;|$)")
+_PYTHON_ONLY = re.compile(r"; (?:or )?[^;]*\b(?:lance_ops|pyarrow)\.\w[^;]*")
 _CALL = re.compile(r"\b([a-z]+(?:_[a-z]+)*)\(\)")
 _ASSIGNED = re.compile(r"\b([a-z]\w*)=(\"[^\"]*\"|'[^']*'|[\w.-]+|\.\.\.)")
 _QUOTES = "\"'"
@@ -107,6 +114,7 @@ class Spelling:
         for phrase, typed in _PHRASES.items():
             if typed.split()[0] in self.options.values():
                 text = text.replace(phrase, typed)
+        text = _PYTHON_ONLY.sub("", _BOTH_CALLS.sub(r"\1", _BOTH.sub(r"\1", text)))
         text = _CALL.sub(self._call, text)
         return _WORD.sub(self._word, _ASSIGNED.sub(self._assigned, text))
 

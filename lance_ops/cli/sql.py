@@ -10,7 +10,7 @@ import click
 from lance_ops.cli.command import running
 from lance_ops.cli.options import KeyValueType, output_option, spark_option, verbosity_options
 from lance_ops.cli.output import fail, plain_warnings, print_result, print_rows
-from lance_ops.cli.rows_output import told_of_file, write_file
+from lance_ops.cli.rows_output import check_output, told_of_file, write_file
 from lance_ops.errors import LanceOpsError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def sql_command(
     --spark. Every other statement is one of maintenance: OPTIMIZE, VACUUM, DELETE FROM, UPDATE, MERGE INTO,
     ALTER TABLE, SHOW INDEXES. A path in backticks is a table: lance-ops sql 'OPTIMIZE `events.lance`'.
     """
+    check_output(output, file_format, overwrite=overwrite)
     try:
         from lance_ops.spark.sql.run import open_rows
 

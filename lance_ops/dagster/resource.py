@@ -110,7 +110,7 @@ class LanceStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # 
         if self.runner != "spark":
             # Metadata operations, and rows in this process, are not submitted.
             return LocalRunner(self.threads)
-        from lance_ops.spark.runner import SparkRunner
+        from lance_ops.spark import SparkRunner
 
         return SparkRunner(self.spark_session())
 

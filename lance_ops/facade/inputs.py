@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, check_type
 
 
 def with_schema(data: Any, schema: pa.Schema | None) -> Any:
@@ -20,6 +20,7 @@ def with_schema(data: Any, schema: pa.Schema | None) -> Any:
     """
     if schema is None or isinstance(data, pa.RecordBatchReader):
         return data
+    check_type(schema, pa.Schema, "an Arrow schema", field="schema")
     try:
         if isinstance(data, Mapping):
             return pa.table(dict(data), schema=schema)
@@ -28,6 +29,13 @@ def with_schema(data: Any, schema: pa.Schema | None) -> Any:
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
         if isinstance(data, pa.Table):
+            extra = [name for name in data.column_names if name not in schema.names]
+            if extra:
+                raise InvalidArgumentError(
+                    f"the data have columns that the schema lacks: {', '.join(extra)}",
+                    field="schema",
+                    hint=f"add them to the schema, or write data.select({schema.names})",
+                )
             return data.select(schema.names).cast(schema)
         if type(data).__module__.startswith("pandas."):
             return pa.Table.from_pandas(data, schema=schema)

@@ -85,6 +85,7 @@ def arrow_expression_sql(expression: "pc.Expression", schema: pa.Schema) -> str:
         raise InvalidArgumentError(
             f"the filter must be an SQL condition or an expression of pyarrow, got {expression!r}",
             field="filter",
+            hint="write \"id > 1\", or pyarrow.compute.field('id') > 1",
         )
     known = pa.schema([pa.field(field.name, _exported(field.type)) for field in schema])
     try:

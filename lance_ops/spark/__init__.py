@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from lance_ops.spark.session import build_session, prepare_environment, spark_conf
     from lance_ops.spark.writing.dataframe import append_dataframe
 
-require_extra("pyspark", "py4j")
-
 _HOMES = {
     "LanceTable": "lance_ops.spark.facade",
     "SparkRunner": "lance_ops.spark.runner",
@@ -54,6 +52,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'lance_ops.spark' has no attribute {name!r}")
+    # Here and not above: statements of maintenance and SELECT by DuckDB are run without Spark.
+    require_extra("pyspark", "py4j")
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

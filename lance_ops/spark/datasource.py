@@ -11,6 +11,9 @@ in the options `columns` and `filter`.
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
+from lance_ops import _extra_spark as _extra_spark
+
+# isort: split
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader

@@ -7,6 +7,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from typing import TypeVar
 
+from lance_ops import _extra_spark as _extra_spark
+
+# isort: split
 import pyarrow as pa
 from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException

@@ -12,6 +12,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from lance_ops import _extra_spark as _extra_spark
+
+# isort: split
 import py4j
 import pyspark
 from py4j.protocol import Py4JError

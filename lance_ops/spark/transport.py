@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
+
+from lance_ops import _extra_spark as _extra_spark
+
+# isort: split
 from pyspark import TaskContext
 from pyspark.cloudpickle import CloudPickler
 from pyspark.errors import PySparkException

@@ -12,6 +12,10 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 import pyarrow.types as pat
+
+from lance_ops import _extra_spark as _extra_spark
+
+# isort: split
 from pyspark.sql import types as spark_types
 from pyspark.sql.types import DataType, StructField, StructType
 

@@ -79,7 +79,8 @@ class FsspecStore:
             ) from None
         except OSError as error:
             # Some connect immediately, or look up a system library.
-            reason = redact(error.strerror or str(error), self._options)
+            # Of a library that is not found, the text lists all places.
+            reason = redact(error.strerror or str(error).partition(": ")[0], self._options)
             raise StorageError(
                 f"the filesystem of this URI cannot be reached: {reason}",
                 path=uri,

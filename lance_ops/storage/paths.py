@@ -111,7 +111,11 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
     check_type(uri, (str, os.PathLike), "a URI or path", field="uri")
     text = os.fspath(uri)
     if not text or "\0" in text:
-        raise InvalidArgumentError(f"not a URI or path: {text!r}", field="uri")
+        raise InvalidArgumentError(
+            f"not a URI or path: {text!r}",
+            field="uri",
+            hint="name a folder, or a URI such as s3://bucket/folder",
+        )
     text = canonical_scheme(_with_two_slashes(text))
     match = _SCHEME.match(text)
     if "://" in text and hide_users(text) != text:

@@ -4,7 +4,7 @@ import importlib.util
 import os
 from collections.abc import Mapping
 
-from lance_ops.errors import UnsupportedError
+from lance_ops.errors import UnsupportedError, check_type
 from lance_ops.storage.local.store import LocalStore
 from lance_ops.storage.memory import MemoryStore
 from lance_ops.storage.paths import BUCKET_SCHEMES, DYNAMODB_HINT, DYNAMODB_REFUSED, parse_location
@@ -29,6 +29,8 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
         InvalidArgumentError: The URI or an option makes no sense.
         UnsupportedError: URI or options name a table of DynamoDB that decides which version is the newest.
     """
+    if storage_options is not None:
+        check_type(storage_options, Mapping, "a mapping of names to values", field="storage_options")
     location = parse_location(uri)
     if location.scheme == "s3":
         _refuse_dynamodb(location.uri, storage_options or {})

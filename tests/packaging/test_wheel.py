@@ -109,7 +109,7 @@ DOORS = {
     "from lance_ops.spark.session import build_session": "spark",
     "from lance_ops.spark.runner import SparkRunner": "spark",
     "from lance_ops.spark.submitted.program import main": "spark",
-    "import lance_ops as lo; lo.sql('SELECT 1')": "spark",
+    "import lance_ops as lo; lo.sql('SELECT 1')": "duckdb",
     "lo.dataset(uri).to_pandas()": "pandas",
     "lo.create_index(uri, 'v', 'IVF_FLAT', parameters={'num_partitions': 2})": "vector",
     "lo.create_index(uri, 's', 'INVERTED')": "text",

@@ -209,7 +209,9 @@ def _check_unique(fields: Sequence[Field], prefix: str) -> None:
     for node in fields:
         if node.name in seen:
             raise InvalidArgumentError(
-                f"two columns have the same name {prefix + node.name!r}", field=node.name
+                f"two columns have the same name {prefix + node.name!r}",
+                field=node.name,
+                hint="choose another name",
             )
         seen.add(node.name)
         _check_unique(node.children, f"{prefix}{node.name}.")

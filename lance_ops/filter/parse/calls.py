@@ -30,7 +30,11 @@ def resolve_call(scope: Scope, node: exp.Anonymous, _hint: pa.DataType | None) -
     """`name(argument, ...)`."""
     name = node.name.lower()
     if name in AGGREGATES:
-        scope.fail(f"{name}() is an aggregate function; a filter evaluates single rows", node)
+        scope.fail(
+            f"{name.upper()} is an aggregate function, and a filter evaluates single rows",
+            node,
+            "write a condition on a column, or a SELECT with sql()",
+        )
     if name in UNSTABLE:
         fail_unstable(scope, name, node)
     if name in TODAY and not node.expressions:

@@ -169,6 +169,8 @@ def _fail_to_parse(sql: str, tokens: list[Token], error: ParseError) -> NoReturn
     elif description.startswith("Expecting"):
         description = description.replace("Expecting", "expected", 1)
         hint = "each opening parenthesis needs a closing one" if description == "expected )" else None
+    if any(token.token_type == TokenType.SEMICOLON for token in tokens):
+        hint = "a filter is a single condition, without ; and further statements"
     if any(token.token_type == TokenType.VAR and token.text.upper() in _SQL_CLAUSES for token in tokens):
         if description.startswith("expected )"):
             description = "subqueries are not supported"
@@ -188,7 +190,8 @@ def _tokenize(sql: str, shortened: str) -> list[Token]:
             fail(sql, "x'...' takes hexadecimal digits", odd.start())
         quotes = [quote for quote in "'\"`" if sql.count(quote) % 2]
         what = f"a {quotes[0]} is not closed" if quotes else f"the filter cannot be read: {error}"
-        fail(sql, what, sql.rindex(quotes[0]) if quotes else None)
+        hint = f"close it; inside of the quotes, {quotes[0]} is written twice" if quotes else None
+        fail(sql, what, sql.rindex(quotes[0]) if quotes else None, hint)
 
 
 def _check_tokens(sql: str, tokens: Iterable[Token]) -> None:

@@ -157,7 +157,7 @@ def adopt_fleet(
         raise InvalidArgumentError(
             f"no dataset was found below {location.uri}{said}",
             path=location.uri,
-            hint="use the folder of the datasets, --kind or --glob",
+            hint="name the folder or bucket above the datasets; or state which those are by --kind or --glob",
         )
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")

@@ -60,9 +60,19 @@ def load_policy(path: str | Path) -> FleetPolicy:
         raise NotFoundError(
             "there is no policy file", path=str(path), hint="lance-ops fleet adopt ROOT writes one"
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except IsADirectoryError as error:
         raise NotFoundError(
-            f"cannot read the policy: {error}",
+            "the policy is a folder, expected a file",
+            path=str(path),
+            hint="add the name of the file, such as lance_fleet.yaml",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise NotFoundError(
+            "the policy is not text in UTF-8", path=str(path), hint="name a YAML file"
+        ) from error
+    except OSError as error:
+        raise NotFoundError(
+            f"cannot read the policy: {error.strerror or error}",
             path=str(path),
             hint="lance-ops fleet adopt ROOT writes one",
         ) from error

@@ -38,10 +38,10 @@ def _integer(least: int, greatest: int) -> _Check:
 
 
 _NUMBERS: dict[str, tuple[_Check, str, int | None]] = {
-    "num_partitions": (_integer(1, 1 << 20), "from 1 to 1,048,576", None),
+    "num_partitions": (_integer(1, 1 << 20), "a whole number from 1 to 1,048,576", None),
     "target_partition_size": (_integer(1, 1 << 32), "at least 1", None),
     "sample_rate": (_integer(2, 1 << 20), "at least 2", 256),
-    "max_iters": (_integer(1, 10_000), "from 1 to 10,000", 50),
+    "max_iters": (_integer(1, 10_000), "a whole number from 1 to 10,000", 50),
 }
 _PQ: dict[str, tuple[_Check, str, int | None]] = {
     "num_sub_vectors": (_integer(1, 1 << 16), "at least 1", None),
@@ -96,7 +96,9 @@ def check_parameters(
             check, what, _ = known[name]
             if not check(value):
                 raise InvalidArgumentError(
-                    f"{given_name} = {value!r}", field=given_name, hint=f"it is {what}"
+                    f"{given_name} must be {what}, got {value!r}",
+                    field=given_name,
+                    hint="correct it, or leave it out for the default",
                 )
             found[name] = value
     if several and found["metric"] != "cosine":

@@ -173,7 +173,11 @@ def _plan(alterations: Sequence[Alteration], dataset: Dataset) -> AlterColumnsPl
     check_column_names(schema, own, path=dataset.uri)
     changes = tuple(_changes(own, wanted))
     if not changes:
-        raise _refused(dataset, "nothing would change")
+        raise _refused(
+            dataset,
+            "nothing would change",
+            "give a new name (--name), type (--type) or nullability (--nullable)",
+        )
     required = [field for field in own.walk() if field.nullable and not _stays_nullable(field, wanted)]
     for field in required:
         _refuse_nulls(dataset, own.path(field.id))

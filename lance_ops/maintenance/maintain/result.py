@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from lance_ops.maintenance.health.measure import DatasetHealth
 from lance_ops.maintenance.results import OperationResult
-from lance_ops.maintenance.text import bytes_text, count_text, seconds_text, share_text, table_text
+from lance_ops.maintenance.text import bytes_text, seconds_text, share_text, table_text
 
 State = Literal["done", "nothing due", "failed"]
 
@@ -119,7 +119,8 @@ def _change(name: str, before: float, after: float) -> str:
         return share_text(value) if name == "index_coverage" else f"{value:,.0f}"
 
     values = text(before) if before == after else f"{text(before)} -> {text(after)}"
-    return f"{values} {_NOUNS[name]}"
+    noun = _NOUNS[name]
+    return f"{values} {noun.removesuffix('s') if before == after == 1 else noun}"
 
 
 def measures_of(operation: str, health: DatasetHealth) -> dict[str, float]:
@@ -182,7 +183,7 @@ class MaintainResult(OperationResult):
         if not self.changed and self.complete:
             return "nothing due"
         counted = [(states.count(state), state) for state in ("done", "nothing due", "failed")]
-        return ", ".join(f"{count_text(count, 'operation')} {state}" for count, state in counted if count)
+        return ", ".join(f"{count} {state}" for count, state in counted if count)
 
     def __str__(self) -> str:
         return f"{OperationResult.__str__(self)}\n{outcomes_text(self.outcomes)}"

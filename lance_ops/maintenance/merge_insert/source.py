@@ -183,7 +183,11 @@ def _check_keys(given: pa.Schema, target: pa.Schema, on: Sequence[str]) -> None:
                 f"the dataset has no column {name!r}", field="on", hint=f"it has {', '.join(target.names)}"
             )
         if name not in given.names:
-            raise InvalidArgumentError(f"the source has no key column {name!r}", field="on")
+            raise InvalidArgumentError(
+                f"the source has no key column {name!r}",
+                field="on",
+                hint=f"it has {', '.join(given.names)}",
+            )
         check_key_type(name, target.field(name).type)
     if len(set(on)) != len(on):
         raise InvalidArgumentError("duplicate column in the key", field="on")

@@ -69,7 +69,11 @@ def _reader(stream: Any, path: str) -> Any:
     try:
         return fastavro.reader(stream)
     except _DAMAGE as error:
-        raise InvalidArgumentError(f"it is not an Avro file: {error}", path=path) from error
+        raise InvalidArgumentError(
+            "the file is damaged, or is not an Avro file: it has no readable header",
+            path=path,
+            hint="write the file again; or state its format, such as format='json' (--format json)",
+        ) from error
 
 
 def _arrow_schema(schema: Any, path: str) -> pa.Schema:

@@ -12,6 +12,9 @@ from lance_ops.maintenance.sources.byte_streams import filesystem_of, local_copy
 
 _ROWS = 65_536
 _IPC_FILE = b"ARROW1"
+_END = b"\xff\xff\xff\xff\0\0\0\0"
+# Before Arrow 0.15.
+_OLD_END = b"\0\0\0\0"
 
 
 def parquet_schema(path: str) -> pa.Schema:
@@ -34,13 +37,13 @@ def parquet_rows(path: str) -> int:
 
 def arrow_schema(path: str) -> pa.Schema:
     """Return the schema of an Arrow IPC file or stream."""
-    with _open_arrow(path) as reader:
+    with _open(path) as file, _reader_of(file, path) as reader:
         return reader.schema
 
 
 def arrow_batches(path: str) -> Iterator[pa.RecordBatch]:
     """Yield the batches of an Arrow IPC file or stream, of at most 65,536 rows each."""
-    with _open_arrow(path) as reader:
+    with _open(path) as file, _reader_of(file, path) as reader:
         if isinstance(reader, pa.RecordBatchReader):
             batches: Iterator[pa.RecordBatch] = iter(reader)
         else:
@@ -48,6 +51,8 @@ def arrow_batches(path: str) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for start in range(0, batch.num_rows, _ROWS):
                 yield batch.slice(start, _ROWS)
+        if isinstance(reader, pa.RecordBatchReader):
+            _check_end(file, path)
 
 
 def orc_schema(path: str) -> pa.Schema:
@@ -69,17 +74,36 @@ def orc_batches(path: str) -> Iterator[pa.RecordBatch]:
 def _open_parquet(path: str) -> Iterator[pq.ParquetFile]:
     with _open(path) as file:
         # Over a network one large request for a row group is faster than many small ones.
-        yield pq.ParquetFile(file, pre_buffer="://" in path)
+        yield pq.ParquetFile(file, pre_buffer="://" in path, page_checksum_verification=True)
 
 
-@contextmanager
-def _open_arrow(path: str) -> Iterator[pa.RecordBatchReader | pa.ipc.RecordBatchFileReader]:
-    with _open(path) as file:
-        is_file = file.read(len(_IPC_FILE)) == _IPC_FILE
-        file.seek(0)
-        if not is_file and not file.size():
-            raise InvalidArgumentError("the file is empty", path=path, hint="remove the file from the input")
-        yield pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
+def _reader_of(file: pa.NativeFile, path: str) -> pa.RecordBatchReader | pa.ipc.RecordBatchFileReader:
+    is_file = file.read(len(_IPC_FILE)) == _IPC_FILE
+    file.seek(0)
+    if not is_file and not file.size():
+        raise InvalidArgumentError("the file is empty", path=path, hint="remove the file from the input")
+    return pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
+
+
+def _check_end(file: pa.NativeFile, path: str) -> None:
+    """Check that a stream ends with its mark, and the file with the stream.
+
+    Readers take the end of a file for that of the stream: one that was cut off between batches looks whole.
+    """
+    end = file.tell()
+    file.seek(0)
+    mark = _END if file.read(4) == _END[:4] else _OLD_END
+    file.seek(max(0, end - len(mark)))
+    if file.read(len(mark)) != mark:
+        raise InvalidArgumentError(
+            "the Arrow stream ends early: it has no mark at its end", path=path, hint="write the file again"
+        )
+    if end != file.size():
+        raise InvalidArgumentError(
+            "the file has more than one Arrow stream",
+            path=path,
+            hint="write each to a file of its own, and name all of them",
+        )
 
 
 @contextmanager

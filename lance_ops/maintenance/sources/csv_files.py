@@ -4,6 +4,7 @@ Types are inferred from the first block, and from later ones for columns without
 parsed as these types, or as those that the caller or the dataset states.
 """
 
+import codecs
 import csv
 import io
 import re
@@ -71,6 +72,7 @@ class CsvFile:
                     hint="remove the file from the input",
                 )
             schema = self._inferred(first)
+            self._check_names(schema.names)
             texts = self._texts(first, self.options.column_names, _numeric(schema, self.stated))
             schema = check_inferred(self.path, self.delimiter, schema, texts, stated=self.stated)
             return self._without_nulls(schema, blocks)
@@ -99,6 +101,17 @@ class CsvFile:
                 names = table.column_names if names is None else names
                 row += table.num_rows
                 yield from table.to_batches(_ROWS)
+
+    def _check_names(self, names: list[str]) -> None:
+        if "" in names:
+            is_last = names.index("") == len(names) - 1
+            raise InvalidArgumentError(
+                f"column {names.index('') + 1} of the header has no name",
+                path=self.path,
+                hint="remove the delimiter at the end of the lines, or name the column"
+                if is_last and len(names) > 1
+                else "name it; pandas writes an index so, unless to_csv has index=False",
+            )
 
     def _inferred(self, block: TextBlock) -> pa.Schema:
         """Return the schema of a block; times of a format without a time of day are dates."""
@@ -162,14 +175,24 @@ class CsvFile:
         return table
 
     def _read(self, block: TextBlock, names: Sequence[str] | None, convert: pacsv.ConvertOptions) -> pa.Table:
-        parse = pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=b'"' in block.data)
+        # In a file of one column, an empty line is a row without a value.
+        has_rows_without_text = len(self._header(block) if names is None else names) == 1
+        parse = pacsv.ParseOptions(
+            delimiter=self.delimiter,
+            newlines_in_values=b'"' in block.data,
+            ignore_empty_lines=not has_rows_without_text,
+        )
+        data = block.data.lstrip(b"\r\n") if has_rows_without_text and names is None else block.data
+        if data.startswith(codecs.BOM_UTF8):
+            # Arrow leaves out the first one of each block, and that of the file is gone already.
+            data = codecs.BOM_UTF8 + data
         try:
             read = pacsv.ReadOptions(column_names=names, block_size=_PARSED_AT_ONCE)
-            return pacsv.read_csv(pa.BufferReader(block.data), read, parse, convert)
+            return pacsv.read_csv(pa.BufferReader(data), read, parse, convert)
         except pa.ArrowInvalid:
             # Rows longer than what is parsed at once; and errors of the whole block are always the same.
-            read = pacsv.ReadOptions(column_names=names, block_size=len(block.data) + 1, use_threads=False)
-            return pacsv.read_csv(pa.BufferReader(block.data), read, parse, convert)
+            read = pacsv.ReadOptions(column_names=names, block_size=len(data) + 1, use_threads=False)
+            return pacsv.read_csv(pa.BufferReader(data), read, parse, convert)
 
     def _convert(
         self, types: Mapping[str, pa.DataType], only: Sequence[str] | None, *, is_text: bool = False
@@ -242,7 +265,10 @@ class CsvFile:
     ) -> InvalidArgumentError:
         wanted = str(types[name]) if name in types else kind
         if name in self.stated:
-            hint = f"correct the value; or state which texts are null: null_values=[{value!r}] (--null)"
+            hint = (
+                f"correct the value; or state which texts are null: null_values=[{value!r}] "
+                f"(--null {value!r})"
+            )
         else:
             hint = (
                 f"the type was inferred from the first {FIRST_BYTES >> 20} MiB of the file: state it, as "

@@ -71,7 +71,9 @@ class FileSource:
         """See `Source.read_schemas`; reads the head or foot of every file, and all of a JSON file."""
         types = dict(self.folder_types)
         found = []
-        for path, schema in self._own_schemas().items():
+        schemas = self._own_schemas()
+        self._check_stated(schemas.values())
+        for path, schema in schemas.items():
             with input_errors(self._shown(path)):
                 whole = folder_fields(schema, path, types) if types else schema
             unknown = {item.name for item in whole if _is_unknown(item.type)}
@@ -180,6 +182,20 @@ class FileSource:
             )
         # Names of the files' own folders are columns of the folders, not of the objects.
         return dict.fromkeys(found, pa.schema(list(types.items())))
+
+    def _check_stated(self, schemas: Iterable[pa.Schema]) -> None:
+        """Refuse types of columns that no file has; objects of JSON may lack a column."""
+        if self.kind == "json":
+            return
+        names = {name for schema in schemas for name in schema.names}
+        for name, _ in self.options.column_types:
+            if name not in names and name not in dict(self.folder_types):
+                raise InvalidArgumentError(
+                    f"no column {name!r} in the input, whose type is stated",
+                    path=self._shown(self.paths[0]),
+                    field="column_types",
+                    hint=f"its columns are {', '.join(sorted(names))}",
+                )
 
     def _read_schema(self, path: str) -> pa.Schema:
         if self._is_text:
@@ -291,9 +307,9 @@ def check_types_known(schema: pa.Schema, parts: Sequence[tuple[str, pa.Schema]])
             "the type of a column of the new dataset is unknown",
             [f"{name}: it has no values" for name in found],
             path=next(iter(found.values())),
-            hint="start with a file that has values; state the type, such as column_types={'name': 'string'} "
-            "(--column-type name=string); or create the dataset with its types, and append "
-            "the file then: lance_ops.write_dataset(pyarrow.schema([...]).empty_table(), uri)",
+            hint="start with a file that has values; or state the type of each, such as "
+            "column_types={'name': 'string'} (--column-type name=string); or create the dataset with its "
+            "types first: lance_ops.write_dataset(pyarrow.schema([...]).empty_table(), uri)",
         )
 
 
@@ -319,12 +335,13 @@ def _missing_column(name: str, kind: pa.DataType, paths: Iterable[str]) -> Schem
     # Folders may write the name with percent escapes, or have it at the end of a longer name.
     found = ((path, folder_values(path)) for path in paths)
     path, text = next((path, values[name]) for path, values in found if name in values)
-    sql = f'{{"{name}": "CAST(NULL AS {_SQL.get(kind, "STRING")})"}}'
+    sql = f"CAST(NULL AS {_SQL.get(kind, 'STRING')})"
     return SchemaMismatchError(
         f"the dataset has no column {name!r}, which the folders of the input files have ({name}={text})",
         [f"{name}: column not found in the dataset ({kind} in the names of folders)"],
         path=path,
-        hint=f"add the column first: lance_ops.add_columns(uri, {sql}); or read the files without it: "
+        hint=f'add the column first: lance_ops.add_columns(uri, {{"{name}": "{sql}"}}) '
+        f"(lance-ops add-columns URI --set '{name}={sql}'); or read the files without it: "
         "pass pyarrow.dataset.dataset(path)",
     )
 

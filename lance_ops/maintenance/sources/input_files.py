@@ -4,7 +4,9 @@ import fnmatch
 import glob
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,6 +31,14 @@ _FORMATS = {
     ".orc": "orc",
     ".avro": "avro",
 }
+_PLACE = "working directory"
+_MOST_LOOKED_AT = 1000
+# Messages of pyarrow about bytes that are not of a format.
+_DAMAGED = re.compile(
+    r"magic bytes|corrupt|CRC|size is 0 bytes|Expected to be able to read|[Ii]nvalid ORC|postscript|footer|"
+    r"IPC|thrift",
+    re.ASCII,
+)
 _KNOWN = f"known are {', '.join(_FORMATS)}, each also with {', '.join(COMPRESSIONS)}"
 
 
@@ -55,7 +65,7 @@ def expand(path: str, *, any_name: bool = False) -> list[tuple[str, int]]:
             path = inner
         info = filesystem.get_file_info(inner)
         if info.type == pafs.FileType.NotFound:
-            raise NotFoundError("no such input file", path=path)
+            raise _no_such_file(path)
         if info.type == pafs.FileType.File:
             return [(path, info.size)]
         selected = filesystem.get_file_info(pafs.FileSelector(inner, recursive=True))
@@ -94,13 +104,15 @@ def input_errors(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise NotFoundError("no such input file", path=path) from error
+        raise _no_such_file(path) from error
     except pa.ArrowException as error:
         if isinstance(error, OSError):
             raise _unreadable(path, error) from error
         hint = None
         if "Unrecognized filesystem type" in str(error):
             hint = f"pipe the file instead, for example: curl -s {path} | lance-ops append URI - --format csv"
+        if hint is None and _DAMAGED.search(str(error)):
+            raise _not_of_its_format(path, error) from error
         raise InvalidArgumentError(f"cannot read the input: {error}", path=path, hint=hint) from error
     except UnicodeError as error:
         raise InvalidArgumentError(
@@ -115,9 +127,40 @@ def _unreadable(path: str, error: Exception) -> StorageError | InvalidArgumentEr
         return InvalidArgumentError("the compressed file ends early", path=path, hint="write the file again")
     if "decompress failed" in str(error) or "inflate failed" in str(error):
         return InvalidArgumentError(
-            f"the file is not compressed as its name says: {error}", path=path, hint="rename the file"
+            f"the file is not compressed as its name says, or damaged: {error}",
+            path=path,
+            hint="rename it, or write it again",
         )
+    if _DAMAGED.search(str(error)):
+        return _not_of_its_format(path, error)
     return StorageError(f"cannot read the input: {error}", path=path)
+
+
+def _no_such_file(path: str) -> NotFoundError:
+    hint = f"check the path; a relative one starts at the {_PLACE}"
+    if not is_address(path):
+        with suppress(OSError):
+            here = list(islice(Path(path).parent.iterdir(), _MOST_LOOKED_AT))
+            # A suffix in common makes no name similar.
+            stems = get_close_matches(_stem(path), map(_stem, here), len(here) or 1, cutoff=0.75)
+            similar = {item.name: item for item in here if _stem(item) in stems}
+            close = get_close_matches(Path(path).name, similar, 1, cutoff=0)
+            hint = f"did you mean {str(similar[close[0]])!r}?" if close else hint
+    return NotFoundError("no such input file", path=path, hint=hint)
+
+
+def _stem(path: str | Path) -> str:
+    return Path(path).name.partition(".")[0]
+
+
+def _not_of_its_format(path: str, error: Exception) -> InvalidArgumentError:
+    """Return the error for a file whose bytes are not of the format that it is read as."""
+    detail = str(error).strip().splitlines()[0].partition(". Either")[0]
+    return InvalidArgumentError(
+        f"cannot read the input: it is damaged, or has another format than stated: {detail}",
+        path=path,
+        hint="write the file again; or state its format, such as format='csv' (--format csv)",
+    )
 
 
 def _matches(path: str) -> list[str] | None:
@@ -130,7 +173,7 @@ def _matches(path: str) -> list[str] | None:
         with input_errors(path):
             found = _remote_matches(path)
     if not found:
-        raise NotFoundError("no input file matches", path=path)
+        raise NotFoundError("no input file matches", path=path, hint=f"check the pattern and the {_PLACE}")
     return found
 
 

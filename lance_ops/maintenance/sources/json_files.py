@@ -25,6 +25,7 @@ from lance_ops.maintenance.sources.text_blocks import TextBlock
 
 _ROWS = 65_536
 _EXACT = float(1 << 53)
+_TWICE = re.compile(r"Column\(/(.*)\) was specified twice")
 _ROW = re.compile(r" in row (\d+)$")
 _CHANGED = re.compile(r"Column\(/?(.*)\) changed from (\w+) to (\w+)")
 _ABOUT_VALUE = re.compile(r"couldn't parse:(.*)$", re.DOTALL)
@@ -196,6 +197,15 @@ class JsonFile:
             return InvalidArgumentError(f"line {found}: {text}", path=self.path)
         if "unexpected field" in text:
             return SchemaMismatchError("a line has fields that no earlier line has", [text], path=self.path)
+        twice = _TWICE.search(text)
+        if twice is not None:
+            name = twice[1].replace("/", ".")
+            return InvalidArgumentError(
+                f"line {line}: an object has the column {name!r} twice",
+                path=self.path,
+                field=twice[1].partition("/")[0],
+                hint="remove one of them",
+            )
         broken = self._line_broken(block)
         line = line if broken is None else broken
         last = block.line + block.data.rstrip().count(b"\n")

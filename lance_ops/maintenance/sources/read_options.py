@@ -65,7 +65,7 @@ class ReadOptions:
         return cls(
             format=None if format is None else format_named(format),
             column_types=tuple(
-                (name, arrow_type(kind) if isinstance(kind, str) else kind)
+                (name, arrow_type(kind) if isinstance(kind, str) else _checked(name, kind))
                 for name, kind in (column_types or {}).items()
             ),
             null_values=None if null_values is None else tuple(null_values),
@@ -105,6 +105,16 @@ class ReadOptions:
     def with_format(self, name: str) -> "ReadOptions":
         """Return the same options for files of a format."""
         return replace(self, format=name)
+
+
+def _checked(name: str, kind: object) -> pa.DataType:
+    if not isinstance(kind, pa.DataType):
+        raise InvalidArgumentError(
+            f"the type of column {name!r} must be an Arrow type or its name, got {kind!r}",
+            field="column_types",
+            hint="for example 'int64', 'string' or pyarrow.timestamp('us')",
+        )
+    return kind
 
 
 def format_named(name: str) -> str:

@@ -4,6 +4,7 @@ A DuckDB query can read files and attached databases itself. Other databases are
 ADBC driver of its kind is installed, it returns Arrow data; else SQLAlchemy returns rows. Nothing is changed.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -20,8 +21,12 @@ from lance_ops.maintenance.sources.source import LazySource, StreamSource
 from lance_ops.uri_secrets import hide_credentials
 
 _ROWS = 10_000
+# Of a stream of batches, whose failures arrive as those of Arrow.
+_STREAM_FAILURES = (pa.ArrowException, OSError)
 # Rows in which values of columns that are null so far are looked for.
 _INFERRED_PARTS = 20
+# How DuckDB begins its messages.
+_KIND = re.compile(r"^(?:\w+ )+Error: ")
 _SQLITE = b"SQLite format 3\x00"
 _ADBC = {
     "postgresql": "adbc_driver_postgresql",
@@ -79,7 +84,10 @@ def _file(sql: str, path: Path) -> StreamSource:
 def _duckdb(sql: str, path: str) -> StreamSource:
     duckdb = load_extra("duckdb")
     with _failures(duckdb.Error, path):
-        connection = duckdb.connect(path, read_only=path != ":memory:")
+        # Names of tables are not looked up among the variables of this function.
+        connection = duckdb.connect(
+            path, read_only=path != ":memory:", config={"python_enable_replacements": False}
+        )
         relation = connection.sql(sql)
         if relation is None:
             raise _no_rows()
@@ -87,7 +95,7 @@ def _duckdb(sql: str, path: str) -> StreamSource:
         reader = to_reader(_ROWS)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with _failures(duckdb.Error, path):
+        with _failures((duckdb.Error, *_STREAM_FAILURES), path):
             yield from reader
         connection.close()
 
@@ -104,7 +112,7 @@ def _adbc(sql: str, database: str, driver: str) -> StreamSource:
         reader = cursor.fetch_record_batch()
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with _failures(dbapi.Error, database):
+        with _failures((dbapi.Error, *_STREAM_FAILURES), database):
             yield from reader
         cursor.close()
         connection.close()
@@ -123,6 +131,12 @@ def _sqlalchemy(sql: str, database: str) -> StreamSource:
                 f"the driver of the database is not installed: {error}",
                 field="database",
                 hint=f"pip install {error.name or 'it'}; or name another one in the URL",
+            ) from error
+        except sqlalchemy.exc.NoSuchModuleError as error:
+            raise InvalidArgumentError(
+                f"unknown kind of database {database.partition('://')[0]!r}",
+                field="database",
+                hint="for example postgresql://user@host/name, mysql+pymysql://user@host/name or sqlite:///file",
             ) from error
         connection = engine.connect().execution_options(stream_results=True, max_row_buffer=_ROWS)
         result = connection.exec_driver_sql(sql)
@@ -213,6 +227,14 @@ def _failures(kinds: type[Exception] | tuple[type[Exception], ...], database: st
         yield
     except kinds as error:
         text = hide_credentials(str(getattr(error, "orig", None) or error)).strip()
+        lines = [line.strip() for line in text.splitlines() if line.strip(" ^")]
+        place = next((line.partition(": ")[2] for line in lines if line.startswith("LINE ")), None)
+        hint = "check the names and the syntax" if place is None else f"near {place}"
+        if database == ":memory:" and "does not exist" in lines[0]:
+            hint = "name a file in single quotes, as in FROM 'events.parquet'; or a database with --database"
         raise InvalidArgumentError(
-            f"the query failed: {text}", path=None if database == ":memory:" else database, field="query"
+            f"the query failed: {_KIND.sub('', lines[0]) if lines else type(error).__name__}",
+            path=None if database == ":memory:" else database,
+            field="query",
+            hint=hint,
         ) from error

@@ -80,13 +80,17 @@ def _by_beginning(start: bytes, beginnings: dict[bytes, str]) -> str | None:
 
 
 def _stream() -> BinaryIO:
+    if sys.stdin is None:
+        raise InvalidArgumentError(
+            "standard input is closed", path=_LABEL, hint="pipe rows into it, or name files instead of -"
+        )
     binary = getattr(sys.stdin, "buffer", None)
     return io.BytesIO(sys.stdin.read().encode()) if binary is None else cast("BinaryIO", binary)
 
 
 def _drain() -> None:
     """Read to the end: a command before the pipe would fail if nothing read its output."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, InvalidArgumentError):
         stream = _stream()
         while stream.read(_COPY):
             pass

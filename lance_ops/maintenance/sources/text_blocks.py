@@ -6,6 +6,7 @@ knows its first line, so that errors name lines.
 """
 
 import codecs
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,6 +19,17 @@ BLOCK_BYTES = 4 << 20
 
 FIRST_BYTES = 1 << 20
 """Bytes of the first block, from which types are inferred."""
+
+_BINARY = (
+    (re.compile(rb"PAR1[\x00-\x1f]"), "a Parquet file"),
+    (re.compile(rb"ARROW1\x00"), "an Arrow file"),
+    (re.compile(rb"Obj\x01"), "an Avro file"),
+    (re.compile(rb"PK\x03\x04"), "a ZIP archive, such as a workbook of Excel"),
+    (re.compile(rb"\x1f\x8b"), "compressed by gzip"),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), "compressed by zstd"),
+    (re.compile(rb"SQLite format 3\x00"), "an SQLite database"),
+)
+"""First bytes of files that are often named like text."""
 
 _LONGEST_RECORD = 512 << 20
 
@@ -68,8 +80,11 @@ def read_blocks(
         while raw := _read(stream, wanted):
             if is_first and encoding == "utf-8" and raw.startswith(codecs.BOM_UTF8):
                 raw = raw[len(codecs.BOM_UTF8) :]
+            if is_first:
+                _refuse_binary(raw, path)
+            text = raw if decode is None else _decoded(decode, raw, path, encoding, line)
+            data = rest + (text.removeprefix(codecs.BOM_UTF8) if is_first else text)
             is_first = False
-            data = rest + (raw if decode is None else _decoded(decode, raw, path, encoding, line))
             end = find_end(data)
             if not end:
                 if len(data) > _LONGEST_RECORD:
@@ -100,6 +115,17 @@ def _read(stream: _Stream, size: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def _refuse_binary(raw: bytes, path: str) -> None:
+    """Refuse the first bytes of formats that are no text."""
+    found = next((what for pattern, what in _BINARY if pattern.match(raw)), None)
+    if found is not None:
+        raise InvalidArgumentError(
+            f"the file is {found}, and no text",
+            path=path,
+            hint="state its format, such as format='parquet' (--format parquet), or save it as CSV",
+        )
+
+
 def _decoded(decode: codecs.IncrementalDecoder, raw: bytes, path: str, encoding: str, line: int) -> bytes:
     try:
         text = decode.decode(raw, not raw)
@@ -111,7 +137,7 @@ def _decoded(decode: codecs.IncrementalDecoder, raw: bytes, path: str, encoding:
             field="encoding",
             hint="state the encoding of the file",
         ) from error
-    return text.removeprefix("\ufeff").encode()
+    return text.encode()
 
 
 def _too_long(path: str, line: int) -> InvalidArgumentError:

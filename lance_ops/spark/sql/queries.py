@@ -26,8 +26,7 @@ def run_in_duckdb(statement: str, tables: Tables) -> AbstractContextManager[pa.R
     """
 
     def find(name: Name) -> Dataset:
-        # The name of a folder without quotes is two names for SQL.
-        table = tables.find((".".join(name),) if len(name) == 2 and name[1] == "lance" else name)
+        table = tables.find(name)
         return Dataset.open(table.uri, storage_options=table.storage_options)
 
     return run_select(statement, find)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _REDACTED = "*********(redacted)"
 _FORMAT = "lance"
 _SUFFIX = ".lance"
+# How names of files end that DuckDB reads.
+_FILES = frozenset({"csv", "json", "jsonl", "ndjson", "parquet", "tsv"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +71,21 @@ class Tables:
                 storage = {**found.storage_options, **self.storage_options}
                 _refuse_redacted(dotted, storage)
                 return replace(found, storage_options=storage)
+        if len(name) == 2 and f".{name[1]}" == _SUFFIX:
+            # The name of a folder without quotes is two names for SQL.
+            name = (dotted,)
         if self.root is not None and len(name) == 1:
-            return TableRef(f"{self.root.rstrip('/')}/{name[-1]}.lance", self.storage_options)
+            place = f"{self.root.rstrip('/')}/{name[-1].removesuffix(_SUFFIX)}{_SUFFIX}"
+            return TableRef(place, self.storage_options)
         if name[-1].endswith(_SUFFIX) and name[:-1] in ((), (_FORMAT,)):
             # A path without a folder: words of SQL contain no dots.
             return TableRef(name[-1], self.storage_options)
+        if name[-1].lower() in _FILES:
+            raise InvalidArgumentError(
+                f"unknown table {dotted}",
+                field="statement",
+                hint=f"name a file in single quotes, as in FROM '{dotted}'; SELECT reads files, too",
+            )
         raise InvalidArgumentError(
             f"unknown table {dotted}",
             field="statement",

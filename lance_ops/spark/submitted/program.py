@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lance_ops import _extra_spark as _extra_spark
 from lance_ops.extras import load_extra
 from lance_ops.maintenance.progress import ProgressEvent
 from lance_ops.spark.submitted.answer import pack_error, pack_outcome, pack_progress

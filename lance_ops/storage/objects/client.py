@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Mapping
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Any
 
 import obstore.store
@@ -49,6 +50,33 @@ _IGNORED = frozenset(
 )
 _UNKNOWN_KEY = re.compile(r"Configuration key: '([^']*)'")
 _S3_SCHEMES = ("s3://", "s3a://")
+_USUAL_OPTIONS = {
+    "aws": (
+        "aws_access_key_id",
+        "aws_secret_access_key",
+        "aws_session_token",
+        "aws_region",
+        "aws_endpoint",
+        "aws_skip_signature",
+        "aws_virtual_hosted_style_request",
+        "allow_http",
+    ),
+    "google": ("google_service_account", "google_service_account_key", "google_application_credentials"),
+    "azure": (
+        "azure_storage_account_name",
+        "azure_storage_account_key",
+        "azure_storage_sas_key",
+        "azure_storage_client_id",
+        "azure_storage_client_secret",
+        "azure_storage_tenant_id",
+        "azure_storage_endpoint",
+    ),
+}
+_KINDS = (
+    (("s3://", "s3a://"), "aws"),
+    (("gs://", "gcs://"), "google"),
+    (("az://", "abfs", "adl://"), "azure"),
+)
 _ENDPOINT_OPTIONS = frozenset({"aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url"})
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 _KEY_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -108,11 +136,22 @@ def connect(bucket: str, options: tuple[tuple[str, str], ...]) -> Any:
     except exceptions.UnknownConfigurationKeyError as error:
         match = _UNKNOWN_KEY.search(str(error))
         raise InvalidArgumentError(
-            "unknown storage option", path=bucket, field=match[1] if match else None
+            "unknown storage option" if match is None else f"unknown storage option {match[1]!r}",
+            path=bucket,
+            field=match[1] if match else None,
+            hint=_option_hint("" if match is None else match[1], bucket),
         ) from None
     except (exceptions.BaseError, OSError, ValueError) as error:
         reason = redact(tidy(str(error)), dict(options))
         raise InvalidArgumentError(f"the storage options do not work: {reason}", path=bucket) from None
+
+
+def _option_hint(name: str, bucket: str) -> str:
+    """Return the options of the store that are meant most probably."""
+    kind = next((kind for schemes, kind in _KINDS if bucket.lower().startswith(schemes)), None)
+    usual = _USUAL_OPTIONS.get(kind or "", ())
+    close = get_close_matches(name.lower(), usual, 1)
+    return f"did you mean {close[0]!r}?" if close else f"usual ones are {', '.join(usual)}"
 
 
 def is_amazon(options: Mapping[str, str]) -> bool:

@@ -24,6 +24,9 @@ _REDIRECT = re.compile(r"\b(PermanentRedirect|AuthorizationHeaderMalformed|Illeg
 # An answer that began well and ended too early, or that is not whole.
 _CUT = re.compile(r"response body|invalid list response|decoding response")
 _WHOLE = "non-partial response when range requested"
+_NO_KEYS = re.compile(r"no AWS credentials in .*")
+# Libraries ask the metadata server of a cloud last.
+_NO_TOKEN = re.compile(r"169\.254\.169\.254|metadata\.google\.internal|metadata/identity", re.IGNORECASE)
 _XML = re.compile(r"(?:<\?xml|<Error\b|<html\b|<!DOCTYPE)(?:.*>|.*)", re.DOTALL | re.IGNORECASE)
 _CODE = re.compile(r"<Code>([^<]*)</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
@@ -54,7 +57,7 @@ def translate(
         return already_exists(where)
     denied = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
     if denied or _DENIED.search(reason):
-        return permission_denied(where, reason)
+        return permission_denied(where, _without_credentials(reason) or reason)
     if isinstance(error, exceptions.NotSupportedError):
         return UnsupportedError(f"the store cannot do this: {reason}", path=where)
     if conditional and _NOT_IMPLEMENTED.search(text):
@@ -68,6 +71,19 @@ def translate(
     if isinstance(error, OSError):
         return translate_os_error(error, where, reading=True, reason=reason)
     return StorageError(f"the store failed: {reason}", path=where, hint=_hint(text))
+
+
+def _without_credentials(reason: str) -> str | None:
+    """Return the failure to find credentials without the text of the libraries around it."""
+    missing_keys = _NO_KEYS.search(reason)
+    if missing_keys is not None:
+        return missing_keys[0]
+    if _NO_TOKEN.search(reason) is not None:
+        return (
+            "no credentials were found in the storage options or the environment, and the metadata server "
+            "of the machine gave none"
+        )
+    return None
 
 
 def _hint(text: str) -> str | None:

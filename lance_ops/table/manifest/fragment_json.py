@@ -60,6 +60,12 @@ def fragment_to_json(fragment: Fragment) -> dict[str, Any]:
     }
 
 
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"line {error.lineno}, character {error.colno} is not JSON"
+    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+
+
 def fragment_from_json(values: Mapping[str, Any] | str | bytes) -> Fragment:
     """Read the result of `fragment_to_json` or of pylance's `FragmentMetadata.to_json`.
 
@@ -88,9 +94,9 @@ def fragment_from_json(values: Mapping[str, Any] | str | bytes) -> Fragment:
         ).replace(**{own: _sequence_from_json(found.get(name), forms) for name, own, forms in _SEQUENCES})
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"not the JSON of a fragment: {type(error).__name__}: {error}",
+            f"not the JSON of a fragment: {_reason(error)}",
             field="fragments",
-            hint="pass the result of write_fragments, or of pylance's FragmentMetadata.to_json",
+            hint="pass the output of write_fragments(), or of pylance's FragmentMetadata.to_json",
         ) from error
 
 

@@ -30,8 +30,11 @@ def no_dataset(store: Store) -> DatasetNotFoundError:
 
 
 def _look(path: Path) -> tuple[str, str]:
+    around = next((folder for folder in path.parents if (folder / _VERSIONS).is_dir()), None)
+    if around is not None:
+        return "the path is inside of a dataset", f"use {str(around)!r}"
     if path.is_file():
-        return "the path is a file, expected the folder of a dataset", f"{_CREATE}, such as this one"
+        return "the path is a file, expected the folder of a dataset", f"check the path; {_CREATE}"
     if not path.is_dir():
         others = {name.removesuffix(_SUFFIX): name for name in _names(path.parent)}
         close = get_close_matches(path.name.removesuffix(_SUFFIX), others, 1)
