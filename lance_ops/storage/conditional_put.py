@@ -8,7 +8,7 @@ import contextlib
 import os
 import threading
 import uuid
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Protocol, TypeGuard
 
 from lance_ops.errors import AlreadyExistsError, UnsupportedError
@@ -49,15 +49,24 @@ def require_put_if_absent(store: Store, folder: str) -> None:
         UnsupportedError: The server ignores or does not know the condition.
         StorageError: The server could not be asked.
     """
-    if not trusts_server(store):
-        return
-    server = store.server
+    if trusts_server(store):
+        path = f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        prove_once(store.server, lambda: _ask(store, path))
+
+
+def prove_once(server: Hashable, ask: Callable[[], None]) -> None:
+    """Ask a server once in the life of the process.
+
+    Args:
+        server: Key of the server.
+        ask: Raises unless it passes.
+    """
     with _GUARD:
         lock = _LOCKS.setdefault(server, threading.Lock())
     # Concurrent threads wait for one answer.
     with lock:
         if server not in _PROVEN:
-            _ask(store, f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
+            ask()
             _PROVEN.add(server)
 
 
