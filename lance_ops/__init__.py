@@ -94,6 +94,7 @@ if TYPE_CHECKING:
         MigratePathsResult,
         migrate_manifest_paths,
     )
+    from lance_ops.maintenance.metadata.manifest_store import MigrateStoreResult, migrate_store
     from lance_ops.maintenance.metadata.result import MetadataResult
     from lance_ops.maintenance.metadata.truncate import TruncatePlan, truncate
     from lance_ops.maintenance.progress import ProgressEvent
@@ -252,6 +253,7 @@ _PUBLIC = {
         "MigratePathsResult",
         "migrate_manifest_paths",
     ),
+    "lance_ops.maintenance.metadata.manifest_store": ("MigrateStoreResult", "migrate_store"),
     "lance_ops.maintenance.metadata.result": ("MetadataResult",),
     "lance_ops.maintenance.metadata.truncate": ("TruncatePlan", "truncate"),
     "lance_ops.maintenance.progress": ("ProgressEvent",),
@@ -340,6 +342,7 @@ __all__ = [
     "MetadataResult",
     "MigratePathsPlan",
     "MigratePathsResult",
+    "MigrateStoreResult",
     "MultiMatchQuery",
     "OperationOutcome",
     "OperationResult",
@@ -399,6 +402,7 @@ __all__ = [
     "merge",
     "merge_insert",
     "migrate_manifest_paths",
+    "migrate_store",
     "move_tag",
     "operations",
     "optimize_indices",

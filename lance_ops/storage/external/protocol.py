@@ -16,8 +16,11 @@ from lance_ops.errors import (
     CorruptManifestError,
     FileMissingError,
     InconsistentStoreError,
+    InvalidArgumentError,
     LanceOpsError,
+    PermissionDeniedError,
     StorageError,
+    UnsupportedError,
 )
 from lance_ops.storage.external.manifest_store import ExternalManifestStore, ManifestEntry
 from lance_ops.storage.failures import already_exists
@@ -120,6 +123,11 @@ class Versions:
                     return
                 raise
             # The answer to our own first attempt was lost.
+        except (PermissionDeniedError, UnsupportedError, InvalidArgumentError):
+            # Refused before it did anything: the manifest can never be committed.
+            with contextlib.suppress(LanceOpsError):
+                self.store.delete(staged)
+            raise
         self._copy(path, data)
         # The commit is complete. What fails from here on is repaired by the next reader.
         with contextlib.suppress(LanceOpsError):
