@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.metadata.branches import create_branch, delete_branch
     from lance_ops.maintenance.metadata.clone import shallow_clone
     from lance_ops.maintenance.metadata.deep_clone import deep_clone
+    from lance_ops.maintenance.metadata.hold import hold_version
     from lance_ops.maintenance.metadata.manifest_paths import (
         MigratePathsPlan,
         MigratePathsResult,
@@ -248,6 +249,7 @@ _PUBLIC = {
     "lance_ops.maintenance.metadata.branches": ("create_branch", "delete_branch"),
     "lance_ops.maintenance.metadata.clone": ("shallow_clone",),
     "lance_ops.maintenance.metadata.deep_clone": ("deep_clone",),
+    "lance_ops.maintenance.metadata.hold": ("hold_version",),
     "lance_ops.maintenance.metadata.manifest_paths": (
         "MigratePathsPlan",
         "MigratePathsResult",
@@ -393,6 +395,7 @@ __all__ = [
     "fragment_from_json",
     "fragment_to_json",
     "fsck",
+    "hold_version",
     "index_statistics",
     "list_jobs",
     "maintain",

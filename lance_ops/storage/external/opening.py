@@ -28,10 +28,13 @@ def separate(options: Mapping[str, Any] | None) -> tuple[str | None, Mapping[str
     Returns:
         The address, None without one; and the other options.
     """
-    if not options:
+    if not isinstance(options, Mapping):
+        # None, or for the store of the bytes to refuse.
         return None, options
-    address = next((str(value) for name, value in options.items() if name.lower() == MANIFEST_STORE), None)
-    mine = {name for name in options if name.lower() in _OF_DYNAMODB | {MANIFEST_STORE}}
+    address = next(
+        (str(value) for name, value in options.items() if str(name).lower() == MANIFEST_STORE and value), None
+    )
+    mine = {name for name in options if str(name).lower() in _OF_DYNAMODB | {MANIFEST_STORE}}
     if not mine:
         return None, options
     return (address or "").strip() or None, {

@@ -1,8 +1,8 @@
 """The protocol of external manifest stores: four steps of a writer, four of a reader.
 
 A writer (1) stages the manifest under a unique name, (2) adds a row that points to it, which decides the race
-and is the commit, (3) copies it to its final name, and (4) points the row to that. Whoever meets a row that
-points to a staged manifest performs 3 and 4, so a crash after any step is repaired by the next reader or
+and is the commit, (3) copies it to its final name, and (4) points the row to that. A process that finds a row
+that points to a staged manifest performs 3 and 4, so a crash after any step is repaired by the next reader or
 writer. A reader that cannot do so refuses to read.
 Source: format, "External Manifest Store".
 """

@@ -40,7 +40,9 @@ _LISTED: "ContextVar[dict[str, list[ManifestLocation]] | None]" = ContextVar("_L
 MOMENT = 10.0
 """Seconds for which a listing of the newest version is reused."""
 
-_NEED_NO_HINT = frozenset({"s3", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs"})
+_NEED_NO_HINT = frozenset(
+    {"s3", "s3+ddb", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs"}
+)
 
 
 @dataclass(frozen=True, slots=True)
