@@ -120,9 +120,15 @@ class SqlManifestStore:
         """Run one statement in a transaction of its own."""
         errors = load_extra("sqlalchemy.exc")
         try:
-            engine, table = _connect(os.getpid(), self._url)
-            with engine.begin() as link:
-                return work(link, table)
+            try:
+                return self._try(work)
+            except (errors.OperationalError, errors.ProgrammingError):
+                # Made when this process first asked, and lost since, with all rows: then readers say so.
+                engine, table = _connect(os.getpid(), self._url)
+                if load_extra("sqlalchemy").inspect(engine).has_table(TABLE):
+                    raise
+                table.create(engine, checkfirst=True)
+                return self._try(work)
         except errors.IntegrityError:
             raise _TakenError from None
         except (errors.SQLAlchemyError, OSError) as error:
@@ -134,6 +140,11 @@ class SqlManifestStore:
                 hint="without it the newest version is unknown, so it is neither read nor written; check the "
                 "storage option manifest_store",
             ) from None
+
+    def _try(self, work: Callable[[Any, Any], _T]) -> _T:
+        engine, table = _connect(os.getpid(), self._url)
+        with engine.begin() as link:
+            return work(link, table)
 
 
 class _TakenError(Exception):
@@ -158,13 +169,16 @@ def _checked(url: str) -> str:
 def _parse(url: str) -> Any:
     errors = load_extra("sqlalchemy.exc")
     try:
-        return load_extra("sqlalchemy").make_url(url)
-    except (errors.ArgumentError, ValueError):
+        parsed = load_extra("sqlalchemy").make_url(url)
+        # Loads no driver.
+        parsed.get_dialect()
+    except (errors.ArgumentError, errors.NoSuchModuleError, ValueError):
         raise InvalidArgumentError(
             "this is no URL of a database; it may hold a password, and is not repeated here",
             field="manifest_store",
             hint="such as postgresql+psycopg2://user:password@host/database",
         ) from None
+    return parsed
 
 
 @functools.lru_cache(maxsize=16)
@@ -175,7 +189,9 @@ def _connect(process: int, url: str) -> tuple[Any, Any]:
     kind = _parse(url).get_backend_name()
     limits = {"sqlite": {"timeout": _BUSY_SECONDS}, "postgresql": {"connect_timeout": _CONNECT_SECONDS}}
     try:
-        engine = sql.create_engine(url, pool_pre_ping=True, connect_args=limits.get(kind, {}))
+        # A connection that is kept would go on with a file that was removed or replaced.
+        pool = {"poolclass": sql.NullPool} if kind == "sqlite" else {"pool_pre_ping": True}
+        engine = sql.create_engine(url, connect_args=limits.get(kind, {}), **pool)
     except ImportError as error:
         raise InvalidArgumentError(
             f"the driver of the database is not installed: {error.name}",
