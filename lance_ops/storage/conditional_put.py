@@ -9,7 +9,7 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Hashable
-from typing import Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard, cast
 
 from lance_ops.errors import AlreadyExistsError, UnsupportedError
 from lance_ops.storage.paths import TEMPORARY_PREFIX
@@ -32,6 +32,26 @@ class TrustsServer(Store, Protocol):
 def trusts_server(store: Store) -> TypeGuard[TrustsServer]:
     """Return whether a store is a `TrustsServer`; `isinstance` takes too long for every commit."""
     return hasattr(store, "server")
+
+
+class DecidedElsewhere(Store, Protocol):
+    """Store of a dataset whose manifests an external manifest store decides about."""
+
+    def require_create_only(self) -> None:
+        """Make sure that racing writers cannot replace each other's versions; asked once in a process.
+
+        Raises:
+            UnsupportedError: The external manifest store replaces what another writer has put.
+            StorageError: It could not be asked.
+        """
+
+
+def decided_elsewhere(store: Store) -> DecidedElsewhere | None:
+    """Return the `DecidedElsewhere` that a store is, or is around; None without one."""
+    found: Any = store
+    while found is not None and not hasattr(found, "require_create_only"):
+        found = getattr(found, "inner", None) or getattr(found, "_inner", None)
+    return cast("DecidedElsewhere | None", found)
 
 
 def require_put_if_absent(store: Store, folder: str) -> None:

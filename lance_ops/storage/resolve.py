@@ -5,15 +5,9 @@ import os
 from collections.abc import Mapping
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
-from lance_ops.storage.external.opening import (
-    MANIFEST_STORE,
-    open_manifests,
-    separate,
-    table_of,
-    with_manifests,
-)
 from lance_ops.storage.local.store import LocalStore
 from lance_ops.storage.memory import MemoryStore
+from lance_ops.storage.options import MANIFEST_STORE, separate_manifest_store
 from lance_ops.storage.paths import BUCKET_SCHEMES, Location, parse_location
 from lance_ops.storage.store import Store
 
@@ -38,7 +32,7 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
         InvalidArgumentError: The URI or an option makes no sense.
     """
     location = parse_location(uri)
-    address, options = separate(storage_options)
+    address, options = separate_manifest_store(storage_options)
     if location.scheme == "s3+ddb":
         if address is not None:
             raise InvalidArgumentError(
@@ -46,13 +40,27 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
                 path=location.uri,
                 field=MANIFEST_STORE,
             )
-        address, plain = table_of(location)
-        store = _open_plain(Location("s3", plain), options)
-        return with_manifests(store, open_manifests(address, storage_options), location.uri)
+        return _open_external(location, address, storage_options)
     if location.scheme == "s3":
         _refuse_dynamodb(location.uri, storage_options or {}, address)
-    store = _open_plain(location, options)
-    return store if address is None else with_manifests(store, open_manifests(address, storage_options))
+    if address is not None:
+        return _open_external(location, address, storage_options)
+    return _open_plain(location, options)
+
+
+def _open_external(
+    location: Location, address: str | None, storage_options: Mapping[str, str] | None
+) -> Store:
+    # Imported on demand, like the libraries below.
+    from lance_ops.storage.external.opening import open_manifests, table_of, with_manifests
+
+    options = separate_manifest_store(storage_options)[1]
+    if address is not None:
+        store = _open_plain(location, options)
+        return with_manifests(store, open_manifests(address, storage_options))
+    address, plain = table_of(location)
+    store = _open_plain(Location("s3", plain), options)
+    return with_manifests(store, open_manifests(address, storage_options), location.uri)
 
 
 def _open_plain(location: Location, storage_options: Mapping[str, str] | None) -> Store:

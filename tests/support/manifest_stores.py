@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
 from tests.support.object_servers import ObjectServer
-from tests.support.postgres import postgres
 
 TABLE = "versions"
 
 
 def dynamo_client(server: ObjectServer) -> Any:
     """A client of the server's DynamoDB."""
+    import boto3  # not for every test of the suite
+
     options = server.options()
     return boto3.client(
         "dynamodb",
@@ -80,6 +80,8 @@ def dynamo(moto: ObjectServer) -> DynamoPlace:
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """A fresh PostgreSQL for the whole run."""
+    from tests.support.postgres import postgres  # not for every test of the suite
+
     with (
         tempfile.TemporaryDirectory(prefix="lance-ops-", ignore_cleanup_errors=True) as folder,
         postgres(Path(folder) / "postgres") as url,

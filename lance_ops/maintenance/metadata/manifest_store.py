@@ -22,9 +22,9 @@ from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import count_text
 from lance_ops.storage import Store
 from lance_ops.storage.external import ExternalStore, ManifestEntry, external_of
-from lance_ops.storage.external.opening import MANIFEST_STORE, open_manifests, separate, with_manifests
-from lance_ops.storage.external.probe import require_create_only
+from lance_ops.storage.external.opening import open_manifests, with_manifests
 from lance_ops.storage.external.protocol import Versions
+from lance_ops.storage.options import MANIFEST_STORE, separate_manifest_store
 from lance_ops.table.commit.head import check_no_staged
 from lance_ops.table.history.refs import branch_directory, list_branches
 from lance_ops.table.manifest.listing import (
@@ -112,7 +112,7 @@ def migrate_store(
         )
     if into is not None:
         # The options of DynamoDB are for the new rows: the dataset itself is opened without them.
-        plain = store_of(uri_or_dataset, separate(storage_options)[1])
+        plain = store_of(uri_or_dataset, separate_manifest_store(storage_options)[1])
         store = _target(plain, into, storage_options)
     else:
         opened = external_of(store_of(uri_or_dataset, storage_options))
@@ -131,12 +131,12 @@ def migrate_store(
         raise no_dataset(store)
     dropped: list[str] = []
     if into is not None:
-        require_create_only(store)
+        store.require_create_only()
         rows = sum(_move_in(line) for line in lines)
     elif out:
         rows = sum(_move_out(line) for line in lines)
     else:
-        require_create_only(store)
+        store.require_create_only()
         rows = sum(_rebuild(line, dropped) for line in lines)
     newest = _newest(lines[-1].store)
     return MigrateStoreResult(

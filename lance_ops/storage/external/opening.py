@@ -9,37 +9,12 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.storage.external.manifest_store import ExternalManifestStore
 from lance_ops.storage.external.memory import MemoryManifestStore
 from lance_ops.storage.external.store import ExternalStore
-from lance_ops.storage.options import text_options
+from lance_ops.storage.options import MANIFEST_STORE, text_options
 from lance_ops.storage.paths import BUCKET_SCHEMES, Location, split_bucket
 from lance_ops.storage.store import Store
 
-MANIFEST_STORE = "manifest_store"
-"""Storage option: address of the external manifest store."""
-
-# Options of DynamoDB, which the store of the bytes does not know.
-_OF_DYNAMODB = frozenset({"dynamodb_endpoint"})
 _TABLE = re.compile(r"[A-Za-z0-9_.\-]{3,255}")
 _SQL = re.compile(r"[a-z][a-z0-9]*(\+[a-z0-9]+)?://", re.IGNORECASE)
-
-
-def separate(options: Mapping[str, Any] | None) -> tuple[str | None, Mapping[str, Any] | None]:
-    """Separate the address of the external manifest store from the options of the store of the bytes.
-
-    Returns:
-        The address, None without one; and the other options.
-    """
-    if not isinstance(options, Mapping):
-        # None, or for the store of the bytes to refuse.
-        return None, options
-    address = next(
-        (str(value) for name, value in options.items() if str(name).lower() == MANIFEST_STORE and value), None
-    )
-    mine = {name for name in options if str(name).lower() in _OF_DYNAMODB | {MANIFEST_STORE}}
-    if not mine:
-        return None, options
-    return (address or "").strip() or None, {
-        name: value for name, value in options.items() if name not in mine
-    }
 
 
 def open_manifests(address: str, options: Mapping[str, Any] | None = None) -> ExternalManifestStore:

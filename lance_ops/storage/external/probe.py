@@ -11,25 +11,24 @@ from functools import partial
 from lance_ops.errors import AlreadyExistsError, LanceOpsError, UnsupportedError
 from lance_ops.storage.conditional_put import prove_once
 from lance_ops.storage.external.manifest_store import ExternalManifestStore, ManifestEntry
-from lance_ops.storage.external.store import ExternalStore
 
 _FOLDER = "_lance_ops_probe"
 
 
-def require_create_only(store: ExternalStore) -> None:
+def require_create_only(manifests: ExternalManifestStore, base: str) -> None:
     """Make sure that racing writers cannot replace each other's rows.
 
     Asks once in the life of the process, with a row of its own, which is deleted again.
 
     Args:
-        store: Root of a dataset that is about to be written.
+        manifests: The external manifest store.
+        base: `base_uri` of a dataset that is about to be written.
 
     Raises:
         UnsupportedError: The external manifest store fails the check.
         StorageError: It could not be asked.
     """
-    manifests = store.manifests
-    prove_once(manifests.server, partial(check_create_only, manifests, store.base))
+    prove_once(manifests.server, partial(check_create_only, manifests, base))
 
 
 def check_create_only(manifests: ExternalManifestStore, base: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from lance_ops.errors import FileMissingError, InconsistentStoreError
+from lance_ops.storage.conditional_put import decided_elsewhere
 from lance_ops.storage.external.manifest_store import ExternalManifestStore, ManifestEntry
 from lance_ops.storage.external.protocol import ManifestPath, Versions, manifest_at
 from lance_ops.storage.manifest_names import (
@@ -72,6 +73,13 @@ class ExternalStore:
         inner = self.inner.child(relative)
         uri = None if self._uri is None else self._uri + inner.uri.removeprefix(self.inner.uri)
         return ExternalStore(inner, self.manifests, _join(self.base, relative), uri)
+
+    def require_create_only(self) -> None:
+        """See `DecidedElsewhere.require_create_only`."""
+        # Before the first commit only.
+        from lance_ops.storage.external.probe import require_create_only
+
+        require_create_only(self.manifests, self.base)
 
     def versions(self, lead: str = "") -> Versions:
         """Return the versions of the dataset, or of a branch of it.
@@ -290,7 +298,5 @@ def _join(base: str, relative: str) -> str:
 
 def external_of(store: Store) -> ExternalStore | None:
     """Return the store with an external manifest store that a store is, or is around; None without one."""
-    found: Any = store
-    while found is not None and not isinstance(found, ExternalStore):
-        found = getattr(found, "inner", None) or getattr(found, "_inner", None)
-    return found
+    found = decided_elsewhere(store)
+    return found if isinstance(found, ExternalStore) else None

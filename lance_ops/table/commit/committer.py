@@ -37,8 +37,7 @@ from lance_ops.errors import (
     UnsupportedError,
 )
 from lance_ops.storage import Store, require_put_if_absent
-from lance_ops.storage.external import external_of
-from lance_ops.storage.external.probe import require_create_only
+from lance_ops.storage.conditional_put import decided_elsewhere
 from lance_ops.storage.retry import is_there, retry, unless_gone
 from lance_ops.table.commit.rebase.work import MergedDeletions
 from lance_ops.table.manifest.file.summary import decode_summary
@@ -126,10 +125,10 @@ def committer_for(store: Store) -> Committer:
             external manifest store, replaces what another writer has put.
         StorageError: The server could not be asked.
     """
-    external = external_of(store)
-    if external is not None:
-        # It decides about manifests, whatever the store itself supports.
-        require_create_only(external)
+    elsewhere = decided_elsewhere(store)
+    if elsewhere is not None:
+        # Whatever the store itself supports.
+        elsewhere.require_create_only()
         return PutIfAbsentCommitter()
     if store.supports_put_if_absent:
         require_put_if_absent(store, VERSIONS_DIRECTORY)

@@ -28,7 +28,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 from lance_ops.errors import (
     CommitOutcomeUnknownError,
@@ -37,7 +37,6 @@ from lance_ops.errors import (
     RetryableCommitConflictError,
 )
 from lance_ops.storage import Store, is_temporary
-from lance_ops.storage.lease import Heartbeat
 from lance_ops.storage.retry import unless_gone
 from lance_ops.table.manifest.listing import locate
 
@@ -152,7 +151,7 @@ class VersionLease:
         seconds = int(lifetime.total_seconds())
         self._path = f"{PINS_DIRECTORY}/{version}-{uuid.uuid4().hex}-{seconds}s{_SUFFIX}"
         self._refreshed = 0.0
-        self._heartbeat: Heartbeat | None = None
+        self._heartbeat: Any = None
 
     def __enter__(self) -> Self:
         locate(self._store, self.version)
@@ -163,6 +162,9 @@ class VersionLease:
         except BaseException:
             _unpin(self._store, self._path)
             raise
+        # Few commands hold a version.
+        from lance_ops.storage.lease import Heartbeat
+
         self._heartbeat = Heartbeat(self._beat)
         return self
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError, PathEscapeError
 from lance_ops.storage import Store, open_store, validate_relative_path
-from lance_ops.storage.external.opening import separate
+from lance_ops.storage.options import separate_manifest_store
 from lance_ops.storage.paths import is_address, plain_uri
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import DeletionFile, ExternalFile
@@ -85,7 +85,7 @@ class Bases:
             return self.root
         if base.id not in self._stores:
             # Only its data are read, whatever decides the versions of the dataset.
-            options = separate(self._options)[1]
+            options = separate_manifest_store(self._options)[1]
             self._stores[base.id] = open_store(plain_uri(_absolute(base, self.root.uri)), options)
         return self._stores[base.id]
 

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.storage.external.killed_writers import at_step, kill_writer
-from tests.support.manifest_stores import dynamo  # noqa: F401 - fixture
 
 pytestmark = pytest.mark.peer
 
@@ -11,7 +10,7 @@ pytestmark = pytest.mark.peer
 # The other steps, and each request before and after the server has seen it: killed_writers as a program.
 @pytest.mark.parametrize("step", ["reserved", "copied"])
 @pytest.mark.parametrize("side", ["lance_ops", "pylance"])
-def test_both_libraries_finish_what_a_killed_writer_of_either_has_begun(dynamo, side, step):  # noqa: F811
+def test_both_libraries_finish_what_a_killed_writer_of_either_has_begun(dynamo, side, step):
     found = kill_writer(dynamo, side, at_step(step), sent=True)
     assert found.committed
     assert found.staged

@@ -7,18 +7,17 @@ import pytest
 from lance_ops.errors import UnsupportedError
 from lance_ops.storage import open_store
 from lance_ops.storage.external import ExternalStore, MemoryManifestStore
-from lance_ops.storage.external.opening import open_manifests, separate, with_manifests
-from lance_ops.storage.external.probe import require_create_only
+from lance_ops.storage.external.opening import open_manifests, with_manifests
+from lance_ops.storage.options import separate_manifest_store
 from lance_ops.table.commit.committer import committer_for
 from lance_ops.testing import CommitterConformance, ManifestStoreConformance
 from tests.support.faulty_store import FaultyStore
-from tests.support.manifest_stores import dynamo, manifest_options, postgres_url  # noqa: F401 - fixtures
 
 
 class TestManifestStores(ManifestStoreConformance):
     @pytest.fixture
-    def manifests(self, manifest_options):  # noqa: F811
-        address, _ = separate(manifest_options)
+    def manifests(self, manifest_options):
+        address, _ = separate_manifest_store(manifest_options)
         return open_manifests(address, manifest_options)
 
 
@@ -26,8 +25,8 @@ class TestCommitters(CommitterConformance):
     """On a store without put-if-absent of its own."""
 
     @pytest.fixture
-    def store(self, manifest_options):  # noqa: F811
-        address, _ = separate(manifest_options)
+    def store(self, manifest_options):
+        address, _ = separate_manifest_store(manifest_options)
         inner = FaultyStore(open_store(f"memory://{uuid.uuid4().hex}"), conditional_put=False)
         return with_manifests(inner, open_manifests(address, manifest_options))
 
@@ -81,7 +80,7 @@ def test_a_database_that_does_not_create_only_is_refused_before_the_first_commit
     name = uuid.uuid4().hex
     store = ExternalStore(open_store(f"memory://{name}"), kind(name), f"memory://{name}")
     with pytest.raises(UnsupportedError, match="does not decide races"):
-        require_create_only(store)
+        store.require_create_only()
     with pytest.raises(UnsupportedError, match="does not decide races"):
         committer_for(store)
     assert list(store.inner.list("")) == []

@@ -19,7 +19,6 @@ from lance_ops.fleet.stores.metered import meter
 from lance_ops.storage import open_store
 from lance_ops.storage.external import external_of
 from lance_ops.table.commit.committer import committer_for
-from tests.support.manifest_stores import postgres_url  # noqa: F401 - fixture
 
 ROOT = Path(__file__).resolve().parents[3]
 _WRITER = """
