@@ -95,11 +95,13 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.metadata.branches import create_branch, delete_branch
     from lance_ops.maintenance.metadata.clone import shallow_clone
     from lance_ops.maintenance.metadata.deep_clone import deep_clone
+    from lance_ops.maintenance.metadata.hold import hold_version
     from lance_ops.maintenance.metadata.manifest_paths import (
         MigratePathsPlan,
         MigratePathsResult,
         migrate_manifest_paths,
     )
+    from lance_ops.maintenance.metadata.manifest_store import MigrateStoreResult, migrate_store
     from lance_ops.maintenance.metadata.restored import RestorePlan
     from lance_ops.maintenance.metadata.result import MetadataResult
     from lance_ops.maintenance.metadata.truncate import TruncatePlan, truncate
@@ -261,12 +263,14 @@ _PUBLIC = {
     "lance_ops.maintenance.metadata.branches": ("create_branch", "delete_branch"),
     "lance_ops.maintenance.metadata.clone": ("shallow_clone",),
     "lance_ops.maintenance.metadata.deep_clone": ("deep_clone",),
+    "lance_ops.maintenance.metadata.hold": ("hold_version",),
     "lance_ops.maintenance.metadata.manifest_paths": (
         "MigratePathsPlan",
         "MigratePathsResult",
         "migrate_manifest_paths",
     ),
     "lance_ops.maintenance.metadata.restored": ("RestorePlan",),
+    "lance_ops.maintenance.metadata.manifest_store": ("MigrateStoreResult", "migrate_store"),
     "lance_ops.maintenance.metadata.result": ("MetadataResult",),
     "lance_ops.maintenance.metadata.truncate": ("TruncatePlan", "truncate"),
     "lance_ops.maintenance.progress": ("ProgressEvent",),
@@ -360,6 +364,7 @@ __all__ = [
     "MetadataResult",
     "MigratePathsPlan",
     "MigratePathsResult",
+    "MigrateStoreResult",
     "MultiMatchQuery",
     "OperationOutcome",
     "OperationResult",
@@ -416,6 +421,7 @@ __all__ = [
     "fragment_from_json",
     "fragment_to_json",
     "fsck",
+    "hold_version",
     "index_statistics",
     "list_jobs",
     "maintain",
@@ -425,6 +431,7 @@ __all__ = [
     "merge",
     "merge_insert",
     "migrate_manifest_paths",
+    "migrate_store",
     "move_tag",
     "operations",
     "optimize_indices",

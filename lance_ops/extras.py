@@ -8,6 +8,8 @@ from lance_ops.errors import MissingExtraError
 
 _KNOWN = {
     "airflow": ("Airflow", "airflow"),
+    "boto3": ("boto3, which queries DynamoDB,", "dynamodb"),
+    "botocore.exceptions": ("botocore, which queries DynamoDB,", "dynamodb"),
     "dagster": ("Dagster", "dagster"),
     "dagster_pipes": ("Dagster Pipes", "pipes"),
     "duckdb": ("DuckDB", "duckdb"),
@@ -19,6 +21,7 @@ _KNOWN = {
     "pyspark": ("Spark", "spark"),
     "pyarrow.orc": ("ORC support of pyarrow", None),
     "sqlalchemy": ("SQLAlchemy, which queries databases,", "sql"),
+    "sqlalchemy.exc": ("SQLAlchemy, which queries databases,", "sql"),
     "shapely": ("shapely, which conditions on geometries require,", "geo"),
     "rjieba": ("rjieba, which the tokenizer jieba requires,", "jieba"),
     "Stemmer": ("PyStemmer, which stemming requires,", "text"),

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support import coverage_share
 from tests.support.examples import QUICK_EXAMPLES, cap_examples
+from tests.support.manifest_stores import dynamo, manifest_options, postgres_url  # noqa: F401 - fixtures
 from tests.support.object_servers import AZURITE_HINT, azurite, moto, seaweed  # noqa: F401 - fixtures
 from tests.support.scratch import memory_folder
 from tests.support.side_by_side import (

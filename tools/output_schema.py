@@ -41,6 +41,7 @@ _RESULTS: Mapping[str, type] = {
     "cleanup": lo.CleanupResult,
     "fsck": lo.FsckResult,
     "migrate-paths": lo.MigratePathsResult,
+    "migrate-store": lo.MigrateStoreResult,
     "export": lo.ExportResult,
     "diff": lo.DatasetDiff,
 }

@@ -48,6 +48,7 @@ from lance_ops.cli.versions import (
     branch_command,
     clone_command,
     migrate_manifest_paths_command,
+    migrate_store_command,
     restore_command,
     tag_command,
 )
@@ -181,6 +182,7 @@ for _command in (
     write_fragments_command,
     commit_command,
     migrate_manifest_paths_command,
+    migrate_store_command,
     fleet_command,
     alerts_command,
     warmup_command,

@@ -153,6 +153,28 @@ def clone_command(call: Call, *, clone_uri: str, version: str | None, deep: bool
     )
 
 
+@click.command("migrate-store", short_help="Move a dataset into an external manifest store, or out of it.")
+@click.argument("uri")
+@click.option(
+    "--into",
+    metavar="ADDRESS",
+    help="Of the external manifest store: dynamodb://TABLE, or a URL of SQLAlchemy.",
+)
+@click.option("--out", is_flag=True, help="Delete its rows: the dataset is opened without it afterwards.")
+@click.option("--rebuild", is_flag=True, help="Make its rows again from the manifests in the object store.")
+@dataset_command
+def migrate_store_command(call: Call, *, into: str | None, out: bool, rebuild: bool) -> None:
+    """Move URI with its branches into an external manifest store, or --out of it, or --rebuild its lost rows.
+
+    Stop all writers first. A second run finishes an interrupted one.
+    """
+    from lance_ops.maintenance.metadata.manifest_store import migrate_store
+
+    call.show(
+        migrate_store(call.uri, into=into, out=out, rebuild=rebuild, storage_options=call.storage_options)
+    )
+
+
 @click.command("migrate-paths", short_help="Rename manifests to the other scheme.")
 @click.argument("uri")
 @click.option(

@@ -8,8 +8,8 @@ import contextlib
 import os
 import threading
 import uuid
-from collections.abc import Hashable
-from typing import Protocol, TypeGuard
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, TypeGuard, cast
 
 from lance_ops.errors import AlreadyExistsError, UnsupportedError
 from lance_ops.storage.paths import TEMPORARY_PREFIX
@@ -34,6 +34,26 @@ def trusts_server(store: Store) -> TypeGuard[TrustsServer]:
     return hasattr(store, "server")
 
 
+class DecidedElsewhere(Store, Protocol):
+    """Store of a dataset whose manifests an external manifest store decides about."""
+
+    def require_create_only(self) -> None:
+        """Make sure that racing writers cannot replace each other's versions; asked once in a process.
+
+        Raises:
+            UnsupportedError: The external manifest store replaces what another writer has put.
+            StorageError: It could not be asked.
+        """
+
+
+def decided_elsewhere(store: Store) -> DecidedElsewhere | None:
+    """Return the `DecidedElsewhere` that a store is, or is around; None without one."""
+    found: Any = store
+    while found is not None and not hasattr(found, "require_create_only"):
+        found = getattr(found, "inner", None) or getattr(found, "_inner", None)
+    return cast("DecidedElsewhere | None", found)
+
+
 def require_put_if_absent(store: Store, folder: str) -> None:
     """Make sure that racing writers cannot replace each other's objects.
 
@@ -49,15 +69,24 @@ def require_put_if_absent(store: Store, folder: str) -> None:
         UnsupportedError: The server ignores or does not know the condition.
         StorageError: The server could not be asked.
     """
-    if not trusts_server(store):
-        return
-    server = store.server
+    if trusts_server(store):
+        path = f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        prove_once(store.server, lambda: _ask(store, path))
+
+
+def prove_once(server: Hashable, ask: Callable[[], None]) -> None:
+    """Ask a server once in the life of the process.
+
+    Args:
+        server: Key of the server.
+        ask: Raises unless it passes.
+    """
     with _GUARD:
         lock = _LOCKS.setdefault(server, threading.Lock())
     # Concurrent threads wait for one answer.
     with lock:
         if server not in _PROVEN:
-            _ask(store, f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
+            ask()
             _PROVEN.add(server)
 
 

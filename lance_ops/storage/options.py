@@ -12,6 +12,12 @@ from typing import Any
 from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.uri_secrets import hide_credentials, secret_parts, spellings
 
+MANIFEST_STORE = "manifest_store"
+"""Storage option: address of the external manifest store."""
+
+# Which the store of the bytes does not know.
+_OF_MANIFEST_STORE = frozenset({MANIFEST_STORE, "dynamodb_endpoint"})
+
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
 _PREFIX = re.compile(r"^(aws|azure_storage|azure|google|gcs|s3|client|proxy)_")
@@ -71,6 +77,26 @@ def clean_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
         elif value is not None:
             cleaned[str(name)] = value
     return cleaned
+
+
+def separate_manifest_store(options: Mapping[str, Any] | None) -> tuple[str | None, Mapping[str, Any] | None]:
+    """Separate the address of the external manifest store from the options of the store of the bytes.
+
+    Returns:
+        The address, None without one; and the other options.
+    """
+    if not isinstance(options, Mapping):
+        # None, or for the store of the bytes to refuse.
+        return None, options
+    address = next(
+        (str(value) for name, value in options.items() if str(name).lower() == MANIFEST_STORE and value), None
+    )
+    mine = {name for name in options if str(name).lower() in _OF_MANIFEST_STORE}
+    if not mine:
+        return None, options
+    return (address or "").strip() or None, {
+        name: value for name, value in options.items() if name not in mine
+    }
 
 
 def text_options(options: Mapping[str, Any] | None) -> dict[str, str]:

@@ -6,12 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from lance_ops.errors import (
-    InvalidArgumentError,
-    PathEscapeError,
-    UnsupportedError,
-    check_type,
-)
+from lance_ops.errors import InvalidArgumentError, PathEscapeError, UnsupportedError, check_type
 from lance_ops.uri_secrets import hide_credentials, hide_users
 
 TEMPORARY_PREFIX = ".tmp_"
@@ -37,14 +32,8 @@ BUCKET_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs", "az", "adl", "abfs", "abfs
 # Whose URIs may name the account after the container: "abfss://container@account...".
 _CONTAINER_SCHEMES = frozenset({"az", "adl", "abfs", "abfss"})
 _DYNAMODB = "s3+ddb"
-DYNAMODB_REFUSED = (
-    "tables whose versions are decided by DynamoDB (s3+ddb://) are not supported: without asking it "
-    "the newest version may be missed, and another writer's replaced"
-)
-DYNAMODB_HINT = (
-    "stop all writers, open the table once with pylance through s3+ddb:// so that every version "
-    "gets its final name, and from then on use s3:// everywhere, on a store with conditional writes"
-)
+_DYNAMODB_TABLE = re.compile(r"ddbtablename=([^&#]*)", re.IGNORECASE)
+_TABLE_NAME = re.compile(r"[A-Za-z0-9_.\-]{3,255}")
 _LOCAL_SCHEMES = frozenset({"file", "local", "file-object-store"})
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasb": "abfs", "wasbs": "abfss"}
 _BLOB_HOST, _LAKE_HOST = ".blob.core.windows.net", ".dfs.core.windows.net"
@@ -144,12 +133,8 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
         if "\0" in decoded:
             raise InvalidArgumentError("the URI holds a NUL byte", path=text, field="uri")
         return Location(scheme="file", uri=_absolute("/" + decoded))
-    if scheme == _DYNAMODB or (scheme == "s3" and "ddbtablename=" in rest.partition("?")[2].lower()):
-        raise UnsupportedError(
-            DYNAMODB_REFUSED,
-            path=f"{scheme}://{_QUERY.split(rest, maxsplit=1)[0]}",
-            hint=DYNAMODB_HINT,
-        )
+    if scheme == _DYNAMODB or (scheme == "s3" and _DYNAMODB_TABLE.search(rest.partition("?")[2])):
+        return Location(scheme=_DYNAMODB, uri=_with_table(scheme, rest))
     if scheme in BUCKET_SCHEMES:
         if rest.startswith("/"):
             raise InvalidArgumentError(
@@ -165,6 +150,64 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
     if not stripped and scheme != "memory":
         raise InvalidArgumentError("the URI names no bucket or folder", path=text, field="uri")
     return Location(scheme=scheme, uri=f"{scheme}://{stripped}")
+
+
+def _with_table(scheme: str, rest: str) -> str:
+    """Return the address of a dataset with its table of DynamoDB as `s3+ddb://TABLE@bucket/path`.
+
+    The table is in front, so that paths can be appended; the official library has it in a query.
+
+    Args:
+        scheme: Of the address.
+        rest: What follows its slashes.
+    """
+    place, _, query = rest.partition("?")
+    if scheme == "s3":
+        # The official library drops the query, and commits without DynamoDB.
+        raise UnsupportedError(
+            "the URI names a table of DynamoDB, and versions of s3:// are not decided by DynamoDB",
+            path=f"s3://{place}",
+            field="uri",
+            hint="write s3+ddb:// instead of s3://",
+        )
+    table, mark, bucket = place.partition("@")
+    if not mark:
+        found, bucket = _DYNAMODB_TABLE.fullmatch(query), place
+        table = found[1] if found else ""
+    if _TABLE_NAME.fullmatch(table) and (not mark or not query) and re.match(r"[^/@:?#]", bucket):
+        return f"{_DYNAMODB}://{table}@{bucket.rstrip('/')}"
+    raise InvalidArgumentError(
+        "the URI of a dataset with a table of DynamoDB has one parameter, the name of the table",
+        path=hide_credentials(f"{scheme}://{place}"),
+        field="uri",
+        hint="write ?ddbTableName= and the name of the table after s3+ddb://bucket/path; the endpoint is the "
+        "storage option dynamodb_endpoint",
+    )
+
+
+def official_uri(uri: str) -> str:
+    """Return the URI of a dataset as the official library spells it: with the table of DynamoDB in a query.
+
+    Args:
+        uri: Normalised URI of a dataset.
+    """
+    scheme, mark, rest = uri.partition("://")
+    table, at, place = rest.partition("@")
+    if not mark or not at or scheme != _DYNAMODB:
+        return uri
+    return f"{scheme}://{place}?ddbTableName={table}"
+
+
+def plain_uri(uri: str) -> str:
+    """Return where the bytes of a dataset are: the URI without the table of DynamoDB.
+
+    Args:
+        uri: URI of a dataset, or of a base of it.
+    """
+    scheme, mark, rest = uri.partition("://")
+    if not mark or scheme.lower() != _DYNAMODB:
+        return uri
+    return "s3://" + rest.partition("?")[0].rpartition("@")[2]
 
 
 def _with_two_slashes(text: str) -> str:

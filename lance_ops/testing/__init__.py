@@ -1,4 +1,4 @@
-"""Test suites for custom stores, committers, runners and notifiers. They require pytest.
+"""Test suites for custom stores, committers, external manifest stores, runners and notifiers; with pytest.
 
 Each is a class of tests. Derive a class named `Test...` from it in your tests, and override its fixtures:
 
@@ -17,18 +17,26 @@ from lance_ops.extras import load_extra
 
 if TYPE_CHECKING:
     from lance_ops.testing.committer import CommitterConformance
+    from lance_ops.testing.manifest_store import ManifestStoreConformance
     from lance_ops.testing.notifier import NotifierConformance
     from lance_ops.testing.runner import RunnerConformance
     from lance_ops.testing.store.suite import StoreConformance
 
 _HOMES = {
     "CommitterConformance": "lance_ops.testing.committer",
+    "ManifestStoreConformance": "lance_ops.testing.manifest_store",
     "NotifierConformance": "lance_ops.testing.notifier",
     "RunnerConformance": "lance_ops.testing.runner",
     "StoreConformance": "lance_ops.testing.store.suite",
 }
 
-__all__ = ["CommitterConformance", "NotifierConformance", "RunnerConformance", "StoreConformance"]
+__all__ = [
+    "CommitterConformance",
+    "ManifestStoreConformance",
+    "NotifierConformance",
+    "RunnerConformance",
+    "StoreConformance",
+]
 
 
 def __getattr__(name: str) -> Any:

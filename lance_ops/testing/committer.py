@@ -3,6 +3,7 @@
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,7 @@ import lance_ops as lo
 from lance_ops.errors import AlreadyExistsError
 from lance_ops.storage import Store, open_store
 from lance_ops.table.commit.committer import Committer
-from lance_ops.table.manifest.listing import VERSIONS_DIRECTORY, ManifestLocation
+from lance_ops.table.manifest.listing import VERSIONS_DIRECTORY, ManifestLocation, list_versions
 
 _SEVEN = ManifestLocation(7, f"{VERSIONS_DIRECTORY}/7.manifest")
 _EIGHT = ManifestLocation(8, f"{VERSIONS_DIRECTORY}/8.manifest")
@@ -89,6 +90,26 @@ class CommitterConformance:
         dataset = lo.Dataset.open(store)
         assert dataset.version == 9
         assert sorted(dataset.to_table()["id"].to_pylist()) == list(range(-1, 8))
+
+    def test_maintenance_keeps_the_rows(self, committer: Committer, store: Store) -> None:
+        for number in range(4):
+            lo.append(store, pa.table({"id": [number, number + 10]}), committer=committer)
+        lo.create_index(store, "id", committer=committer)
+        lo.delete(store, "id = 11", committer=committer)
+        lo.update(store, {"id": "id + 100"}, where="id = 3", committer=committer)
+        lo.compact(store, committer=committer)
+        lo.optimize_indices(store, committer=committer)
+        rows = [0, 1, 2, 10, 12, 13, 103]
+        kept = lo.Dataset.open(store).version
+        lo.create_tag(store, "kept", kept)
+        lo.append(store, pa.table({"id": [999]}), committer=committer)
+        lo.restore(store, kept, committer=committer)
+        lo.cleanup(store, retain_versions=1, older_than=timedelta(0))
+        dataset = lo.Dataset.open(store)
+        assert sorted(dataset.to_table()["id"].to_pylist()) == rows
+        assert dataset.count_rows("id >= 10") == 4
+        assert [location.version for location in list_versions(store)] == [kept, dataset.version]
+        assert lo.fsck(store).findings == ()
 
 
 def _versions(store: Store) -> dict[str, bytes]:

@@ -14,7 +14,9 @@ from lance_ops.storage.paths import (
     join_bucket,
     join_uri,
     just_before,
+    official_uri,
     parse_location,
+    plain_uri,
     split_bucket,
     validate_folder,
 )
@@ -275,10 +277,41 @@ def test_the_container_of_an_account_is_no_secret():
     assert parse_location(uri).uri == uri
 
 
-def test_tables_behind_dynamodb_are_refused_with_what_to_do():
-    with pytest.raises(UnsupportedError, match="DynamoDB") as caught:
-        parse_location("s3+ddb://bucket/table.lance?ddbTableName=versions")
-    assert "s3://" in caught.value.hint
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3+ddb://bucket/a/table.lance?ddbTableName=ver.s-1",
+        "s3+ddb://bucket/a/table.lance/?ddbTableName=ver.s-1",
+        "s3+ddb://ver.s-1@bucket/a/table.lance",
+        "s3+ddb://ver.s-1@bucket/a/table.lance/",
+    ],
+)
+def test_the_table_of_dynamodb_stands_before_the_bucket(uri):
+    location = parse_location(uri)
+    assert (location.scheme, location.uri) == ("s3+ddb", "s3+ddb://ver.s-1@bucket/a/table.lance")
+    assert parse_location(location.uri) == location
+    assert official_uri(location.uri) == "s3+ddb://bucket/a/table.lance?ddbTableName=ver.s-1"
+    assert plain_uri(location.uri) == plain_uri(uri).rstrip("/") == "s3://bucket/a/table.lance"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3+ddb://bucket/table.lance",
+        "s3+ddb://bucket/table.lance?ddbTableName=",
+        "s3+ddb://bucket/table.lance?ddbTableName=a",
+        "s3+ddb://bucket/table.lance?ddbTableName=abc&x=1",
+        "s3+ddb://bucket/table.lance?x=1",
+        "s3+ddb://abc@bucket/table.lance?ddbTableName=abc",
+        "s3+ddb:///table.lance?ddbTableName=abc",
+        "s3+ddb://?ddbTableName=abc",
+        "s3+ddb://abc@/table.lance",
+        "s3+ddb://a/c@bucket/table.lance",
+    ],
+)
+def test_an_address_with_anything_but_one_table_of_dynamodb_is_refused(uri):
+    with pytest.raises(InvalidArgumentError, match="table of DynamoDB"):
+        parse_location(uri)
 
 
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1), st.text())

@@ -132,6 +132,15 @@ class FaultyStore:
         """Forget the log and the counters, and come back to life; the fault stays armed."""
         self._faults.reset()
 
+    @property
+    def is_dead(self) -> bool:
+        """Whether the process has crashed."""
+        return self._faults.dead
+
+    def kill(self) -> None:
+        """Crash at every call from now on."""
+        self._faults.dead = True
+
     def disarm(self) -> None:
         """Come back to life and inject no more."""
         self._faults.fail_at = None

@@ -19,7 +19,12 @@ TOGETHER = {
         "tests/demo/test_definitions.py",
         "tests/fleet/run/test_run_on_spark.py",
     ),
-    "the object servers": ("tests/storage/test_object_servers.py", "tests/safety/test_object_servers.py"),
+    "the object servers": (
+        "tests/storage/test_object_servers.py",
+        "tests/storage/external/test_killed_writers.py",
+        "tests/storage/external/test_manifest_stores.py",
+        "tests/safety/test_object_servers.py",
+    ),
     "the browser": ("tests/fleet/report/test_report_page.py", "tests/ui/"),
 }
 # What lies in a folder of a group and shares nothing: its tests start programs with sessions of their own.
@@ -29,6 +34,8 @@ _FIXTURES = {
     "spark": "the Spark session",
     "seaweed": "the object servers",
     "moto": "the object servers",
+    "dynamo": "the object servers",
+    "manifest_options": "the object servers",
     "azurite": "the object servers",
 }
 _MARKERS = {"azurite": "the object servers", "ui": "the browser"}

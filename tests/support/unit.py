@@ -93,6 +93,7 @@ NOT_UNIT = (
     "tests/spark/test_daemon.py",
     "tests/spark/test_imports.py",
     "tests/spark/test_scan.py",
+    "tests/storage/external/",
     "tests/storage/objects/test_aws_credentials.py",
     "tests/storage/test_conditional_put.py",
     "tests/storage/test_fork_safe.py",

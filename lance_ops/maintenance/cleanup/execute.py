@@ -224,7 +224,7 @@ class _Execution:
         return True
 
     def _remove_old_pins(self) -> bool:
-        pins = [pin.path for pin in list_pins(self.store) if self.plan.now - pin.modified >= PIN_LIFETIME]
+        pins = [pin.path for pin in list_pins(self.store) if not pin.is_alive(self.plan.now)]
         self.store.delete_many(pins)
         return True
 

@@ -26,7 +26,7 @@ from lance_ops.maintenance.text import count_text
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import side_by_side
 from lance_ops.storage.retry import persistently
-from lance_ops.table.history.pins import PIN_LIFETIME, list_pins
+from lance_ops.table.history.pins import list_pins
 from lance_ops.table.history.refs import (
     BRANCH_TREES,
     Branch,
@@ -89,7 +89,7 @@ class Line:
         for branch in branches:
             if branch.parent_branch == self.branch:
                 names.setdefault(branch.parent_version, []).append(f"branch {branch.name}")
-        pinned = frozenset(pin.version for pin in pins if now - pin.modified < PIN_LIFETIME)
+        pinned = frozenset(pin.version for pin in pins if pin.is_alive(now))
         return Named(self, pinned, names, branches)
 
     def others(self) -> list[Store]:
@@ -291,7 +291,7 @@ class VersionJudge:
             elif version in self.named.names:
                 reason = f"named by {', '.join(sorted(self.named.names[version]))}"
             elif version in self.named.pinned:
-                reason = "a restore, tag, clone or branch of it is in progress"
+                reason = "a restore, tag, clone or branch of it is in progress, or a job holds it"
             elif retain is not None and self._seen <= retain:
                 reason = f"one of the newest {retain}"
             elif age and self._age(location, summary) < age:

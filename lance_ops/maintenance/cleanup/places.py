@@ -5,7 +5,7 @@ import re
 from urllib.parse import unquote
 
 from lance_ops.errors import PathEscapeError
-from lance_ops.storage.paths import BUCKET_SCHEMES, is_address, parse_location
+from lance_ops.storage.paths import BUCKET_SCHEMES, is_address, parse_location, plain_uri
 from lance_ops.table.manifest.model import BasePath
 
 # The URI schemes of a container: with and without TLS, and with and without the account.
@@ -54,8 +54,8 @@ def is_own_root(base: BasePath, root: str) -> bool:
 
 def _resolved(uri: str) -> str:
     """Return a normalized place. Two places that wrongly compare equal only keep more files."""
-    # A cache in front of a store does not change the place.
-    location = parse_location(uri.rpartition("::")[2])
+    # Neither a cache in front of a store nor an external manifest store changes the place.
+    location = parse_location(plain_uri(uri.rpartition("::")[2]))
     if location.is_local:
         return os.path.realpath(location.uri)
     known = _AZURE.sub(r"az://\1", location.uri)

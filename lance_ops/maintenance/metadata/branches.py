@@ -28,7 +28,7 @@ from lance_ops.storage.lease import Lease
 from lance_ops.storage.retry import is_there
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.dataset import Dataset, Target, open_dataset
-from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pins, pinned, removal_path
+from lance_ops.table.history.pins import announce_removal, list_pins, pinned, removal_path
 from lance_ops.table.history.refs import (
     MAIN,
     Branch,
@@ -278,11 +278,9 @@ def _refuse_used(root: Store, store: Store, name: str) -> None:
     forks = sorted(branch.name for branch in list_branches(root).values() if branch.parent_branch == name)
     tags = sorted(tag.name for tag in list_tags(root).values() if tag.branch == name)
     users = [*(f"branch {fork!r}" for fork in forks), *(f"tag {tag!r}" for tag in tags)]
-    young = datetime.now(UTC) - PIN_LIFETIME
+    now = datetime.now(UTC)
     users += [
-        f"an operation in progress on version {pin.version}"
-        for pin in list_pins(store)
-        if pin.modified > young
+        f"an operation in progress on version {pin.version}" for pin in list_pins(store) if pin.is_alive(now)
     ]
     if users:
         raise BranchInUseError(

@@ -28,6 +28,7 @@ from lance_ops.maintenance.cleanup.places import below
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store, open_store
 from lance_ops.storage.lease import Lease
+from lance_ops.storage.paths import official_uri
 from lance_ops.storage.retry import unless_gone
 from lance_ops.table.commit.apply import writer_version
 from lance_ops.table.commit.committer import Committer, committer_for, publish
@@ -303,12 +304,12 @@ def _first_version(source: Dataset, branch: str | None) -> tuple[Manifest, Trans
         )
     base = BasePath(
         id=max((item.id for item in before.base_paths), default=-1) + 1,
-        path=source.uri,
+        path=official_uri(source.uri),
         is_dataset_root=True,
         name=source.branch if branch is not None else None,
     )
     clone = transaction_pb2.Transaction.Clone(
-        is_shallow=True, ref_version=before.version, ref_path=source.uri
+        is_shallow=True, ref_version=before.version, ref_path=official_uri(source.uri)
     )
     if source.branch is not None and branch is not None:
         clone.ref_name = source.branch

@@ -34,6 +34,7 @@ from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store, open_store
 from lance_ops.storage.lease import Lease
+from lance_ops.storage.paths import official_uri
 from lance_ops.storage.prefetch import prefetch, requests_at_once
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.jobs.job_record import DONE, JobRecord
@@ -263,7 +264,7 @@ def _sequences(fragment: Fragment) -> list[ExternalFile]:
 def _first_version(source: Dataset, uri: str, managed: Collection[int]) -> tuple[Manifest, Transaction]:
     """The first version of a clone at `uri`; bases of managed blobs are its own root from there on."""
     before = source.manifest
-    clone = transaction_pb2.Transaction.Clone(ref_version=before.version, ref_path=source.uri)
+    clone = transaction_pb2.Transaction.Clone(ref_version=before.version, ref_path=official_uri(source.uri))
     if source.branch is not None:
         clone.ref_name = source.branch
     # Blobs may name bases that are no datasets by number.

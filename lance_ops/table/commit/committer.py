@@ -37,6 +37,7 @@ from lance_ops.errors import (
     UnsupportedError,
 )
 from lance_ops.storage import Store, require_put_if_absent
+from lance_ops.storage.conditional_put import decided_elsewhere
 from lance_ops.storage.retry import is_there, retry, unless_gone
 from lance_ops.table.commit.rebase.work import MergedDeletions
 from lance_ops.table.manifest.file.summary import decode_summary
@@ -119,16 +120,23 @@ def committer_for(store: Store) -> Committer:
     """Return the committer for a store; servers are asked once whether they support conditional put.
 
     Raises:
-        UnsupportedError: The store has no conditional operation and needs a lock.
+        UnsupportedError: The store has no conditional operation and needs a lock; or its server, or its
+            external manifest store, replaces what another writer has put.
         StorageError: The server could not be asked.
     """
+    elsewhere = decided_elsewhere(store)
+    if elsewhere is not None:
+        # Whatever the store itself supports.
+        elsewhere.require_create_only()
+        return PutIfAbsentCommitter()
     if store.supports_put_if_absent:
         require_put_if_absent(store, VERSIONS_DIRECTORY)
         return PutIfAbsentCommitter()
     raise UnsupportedError(
         "the store has no conditional put, so two writers could commit the same version",
         path=store.uri,
-        hint="pass a LockCommitter with a lock that all writers of the dataset use",
+        hint="pass a LockCommitter with a lock that all writers of the dataset use, or name an external "
+        "manifest store in the storage option manifest_store",
     )
 
 

@@ -60,8 +60,8 @@ def check_no_staged(staged: str | None, newest: int, uri: str) -> None:
             "versions in an external manifest store (DynamoDB) may have committed it, and version "
             f"{newest} may not be the newest",
             path=f"{uri}/{path}",
-            hint="open the table once with pylance through s3+ddb://, which gives the version its final "
-            "name; if no such writer exists any more, remove this file",
+            hint="open the table with its external manifest store (s3+ddb:// with the name of the table, or "
+            "the storage option manifest_store); if there is none any more, remove this file",
         )
 
 

@@ -21,11 +21,14 @@ reads it.
 
 import contextlib
 import json
+import re
+import time
 import uuid
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any, Self
 
 from lance_ops.errors import (
     CommitOutcomeUnknownError,
@@ -45,15 +48,31 @@ PIN_LIFETIME = timedelta(days=7)
 """
 
 _SUFFIX = ".json"
+# "VERSION-UUID.json" of an operation, "VERSION-UUID-SECONDSs.json" of a lease.
+_NAME = re.compile(r"([0-9]{1,20})-.*?(?:-([0-9]{1,9})s)?\.json", re.ASCII)
+_REFRESHES = 4
+"""Refreshes of a lease in its lifetime."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A version that an operation is about to name."""
+    """A version that an operation is about to name, or that a job reads.
+
+    Attributes:
+        path: The file.
+        version: The version.
+        modified: When it was written or refreshed, by the store's clock.
+        lifetime: Time after `modified` for which it counts.
+    """
 
     path: str
     version: int
     modified: datetime
+    lifetime: timedelta = PIN_LIFETIME
+
+    def is_alive(self, now: datetime) -> bool:
+        """Return whether it protects its version."""
+        return now - self.modified < self.lifetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +150,85 @@ def pinned_unnamed(store: Store, versions: Collection[int], what: str) -> Iterat
             _unpin(store, path)
 
 
+class VersionLease:
+    """Lease of a version for a job that reads it: a pin with a short lifetime, refreshed in a `with` block.
+
+    A lease that was not refreshed for its lifetime, because the process died or could not reach the store, no
+    longer protects the version. Cleanups of earlier releases take it for a pin of `PIN_LIFETIME`.
+
+    Args:
+        store: Root of the dataset, or of the branch that has the version.
+        version: The version.
+        what: The job, for errors and for people who find the lease.
+        lifetime: How long it protects the version after the last refresh.
+
+    Raises:
+        RetryableCommitConflictError: A cleanup is about to remove the version.
+        VersionNotFoundError: There is no such version.
+    """
+
+    def __init__(self, store: Store, version: int, what: str, lifetime: timedelta) -> None:
+        self._store = store
+        self.version = version
+        self._what = what
+        self._lifetime = lifetime
+        seconds = int(lifetime.total_seconds())
+        self._path = f"{PINS_DIRECTORY}/{version}-{uuid.uuid4().hex}-{seconds}s{_SUFFIX}"
+        self._refreshed = 0.0
+        self._heartbeat: Any = None
+
+    def __enter__(self) -> Self:
+        locate(self._store, self.version)
+        try:
+            self._put()
+            _refuse_announced(self._store, self.version, self._what)
+            locate(self._store, self.version)
+        except BaseException:
+            _unpin(self._store, self._path)
+            raise
+        # Few commands hold a version.
+        from lance_ops.storage.lease import Heartbeat
+
+        self._heartbeat = Heartbeat(self._beat)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # A refresh that is under way ends first: it would bring the file back.
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        _unpin(self._store, self._path)
+
+    def check(self) -> None:
+        """Check that the version exists; the lease may have expired while the process was stopped.
+
+        Raises:
+            VersionNotFoundError: A cleanup has removed it.
+        """
+        locate(self._store, self.version)
+
+    def refresh(self) -> None:
+        """Extend the lease by its lifetime from now on."""
+        self._put()
+
+    def _beat(self) -> None:
+        if time.monotonic() - self._refreshed >= self._lifetime.total_seconds() / _REFRESHES:
+            self._put()
+
+    def _put(self) -> None:
+        now = time.monotonic()
+        content = {"version": self.version, "for": self._what, "createdAt": datetime.now(UTC).isoformat()}
+        self._store.put(self._path, json.dumps(content).encode())
+        self._refreshed = now
+
+
 def list_pins(store: Store) -> list[Pin]:
     """List all pins, independent of their age."""
     pins: list[Pin] = []
     for info in store.list(PINS_DIRECTORY):
-        number = info.path.removeprefix(f"{PINS_DIRECTORY}/").partition("-")[0]
-        if number.isascii() and number.isdigit() and info.path.endswith(_SUFFIX):
-            pins.append(Pin(info.path, int(number), info.modified))
+        found = _NAME.fullmatch(info.path.removeprefix(f"{PINS_DIRECTORY}/"))
+        if found is not None:
+            lifetime = timedelta(seconds=int(found[2])) if found[2] else PIN_LIFETIME
+            pins.append(Pin(info.path, int(found[1]), info.modified, min(lifetime, PIN_LIFETIME)))
     return pins
 
 

@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError, PathEscapeError
 from lance_ops.storage import Store, open_store, validate_relative_path
-from lance_ops.storage.paths import is_address
+from lance_ops.storage.options import separate_manifest_store
+from lance_ops.storage.paths import is_address, plain_uri
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import DeletionFile, ExternalFile
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -83,7 +84,9 @@ class Bases:
         if base is None:
             return self.root
         if base.id not in self._stores:
-            self._stores[base.id] = open_store(_absolute(base, self.root.uri), self._options)
+            # Only its data are read, whatever decides the versions of the dataset.
+            options = separate_manifest_store(self._options)[1]
+            self._stores[base.id] = open_store(plain_uri(_absolute(base, self.root.uri)), options)
         return self._stores[base.id]
 
     def data_path(self, file: DataFile) -> tuple[Store, str]:
@@ -157,6 +160,7 @@ def _main_root(base: BasePath, root: str) -> str | None:
 
 
 def _absolute_uri(path: str) -> str:
+    path = plain_uri(path)
     if path.startswith("/"):
         return f"file://{quote(path)}"
     return path.replace("file:/", "file:///", 1) if _ONE_SLASH.match(path) else path

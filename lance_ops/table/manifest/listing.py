@@ -1,109 +1,31 @@
-"""Listing of manifests: the versions of a dataset and their locations.
-
-Manifest names: two schemes, and detached versions. Source: format, "Manifest Naming Schemes".
-"""
+"""Listing of manifests: the versions of a dataset and their locations."""
 
 import contextlib
-import re
 import time
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import partial
 from hashlib import blake2b
-from numbers import Integral
 
 from lance_ops.errors import (
     CorruptManifestError,
-    InvalidArgumentError,
     StorageError,
     UnsupportedError,
     VersionNotFoundError,
-    check_type,
 )
 from lance_ops.storage import ObjectInfo, Store, lists_names
+from lance_ops.storage.manifest_names import DETACHED_BIT as DETACHED_BIT
+from lance_ops.storage.manifest_names import VERSIONS_DIRECTORY as VERSIONS_DIRECTORY
+from lance_ops.storage.manifest_names import NamingScheme as NamingScheme
+from lance_ops.storage.manifest_names import is_detached as is_detached
+from lance_ops.storage.manifest_names import manifest_name as manifest_name
+from lance_ops.storage.manifest_names import manifest_path as manifest_path
+from lance_ops.storage.manifest_names import newest_staged as newest_staged
+from lance_ops.storage.manifest_names import parse_manifest_name as parse_manifest_name
+from lance_ops.storage.manifest_names import staged_version as staged_version
 from lance_ops.storage.retry import is_named, unless_gone
 from lance_ops.table.manifest.no_dataset import no_dataset
-
-VERSIONS_DIRECTORY = "_versions"
-DETACHED_BIT = 1 << 63
-"""Set in the number of a version outside of the history; such versions are never listed."""
-
-_MAX_VERSION = (1 << 64) - 1
-_STAGED = re.compile(r"([0-9]{1,20}\.manifest)-.+", re.ASCII)
-_NAME = re.compile(r"(d?)([0-9]{1,20})\.manifest", re.ASCII)
-
-
-def staged_version(name: str) -> int | None:
-    """Return the version of a staged manifest, `N.manifest-UUID`; None for any other file.
-
-    Writers with an external manifest store (DynamoDB) write it first, and rename it after the store has
-    accepted it.
-    """
-    match = _STAGED.fullmatch(name)
-    found = None if match is None else parse_manifest_name(match[1])
-    return None if found is None else found[0]
-
-
-class NamingScheme(Enum):
-    """Mapping of version numbers to file names.
-
-    `V2` counts down from 2^64-1 in 20 digits, so that the newest version comes first in a listing.
-    """
-
-    V1 = 1
-    V2 = 2
-
-
-def is_detached(version: int) -> bool:
-    """Return whether the version is outside of the history."""
-    return bool(version & DETACHED_BIT)
-
-
-def manifest_name(version: int, scheme: NamingScheme) -> str:
-    """Return the file name of a manifest.
-
-    Raises:
-        InvalidArgumentError: The number is not an unsigned 64-bit one.
-    """
-    check_type(version, Integral, "a version number", field="version")
-    if not 0 <= version <= _MAX_VERSION:
-        raise InvalidArgumentError(f"{version} is not a version number", field="version")
-    if is_detached(version):
-        return f"d{version}.manifest"
-    if scheme is NamingScheme.V1:
-        return f"{version}.manifest"
-    return f"{_MAX_VERSION - version:020d}.manifest"
-
-
-def manifest_path(version: int, scheme: NamingScheme) -> str:
-    """Return the path of a manifest, relative to the root of the dataset."""
-    return f"{VERSIONS_DIRECTORY}/{manifest_name(version, scheme)}"
-
-
-def parse_manifest_name(name: str) -> tuple[int, NamingScheme | None] | None:
-    """Parse version and scheme from a file name.
-
-    Returns:
-        The version, with the scheme None for a detached one; None for any other file (staged manifests,
-        temporary files, the version hint).
-    """
-    match = _NAME.fullmatch(name)
-    if match is None:
-        return None
-    detached, digits = match.groups()
-    number = int(digits)
-    if number > _MAX_VERSION:
-        return None
-    if detached:
-        return (number, None) if is_detached(number) else None
-    # Twenty digits are V2: a V1 number of that length would have the detached bit set.
-    if len(digits) == 20:
-        version = _MAX_VERSION - number
-        return None if is_detached(version) else (version, NamingScheme.V2)
-    return None if is_detached(number) else (number, NamingScheme.V1)
-
 
 HINT_PATH = f"{VERSIONS_DIRECTORY}/latest_version_hint.json"
 _LAST_V2_PATH = manifest_path(0, NamingScheme.V2)
@@ -118,7 +40,9 @@ _LISTED: "ContextVar[dict[str, list[ManifestLocation]] | None]" = ContextVar("_L
 MOMENT = 10.0
 """Seconds for which a listing of the newest version is reused."""
 
-_NEED_NO_HINT = frozenset({"s3", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs"})
+_NEED_NO_HINT = frozenset(
+    {"s3", "s3+ddb", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,19 +184,6 @@ def is_still_newest(store: Store, location: ManifestLocation) -> bool:
     return was_newest_within(location, MOMENT) and not store.exists(
         manifest_path(location.version + 1, location.scheme)
     )
-
-
-def newest_staged(names: Iterable[str], above: int) -> str | None:
-    """Return the name of the newest staged manifest of a version above another; None when there is none.
-
-    Args:
-        names: Of files in the folder of manifests, or their paths.
-        above: The version.
-    """
-    found = (name.removeprefix(f"{VERSIONS_DIRECTORY}/") for name in names)
-    staged = [(version, name) for name in found if (version := staged_version(name)) is not None]
-    version, name = max(staged, default=(0, None))
-    return name if version > above else None
 
 
 def _latest_of_listing(store: Store) -> ManifestLocation:

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from tests.safety.fleet.campaign import Options, run_campaign
-from tests.safety.fleet.postgres import postgres
+from tests.support.postgres import postgres
 
 
 def main() -> int:
@@ -29,7 +29,10 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
-        storage = stack.enter_context(postgres(folder / "postgres")) if given.postgres else None
+        storage = None
+        if given.postgres:
+            url = stack.enter_context(postgres(folder / "postgres"))
+            storage = f"{{postgres: {{postgres_url: '{url}'}}}}"
         options = Options(
             given.minutes * 60,
             given.datasets,

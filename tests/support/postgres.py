@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the machine's own packages, on loopback, for as long as a campaign needs it."""
+"""A PostgreSQL server of the machine's own packages, on loopback, for as long as it is needed."""
 
 import os
 import shutil
@@ -10,12 +10,11 @@ from pathlib import Path
 from tests.support.dagster_server import free_port
 
 _BINARIES = "/usr/lib/postgresql"
-_STORAGE = "{{postgres: {{postgres_url: 'postgresql+psycopg2://dagster@127.0.0.1:{port}/postgres'}}}}"
 
 
 @contextmanager
 def postgres(folder: Path) -> Iterator[str]:
-    """Serve an empty database; yields the `storage` of a `dagster.yaml`.
+    """Serve an empty database; yields its URL.
 
     Args:
         folder: Is made; the user `postgres` owns it where this process is root, as which no server runs.
@@ -37,7 +36,7 @@ def postgres(folder: Path) -> Iterator[str]:
     control = (str(binaries / "pg_ctl"), "-D", str(folder), "-w")
     run(*control, "-l", str(folder / "log"), "-o", f"-h 127.0.0.1 -p {port} -k {folder}", "start")
     try:
-        yield _STORAGE.format(port=port)
+        yield f"postgresql+psycopg2://dagster@127.0.0.1:{port}/postgres"
     finally:
         run(*control, "-m", "immediate", "stop")
 
