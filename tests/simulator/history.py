@@ -1,10 +1,12 @@
 """One history: its plan, its run, and the proof that the final table is explained by a serial history."""
 
+import contextlib
 import random
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import lance_ops as lo
@@ -12,11 +14,26 @@ from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.listing import ManifestLocation, NamingScheme, manifest_path, parse_manifest_name
 from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.transaction.operations import Overwrite as OverwriteOperation
 from lance_ops.table.transaction.operations import files_of
 from lance_ops.table.transaction.operations import Restore as RestoreOperation
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
 from tests.simulator.store import SimulatedStore
-from tests.simulator.work import INLINE, WORK, Finish, Menu, Rows, Work, new_rows, table_of
+from tests.simulator.work import (
+    INLINE,
+    WORK,
+    Append,
+    Cleanup,
+    Configure,
+    Finish,
+    Menu,
+    Restore,
+    Rows,
+    Upsert,
+    Work,
+    new_rows,
+    table_of,
+)
 from tests.simulator.world import START, Choices, Event, Process, Weather, World
 
 UseWorld = Callable[[World | None], None]
@@ -71,7 +88,8 @@ SKIES = (
     (),
     ("die before", "die after"),
     ("lost", "refused"),
-    ("lost", "twice", "late"),
+    ("lost", "twice", "late", "severed"),
+    ("late", "severed"),
     ("stale",),
     ("pause",),
     ("lost", "refused", "twice", "die before", "die after", "pause", "stale"),
@@ -94,6 +112,8 @@ def plan_of(seed: int) -> Plan:
         works = tuple(menu.draw() for _ in range(chance.choice((1, 1, 2, 2) if number else (1, 1, 2))))
         if number and chance.random() < 0.4:
             works = (*works[:2], menu.cleanup())
+        if not number and chance.random() < 0.15:
+            works = (menu.reference(), *works[:1])
         scripts.append(Script(works, chance.choice(SKEWS), chance.random() < 0.7))
     if chance.random() < 0.1:
         # Two runs of one job at once.
@@ -123,6 +143,10 @@ def start_of(number: int) -> dict[str, tuple[bytes, float]]:
     return {path: (data, START - 60) for path, (data, _) in world.objects.items()}
 
 
+EFFECTS = ("rows_added", "rows_deleted", "rows_updated", "rows_inserted", "rows_appended")
+"""Fields of results that count the rows that an operation changed."""
+
+
 @dataclass
 class Run:
     """How one call of a work ended.
@@ -132,6 +156,7 @@ class Run:
         process: Who did it.
         outcome: "done", "failed", "unknown" or "died".
         version: The version that it returned.
+        effective: It returned that it changed rows.
         error: What it raised.
     """
 
@@ -139,6 +164,7 @@ class Run:
     process: int
     outcome: str = "died"
     version: int | None = None
+    effective: bool = False
     error: str = ""
 
 
@@ -222,7 +248,11 @@ def _start(history: History, scheme: str, name: str, script: Script) -> None:
             except LanceOpsError as error:
                 run.outcome, run.error = "failed", f"{type(error).__name__}: {error}"
             else:
-                run.outcome, run.version = "done", getattr(result, "version", None)
+                run.outcome = "done"
+                # A handle opens the version when it is asked for it.
+                with contextlib.suppress(LanceOpsError):
+                    run.version = getattr(result, "version", None)
+                run.effective = any(getattr(result, name, 0) for name in EFFECTS)
             finally:
                 world.note(process, run.outcome, note=run.error[:70])
                 if run.outcome == "died" and script.revives and process.dead:
@@ -295,11 +325,17 @@ def _check_outcomes(history: History, steps: Sequence[Step]) -> None:
     made: dict[int, list[int]] = {}
     restored = [step.version for step in steps if step.transaction is not None
                 and isinstance(step.transaction.operation, RestoreOperation)]
+    for before, step in pairwise(steps):
+        if _highest_id(step.manifest) < _highest_id(before.manifest):
+            raise Violation("ids", f"version {step.version} may give fragment ids that were given before")
+        if step.manifest.next_row_id < before.manifest.next_row_id:
+            raise Violation("ids", f"version {step.version} may give row ids that were given before")
     for step in steps:
-        if step.work is not None and step.work.changes_rows:
+        if step.work is not None:
             made.setdefault(_job(step.work), []).append(step.version)
+    changing = {_job(run.work) for run in history.runs if run.work.changes_rows}
     for job, versions in made.items():
-        if len(versions) > 1 and not any(versions[0] < number <= versions[-1] for number in restored):
+        if job in changing and len(versions) > 1 and not any(versions[0] < number <= versions[-1] for number in restored):
             raise Violation("twice", f"work {job} was committed as versions {versions}")
     by_job: dict[int, list[Run]] = {}
     for run in history.runs:
@@ -311,9 +347,44 @@ def _check_outcomes(history: History, steps: Sequence[Step]) -> None:
         for run in runs:
             if run.outcome == "done" and run.version is not None and run.version > steps[-1].version:
                 raise Violation("lost", f"{run.work.describe()} returned version {run.version}")
-            alone = len(runs) == 1 and run.outcome == "done" and type(run.work).__name__ in ("Append", "Overwrite", "Upsert")
-            if alone and job not in made:
+            always = isinstance(run.work, Append | Upsert | Configure) or (
+                isinstance(run.work, Restore) and run.version is not None
+            )
+            gone = job not in made and not _is_hidden(run, steps)
+            if run.outcome == "done" and (always or run.effective) and gone:
                 raise Violation("lost", f"{run.work.describe()} was acknowledged, and is not in the history")
+            if run.outcome == "failed" and not _may_fail(history, run):
+                raise Violation("error", f"{run.work.describe()} failed: {run.error}")
+
+
+def _is_hidden(run: Run, steps: Sequence[Step]) -> bool:
+    """Return whether the version of a work took a free name below one that replaced everything.
+
+    A serial history has it before that one. The settings of a table and its record of jobs are not replaced.
+    """
+    if run.version is None or not run.version < len(steps):
+        return False
+    transaction = steps[run.version].transaction
+    operation = None if transaction is None else transaction.operation
+    replaced = isinstance(operation, OverwriteOperation) and not run.work.keyed and run.work.changes_rows
+    return replaced or isinstance(operation, RestoreOperation)
+
+
+def _highest_id(manifest: Manifest) -> int:
+    return -1 if manifest.max_fragment_id is None else manifest.max_fragment_id
+
+
+_CONFLICTS = {"CommitConflictError", "RetryableCommitConflictError", "IncompatibleCommitConflictError"}
+_MISSING = {"VersionNotFoundError", "FileMissingError", "TaskFailedError", "RefNotFoundError"}
+_FAULTS = {"StorageError", "TaskFailedError", "JobUnprovenError", "InconsistentStoreError"}
+
+
+def _may_fail(history: History, run: Run) -> bool:
+    """Return whether a work may end with this error: a conflict, a fault of the store, a removed version."""
+    kind = run.error.partition(":")[0]
+    cleans = any(isinstance(other.work, Cleanup) for other in history.runs)
+    faulty = bool(history.choices.faults)
+    return kind in _CONFLICTS or (cleans and kind in _MISSING) or (faulty and kind in _FAULTS)
 
 
 def _job(work: Work) -> int:

@@ -187,7 +187,7 @@ def _plain_put() -> contextlib.AbstractContextManager[object]:
     return mock.patch.object(committer.PutIfAbsentCommitter, "commit", commit)
 
 
-def _same_rows(ours: Any, base: Any, head: Any, work: Any) -> Any:
+def _keep_ours(ours: Any, base: Any, head: Any, work: Any) -> Any:
     """The deletion file of ours replaces that of the other writer."""
     return ours
 
@@ -229,9 +229,10 @@ def _ranks() -> contextlib.AbstractContextManager[object]:
     return stack
 
 
-def _carry_nothing(group: Any, *_: Any) -> Any:
+def _carry_nothing(group: Any, _base: Any, head: Any, *_: Any) -> Any:
     """Rows deleted since a compaction was planned come back."""
-    return group
+    left = tuple(head[old.id] for old in group.old_fragments if old.id in head)
+    return replace(group, old_fragments=left) if left else None
 
 
 def _no_carry() -> contextlib.AbstractContextManager[object]:
@@ -368,7 +369,7 @@ MUTANTS: dict[str, Mutant] = {
     "Delete is not rebased": _no_rebase(Delete),
     "Update is not rebased": _no_rebase(Update),
     "Rewrite is not rebased": _no_rebase(Rewrite),
-    "deletions are not merged": _patch(rebase, "_merge_deletions", _same_rows),
+    "deletions are not merged": _patch(rebase, "_merge_deletions", _keep_ours),
     "merged deletions outlive their head": _remember_merges,
     "rows deleted by both are updated by both": _both_delete,
     "deletions are not carried into a rewrite": _no_carry,

@@ -325,6 +325,13 @@ class Menu:
         self.next_number += 1
         return Cleanup(self.next_number - 1, False, 1)
 
+    def reference(self) -> Work:
+        """Return work that names an old version."""
+        self.next_number += 1
+        back = self.chance.choice((1, 1, 2, 3))
+        kind = self.chance.choice((Restore, Restore, Tag))
+        return kind(self.next_number - 1, False, back)
+
     def draw(self) -> Work:
         number, chance = self.next_number, self.chance
         self.next_number += 1
@@ -340,7 +347,7 @@ class Menu:
         if roll < 39:
             return Update(number, keyed, low, high, 10 * number, True)
         if roll < 45:
-            return Upsert(number, keyed, chance.choice((low, self.fresh())), chance.choice((1, 3)), 1000 + number)
+            return Upsert(number, keyed, chance.choice((low, 40 + low % 3)), chance.choice((1, 3)), 1000 + number)
         if roll < 48:
             return ReplaceWhere(number, keyed, low, high, 2000 + number)
         if roll < 50:

@@ -98,6 +98,7 @@ class Process:
         self.calls = 0
         self.wake = 0.0
         self.dead = False
+        self.cut_off = 0
         self.done = False
         self.failure: BaseException | None = None
         self.go = threading.Lock()
@@ -268,6 +269,9 @@ class World:
     def _perform(
         self, process: Process, name: str, path: str, perform: Callable[[], T], fault: str
     ) -> T:
+        if process.cut_off:
+            process.cut_off -= 1
+            fault = "refused"
         self.note(process, name, path, fault)
         if fault in ("", "stale"):
             return perform()
@@ -284,6 +288,10 @@ class World:
         if fault == "lost":
             perform()
             raise StorageError(f"simulated: the response to {name} was lost", path=path)
+        if fault == "severed":
+            perform()
+            process.cut_off = CALLS_CUT_OFF
+            raise StorageError(f"simulated: the connection broke during {name}", path=path)
         if fault == "twice":
             # A client that lost the first response sends the request again, and returns the second response.
             perform()
@@ -292,6 +300,7 @@ class World:
             delay = 1 + (7 * process.number + 5 * process.calls) % 12
             self.late.append((self.steps + delay, path, perform))
             self.late.sort(key=lambda item: item[0])
+            process.cut_off = CALLS_CUT_OFF if process.calls % 2 else 0
             raise StorageError(f"simulated: {name} has not been answered", path=path)
         raise AssertionError(fault)
 
@@ -341,13 +350,16 @@ class World:
 PAUSE_SECONDS = 3600.0
 """How long a paused process stands still."""
 
+CALLS_CUT_OFF = 4
+"""How many further calls fail of a process whose connection broke."""
+
 STALE_SECONDS = 0.5
 """How old an object is at most that a stale listing misses, or a deletion that it does not show yet."""
 
 
 def applies(kind: str, name: str) -> bool:
     """Return whether a fault can happen to a call."""
-    if kind in ("lost", "late", "twice", "die after"):
+    if kind in ("lost", "late", "twice", "die after", "severed"):
         return name in MUTATING
     if kind == "stale":
         return name in LISTING

@@ -29,6 +29,7 @@ from lance_ops.storage import Store
 from lance_ops.storage.retry import is_there, retry
 from lance_ops.table.commit.apply import build_manifest
 from lance_ops.table.commit.concurrent_commits import base_conflict
+from lance_ops.table.commit.jobs.job_record import knows_job
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY, Bases
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.file.read import read_manifest
@@ -43,6 +44,7 @@ from lance_ops.table.transaction.operations import (
     ManifestOptions,
     MapUpdate,
     Operation,
+    Overwrite,
     ReserveFragments,
     Restore,
     Rewrite,
@@ -137,7 +139,7 @@ def find_standing(
     Raises:
         CommitOutcomeUnknownError: The store does not answer.
     """
-    find = partial(_find_standing, store, location, manifest, transaction.operation, base)
+    find = partial(_find_standing, store, location, manifest, transaction, base)
     try:
         return retry(find, _PAUSES, on=LanceOpsError)
     except LanceOpsError as error:
@@ -150,9 +152,13 @@ def find_standing(
 
 
 def _find_standing(
-    store: Store, location: ManifestLocation, manifest: Manifest, ours: Operation, base: Manifest | None
+    store: Store,
+    location: ManifestLocation,
+    manifest: Manifest,
+    transaction: Transaction,
+    base: Manifest | None,
 ) -> Standing:
-    head = latest(store)
+    ours, head = transaction.operation, latest(store)
     if head.version <= location.version:
         return Standing.STANDS
     if base is None and location.version == 1 and _starts_above(store):
@@ -167,6 +173,10 @@ def _find_standing(
         # Cleaned up concurrently: only files that are certainly ours count now.
         used = used_among(brought_files(ours, base), read_manifest(store, head))
         return Standing.STANDS if used else Standing.UNKNOWN
+    if theirs is not None and isinstance(theirs.operation, Overwrite) and transaction.job_key is not None:
+        # Its rows are replaced either way, but the record of jobs is carried on.
+        knows = knows_job(store, successor, transaction.job_key)
+        return Standing.STANDS if knows else Standing.ORPHANED
     standing = compare(manifest, ours, successor, theirs.operation if theirs else None, base=base)
     adds_none = not ours.numbered_fragments()
     if (
@@ -175,8 +185,10 @@ def _find_standing(
         and adds_none
         and theirs is not None
     ):
-        # A later delete in a fragment replaces its deletion file, so ours is no longer named.
-        same_places = not isinstance(theirs.operation, Rewrite)
+        # A later delete in a fragment replaces its deletion file, so ours is no longer named. Where rows moved,
+        # those of a fragment that is gone may live on elsewhere.
+        moves = isinstance(theirs.operation, Rewrite | Update) and bool(theirs.operation.new_fragments)
+        same_places = not moves
         if same_places and _are_deleted(ours, Bases(store, successor.base_paths), successor):
             return Standing.STANDS
     return standing
@@ -227,6 +239,11 @@ def compare(
     own = brought_files(ours, base)
     if used_among(own, successor):
         return Standing.STANDS
+    if isinstance(ours, UpdateConfig) and isinstance(theirs, Overwrite):
+        # It replaces the rows and their schema, and keeps the settings.
+        kept = _same_map(manifest.config, successor.config, MapUpdate(theirs.config_upsert), but=JOBS_ENTRY)
+        same = kept and manifest.table_metadata == successor.table_metadata
+        return Standing.STANDS if same else Standing.ORPHANED
     if theirs is not None and theirs.scope is Scope.ALL:
         # The effects of ours would be gone either way; but the ids that it allocated must be respected.
         return Standing.STANDS if _max_id(successor) >= _max_id(manifest) else Standing.UNKNOWN
