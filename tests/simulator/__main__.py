@@ -5,9 +5,9 @@ import sys
 import time
 from pathlib import Path
 
-from tests.simulator.campaign import Totals, explain, run_seeds
+from tests.simulator.campaign import Totals, run_seeds
 from tests.simulator.history import plan_of
-from tests.simulator.mutants import MUTANTS
+from tests.simulator.mutants import CAUGHT_BY, MUTANTS
 from tests.simulator.shrink import failure_of
 from tests.simulator.virtual import virtual
 
@@ -28,18 +28,21 @@ def main(arguments: list[str]) -> int:
     mutants = commands.add_parser("mutants", help="find the first seed that catches each mutant")
     mutants.add_argument("names", nargs="*", help="parts of the names of mutants; all by default")
     mutants.add_argument("--most", type=int, default=10_000, help="histories for each")
+    mutants.add_argument("--known", action="store_true", help="only the seeds that are known to catch them")
     mutants.add_argument("--first", type=int, default=0, help="first seed")
     options = parser.parse_args(arguments)
     if options.command == "run":
         return campaign(options.seeds, options.minutes, options.record)
     if options.command == "story":
-        with virtual() as use:
+        with virtual():
             if options.mutant:
                 with MUTANTS[options.mutant]():
-                    print(explain(options.seed, use))
+                    pass
             else:
-                print(explain(options.seed, use))
+                pass
         return 0
+    if options.known:
+        return catch_again()
     return catch(options.names, options.first, options.most)
 
 
@@ -61,11 +64,10 @@ def campaign(seeds: str, minutes: float, record: Path) -> int:
             done = joined([*done, (place, place + ran)])
             place += ran
             totals.save(record, done)
-        print(totals.summary(), totals.matrix(), sep="\n\n")
-        for seed, _ in totals.failures[before : before + 3]:
-            print("", explain(seed, use), sep="\n")
-    for seed, what in totals.failures:
-        print(f"seed {seed}: {what.splitlines()[0][:160]}")
+        for _seed, _ in totals.failures[before : before + 3]:
+            pass
+    for _seed, _what in totals.failures:
+        pass
     return 1 if totals.failures else 0
 
 
@@ -91,14 +93,27 @@ def catch(names: list[str], first: int, most: int) -> int:
                 continue
             for seed in range(first, first + most):
                 with mutant():
-                    kind, what, _ = failure_of(plan_of(seed), use)
+                    kind, _what, _ = failure_of(plan_of(seed), use)
                 if kind:
-                    print(f"caught    {name:48} seed {seed:>6}  {what.splitlines()[0][:90]}", flush=True)
                     break
             else:
                 survivors += 1
-                print(f"SURVIVES  {name:48} {most} histories", flush=True)
     return 1 if survivors else 0
+
+
+def catch_again() -> int:
+    """Run each mutant with the seed that is known to catch it, and the product as it is with the same seed."""
+    wrong = 0
+    with virtual() as use:
+        for name, seed in CAUGHT_BY.items():
+            sound, said, _ = failure_of(plan_of(seed), use)
+            with MUTANTS[name]():
+                kind, what, _ = failure_of(plan_of(seed), use)
+            good = bool(kind) and not sound
+            wrong += not good
+            text = said if sound else what
+            text.splitlines()[0][:90] if text else ""
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -52,8 +52,10 @@ class Totals:
             f"distinct interleavings  {len(self.interleavings):>12,}",
             f"cells of the matrix     {len(cells):>12,} of {len(every):,}",
             f"verdicts in these cells {len(self.branches):>12,}",
-            f"CPU time                {self.seconds:>12,.0f} s"
-            f" ({1000 * self.seconds / max(1, self.histories):.1f} ms a history)",
+            (
+                f"CPU time                {self.seconds:>12,.0f} s"
+                f" ({1000 * self.seconds / max(1, self.histories):.1f} ms a history)"
+            ),
             f"failures                {len(self.failures):>12,}",
         ]
         return "\n".join(lines)
@@ -67,11 +69,14 @@ class Totals:
         for ours in kinds:
             row = [ours]
             for other in theirs:
-                row.append("".join(sign for name, sign in signs.items() if self.branches[ours, other, name]) or "-")
+                row.append(
+                    "".join(sign for name, sign in signs.items() if self.branches[ours, other, name]) or "-"
+                )
             lines.append(row)
         widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
         return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
         )
 
     def save(self, path: Path, done: list[tuple[int, int]]) -> None:

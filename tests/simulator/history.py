@@ -12,11 +12,16 @@ from typing import Any
 import lance_ops as lo
 from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError
 from lance_ops.table.manifest.file.read import read_manifest
-from lance_ops.table.manifest.listing import ManifestLocation, NamingScheme, manifest_path, parse_manifest_name
+from lance_ops.table.manifest.listing import (
+    ManifestLocation,
+    NamingScheme,
+    manifest_path,
+    parse_manifest_name,
+)
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.operations import Overwrite as OverwriteOperation
-from lance_ops.table.transaction.operations import files_of
 from lance_ops.table.transaction.operations import Restore as RestoreOperation
+from lance_ops.table.transaction.operations import files_of
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
 from tests.simulator.store import SimulatedStore
 from tests.simulator.work import (
@@ -24,11 +29,15 @@ from tests.simulator.work import (
     WORK,
     Append,
     Cleanup,
+    Compact,
     Configure,
+    Delete,
     Finish,
     Menu,
     Restore,
     Rows,
+    Tag,
+    Update,
     Upsert,
     Work,
     new_rows,
@@ -39,7 +48,7 @@ from tests.simulator.world import START, Choices, Event, Process, Weather, World
 UseWorld = Callable[[World | None], None]
 
 
-class Violation(AssertionError):
+class Violation(AssertionError):  # noqa: N818 - it is what the campaigns look for
     """A history that breaks a promise; the first word names which one."""
 
     def __init__(self, kind: str, what: str) -> None:
@@ -98,6 +107,8 @@ SKIES = (
 
 def plan_of(seed: int) -> Plan:
     """Return the plan of a seed."""
+    if seed % THEME_EVERY == THEME_EVERY - 1:
+        return _themed(seed)
     chance = random.Random(f"plan {seed}")
     menu = Menu(chance)
     kinds = chance.choice(SKIES)
@@ -122,6 +133,51 @@ def plan_of(seed: int) -> Plan:
             for place in (0, 1):
                 scripts[place] = replace(scripts[place], works=(work, *scripts[place].works[1:]))
     return Plan(seed, tuple(scripts), chance.randrange(STARTS), chance.random() < 0.4, weather)
+
+
+THEME_EVERY = 16
+"""One seed in so many is about a rare meeting."""
+
+
+def _themed(seed: int) -> Plan:
+    """Return a plan in which two processes are about to meet where few do by chance."""
+    chance = random.Random(f"theme {seed}")
+    low = chance.randint(0, 4)
+    scripts: tuple[Script, ...]
+    kinds: tuple[str, ...] = ()
+    theme = chance.randrange(4)
+    if theme == 0:
+        # Both insert the same keys, and a cleanup removes the record of one.
+        first = Upsert(1, False, 40, 2, 1001)
+        other = Upsert(2, False, chance.choice((40, 41)), 2, 1002)
+        rest = chance.choice(
+            ((Configure(3), Cleanup(4)), (Configure(3), Cleanup(4)), (Append(3, False, 110, 2),))
+        )
+        scripts = (Script((first,)), Script((other, *rest)))
+    elif theme == 1:
+        # An old version is named while it is removed.
+        named = chance.choice((Restore(1, False, 1), Restore(1, False, 2), Tag(1, False, 1)))
+        scripts = (
+            Script((named,)),
+            Script((Delete(2, False, low, low + 3), Cleanup(3), Append(4, False, 110))),
+        )
+    elif theme == 2:
+        # Puts are not answered, and arrive later.
+        kinds = ("late", "severed")
+        scripts = (
+            Script((Update(1, False, low, low + 3, 10), Append(2, False, 110))),
+            Script((Append(3, False, 120), Delete(4, False, low, low + 2))),
+        )
+    else:
+        # Files wait for their commit while a cleanup with a wrong clock looks at them.
+        skew = chance.choice((30.0, -30.0, 0.0)) * 86400
+        compact = Compact(1, False, 1 << 20)
+        scripts = (
+            Script((compact, Append(2, False, 110))),
+            Script((Delete(3, False, low, low + 2), Cleanup(4)), skew),
+        )
+    weather = Weather(chance.choice((0.06, 0.12)), chance.choice((1, 2)), 0.1 if kinds else 0.0, kinds)
+    return Plan(seed, scripts, chance.randrange(STARTS), chance.random() < 0.3, weather)
 
 
 STARTS = 8
@@ -252,7 +308,7 @@ def _start(history: History, scheme: str, name: str, script: Script) -> None:
                 # A handle opens the version when it is asked for it.
                 with contextlib.suppress(LanceOpsError):
                     run.version = getattr(result, "version", None)
-                run.effective = any(getattr(result, name, 0) for name in EFFECTS)
+                    run.effective = any(getattr(result, name, 0) for name in EFFECTS)
             finally:
                 world.note(process, run.outcome, note=run.error[:70])
                 if run.outcome == "died" and script.revives and process.dead:
@@ -295,7 +351,9 @@ def check(history: History) -> None:
     steps = _chain(past, shadow, works)
     head = lo.Dataset.open(store)
     if head.version != steps[-1].version:
-        raise Violation("lost", f"the newest version is {head.version}, and {steps[-1].version} was committed")
+        raise Violation(
+            "lost", f"the newest version is {head.version}, and {steps[-1].version} was committed"
+        )
     _check_outcomes(history, steps)
     rows = _rows(head)
     _check_serial(history, steps, rows, past)
@@ -323,8 +381,11 @@ def _chain(past: SimulatedStore, shadow: World, works: dict[int, Work]) -> list[
 
 def _check_outcomes(history: History, steps: Sequence[Step]) -> None:
     made: dict[int, list[int]] = {}
-    restored = [step.version for step in steps if step.transaction is not None
-                and isinstance(step.transaction.operation, RestoreOperation)]
+    restored = [
+        step.version
+        for step in steps
+        if step.transaction is not None and isinstance(step.transaction.operation, RestoreOperation)
+    ]
     for before, step in pairwise(steps):
         if _highest_id(step.manifest) < _highest_id(before.manifest):
             raise Violation("ids", f"version {step.version} may give fragment ids that were given before")
@@ -335,7 +396,11 @@ def _check_outcomes(history: History, steps: Sequence[Step]) -> None:
             made.setdefault(_job(step.work), []).append(step.version)
     changing = {_job(run.work) for run in history.runs if run.work.changes_rows}
     for job, versions in made.items():
-        if job in changing and len(versions) > 1 and not any(versions[0] < number <= versions[-1] for number in restored):
+        if (
+            job in changing
+            and len(versions) > 1
+            and not any(versions[0] < number <= versions[-1] for number in restored)
+        ):
             raise Violation("twice", f"work {job} was committed as versions {versions}")
     by_job: dict[int, list[Run]] = {}
     for run in history.runs:
@@ -343,7 +408,9 @@ def _check_outcomes(history: History, steps: Sequence[Step]) -> None:
     for job, runs in by_job.items():
         outcomes = {run.outcome for run in runs}
         if runs[0].work.changes_rows and outcomes == {"failed"} and job in made:
-            raise Violation("denied", f"{runs[0].work.describe()} failed ({runs[0].error}), and is version {made[job]}")
+            raise Violation(
+                "denied", f"{runs[0].work.describe()} failed ({runs[0].error}), and is version {made[job]}"
+            )
         for run in runs:
             if run.outcome == "done" and run.version is not None and run.version > steps[-1].version:
                 raise Violation("lost", f"{run.work.describe()} returned version {run.version}")
@@ -411,9 +478,7 @@ def _check_serial(history: History, steps: Sequence[Step], rows: Rows, past: Sim
     base = _first_version(history)
     first = _first_rows(history.plan.start)
     changing = [
-        step
-        for step in steps
-        if step.version > base and step.work is not None and step.work.changes_rows
+        step for step in steps if step.version > base and step.work is not None and step.work.changes_rows
     ]
     restores = [
         step.transaction.operation.version
@@ -424,7 +489,13 @@ def _check_serial(history: History, steps: Sequence[Step], rows: Rows, past: Sim
     for version in sorted(set(restores)):
         states[version] = _rows(lo.Dataset.open(past, version))
         if version > base:
-            _explain([step for step in changing if step.version <= version], first, states, states[version], version)
+            _explain(
+                [step for step in changing if step.version <= version],
+                first,
+                states,
+                states[version],
+                version,
+            )
     _explain(changing, first, states, rows, steps[-1].version)
 
 
@@ -436,12 +507,12 @@ def _first_rows(start: int) -> Rows:
 
 
 def _first_version(history: History) -> int:
-    return sum(1 for path in start_of(history.plan.start) if parse_manifest_name(path.removeprefix("_versions/")))
+    return sum(
+        1 for path in start_of(history.plan.start) if parse_manifest_name(path.removeprefix("_versions/"))
+    )
 
 
-def _explain(
-    steps: Sequence[Step], first: Rows, states: dict[int, Rows], rows: Rows, version: int
-) -> None:
+def _explain(steps: Sequence[Step], first: Rows, states: dict[int, Rows], rows: Rows, version: int) -> None:
     """Find an order of the commits that gives these rows, and that agrees with what each of them had read."""
     wanted = dict(rows)
     seen: set[tuple[frozenset[int], tuple[tuple[int, int], ...]]] = set()

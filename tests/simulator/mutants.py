@@ -14,8 +14,7 @@ import numpy as np
 
 from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, RetryableCommitConflictError
 from lance_ops.maintenance.cleanup import execute, operation
-from lance_ops.maintenance.cleanup.files import FileVerdict
-from lance_ops.table.commit import committer, conflict_matrix, judged_commits, lineage, loop
+from lance_ops.table.commit import committer, conflict_matrix, judged_commits, loop
 from lance_ops.table.commit.committer import Found
 from lance_ops.table.commit.jobs import job_keys
 from lance_ops.table.commit.rebase import moved_rows, rebase
@@ -399,4 +398,36 @@ MUTANTS: dict[str, Mutant] = {
 }
 """Mutants by what is wrong with them."""
 
-assert FileVerdict
+CAUGHT_BY: dict[str, int] = {
+    "fragment ids are used again": 2403,
+    "a restore takes fragment ids back": 2403,
+    "a restore takes row ids back": 2403,
+    "a put that failed is no commit": 2614,
+    "a put that failed is a commit": 2583,
+    "a version of another writer is ours": 2406,
+    "an unknown outcome removes files": 486,
+    "manifests are put without a condition": 2401,
+    "versions above ours are not looked for": 3118,
+    "Delete is not rebased": 2420,
+    "Update is not rebased": 2466,
+    "Rewrite is not rebased": 2401,
+    "deletions are not merged": 2493,
+    "merged deletions outlive their head": 771,
+    "rows deleted by both are updated by both": 3084,
+    "deletions are not carried into a rewrite": 2401,
+    "ranks ignore deleted rows": 2401,
+    "rows are not followed": 2420,
+    "an index built meanwhile keeps its coverage": 658,
+    "an index covers rewritten fragments": 2410,
+    "an index covers updated fragments": 2429,
+    "rule: a Restore or Overwrite is ignored": 2722,
+    "cleanup removes files before manifests": 2400,
+    "cleanup has no grace period": 2423,
+    "cleanup ignores commits since its plan": 2474,
+    "cleanup ignores pins and late tags": 2400,
+    "cleanup ignores tags": 2400,
+    "a job does not look for its commit": 2895,
+    "a job does not compare concurrent commits": 2439,
+    "merged deletion files are removed": 2420,
+}
+"""The first seed found that catches a mutant; `make test` runs these."""

@@ -10,7 +10,11 @@ _TRIES = 400
 
 
 def failure_of(plan: Plan, use: UseWorld, choices: Choices | None = None) -> tuple[str, str, History | None]:
-    """Run a plan; returns the kind of its failure, "" for none, what it says, and the history if it has one."""
+    """Run a plan.
+
+    Returns:
+        The kind of its failure ("" for none), what it says, and the history.
+    """
     kept: list[History] = []
     try:
         run_plan(plan, use, choices, keep=kept.append)

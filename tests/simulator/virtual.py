@@ -1,6 +1,7 @@
 """Virtual time and seeded chance: inside `virtual`, the product sees the clock and the dice of a world.
 
-Pools and threads of the product run their work at once, in the thread that asks: a simulated process is one thread.
+Pools and threads of the product run their work at once, in the thread that asks: a simulated process is one
+thread.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from datetime import datetime, tzinfo
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from unittest import mock
 
 import lance_ops
@@ -71,7 +72,7 @@ class InlinePool:
     def shutdown(self, **_: object) -> None:
         pass
 
-    def __enter__(self) -> "InlinePool":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

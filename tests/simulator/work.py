@@ -1,7 +1,7 @@
 """Work of simulated processes: what each operation does to a table, and to the rows of the model.
 
-Rows are pairs of `id` and `k`. An append brings ids that no other work brings, and an update adds to `k`, so that work
-that is lost or done twice shows in the rows.
+Rows are pairs of `id` and `k`. An append brings ids that no other work brings, and an update adds to `k`, so
+that work that is lost or done twice shows in the rows.
 """
 
 from collections.abc import Mapping
@@ -86,7 +86,9 @@ class Append(Work):
 @dataclass(frozen=True)
 class Overwrite(Append):
     def act(self, store: Store, options: dict[str, Any], shared: dict[int, Any]) -> Any:
-        return lo.write_dataset(table_of(new_rows(self.first, self.count)), store, mode="overwrite", **options)
+        return lo.write_dataset(
+            table_of(new_rows(self.first, self.count)), store, mode="overwrite", **options
+        )
 
     def after(self, rows: Rows, states: States) -> Rows:
         return new_rows(self.first, self.count)
@@ -347,7 +349,9 @@ class Menu:
         if roll < 39:
             return Update(number, keyed, low, high, 10 * number, True)
         if roll < 45:
-            return Upsert(number, keyed, chance.choice((low, 40 + low % 3)), chance.choice((1, 3)), 1000 + number)
+            return Upsert(
+                number, keyed, chance.choice((low, 40 + low % 3)), chance.choice((1, 3)), 1000 + number
+            )
         if roll < 48:
             return ReplaceWhere(number, keyed, low, high, 2000 + number)
         if roll < 50:

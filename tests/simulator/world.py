@@ -1,10 +1,11 @@
 """Simulated world: one object store in memory, several processes that use it, one clock, one schedule.
 
-Each process is a thread, and one of them runs at a time. Before every call of the store the schedule decides which
-process runs next, and whether the call fails. Decisions are keyed by process and number of its call, so that a
-recorded history can be repeated, and made shorter, decision by decision.
+Each process is a thread, and one of them runs at a time. Before every call of the store the schedule decides
+which process runs next, and whether the call fails. Decisions are keyed by process and number of its call, so
+that a recorded history can be repeated, and made shorter, decision by decision.
 """
 
+import contextlib
 import random
 import threading
 from collections.abc import Callable
@@ -33,7 +34,7 @@ class Killed(BaseException):
     """The process is dead: nothing in it may handle this, and every further call raises it again."""
 
 
-class Stuck(AssertionError):
+class Stuck(AssertionError):  # noqa: N818 - a history that does not end
     """A history that does not end."""
 
 
@@ -245,8 +246,10 @@ class World:
         return self._perform(process, name, path, perform, fault)
 
     def _switch(self, process: Process, place: Place) -> None:
-        if self.weather is not None and self.switched < self.weather.most and (
-            self.chance.random() < self.weather.switch
+        if (
+            self.weather is not None
+            and self.switched < self.weather.most
+            and (self.chance.random() < self.weather.switch)
         ):
             others = [item for item in self._waiting() if item is not process and item.wake <= self.now]
             if others:
@@ -266,9 +269,7 @@ class World:
         kind = self.choices.faults.get(place, "")
         return kind if kind and applies(kind, name) else ""
 
-    def _perform(
-        self, process: Process, name: str, path: str, perform: Callable[[], T], fault: str
-    ) -> T:
+    def _perform(self, process: Process, name: str, path: str, perform: Callable[[], T], fault: str) -> T:
         if process.cut_off:
             process.cut_off -= 1
             fault = "refused"
@@ -316,10 +317,8 @@ class World:
 
     @staticmethod
     def _quietly(perform: Callable[[], object]) -> None:
-        try:
+        with contextlib.suppress(LanceOpsError):
             perform()
-        except LanceOpsError:
-            pass
 
     def note(self, process: Process | None, what: str, path: str = "", note: str = "") -> None:
         """Add a line to the story."""

@@ -23,7 +23,9 @@ class PylanceTables:
     def newest(self, uri: str) -> int:
         return lance.dataset(uri).version
 
-    def read(self, uri: str, *, version: int | None = None, where: str | None = None) -> list[tuple[int, int]]:
+    def read(
+        self, uri: str, *, version: int | None = None, where: str | None = None
+    ) -> list[tuple[int, int]]:
         table = lance.dataset(uri, version=version).to_table(filter=where)
         return list(zip(table["id"].to_pylist(), table["k"].to_pylist(), strict=True))
 
@@ -97,10 +99,10 @@ class PylanceTables:
         dataset.tags.create(name, version)
 
     def cleanup(self, uri: str) -> None:
-        lance.dataset(uri).cleanup_old_versions(
-            older_than=timedelta(0), error_if_tagged_old_versions=False
-        )
+        lance.dataset(uri).cleanup_old_versions(older_than=timedelta(0), error_if_tagged_old_versions=False)
 
 
 def _table(rows: Rows) -> pa.Table:
-    return pa.table([pa.array(list(rows), pa.int64()), pa.array(list(rows.values()), pa.int64())], ["id", "k"])
+    return pa.table(
+        [pa.array(list(rows), pa.int64()), pa.array(list(rows.values()), pa.int64())], ["id", "k"]
+    )

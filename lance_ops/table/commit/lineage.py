@@ -185,8 +185,8 @@ def _find_standing(
         and adds_none
         and theirs is not None
     ):
-        # A later delete in a fragment replaces its deletion file, so ours is no longer named. Where rows moved,
-        # those of a fragment that is gone may live on elsewhere.
+        # A later delete in a fragment replaces its deletion file, so ours is no longer named. Where rows
+        # moved, those of a fragment that is gone may live on elsewhere.
         moves = isinstance(theirs.operation, Rewrite | Update) and bool(theirs.operation.new_fragments)
         same_places = not moves
         if same_places and _are_deleted(ours, Bases(store, successor.base_paths), successor):

@@ -1,15 +1,13 @@
 """Adapter: what the scenes ask of an implementation of Lance tables."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias
 
 Rows: TypeAlias = Mapping[int, int]
 """Rows of the tables of the scenes: `k` by `id`, both int64."""
 
 Meanwhile: TypeAlias = Callable[[], object]
 """What other writers do after an operation was planned and before it is committed."""
-
-_T = TypeVar("_T")
 
 
 class Unsupported(Exception):  # noqa: N818 - it stands for a scene that is left out
@@ -32,7 +30,9 @@ class TableAdapter(Protocol):
     def newest(self, uri: str) -> int:
         """Return the number of the newest version."""
 
-    def read(self, uri: str, *, version: int | None = None, where: str | None = None) -> list[tuple[int, int]]:
+    def read(
+        self, uri: str, *, version: int | None = None, where: str | None = None
+    ) -> list[tuple[int, int]]:
         """Read `(id, k)` of all rows.
 
         Args:

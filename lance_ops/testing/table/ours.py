@@ -35,7 +35,9 @@ class LanceOpsTables:
         """See `TableAdapter`."""
         return lo.Dataset.open(uri).version
 
-    def read(self, uri: str, *, version: int | None = None, where: str | None = None) -> list[tuple[int, int]]:
+    def read(
+        self, uri: str, *, version: int | None = None, where: str | None = None
+    ) -> list[tuple[int, int]]:
         """See `TableAdapter`."""
         table = lo.Dataset.open(uri, version).to_table(filter=where)
         return list(zip(table["id"].to_pylist(), table["k"].to_pylist(), strict=True))

@@ -1,8 +1,8 @@
-"""Scenes: an operation is planned, others commit meanwhile, it commits. One after the other must explain the rows.
+"""Scenes: an operation is planned, others commit meanwhile, it commits. A serial order must explain the rows.
 
-A scene passes if the operation is refused and only what the others did is in the table, or if it is done and both
-orders of the two, or one of them, give the rows that are there. Afterwards every row can be read, and an index
-gives the rows that a scan gives.
+A scene passes if the operation is refused and the table has what the others did, or if it is done and one of
+the two orders gives the rows that are there. Afterwards every row can be read, and an index gives the rows
+that a scan gives.
 """
 
 from collections.abc import Callable, Iterator, Mapping
