@@ -185,7 +185,7 @@ STARTS = 8
 
 @cache
 def start_of(number: int) -> dict[str, tuple[bytes, float]]:
-    """Return the objects of a table: with stable row ids, an index, deleted rows, more versions, or without."""
+    """Return the objects of a table, with or without stable row ids, an index, and deleted rows."""
     world = World(number, None)
     store = SimulatedStore(world, None, f"memory://start-{uuid.uuid4().hex}/t.lance")
     lo.write_dataset(
@@ -354,7 +354,7 @@ def check(history: History) -> None:
         raise Violation(
             "lost", f"the newest version is {head.version}, and {steps[-1].version} was committed"
         )
-    _check_outcomes(history, steps)
+    _check_outcomes(history, steps, past)
     rows = _rows(head)
     _check_serial(history, steps, rows, past)
     _check_files(world, steps, store)
@@ -379,7 +379,7 @@ def _chain(past: SimulatedStore, shadow: World, works: dict[int, Work]) -> list[
     return steps
 
 
-def _check_outcomes(history: History, steps: Sequence[Step]) -> None:
+def _check_outcomes(history: History, steps: Sequence[Step], past: SimulatedStore) -> None:
     made: dict[int, list[int]] = {}
     restored = [
         step.version
@@ -417,23 +417,28 @@ def _check_outcomes(history: History, steps: Sequence[Step]) -> None:
             always = isinstance(run.work, Append | Upsert | Configure) or (
                 isinstance(run.work, Restore) and run.version is not None
             )
-            gone = job not in made and not _is_hidden(run, steps)
+            gone = job not in made and not _is_hidden(run, steps, past)
             if run.outcome == "done" and (always or run.effective) and gone:
                 raise Violation("lost", f"{run.work.describe()} was acknowledged, and is not in the history")
             if run.outcome == "failed" and not _may_fail(history, run):
                 raise Violation("error", f"{run.work.describe()} failed: {run.error}")
 
 
-def _is_hidden(run: Run, steps: Sequence[Step]) -> bool:
+def _is_hidden(run: Run, steps: Sequence[Step], past: SimulatedStore) -> bool:
     """Return whether the version of a work took a free name below one that replaced everything.
 
-    A serial history has it before that one. The settings of a table and its record of jobs are not replaced.
+    A serial history has it before that one, as it has a delete below a delete of the same rows. The settings
+    of a table and its record of jobs are not replaced.
     """
     if run.version is None or not run.version < len(steps):
         return False
     transaction = steps[run.version].transaction
     operation = None if transaction is None else transaction.operation
     replaced = isinstance(operation, OverwriteOperation) and not run.work.keyed and run.work.changes_rows
+    if type(run.work) is Delete and not run.work.keyed:
+        # The next version deleted the same rows.
+        rows = _rows(lo.Dataset.open(past, run.version + 1))
+        return run.work.after(rows, {}) == rows
     return replaced or isinstance(operation, RestoreOperation)
 
 

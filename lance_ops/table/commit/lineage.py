@@ -173,10 +173,11 @@ def _find_standing(
         # Cleaned up concurrently: only files that are certainly ours count now.
         used = used_among(brought_files(ours, base), read_manifest(store, head))
         return Standing.STANDS if used else Standing.UNKNOWN
-    if theirs is not None and isinstance(theirs.operation, Overwrite) and transaction.job_key is not None:
-        # Its rows are replaced either way, but the record of jobs is carried on.
-        knows = knows_job(store, successor, transaction.job_key)
-        return Standing.STANDS if knows else Standing.ORPHANED
+    if transaction.job_key is not None and theirs is not None and _carries_jobs(theirs.operation):
+        # What a job did may also be done by others; that it is done is in the record alone.
+        knows = JOBS_ENTRY not in manifest.config or knows_job(store, successor, transaction.job_key)
+        if not knows:
+            return Standing.ORPHANED
     standing = compare(manifest, ours, successor, theirs.operation if theirs else None, base=base)
     adds_none = not ours.numbered_fragments()
     if (
@@ -192,6 +193,13 @@ def _find_standing(
         if same_places and _are_deleted(ours, Bases(store, successor.base_paths), successor):
             return Standing.STANDS
     return standing
+
+
+def _carries_jobs(theirs: Operation) -> bool:
+    """Return whether a version with this operation has the record of jobs of the version before it."""
+    if isinstance(theirs, UpdateConfig):
+        return theirs.config is None or not (theirs.config.replace or JOBS_ENTRY in theirs.config.entries)
+    return theirs.scope is Scope.NAMED or isinstance(theirs, Overwrite)
 
 
 def _starts_above(store: Store) -> bool:

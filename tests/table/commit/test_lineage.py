@@ -244,6 +244,26 @@ def test_a_job_below_an_overwrite_stands_when_the_table_knows_it(base, above):
             commit(base, OURS["append"](base), committer=late, job_key="load")
 
 
+def test_a_job_whose_rows_others_deleted_too_does_not_stand(base):
+    """The rows are gone either way; but the table would not know the job, and a re-run would do it again."""
+
+    def others() -> None:
+        append(base, rows(300, 302))
+        delete(head(base), {0: [2, 3]})
+        clean_away(base, base.version, base.version + 1)
+
+    with pytest.raises(RetryableCommitConflictError, match="cleaned up"):
+        commit(base, OURS["delete"](base), committer=Late(before=others), job_key="load")
+
+
+@pytest.mark.parametrize("next_", list(PASSING))
+@OPERATIONS
+def test_a_job_that_others_built_on_stands(base, name, next_):
+    operation = OURS[name](base)
+    late = Late(after=lambda: PASSING[next_](base))
+    assert commit(base, operation, committer=late, job_key="load").version == base.version + 1
+
+
 @pytest.mark.parametrize("name", ["delete", "replacement by no rows"])
 def test_a_delete_below_an_update_that_moved_its_rows_does_not_stand(base, name):
     """The fragment is gone, and its rows live on in another one."""

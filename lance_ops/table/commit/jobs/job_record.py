@@ -315,15 +315,20 @@ def _digest(data: str) -> str:
 
 
 def knows_job(store: Store, manifest: Manifest, job_key: str) -> bool:
-    """Return whether the record of a version has a job.
+    """Return whether the record of a version has a job, or an epoch of the same streaming query.
 
     Args:
         store: Root of the dataset.
-        manifest: The version.
+        manifest: The version. Of each query its record has the newest epoch only.
         job_key: Key of the job.
 
     Raises:
         JobUnprovenError: A file of the record is missing.
     """
     record = JobRecord.of(manifest.config, store.uri, manifest.base_paths)
-    return record is not None and record.find(store, job_uuid_prefix(job_key)) is not None
+    if record is None:
+        return False
+    stream = stream_of(job_key)
+    if stream and any(entry.stream == stream for entry in record.recent):
+        return True
+    return record.find(store, job_uuid_prefix(job_key)) is not None
