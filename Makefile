@@ -64,7 +64,7 @@ ui-shots: env-dev ## Take the pictures of docs/images in a browser, while the te
 simulate: env-dev ## Run the product on a simulated store, seed after seed (SIMULATE="--seeds 0:1000000 --minutes 60")
 	@PYTHONHASHSEED=0 $(PY) -m tests.simulator run $(SIMULATE)
 
-mutants: env-dev ## Break the safety code in 40 ways, and find the seeds that notice (MUTANTS="--most 500 cleanup")
+mutants: env-dev ## Break the safety code in many ways, and find the seeds that notice (MUTANTS="--most 500 cleanup")
 	@PYTHONHASHSEED=0 $(PY) -m tests.simulator mutants $(MUTANTS)
 
 streams: env-dev ## Crash and kill streaming queries for much longer than the tests do (STREAMS="--foreign 100 --kills 3")

@@ -1,11 +1,12 @@
 """`make simulate` and `make mutants`: campaigns of the simulator."""
 
 import argparse
+import contextlib
 import sys
 import time
 from pathlib import Path
 
-from tests.simulator.campaign import Totals, run_seeds
+from tests.simulator.campaign import Totals, explain, run_seeds
 from tests.simulator.history import plan_of
 from tests.simulator.mutants import CAUGHT_BY, MUTANTS
 from tests.simulator.shrink import failure_of
@@ -34,12 +35,8 @@ def main(arguments: list[str]) -> int:
     if options.command == "run":
         return campaign(options.seeds, options.minutes, options.record)
     if options.command == "story":
-        with virtual():
-            if options.mutant:
-                with MUTANTS[options.mutant]():
-                    pass
-            else:
-                pass
+        with virtual() as use, MUTANTS[options.mutant]() if options.mutant else contextlib.nullcontext():
+            print(explain(options.seed, use))
         return 0
     if options.known:
         return catch_again()
@@ -64,10 +61,12 @@ def campaign(seeds: str, minutes: float, record: Path) -> int:
             done = joined([*done, (place, place + ran)])
             place += ran
             totals.save(record, done)
-        for _seed, _ in totals.failures[before : before + 3]:
-            pass
-    for _seed, _what in totals.failures:
-        pass
+        print(totals.summary(), totals.matrix(), sep="\n\n")
+        for seed, _ in totals.failures[before : before + 3]:
+            with contextlib.suppress(ValueError):
+                print("", explain(seed, use), sep="\n")
+    for seed, what in totals.failures:
+        print(f"seed {seed}: {what.splitlines()[0][:160]}")
     return 1 if totals.failures else 0
 
 
@@ -93,16 +92,19 @@ def catch(names: list[str], first: int, most: int) -> int:
                 continue
             for seed in range(first, first + most):
                 with mutant():
-                    kind, _what, _ = failure_of(plan_of(seed), use)
+                    kind, what, _ = failure_of(plan_of(seed), use)
                 if kind:
+                    first_line = what.splitlines()[0][:90]
+                    print(f"caught    {name:48} seed {seed:>6}  {first_line}", flush=True)
                     break
             else:
                 survivors += 1
+                print(f"SURVIVES  {name:48} {most} histories", flush=True)
     return 1 if survivors else 0
 
 
 def catch_again() -> int:
-    """Run each mutant with the seed that is known to catch it, and the product as it is with the same seed."""
+    """Run each mutant with the seed that is known to catch it, and that seed without a mutant."""
     wrong = 0
     with virtual() as use:
         for name, seed in CAUGHT_BY.items():
@@ -112,7 +114,9 @@ def catch_again() -> int:
             good = bool(kind) and not sound
             wrong += not good
             text = said if sound else what
-            text.splitlines()[0][:90] if text else ""
+            first_line = text.splitlines()[0][:90] if text else ""
+            verdict = "caught" if good else "WRONG"
+            print(f"{verdict:9} {name:48} seed {seed:>6}  {first_line}", flush=True)
     return 1 if wrong else 0
 
 

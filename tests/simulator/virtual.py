@@ -25,14 +25,14 @@ from tests.simulator.world import START, World
 _REAL_NOW = datetime.now
 
 
-class _Clock:
+class Clock:
     """The world whose time it is; one at a time."""
 
     world: ClassVar[World | None] = None
 
 
 def _offset() -> float:
-    process = _Clock.world.current if _Clock.world is not None else None
+    process = Clock.world.current if Clock.world is not None else None
     return 0.0 if process is None else process.offset
 
 
@@ -46,9 +46,9 @@ class VirtualDatetime(datetime, metaclass=_AnyDatetime):
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
-        if _Clock.world is None:
+        if Clock.world is None:
             return _REAL_NOW(tz)
-        return datetime.fromtimestamp(_Clock.world.now + _offset(), tz)
+        return datetime.fromtimestamp(Clock.world.now + _offset(), tz)
 
 
 class InlinePool:
@@ -119,6 +119,16 @@ def load_layers() -> None:
 
 
 @contextlib.contextmanager
+def inside(world: World) -> Iterator[None]:
+    """Give the product the clock and the chance of a world, and then those of before."""
+    before, Clock.world = Clock.world, world
+    try:
+        yield
+    finally:
+        Clock.world = before
+
+
+@contextlib.contextmanager
 def virtual() -> Iterator[Callable[[World | None], None]]:
     """Replace time, chance and threads of the product; yields what sets the world that they belong to."""
     load_layers()
@@ -127,22 +137,22 @@ def virtual() -> Iterator[Callable[[World | None], None]]:
     owner = threading.get_ident()
 
     def sleep(seconds: float) -> None:
-        if _Clock.world is None:
+        if Clock.world is None:
             real.sleep(seconds)
         else:
-            _Clock.world.sleep(seconds)
+            Clock.world.sleep(seconds)
 
     def monotonic() -> float:
-        return real.monotonic() if _Clock.world is None else _Clock.world.now - START
+        return real.monotonic() if Clock.world is None else Clock.world.now - START
 
     def wall() -> float:
-        return real.time() if _Clock.world is None else _Clock.world.now + _offset()
+        return real.time() if Clock.world is None else Clock.world.now + _offset()
 
     def urandom(size: int) -> bytes:
-        return real.urandom(size) if _Clock.world is None else _Clock.world.names.randbytes(size)
+        return real.urandom(size) if Clock.world is None else Clock.world.names.randbytes(size)
 
     def use(world: World | None) -> None:
-        _Clock.world = world
+        Clock.world = world
         if world is not None:
             random.seed(world.names.getrandbits(32))
 
@@ -165,5 +175,5 @@ def virtual() -> Iterator[Callable[[World | None], None]]:
             yield use
         finally:
             assert threading.get_ident() == owner
-            _Clock.world = None
+            Clock.world = None
             random.setstate(dice.state)

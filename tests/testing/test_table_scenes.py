@@ -15,7 +15,7 @@ from tests.testing.pylance_tables import PylanceTables
 
 def test_lance_ops_passes_every_scene():
     played = play_all(LanceOpsTables())
-    assert len(played) == 125
+    assert len(played) == 149
     assert [(item.scene.name, item.reason) for item in played if item.outcome != PASSED] == []
 
 
@@ -27,6 +27,8 @@ def test_the_official_library_passes_what_the_documentation_says():
         "delete while others compact, append, cleanup",
         "upsert while others delete, append, cleanup",
         "upsert while others compact, append, cleanup",
+        "upsert while others upsert of new keys, index, cleanup",
+        "upsert of new keys while others upsert of new keys, index, cleanup",
         "compact while others delete, append, cleanup",
         "files of one job committed by two drivers",
     }

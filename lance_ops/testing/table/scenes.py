@@ -68,6 +68,13 @@ def _upsert(value: int) -> Operation:
     return Operation("upsert", lambda t, uri, m: t.upsert(uri, rows, m), lambda now, _: {**now, **rows})
 
 
+def _insert(value: int) -> Operation:
+    rows = _new(60, 2, value)
+    return Operation(
+        "upsert of new keys", lambda t, uri, m: t.upsert(uri, rows, m), lambda now, _: {**now, **rows}
+    )
+
+
 def _overwrite(first: int) -> Operation:
     rows = _new(first, 2)
     return Operation("overwrite", lambda t, uri, m: t.overwrite(uri, rows, m), lambda _now, _: rows)
@@ -88,6 +95,7 @@ OURS = (
     _delete("delete", 2, 5),
     _update(100),
     _upsert(70),
+    _insert(71),
     _overwrite(40),
     _COMPACT,
     _INDEX,
@@ -115,6 +123,7 @@ GAPS = (
     (_update(1000), _delete("delete", 0, 1), _CLEANUP),
     (_append(30), _append(33), _CLEANUP),
     (_overwrite(50), _append(33), _CLEANUP),
+    (_insert(81), _INDEX, _CLEANUP),
 )
 """Commits of others of which a cleanup removes the record: the newest version alone is left."""
 
