@@ -371,6 +371,7 @@ MUTANTS: dict[str, Mutant] = {
 """Mutants by what is wrong with them."""
 
 CAUGHT_BY: dict[str, int] = {
+    "a job does not look for its commit": 85,
     "a gap in the history is skipped": 3039,
     "fragment ids are used again": 2403,
     "a restore takes fragment ids back": 2403,

@@ -29,7 +29,6 @@ from lance_ops.storage import Store
 from lance_ops.storage.retry import is_there, retry
 from lance_ops.table.commit.apply import build_manifest
 from lance_ops.table.commit.concurrent_commits import base_conflict
-from lance_ops.table.commit.jobs.job_record import knows_job
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY, Bases
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.file.read import read_manifest
@@ -65,6 +64,9 @@ from lance_ops.table.transaction.transaction import (
 _PAUSES = (0.0, 0.0)
 _V = TypeVar("_V")
 
+KnowsJob = Callable[[Store, Manifest, str], bool]
+"""Returns whether the record of a version has a job; see `job_record.knows_job`."""
+
 
 class Standing(Enum):
     """State of a stored version in the history."""
@@ -81,6 +83,7 @@ def settle(
     transaction: Transaction,
     *,
     base: Manifest | None = None,
+    knows_job: KnowsJob | None = None,
 ) -> None:
     """Verify that a version stored just now is in the history.
 
@@ -90,13 +93,14 @@ def settle(
         manifest: The version.
         transaction: The committed transaction.
         base: The read version, if already loaded.
+        knows_job: Tells for a commit under a job key.
 
     Raises:
         RetryableCommitConflictError: It took the name of a version that was cleaned up, below the newest one.
             It is removed again.
         CommitOutcomeUnknownError: That is unknown.
     """
-    standing = find_standing(store, location, manifest, transaction, base=base)
+    standing = find_standing(store, location, manifest, transaction, base=base, knows_job=knows_job)
     path = f"{store.uri}/{location.path}"
     if standing is Standing.ORPHANED:
         try:
@@ -126,6 +130,7 @@ def find_standing(
     transaction: Transaction,
     *,
     base: Manifest | None = None,
+    knows_job: KnowsJob | None = None,
 ) -> Standing:
     """Determine whether the versions above one were built on it.
 
@@ -135,11 +140,12 @@ def find_standing(
         manifest: The version.
         transaction: The committed transaction.
         base: The read version, if already loaded.
+        knows_job: Tells for a commit under a job key.
 
     Raises:
         CommitOutcomeUnknownError: The store does not answer.
     """
-    find = partial(_find_standing, store, location, manifest, transaction, base)
+    find = partial(_find_standing, store, location, manifest, transaction, base, knows_job)
     try:
         return retry(find, _PAUSES, on=LanceOpsError)
     except LanceOpsError as error:
@@ -157,6 +163,7 @@ def _find_standing(
     manifest: Manifest,
     transaction: Transaction,
     base: Manifest | None,
+    knows_job: KnowsJob | None,
 ) -> Standing:
     ours, head = transaction.operation, latest(store)
     if head.version <= location.version:
@@ -173,11 +180,16 @@ def _find_standing(
         # Cleaned up concurrently: only files that are certainly ours count now.
         used = used_among(brought_files(ours, base), read_manifest(store, head))
         return Standing.STANDS if used else Standing.UNKNOWN
-    if transaction.job_key is not None and theirs is not None and _carries_jobs(theirs.operation):
+    job = transaction.job_key if JOBS_ENTRY in manifest.config else None
+    if (
+        job is not None
+        and knows_job is not None
+        and theirs is not None
+        and _carries_jobs(theirs.operation)
+        and not knows_job(store, successor, job)
+    ):
         # What a job did may also be done by others; that it is done is in the record alone.
-        knows = JOBS_ENTRY not in manifest.config or knows_job(store, successor, transaction.job_key)
-        if not knows:
-            return Standing.ORPHANED
+        return Standing.ORPHANED
     standing = compare(manifest, ours, successor, theirs.operation if theirs else None, base=base)
     adds_none = not ours.numbered_fragments()
     if (

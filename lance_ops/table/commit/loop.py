@@ -207,7 +207,7 @@ class _Commit:
         if not publish(self.store, self.committer, location, encode_manifest(manifest), self.ours):
             return self._existing(latest(self.store))
         try:
-            settle(self.store, location, manifest, self.ours)
+            settle(self.store, location, manifest, self.ours, knows_job=knows_job)
         except RetryableCommitConflictError:
             # A clone of a later version was made at this location.
             return self._existing(latest(self.store))
@@ -280,7 +280,15 @@ class _Commit:
                     continue
                 location = stands
                 recurring.keep_successor(self.store.uri, location.path, encoded, next_manifest, manifest)
-                prove = partial(settle, self.store, location, next_manifest, final, base=base.manifest)
+                prove = partial(
+                    settle,
+                    self.store,
+                    location,
+                    next_manifest,
+                    final,
+                    base=base.manifest,
+                    knows_job=knows_job,
+                )
                 if self._settles_later:
                     return replace(self._done(next_manifest, location, final, attempt), settle=prove)
                 prove()
