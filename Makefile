@@ -15,7 +15,8 @@ SHADOW ?= tests/shadow
 unexport PYTHONDONTWRITEBYTECODE
 FUZZ ?= 5m
 FUZZ_ARGS ?=
-SIMULATE ?= 20
+SIMULATE ?=
+MUTANTS ?=
 NESTED ?= 10000
 STORM ?= 50
 STREAMS ?=
@@ -24,7 +25,7 @@ RUN_EXTRAS := compiler,dagster,demo,java,objectstore,spark,text
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,docs,ui
 
 .DEFAULT_GOAL := help
-.PHONY: help demo first-steps ui ui-shots test airflow check coverage lowest simulate storm streams faults lint docs bench release protos constraints old-peers shadow fuzz nested clean env env-dev
+.PHONY: help demo first-steps ui ui-shots test airflow check coverage lowest simulate mutants storm streams faults lint docs bench release protos constraints old-peers shadow fuzz nested clean env env-dev
 
 help: ## List the targets
 	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
@@ -64,8 +65,11 @@ lowest: env-dev ## Run the unit tests with the oldest allowed dependencies, with
 ui-shots: env-dev ## Take the pictures of docs/images in a browser, while the tests of the pages run
 	@LANCE_OPS_PICTURES=docs/images $(PY) -m pytest -q -n 0 -m ui --basetemp=/tmp/lake tests/ui tests/fleet/report $(PYTEST_ARGS)
 
-simulate: env-dev ## Look for lost rows at random, much longer than the tests do (SIMULATE=20 times as long)
-	@SIMULATE=$(SIMULATE) $(PY) -m pytest -q tests/safety $(PYTEST_ARGS)
+simulate: env-dev ## Run the product on a simulated store, seed after seed (SIMULATE="--seeds 0:1000000 --minutes 60")
+	@PYTHONHASHSEED=0 $(PY) -m tests.simulator run $(SIMULATE)
+
+mutants: env-dev ## Break the safety code in many ways, and find the seeds that notice (MUTANTS="--most 500 cleanup")
+	@PYTHONHASHSEED=0 $(PY) -m tests.simulator mutants $(MUTANTS)
 
 streams: env-dev ## Crash and kill streaming queries for much longer than the tests do (STREAMS="--foreign 100 --kills 3")
 	@RUST_LOG=off $(PY) -W ignore -m tests.safety.streams $(STREAMS)

@@ -1,4 +1,4 @@
-"""How much the random tests try: a little with the rest of the tests, much more with `make simulate`."""
+"""How much the random tests try: a little usually, much more with `SIMULATE=20 pytest tests/safety`."""
 
 import os
 

@@ -89,6 +89,7 @@ NOT_UNIT = (
     "tests/packaging/",
     "tests/safety/",
     "tests/shadow/",
+    "tests/simulator/",
     "tests/spark/programs/",
     "tests/spark/test_daemon.py",
     "tests/spark/test_imports.py",
@@ -112,6 +113,7 @@ NOT_UNIT = (
     "tests/table/scan/test_small_fragments.py",
     "tests/test_checkout.py",
     "tests/test_readme.py",
+    "tests/testing/test_table_scenes.py",
     "tests/tools/",
     "tests/ui/",
 )

@@ -43,6 +43,7 @@ from lance_ops.table.transaction.operations import (
     ManifestOptions,
     MapUpdate,
     Operation,
+    Overwrite,
     ReserveFragments,
     Restore,
     Rewrite,
@@ -63,6 +64,9 @@ from lance_ops.table.transaction.transaction import (
 _PAUSES = (0.0, 0.0)
 _V = TypeVar("_V")
 
+KnowsJob = Callable[[Store, Manifest, str], bool]
+"""Returns whether the record of a version has a job; see `job_record.knows_job`."""
+
 
 class Standing(Enum):
     """State of a stored version in the history."""
@@ -79,6 +83,7 @@ def settle(
     transaction: Transaction,
     *,
     base: Manifest | None = None,
+    knows_job: KnowsJob | None = None,
 ) -> None:
     """Verify that a version stored just now is in the history.
 
@@ -88,13 +93,14 @@ def settle(
         manifest: The version.
         transaction: The committed transaction.
         base: The read version, if already loaded.
+        knows_job: Tells for a commit under a job key.
 
     Raises:
         RetryableCommitConflictError: It took the name of a version that was cleaned up, below the newest one.
             It is removed again.
         CommitOutcomeUnknownError: That is unknown.
     """
-    standing = find_standing(store, location, manifest, transaction, base=base)
+    standing = find_standing(store, location, manifest, transaction, base=base, knows_job=knows_job)
     path = f"{store.uri}/{location.path}"
     if standing is Standing.ORPHANED:
         try:
@@ -124,6 +130,7 @@ def find_standing(
     transaction: Transaction,
     *,
     base: Manifest | None = None,
+    knows_job: KnowsJob | None = None,
 ) -> Standing:
     """Determine whether the versions above one were built on it.
 
@@ -133,11 +140,12 @@ def find_standing(
         manifest: The version.
         transaction: The committed transaction.
         base: The read version, if already loaded.
+        knows_job: Tells for a commit under a job key.
 
     Raises:
         CommitOutcomeUnknownError: The store does not answer.
     """
-    find = partial(_find_standing, store, location, manifest, transaction.operation, base)
+    find = partial(_find_standing, store, location, manifest, transaction, base, knows_job)
     try:
         return retry(find, _PAUSES, on=LanceOpsError)
     except LanceOpsError as error:
@@ -150,9 +158,14 @@ def find_standing(
 
 
 def _find_standing(
-    store: Store, location: ManifestLocation, manifest: Manifest, ours: Operation, base: Manifest | None
+    store: Store,
+    location: ManifestLocation,
+    manifest: Manifest,
+    transaction: Transaction,
+    base: Manifest | None,
+    knows_job: KnowsJob | None,
 ) -> Standing:
-    head = latest(store)
+    ours, head = transaction.operation, latest(store)
     if head.version <= location.version:
         return Standing.STANDS
     if base is None and location.version == 1 and _starts_above(store):
@@ -167,6 +180,16 @@ def _find_standing(
         # Cleaned up concurrently: only files that are certainly ours count now.
         used = used_among(brought_files(ours, base), read_manifest(store, head))
         return Standing.STANDS if used else Standing.UNKNOWN
+    job = transaction.job_key if JOBS_ENTRY in manifest.config else None
+    if (
+        job is not None
+        and knows_job is not None
+        and theirs is not None
+        and _carries_jobs(theirs.operation)
+        and not knows_job(store, successor, job)
+    ):
+        # What a job did may also be done by others; that it is done is in the record alone.
+        return Standing.ORPHANED
     standing = compare(manifest, ours, successor, theirs.operation if theirs else None, base=base)
     adds_none = not ours.numbered_fragments()
     if (
@@ -175,11 +198,20 @@ def _find_standing(
         and adds_none
         and theirs is not None
     ):
-        # A later delete in a fragment replaces its deletion file, so ours is no longer named.
-        same_places = not isinstance(theirs.operation, Rewrite)
+        # A later delete in a fragment replaces its deletion file, so ours is no longer named. Where rows
+        # moved, those of a fragment that is gone may live on elsewhere.
+        moves = isinstance(theirs.operation, Rewrite | Update) and bool(theirs.operation.new_fragments)
+        same_places = not moves
         if same_places and _are_deleted(ours, Bases(store, successor.base_paths), successor):
             return Standing.STANDS
     return standing
+
+
+def _carries_jobs(theirs: Operation) -> bool:
+    """Return whether a version with this operation has the record of jobs of the version before it."""
+    if isinstance(theirs, UpdateConfig):
+        return theirs.config is None or not (theirs.config.replace or JOBS_ENTRY in theirs.config.entries)
+    return theirs.scope is Scope.NAMED or isinstance(theirs, Overwrite)
 
 
 def _starts_above(store: Store) -> bool:
@@ -227,6 +259,11 @@ def compare(
     own = brought_files(ours, base)
     if used_among(own, successor):
         return Standing.STANDS
+    if isinstance(ours, UpdateConfig) and isinstance(theirs, Overwrite):
+        # It replaces the rows and their schema, and keeps the settings.
+        kept = _same_map(manifest.config, successor.config, MapUpdate(theirs.config_upsert), but=JOBS_ENTRY)
+        same = kept and manifest.table_metadata == successor.table_metadata
+        return Standing.STANDS if same else Standing.ORPHANED
     if theirs is not None and theirs.scope is Scope.ALL:
         # The effects of ours would be gone either way; but the ids that it allocated must be respected.
         return Standing.STANDS if _max_id(successor) >= _max_id(manifest) else Standing.UNKNOWN

@@ -41,7 +41,7 @@ from lance_ops.table.commit.committer import (
 from lance_ops.table.commit.concurrent_commits import base_conflict, emptied_fragments
 from lance_ops.table.commit.head import check_head, find_head, known_head
 from lance_ops.table.commit.jobs.job_keys import DoneBefore, with_job
-from lance_ops.table.commit.jobs.job_record import list_job_files, note_begun
+from lance_ops.table.commit.jobs.job_record import knows_job, list_job_files, note_begun
 from lance_ops.table.commit.judged_commits import CarriedFields, JudgedCommits
 from lance_ops.table.commit.lineage import confirm_restored, settle
 from lance_ops.table.commit.rebase.rebase import rebase
@@ -68,6 +68,7 @@ from lance_ops.table.manifest.listing import (
 )
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.operations import (
+    JOBS_ENTRY,
     CommittedOperation,
     DataReplacement,
     ManifestOptions,
@@ -206,7 +207,7 @@ class _Commit:
         if not publish(self.store, self.committer, location, encode_manifest(manifest), self.ours):
             return self._existing(latest(self.store))
         try:
-            settle(self.store, location, manifest, self.ours)
+            settle(self.store, location, manifest, self.ours, knows_job=knows_job)
         except RetryableCommitConflictError:
             # A clone of a later version was made at this location.
             return self._existing(latest(self.store))
@@ -257,7 +258,7 @@ class _Commit:
             if done_at is None and attempt > 1:
                 done_at, head, manifest = self._catch_up(base, judged, head, manifest)
             if done_at is not None:
-                return self.before.at(done_at)
+                return self._found(base, done_at, head, manifest)
             judged = head.version
             final, next_manifest = self._build(base.manifest, head, manifest)
             self.files.write_transaction(final, next_manifest.transaction)
@@ -279,7 +280,15 @@ class _Commit:
                     continue
                 location = stands
                 recurring.keep_successor(self.store.uri, location.path, encoded, next_manifest, manifest)
-                prove = partial(settle, self.store, location, next_manifest, final, base=base.manifest)
+                prove = partial(
+                    settle,
+                    self.store,
+                    location,
+                    next_manifest,
+                    final,
+                    base=base.manifest,
+                    knows_job=knows_job,
+                )
                 if self._settles_later:
                     return replace(self._done(next_manifest, location, final, attempt), settle=prove)
                 prove()
@@ -288,6 +297,32 @@ class _Commit:
                     confirm_restored(self.store, put, location, next_manifest, manifest, self.restored)
                 return self._done(next_manifest, location, final, attempt)
         raise base_conflict(self.ours, f"other writers were faster {attempt} times in a row", judged + 1)
+
+    def _found(
+        self, base: Dataset, done_at: ManifestLocation, head: ManifestLocation, manifest: Manifest
+    ) -> CommitResult:
+        """Return the result for a version since the read version that is this work already.
+
+        A put that was not answered, or a process that died, may have stored it where a cleanup had removed
+        another version: then the newest version was not built on it.
+
+        Raises:
+            RetryableCommitConflictError: It is not in the history.
+            CommitOutcomeUnknownError: That is unknown.
+        """
+        result = self.before.at(done_at)
+        done = result.transaction
+        if done_at.version == head.version:
+            return result
+        if done.job_key is not None:
+            # Earlier releases committed without a record.
+            recorded = JOBS_ENTRY in result.dataset.manifest.config
+            if recorded and not knows_job(self.store, manifest, done.job_key):
+                reason = f"version {done_at.version} has the same work, and is not in the history"
+                raise base_conflict(self.ours, reason, done_at.version)
+        elif done.uuid == self.ours.uuid:
+            settle(self.store, done_at, result.dataset.manifest, done, base=base.manifest)
+        return result
 
     def _catch_up(
         self, base: Dataset, judged: int, head: ManifestLocation, manifest: Manifest

@@ -5,9 +5,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from lance_ops.errors import CommitOutcomeUnknownError, DatasetExistsError, RetryableCommitConflictError
+from lance_ops.errors import (
+    CommitOutcomeUnknownError,
+    DatasetExistsError,
+    RetryableCommitConflictError,
+    StorageError,
+)
 from lance_ops.maintenance.metadata.actions import restore, update_config
+from lance_ops.maintenance.update.operation import update
 from lance_ops.storage import open_store
+from lance_ops.table.commit import loop
 from lance_ops.table.commit.committer import PutIfAbsentCommitter
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import locate
@@ -183,6 +190,115 @@ def test_a_delete_that_the_next_version_does_not_know_does_not_stand(base, name)
     with pytest.raises((CommitOutcomeUnknownError, RetryableCommitConflictError)):
         commit(base, OURS[name](base), committer=Late(before=others))
     assert 3 in values(Dataset.open(base.store))
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        UpdateConfig(config=MapUpdate({"team": "blue"})),
+        UpdateConfig(config=MapUpdate({"old": None})),
+        UpdateConfig(table_metadata=MapUpdate({"team": "blue"})),
+    ],
+    ids=["config", "removed config", "table metadata"],
+)
+def test_a_setting_below_an_overwrite_does_not_stand(base, operation):
+    """An Overwrite replaces rows and schema, and keeps the settings: the change would be lost."""
+    base = update_config(base, {"old": "value"}).dataset
+
+    def others() -> None:
+        append(base, rows(300, 302))
+        overwrite(head(base), rows(500, 501))
+        clean_away(base, base.version, base.version + 1)
+
+    with pytest.raises(RetryableCommitConflictError, match="cleaned up"):
+        commit(base, operation, committer=Late(before=others))
+    assert base.version + 1 not in [info.version for info in head(base).versions()]
+
+
+def test_a_setting_that_an_overwrite_kept_stands(base):
+    def others() -> None:
+        overwrite(head(base), rows(500, 501))
+
+    operation = UpdateConfig(config=MapUpdate({"team": "blue"}))
+    assert commit(base, operation, committer=Late(after=others)).version == base.version + 1
+    assert head(base).config["team"] == "blue"
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_a_job_below_an_overwrite_stands_when_the_table_knows_it(base, above):
+    """The rows are replaced either way; but a job that counts as done has to stay so."""
+
+    def others() -> None:
+        if not above:
+            append(base, rows(300, 302))
+        overwrite(head(base), rows(500, 501))
+        if not above:
+            clean_away(base, base.version, base.version + 1)
+
+    late = Late(after=others) if above else Late(before=others)
+    if above:
+        commit(base, OURS["append"](base), committer=late, job_key="load")
+        assert append(head(base), rows(100, 103), job_key="load").already_committed
+    else:
+        with pytest.raises(RetryableCommitConflictError, match="cleaned up"):
+            commit(base, OURS["append"](base), committer=late, job_key="load")
+
+
+def test_a_job_whose_rows_others_deleted_too_does_not_stand(base):
+    """The rows are gone either way; but the table would not know the job, and a re-run would do it again."""
+
+    def others() -> None:
+        append(base, rows(300, 302))
+        delete(head(base), {0: [2, 3]})
+        clean_away(base, base.version, base.version + 1)
+
+    with pytest.raises(RetryableCommitConflictError, match="cleaned up"):
+        commit(base, OURS["delete"](base), committer=Late(before=others), job_key="load")
+
+
+@pytest.mark.parametrize("next_", list(PASSING))
+@OPERATIONS
+def test_a_job_that_others_built_on_stands(base, name, next_):
+    operation = OURS[name](base)
+    late = Late(after=lambda: PASSING[next_](base))
+    assert commit(base, operation, committer=late, job_key="load").version == base.version + 1
+
+
+@pytest.mark.parametrize("name", ["delete", "replacement by no rows"])
+def test_a_delete_below_an_update_that_moved_its_rows_does_not_stand(base, name):
+    """The fragment is gone, and its rows live on in another one."""
+
+    def others() -> None:
+        append(base, rows(300, 302))
+        update(base.store, {"a": "a"}, "a < 10")
+        clean_away(base, base.version, base.version + 1)
+
+    with pytest.raises((CommitOutcomeUnknownError, RetryableCommitConflictError)):
+        commit(base, OURS[name](base), committer=Late(before=others))
+    assert 3 in values(head(base))
+
+
+@pytest.mark.parametrize("job_key", [None, "load"])
+def test_an_unanswered_put_that_arrives_below_the_head_is_no_commit(base, monkeypatch, job_key):
+    """It met the version of another writer, and was executed after a cleanup had removed that."""
+    pending: list[tuple[str, bytes]] = []
+
+    class Unanswered:
+        def commit(self, store, location, manifest):
+            pending.append((location.path, manifest))
+            append(append(base, rows(300, 302)).dataset, rows(302, 304))
+            raise StorageError("no answer")
+
+    def arrive(_seconds: float) -> None:
+        if pending:
+            path, manifest = pending.pop()
+            base.store.delete(path)
+            base.store.put(path, manifest, if_absent=True)
+
+    monkeypatch.setattr(loop.time, "sleep", arrive)
+    with pytest.raises(RetryableCommitConflictError, match=r"cleaned up|not in the history"):
+        commit(base, OURS["append"](base), committer=Unanswered(), job_key=job_key)
+    assert not {100, 101, 102} & set(values(head(base)))
 
 
 def test_when_the_next_version_is_gone_too_nobody_knows(base):

@@ -148,13 +148,13 @@ def _judged(ancestry: Ancestry, prefix: str, record: JobRecord | None) -> tuple[
             continue
         place = Place.UNKNOWN
         if not note.version:
-            step, is_whole = ancestry.find(note.uuid, max(note.read_version, record.since if record else 0))
+            step, is_known = ancestry.find(note.uuid, max(note.read_version, record.since if record else 0))
             if step is not None and step.below is not None and step.job_key is None:
                 # One in 16 random UUIDs looks like one of a job.
                 continue
             if step is not None and _was_built_on(ancestry, step.version):
                 note = replace(note, version=step.version)
-            elif is_whole:
+            elif is_known:
                 place = Place.OUTSIDE
         if note.evidence in present:
             # If the version is unknown, it is above the read version.

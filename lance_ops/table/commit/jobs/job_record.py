@@ -29,6 +29,7 @@ from lance_ops.table.commit.jobs.stream_notes import stream_of
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.model import BasePath, Manifest
 from lance_ops.table.transaction.operations import JOBS_ENTRY
+from lance_ops.table.transaction.transaction import job_uuid_prefix
 
 KEEP_JOB_KEYS = timedelta(days=90)
 """Minimum retention of a job key, counted from its commit, while there are at most `MAX_JOB_KEYS`."""
@@ -311,3 +312,23 @@ def _last_epochs(entries: Iterable[JobEntry]) -> list[JobEntry]:
 
 def _digest(data: str) -> str:
     return blake2b(data.encode(), digest_size=8).hexdigest()
+
+
+def knows_job(store: Store, manifest: Manifest, job_key: str) -> bool:
+    """Return whether the record of a version has a job, or an epoch of the same streaming query.
+
+    Args:
+        store: Root of the dataset.
+        manifest: The version. Of each query its record has the newest epoch only.
+        job_key: Key of the job.
+
+    Raises:
+        JobUnprovenError: A file of the record is missing.
+    """
+    record = JobRecord.of(manifest.config, store.uri, manifest.base_paths)
+    if record is None:
+        return False
+    stream = stream_of(job_key)
+    if stream and any(entry.stream == stream for entry in record.recent):
+        return True
+    return record.find(store, job_uuid_prefix(job_key)) is not None

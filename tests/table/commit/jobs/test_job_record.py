@@ -26,9 +26,10 @@ from lance_ops.table.commit.jobs.job_record import (
     remove_unused_files,
 )
 from lance_ops.table.commit.jobs.stream_notes import stream_key
-from lance_ops.table.transaction.operations import JOBS_ENTRY
+from lance_ops.table.transaction.operations import JOBS_ENTRY, Append
 from lance_ops.table.transaction.transaction import job_uuid, job_uuid_prefix
 from tests.support.counting_store import CountingStore
+from tests.support.table_actions import commit
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, tzinfo=UTC)
 
@@ -225,6 +226,21 @@ def test_a_first_job_that_failed_leaves_no_doubt(tmp_path):
     clean_by_the_peer(uri)
     assert not lo.append(uri, pa.table({"k": [1]}), job_key="one").already_committed
     assert lo.append(uri, pa.table({"k": [1]}), job_key="one").already_committed
+
+
+def test_a_transaction_whose_random_name_is_like_that_of_a_job_is_no_lost_record():
+    """One in 16 is: names of the earlier record are told from random ones by one digit."""
+    store = open_store(f"memory://{uuid.uuid4().hex}")
+    base = lo.write_dataset(pa.table({"a": [1]}), store).snapshot()
+    lo.append(store, pa.table({"a": [2]}))
+    (late,) = lo.write_fragments(pa.table({"a": [3]}), store)
+    with patch.object(uuid, "uuid4", return_value=uuid.UUID("b334f170-8cc6-41b8-9dd1-2b1454fe29f2")):
+        commit(base, Append((late,)))
+    # What was committed between the read version and this one can no longer be read.
+    lo.cleanup(store, older_than=timedelta(0), retain_versions=1)
+    assert not lo.append(store, pa.table({"a": [4]}), job_key="load").already_committed
+    assert lo.append(store, pa.table({"a": [4]}), job_key="load").already_committed
+    assert not lo.append(store, pa.table({"a": [5]}), job_key="other").already_committed
 
 
 def test_files_that_a_version_names_stay(tmp_path, monkeypatch):
