@@ -17,6 +17,7 @@ from lance_ops.table.manifest.data_file import LINEAGE_FIELDS, UNASSIGNED, DataF
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.fragment_list import lacks_row_counts
+from lance_ops.table.manifest.fragments.totals import numbers_of
 from lance_ops.table.manifest.listing import ManifestLocation, latest, locate
 from lance_ops.table.manifest.row_counts import count_rows
 from lance_ops.table.row_lineage.read import lineage_file
@@ -42,7 +43,7 @@ def check_fragments(dataset: Dataset) -> Iterator[Finding]:
     """Check that fragments have their own files and rows, and every column and sequence one location."""
     known = {field.id for field in dataset.lance_schema.walk()}
     required = [field for field in dataset.lance_schema.fields if not field.nullable]
-    numbers = [fragment.id for fragment in dataset.manifest.fragments]
+    numbers = numbers_of(dataset.manifest.fragments).ids.tolist()
     if numbers != sorted(numbers):
         message = "fragments are not in the order of their ids, and pylance cannot open the version"
         yield Finding("fragments_consistent", Severity.ERROR, message, dataset.location.path)

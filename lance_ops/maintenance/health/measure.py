@@ -12,6 +12,12 @@ from lance_ops.maintenance.compact.groups import find_groups, small_sources
 from lance_ops.maintenance.compact.options import CompactionOptions, resolve_options
 from lance_ops.maintenance.index.decision import WearLimits, decide
 from lance_ops.table.dataset import Dataset, Target, open_dataset
+from lance_ops.table.manifest.fragments.totals import (
+    numbers_of,
+    total_bytes,
+    total_physical_rows,
+    total_rows,
+)
 from lance_ops.table.manifest.listing import list_versions
 
 DEFAULT_TARGET_ROWS = 1 << 20
@@ -108,8 +114,8 @@ def measure_health(
     """
     dataset = open_dataset(uri_or_dataset, storage_options).with_side_sizes()
     fragments = dataset.fragments
-    physical = sum(fragment.physical_rows for fragment in fragments)
-    deleted = sum(fragment.num_deleted_rows for fragment in fragments)
+    physical = total_physical_rows(fragments)
+    deleted = physical - total_rows(fragments)
     covered = coverage(dataset)
     reuse = dataset.fragment_reuse
     locations = list_versions(dataset.store)
@@ -129,8 +135,8 @@ def measure_health(
         deleted_ratio=deleted / physical if physical else 0.0,
         fragments=len(fragments),
         small_fragments=small_sources(groups, options),
-        data_files=sum(len(fragment.files) for fragment in fragments),
-        data_bytes=sum(fragment.data_bytes for fragment in fragments),
+        data_files=int(numbers_of(fragments).file_counts.sum()),
+        data_bytes=total_bytes(fragments),
         indices=len(covered),
         unindexed_rows=max((item.unindexed_rows for item in covered), default=0),
         index_coverage=min((item.ratio for item in covered), default=1.0),
