@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from hashlib import blake2b
+from heapq import nsmallest
 from numbers import Integral
 
 from lance_ops.errors import (
@@ -29,6 +30,9 @@ from lance_ops.table.manifest.no_dataset import no_dataset
 VERSIONS_DIRECTORY = "_versions"
 DETACHED_BIT = 1 << 63
 """Set in the number of a version outside of the history; such versions are never listed."""
+
+DETACHED = "d"
+"""First character of the names of detached manifests, which are listed after all others."""
 
 _MAX_VERSION = (1 << 64) - 1
 _STAGED = re.compile(r"([0-9]{1,20}\.manifest)-.+", re.ASCII)
@@ -193,6 +197,34 @@ def list_versions(store: Store) -> list[ManifestLocation]:
     if store.uri not in known:
         known[store.uri] = _list_versions(store)
     return list(known[store.uri])
+
+
+def newest_versions(store: Store, limit: int | None) -> list[ManifestLocation]:
+    """List the newest versions of the history, newest first, and little more.
+
+    Args:
+        store: Root of the dataset.
+        limit: Maximum number; all when None.
+    """
+    if limit is None or limit <= 0:
+        return list_versions(store)[::-1][:limit]
+    if lists_names(store):
+        names = store.list_names(VERSIONS_DIRECTORY)
+        # Those of V2 have one length; names of detached versions begin with a letter.
+        newest = nsmallest(limit, (name for name in names if len(name) == _V2_LENGTH and name < DETACHED))
+        parsed = [parse_manifest_name(name) for name in newest]
+        numbers = [one[0] for one in parsed if one is not None and one[1] is NamingScheme.V2]
+        if numbers and len(numbers) == len(newest):
+            return [ManifestLocation(number, manifest_path(number, NamingScheme.V2)) for number in numbers]
+    found: list[ManifestLocation] = []
+    for location in iter_manifests(store):
+        if is_detached(location.version):
+            continue
+        found.append(location)
+        # Names of V2 begin with the newest version.
+        if location.scheme is NamingScheme.V2 and len(found) == limit:
+            return found
+    return sorted(found, key=lambda location: location.version, reverse=True)[:limit]
 
 
 def _list_versions(store: Store) -> list[ManifestLocation]:
