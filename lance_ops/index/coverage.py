@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from lance_ops.cache import IdentityCache
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.fragments.totals import ids_of
+from lance_ops.table.manifest.fragments.totals import fragments_at, ids_of, numbers_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.snapshot import Snapshot
@@ -31,7 +33,7 @@ class IndexCoverage:
     fields: tuple[int, ...]
     segments: tuple[IndexMetadata, ...]
     covered: frozenset[int]
-    uncovered: tuple[Fragment, ...]
+    uncovered: Sequence[Fragment]
     rows: int
     unindexed_rows: int
 
@@ -71,16 +73,18 @@ _coverage: IdentityCache[[Manifest, tuple[IndexMetadata, ...]], tuple[IndexCover
 
 def _coverage_of(manifest: Manifest, segments: Sequence[IndexMetadata]) -> IndexCoverage:
     covered = frozenset().union(*(effective_fragments(manifest, segment) for segment in segments))
-    uncovered = tuple(fragment for fragment in manifest.fragments if fragment.id not in covered)
+    numbers = numbers_of(manifest.fragments)
+    rows = numbers.live_rows
+    places = np.flatnonzero(~np.isin(numbers.ids, np.fromiter(covered, np.int64, len(covered))))
     return IndexCoverage(
         name=segments[0].name,
         kind=segments[0].kind,
         fields=segments[0].fields,
         segments=tuple(segments),
         covered=covered,
-        uncovered=uncovered,
-        rows=sum(fragment.num_rows for fragment in manifest.fragments),
-        unindexed_rows=sum(fragment.num_rows for fragment in uncovered),
+        uncovered=fragments_at(manifest.fragments, places.tolist()),
+        rows=int(rows.sum()),
+        unindexed_rows=int(rows[places].sum()),
     )
 
 

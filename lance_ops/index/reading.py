@@ -25,6 +25,7 @@ from lance_ops.errors import (
     UnreadableIndexWarning,
     UnsupportedError,
 )
+from lance_ops.table.manifest.fragments.totals import ids_of, numbers_of, physical_rows_by_id
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.row_set import RowSet
@@ -98,7 +99,7 @@ def current_addresses(
     if reuse is None or not len(addresses):
         return addresses, np.ones(len(addresses), np.bool_)
     moved, kept = reuse.map(addresses)
-    live = frozenset(fragment.id for fragment in dataset.fragments)
+    live = frozenset(ids_of(dataset.fragments))
     claimed = live & (segment.fragment_ids or frozenset())
     owners = np.unique((moved if kept.all() else moved[kept]) >> np.uint64(OFFSET_BITS))
     lost = frozenset(owners.tolist()) - live
@@ -132,7 +133,7 @@ class _Limits:
 
 
 def _find_limits(manifest: Manifest) -> _Limits:
-    physical = {fragment.id: fragment.physical_rows for fragment in manifest.fragments}
+    physical = physical_rows_by_id(manifest.fragments)
     highest = max([manifest.max_fragment_id or 0, *physical])
     by_id = None
     if highest < _FEW_IDS:
@@ -186,7 +187,7 @@ def check_addresses(manifest: Manifest, addresses: npt.NDArray[np.uint64], path:
     highest = int(owners.max())
     if highest > known:
         raise CorruptFileError(f"it names rows of fragment {highest:,}, which never was", path=path)
-    ids = np.array([fragment.id for fragment in manifest.fragments], np.uint64)
+    ids = np.array(numbers_of(manifest.fragments).ids.tolist(), np.uint64)
     if not len(ids):
         return
     rows = np.array([fragment.physical_rows for fragment in manifest.fragments], np.uint64)

@@ -54,6 +54,7 @@ from lance_ops.spark.types import adapt_schema, arrow_schema, spark_schema
 from lance_ops.spark.writing.partition_writer import partition_id
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.join_keys import KeyIndex, plain_keys
+from lance_ops.table.manifest.fragments.totals import total_rows
 from lance_ops.table.manifest.row_address_map import row_addresses
 from lance_ops.table.scan.fragment_rows import FragmentRows
 
@@ -185,7 +186,7 @@ def _join(
             attempt.run.commits.job_key,
         )
     )
-    rows = sum(fragment.num_rows for fragment in dataset.fragments)
+    rows = total_rows(dataset.fragments)
     count = partitions or max(int(spark.conf.get("spark.sql.shuffle.partitions")), -(-rows // _ROWS_EACH))
     keys = [col(name) for name in sides.keys]
     attempts = session_attempts(spark)

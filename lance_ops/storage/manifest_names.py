@@ -14,6 +14,9 @@ VERSIONS_DIRECTORY = "_versions"
 DETACHED_BIT = 1 << 63
 """Set in the number of a version outside of the history; such versions are never listed."""
 
+DETACHED = "d"
+"""First character of the names of detached manifests, which are listed after all others."""
+
 _MAX_VERSION = (1 << 64) - 1
 _STAGED = re.compile(r"([0-9]{1,20}\.manifest)-.+", re.ASCII)
 _NAME = re.compile(r"(d?)([0-9]{1,20})\.manifest", re.ASCII)

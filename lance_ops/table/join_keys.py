@@ -7,6 +7,7 @@ column: a pair of numbers that the source lacks cannot match.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,10 @@ NOWHERE = -1
 
 # Maximum memory of a table by value for each key, or maximum entries in total.
 _SPAN_OF_EACH, _SMALL_SPAN = 64, 1 << 20
+
+_SLOTS_OF_EACH, _LEAST_BITS = 16, 10
+_MIX = np.uint64(0x9E37_79B9_7F4A_7C15)
+"""2^64 divided by the golden ratio: its product spreads consecutive integers (Fibonacci hashing)."""
 
 
 def primary_key(schema: Schema) -> tuple[Field, ...]:
@@ -86,6 +91,14 @@ def plain_keys(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array
 
 
+def _slots(values: npt.NDArray[Any], bits: int) -> Places:
+    """Return a number of some bits for each integer, equal for equal ones and else mostly different."""
+    mixed = values.astype(np.uint64) * _MIX
+    mixed >>= np.uint64(64 - bits)
+    slots: Places = mixed.view(np.int64)
+    return slots
+
+
 @dataclass(frozen=True)
 class ColumnCodes:
     """Numbers of the values of one column of the source, in order of first occurrence.
@@ -109,9 +122,34 @@ class ColumnCodes:
         table[to_numpy(self.values).astype(np.int64) - low] = np.arange(len(self.values))
         return low, table
 
+    @cached_property
+    def _sparse(self) -> tuple[npt.NDArray[np.bool_], Places, npt.NDArray[Any]]:
+        """Return the slots that have an integer of the source, and these integers in order."""
+        values = to_numpy(self.values)
+        bits = max(_LEAST_BITS, (_SLOTS_OF_EACH * len(values)).bit_length())
+        met = np.zeros(1 << bits, np.bool_)
+        met[_slots(values, bits)] = True
+        order = np.argsort(values)
+        return met, order, values[order]
+
+    def _find_sparse(self, keys: pa.Array) -> Places:
+        """Find integers: most rows of a dataset meet no slot of the source, so that few are searched for."""
+        met, order, known = self._sparse
+        values = to_numpy(keys.fill_null(0) if keys.null_count else keys)
+        hits = np.flatnonzero(met[_slots(values, len(met).bit_length() - 1)])
+        places = np.minimum(np.searchsorted(known, values[hits]), len(known) - 1)
+        same = known[places] == values[hits]
+        found = np.full(len(keys), NOWHERE, np.int64)
+        found[hits[same]] = order[places[same]]
+        if keys.null_count:
+            found[keys.is_null().to_numpy(zero_copy_only=False)] = NOWHERE
+        return found
+
     def find(self, keys: pa.Array) -> Places:
         """Return the number of each value; -1 for null and for values that the source lacks."""
         table = self._table
+        if table is None and pat.is_integer(keys.type) and keys.type == self.values.type and len(self.values):
+            return self._find_sparse(keys)
         if table is None:
             positions = pc.index_in(keys, value_set=self.values).fill_null(NOWHERE)
             return np.asarray(positions.to_numpy(zero_copy_only=False), dtype=np.int64)

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.cache import Cache
-from lance_ops.file.io.row_selection import join_lengths
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.storage import Store
@@ -20,7 +19,7 @@ from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deleti
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragment_reuse.read import FragmentReuse, read_fragment_reuse
 from lance_ops.table.manifest.fragments.fragment_list import FragmentList, FragmentTuple
-from lance_ops.table.manifest.fragments.totals import by_id
+from lance_ops.table.manifest.fragments.totals import by_id, first_rows, positions_by_id
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.row_counts import with_row_counts
@@ -149,14 +148,12 @@ class Snapshot:
     @cached_property
     def fragment_numbers(self) -> Mapping[int, int]:
         """Position of each fragment in `fragments`, by its id."""
-        return {fragment.id: number for number, fragment in enumerate(self.fragments)}
+        return positions_by_id(self.fragments)
 
     @cached_property
     def first_rows(self) -> npt.NDArray[np.int64]:
         """Live rows before each fragment, and in total: int64 of (fragments + 1,)."""
-        rows = join_lengths(np.array([fragment.num_rows for fragment in self.fragments], dtype=np.int64))
-        rows.flags.writeable = False
-        return rows
+        return first_rows(self.fragments)
 
     @cached_property
     def open_files(self) -> OpenFiles:

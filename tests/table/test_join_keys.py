@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.table import join_keys as keys
 from lance_ops.table.join_keys import KeyIndex, check_key_type, plain_keys
 
 VALUES = {
@@ -48,6 +49,31 @@ def test_the_partner_of_a_key_is_the_first_row_with_the_same_values(drawn):
     assert firsts.tolist() == expected
     found = index.find(columns(kinds, target)).tolist()
     assert found == [-1 if None in row else known.get(repr(row), -1) for row in target]
+
+
+INTEGERS = [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
+
+
+@given(st.sampled_from(INTEGERS), st.data())
+def test_integers_far_apart_find_their_partners(kind, data):
+    signed = pa.types.is_signed_integer(kind)
+    low = -(1 << kind.bit_width - 1) if signed else 0
+    high = low + (1 << kind.bit_width) - 1
+    pool = data.draw(st.lists(st.integers(low, high), min_size=1, max_size=40, unique=True))
+    rows = st.lists(st.one_of(st.none(), st.sampled_from(pool), st.integers(low, high)), max_size=60)
+    source, target = data.draw(rows), data.draw(rows)
+    with pytest.MonkeyPatch.context() as patch:
+        # No table by value, and so few slots that integers share them.
+        patch.setattr(keys, "_SMALL_SPAN", 0)
+        patch.setattr(keys, "_SPAN_OF_EACH", 0)
+        patch.setattr(keys, "_LEAST_BITS", 2)
+        patch.setattr(keys, "_SLOTS_OF_EACH", 1)
+        index, firsts = KeyIndex.of([pa.array(source, kind)])
+        known: dict[int, int] = {}
+        expected = [-1 if key is None else known.setdefault(key, row) for row, key in enumerate(source)]
+        assert firsts.tolist() == expected
+        found = index.find([pa.array(target, kind)]).tolist()
+    assert found == [-1 if key is None else known.get(key, -1) for key in target]
 
 
 def test_every_nan_is_one_key_and_the_zeros_are_two():

@@ -23,6 +23,7 @@ from lance_ops.maintenance.fsck.operation import fsck
 from lance_ops.storage import ObjectInfo, Store, lists_names
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.read import read_manifest
+from lance_ops.table.manifest.fragments.totals import total_physical_rows
 from lance_ops.table.manifest.listing import (
     VERSIONS_DIRECTORY,
     NamingScheme,
@@ -297,7 +298,7 @@ def _rates(dataset: Dataset, before: Look | None, *, keep: bool) -> dict[str, An
 def _sizes(dataset: Dataset, manifest: Manifest) -> tuple[int, int, int]:
     fragments = with_side_sizes(dataset.bases, manifest.schema, manifest.fragments)
     return (
-        sum(fragment.physical_rows for fragment in manifest.fragments),
+        total_physical_rows(manifest.fragments),
         sum(fragment.num_deleted_rows for fragment in manifest.fragments),
         sum(fragment.data_bytes for fragment in fragments),
     )

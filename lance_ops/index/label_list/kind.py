@@ -23,6 +23,7 @@ from lance_ops.index.label_list.items import ItemRows, list_conditions, matching
 from lance_ops.index.reading import reading
 from lance_ops.index.row_ids import live_row_ids
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragments.totals import fragments_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
@@ -166,6 +167,6 @@ class LabelListKind(BitmapKind):
         found = move_row_set(rows, covered_rows(dataset, segment, has_addresses=has_addresses))
         if not has_addresses:
             return live_row_ids(dataset, covered) - found
-        fragments = [fragment for fragment in dataset.fragments if fragment.id in covered]
+        fragments = fragments_of(dataset.fragments, covered)
         every = RowSet.of_ranges([(fragment.id, 0, fragment.physical_rows) for fragment in fragments])
         return every - found

@@ -24,6 +24,7 @@ from lance_ops.index.scored import Scored
 from lance_ops.index.search.locate import RowLocator
 from lance_ops.index.search.scanned import fragments_text, scanned_rows
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragments.totals import ids_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan.search import SCORE
@@ -115,7 +116,7 @@ def plan_full_text(dataset: Dataset, given: Any, *, fast: bool) -> FullTextPlan:
     """See `table.scan.search.Search.plan_full_text`."""
     indexed = _indexed_columns(dataset)
     query = parse_text_query(given, tuple(indexed))
-    every = frozenset(fragment.id for fragment in dataset.fragments)
+    every = frozenset(ids_of(dataset.fragments))
     columns = {}
     for path in columns_of(query):
         _check_texts(dataset, path)

@@ -20,6 +20,7 @@ from lance_ops.index.search.scanned import fragments_text, scanned_rows
 from lance_ops.index.vector.search import metric_of, search_segment
 from lance_ops.index.vector.vectors import holds_several
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragments.totals import ids_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID
@@ -183,7 +184,7 @@ def plan_nearest(dataset: Dataset, given: Mapping[str, Any], *, fast: bool, limi
             usable.append((segment, kind))
     metric = metric or default_metric(queries[0].vector)
     covered = frozenset[int]().union(*(effective_fragments(dataset.manifest, item) for item, _ in usable))
-    scanned = frozenset(fragment.id for fragment in dataset.fragments) - covered
+    scanned = frozenset(ids_of(dataset.fragments)) - covered
     if fast:
         scanned = frozenset[int]().union(*unreadable)
     if several and first.distance_range != (None, None):

@@ -24,6 +24,7 @@ from lance_ops.index.vector.vectors import (
     vector_type,
 )
 from lance_ops.table.dataset import Dataset, Target, open_dataset
+from lance_ops.table.manifest.fragments.totals import total_rows
 from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.scan.row_columns import ROW_ADDRESS
 
@@ -178,7 +179,7 @@ def _sample(dataset: Dataset, column: str, max_bytes: int) -> _Sample:
     field = dataset.lance_schema.field(column)
     kind = vector_type(field)
     limit = max(1, max_bytes // (kind.list_size * kind.value_type.bit_width // 8))
-    total = sum(fragment.num_rows for fragment in dataset.fragments)
+    total = total_rows(dataset.fragments)
     several = holds_several(field)
     if several:
         limit = rows_with(dataset, column, limit)

@@ -7,6 +7,7 @@ import pyarrow as pa
 from lance_ops.filter.expression import Literal
 from lance_ops.filter.types.coercion import BOOL
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragments.totals import fragments_of
 from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan.search import FixedPruner
 
@@ -31,7 +32,7 @@ def scanned_rows(
         [column],
         # A condition that is always true lets the pruner report which rows are read.
         filter=None if wanted is None else _ALL,
-        fragments=[fragment for fragment in dataset.fragments if fragment.id in known],
+        fragments=fragments_of(dataset.fragments, known),
         with_row_id=True,
         with_row_address=True,
         pruners=[] if wanted is None else [FixedPruner(known, wanted)],

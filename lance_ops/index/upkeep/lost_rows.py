@@ -29,6 +29,7 @@ from lance_ops.index.upkeep.routes import Route, SegmentRoute, cost_of_move
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.data_file import TOMBSTONE
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import numbers_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.snapshot import Snapshot
 
@@ -154,7 +155,7 @@ def _names_lost_rows(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind)
     recorded = np.array(sorted((segment.fragment_ids or frozenset()) | covered), np.uint64)
     foreign = kept & ~np.isin(owners, recorded) & ~np.isin(names >> _OFFSET_BITS, recorded)
     if not _minds_gone_fragments(kind):
-        foreign &= np.isin(owners, np.array([fragment.id for fragment in dataset.fragments], np.uint64))
+        foreign &= np.isin(owners, np.array(numbers_of(dataset.fragments).ids.tolist(), np.uint64))
     return bool(foreign.any())
 
 

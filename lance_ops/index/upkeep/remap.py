@@ -30,6 +30,7 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.feature_flags import flags_for, uses_tagged_reuse
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragment_reuse.write import new_generations, write_fragment_reuse
+from lance_ops.table.manifest.fragments.totals import fragments_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import AddressMap
 from lance_ops.table.transaction.operations import RewrittenIndex
@@ -416,7 +417,7 @@ def _build(task: FollowTask, new_uuid: uuid.UUID) -> RewrittenIndex:
         segment_id=new_uuid,
         merged=(),
         beside=(),
-        fragments=[fragment for fragment in rewritten.fragments if fragment.id in after],
+        fragments=fragments_of(rewritten.fragments, after),
         rows_per_task=ROWS_PER_TASK,
         # A segment of row ids needs no remap, and is never passed here.
         row_ids=False,

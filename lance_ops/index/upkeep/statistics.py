@@ -8,6 +8,7 @@ from lance_ops.errors import InvalidArgumentError, LanceOpsError, public
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.index.registry import kind_of
 from lance_ops.table.dataset import Dataset, Target, open_dataset
+from lance_ops.table.manifest.fragments.totals import rows_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 _PEER_NAMES: Mapping[str, str] = {
@@ -174,7 +175,7 @@ def _segment(dataset: Dataset, segment: IndexMetadata) -> dict[str, Any]:
 
 def _rows(dataset: Dataset, segment: IndexMetadata) -> int:
     covered = effective_fragments(dataset.manifest, segment)
-    return sum(fragment.num_rows for fragment in dataset.fragments if fragment.id in covered)
+    return rows_of(dataset.fragments, covered)
 
 
 def _path(dataset: Dataset, field_id: int) -> str | None:

@@ -43,6 +43,7 @@ from lance_ops.index.vector.train import SEED, sample_rows, train
 from lance_ops.index.vector.vectors import holds_several, sample_vectors, vector_type
 from lance_ops.pb import index_pb2
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragments.totals import rows_of, total_rows
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses
 from lance_ops.table.snapshot import Snapshot
@@ -117,7 +118,7 @@ class VectorKind(IndexKind):
             # Impossible parameters are damage, not an error of the caller.
             parameters = dict(self.parameters(field, given))
             # An index that has grown may have more partitions than it was made with, never fewer.
-            rows = sum(fragment.num_rows for fragment in dataset.fragments)
+            rows = total_rows(dataset.fragments)
             parameters["num_partitions"] = max(partitions, partition_count(parameters, rows))
             return parameters
 
@@ -155,7 +156,7 @@ class VectorKind(IndexKind):
             fragments = {*build.fragment_ids}.union(
                 *(effective_fragments(build.dataset.manifest, segment) for segment in build.segments)
             )
-            rows = sum(fragment.num_rows for fragment in build.dataset.fragments if fragment.id in fragments)
+            rows = rows_of(build.dataset.fragments, fragments)
             partitions = partition_count(build.parameters, rows)
             column = vector_type(build.field)
             wanted = sample_rows(build.parameters, partitions, column.list_size)

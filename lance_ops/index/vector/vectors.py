@@ -15,6 +15,7 @@ from lance_ops.file.schema.model import Field
 from lance_ops.index.column import column_values, value_type
 from lance_ops.index.vector.metric import Vectors, finite_rows, only
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragments.totals import live_rows_by_id, numbers_of, rows_of
 from lance_ops.table.manifest.row_set import Addresses
 
 _SAMPLE_WHOLE = 0.3
@@ -141,7 +142,7 @@ def sample_vectors(
         seed: Of the random choice.
         run: Rows that are taken in sequence: longer runs take fewer reads.
     """
-    counts = {fragment.id: fragment.num_rows for fragment in dataset.fragments}
+    counts = live_rows_by_id(dataset.fragments)
     total = sum(counts[number] for number in fragment_ids)
     random = np.random.default_rng(seed)
     parts: list[Vectors] = []
@@ -169,8 +170,8 @@ def rows_with(dataset: Dataset, column: str, vectors: int, fragment_ids: Sequenc
         vectors: Number of vectors.
         fragment_ids: Fragments; all when None.
     """
-    ids = [fragment.id for fragment in dataset.fragments] if fragment_ids is None else fragment_ids
-    total = sum(fragment.num_rows for fragment in dataset.fragments if fragment.id in ids)
+    ids = numbers_of(dataset.fragments).ids.tolist() if fragment_ids is None else fragment_ids
+    total = rows_of(dataset.fragments, ids)
     if not total:
         return 0
     pilot = _positions(dataset, ids, _ranks(np.random.default_rng(_PILOT_SEED), total, _PILOT_ROWS, 1))
@@ -201,7 +202,7 @@ def _positions(
 ) -> npt.NDArray[np.int64]:
     """Places among all live rows of those that have some ranks among the live rows of some fragments."""
     counts = np.array([fragment.num_rows for fragment in dataset.fragments], np.int64)
-    chosen = np.isin([fragment.id for fragment in dataset.fragments], list(fragment_ids))
+    chosen = np.isin(numbers_of(dataset.fragments).ids.tolist(), list(fragment_ids))
     before = (np.cumsum(counts) - counts)[chosen]
     starts = np.cumsum(counts[chosen]) - counts[chosen]
     owner = np.searchsorted(starts, ranks, side="right") - 1

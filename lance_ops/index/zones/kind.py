@@ -40,6 +40,7 @@ from lance_ops.index.zones.parameters import MOST_ROWS
 from lance_ops.index.zones.parts import FewZones, Kept, by_fragment
 from lance_ops.index.zones.summaries import PassingZones, Summaries, noted_zones
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragments.totals import physical_rows_by_id
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
@@ -166,7 +167,7 @@ class ZoneKind(WatchingKind):
         parameters = self.parameters_of(dataset, segment)
         kept = self._kept(dataset, segment).only(after)
         new = sorted(after - kept.owners)
-        rows = {fragment.id: fragment.physical_rows for fragment in move.rewritten.fragments}
+        rows = physical_rows_by_id(move.rewritten.fragments)
         noted = {
             owner: noted_zones(move.notes[owner], owner, rows[owner]) for owner in new if owner in move.notes
         }

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lance_ops.errors import CorruptFileError
+from lance_ops.table.manifest.fragments.totals import live_rows_by_id
 from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
 
@@ -132,7 +133,7 @@ class ZoneLayout:
                         missing.add_range((owner << 32) + start, (owner << 32) + stop)
                 if group.survivors.intersect(missing):
                     raise self._uncovered(min(group.new_ids))
-        rows = {fragment.id: fragment.num_rows for fragment in dataset.fragments}
+        rows = live_rows_by_id(dataset.fragments)
         for owner in sorted(wanted):
             if rows.get(owner, 1):
                 raise self._uncovered(owner)

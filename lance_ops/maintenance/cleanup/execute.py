@@ -1,16 +1,20 @@
 """Execution of a cleanup plan, concurrent with restores, tags, commits and other cleanups.
 
-Expired versions are removed some hundred at a time, oldest first. For each such step:
+Expired versions are removed before all files:
 
 1. announce the versions, and the files that are unused without them; 2. read pins, then tags: their versions
 are kept, and the files are in use; 3. copy manifests to the trash if there is a grace period, and remove the
-manifests: from here on these versions cannot be restored or tagged; 4. read versions committed since the plan
-was made: their files are in use; 5. remove the files; 6. remove the announcement.
+manifests: from here on these versions cannot be restored or tagged; 4. list the versions, of which the kept
+ones and those committed since the plan was made are left; files of the latter are in use; 5. remove the
+files; 6. remove the announcement.
+
+Steps 2 and 3 follow each other for some hundred versions at a time, oldest first, and so do 4 and 5 for some
+hundred files. So the number of names listed does not grow with the square of the versions.
 
 `lance_ops.table.history.pins` proves that no restore and no tag is missed between 1, 2, 3 and 4, in any
 interleaving, and with a crash of either side. The official library tags and restores without these checks:
-its tag counts if it exists at step 2 of its version, its restore if it exists at step 4; a later one is
-reported at the end.
+its tag counts if it exists at step 2 of its version, its restore if it exists at step 4 of its files; a later
+one is reported at the end.
 
 A failure is retried, then counted, and the rest continues. Files that cannot be removed, or not be proven
 unused, are kept; their announcement remains, so the next cleanup need not prove it again.
@@ -21,7 +25,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, TypeVar
 
 from lance_ops.errors import LanceOpsError, NotFoundError, VersionNotFoundError
@@ -32,22 +36,24 @@ from lance_ops.maintenance.cleanup.objects import NamedObjects
 from lance_ops.maintenance.cleanup.plan import CleanupPlan
 from lance_ops.maintenance.cleanup.trash import trash_path
 from lance_ops.maintenance.progress import Reporter
-from lance_ops.storage import Store
+from lance_ops.storage import ObjectInfo, Store
 from lance_ops.storage.prefetch import side_by_side
 from lance_ops.storage.retry import STORE_PAUSES, persistently
 from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pins, removal_path
 from lance_ops.table.manifest.feature_flags import Feature
 from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import (
+    DETACHED,
     VERSIONS_DIRECTORY,
     ManifestLocation,
     NamingScheme,
     is_detached,
+    manifest_path,
     parse_manifest_name,
 )
 
 CHUNK = 500
-"""Versions of a step, and files of a request."""
+"""Versions or files that are removed after one look, and by one request."""
 
 _ERRORS_SHOWN = 10
 _GIVE_UP_AFTER = 20
@@ -89,47 +95,69 @@ class _Execution:
     errors: list[str] = field(default_factory=list)
     gone: set[int] = field(default_factory=set)
     spares_unknown: bool = False
+    newest: str | None = None
+    has_looked: bool = False
 
     def run(self) -> Outcome:
         self.seen = {verdict.location.path for verdict in self.plan.versions}
-        manifests = {item.path: item for item in self.plan.victims if item.kind == "manifest"}
+        path = manifest_path(self.plan.head, NamingScheme.V2)
+        self.newest = path if path in self.seen else None
         files: dict[int | None, list[FileVerdict]] = {}
         for item in self.plan.victims:
             if item.kind != "manifest":
                 files.setdefault(item.last_user, []).append(item)
-        total = len(self.plan.victims)
-        for chunk in _chunks(self.plan.expired):
-            self.report("remove versions and their files", len(self.removed), total)
-            theirs = [item for verdict in chunk for item in files.get(verdict.version, ())]
-            self._step(chunk, manifests, theirs)
-        self.report("remove other files", len(self.removed), total)
+        if self.plan.expired:
+            self._remove_expired(files)
+        self.report("remove other files", len(self.removed), len(self.plan.victims))
         self._rest(files.get(None, []))
         last = (self._remove_old_pins, self._report_late_references)
         list(side_by_side(self.store, *(partial(self._try, step, ()) for step in last)))
-        self.report("removed", len(self.removed), total)
+        self.report("removed", len(self.removed), len(self.plan.victims))
         return Outcome(tuple(self.removed), len(self.failed), tuple(self.errors))
 
-    def _step(
-        self, chunk: Sequence[VersionVerdict], manifests: dict[str, FileVerdict], files: list[FileVerdict]
-    ) -> None:
-        paths = [item.path for item in files]
-        every = [*paths, *(verdict.location.path for verdict in chunk)]
+    def _remove_expired(self, files: dict[int | None, list[FileVerdict]]) -> None:
+        """Remove the manifests of all expired versions, then the files that only these used."""
+        expired = self.plan.expired
+        theirs = [item for verdict in expired for item in files.get(verdict.version, ())]
+        paths = [item.path for item in theirs]
         announcement = removal_path()
-        protected = None
-        if self._try(
-            lambda: announce_removal(self.store, announcement, [item.version for item in chunk], paths), every
-        ):
-            protected = self._try(self._protected, every)
-        if protected is None:
+        announced = {verdict.version for verdict in expired}
+
+        def announce(remaining: Sequence[str]) -> bool:
+            return announce_removal(self.store, announcement, announced, remaining)
+
+        every = [*paths, *(verdict.location.path for verdict in expired)]
+        if not self._try(lambda: announce(paths), every):
             self._try(lambda: self.store.delete(announcement), ())
-            self._keep(chunk)
             return
+        manifests = {item.path: item for item in self.plan.victims if item.kind == "manifest"}
+        for chunk in _chunks(expired):
+            self.report("remove versions", len(self.removed), len(self.plan.victims))
+            of_chunk = [item.path for verdict in chunk for item in files.get(verdict.version, ())]
+            kept = self._remove_versions(chunk, manifests, of_chunk)
+            if not announced.isdisjoint(kept):
+                # At once, so that the kept versions can be named again.
+                announced -= kept
+                self._try(lambda: announce(paths), ())
+        self.report("remove files of versions", len(self.removed), len(self.plan.victims))
+        remaining = self._remove_files(theirs)
+        if remaining:
+            # The proof remains; no version waits for it any more.
+            announced.clear()
+            self._try(lambda: announce(remaining), ())
+        else:
+            self._try(lambda: self.store.delete(announcement), ())
+
+    def _remove_versions(
+        self, chunk: Sequence[VersionVerdict], manifests: dict[str, FileVerdict], paths: Sequence[str]
+    ) -> set[int]:
+        """Remove the manifests of announced versions, unless they came into use; returns the kept ones."""
+        protected = self._try(self._protected, [*paths, *(verdict.location.path for verdict in chunk)])
+        if protected is None:
+            self._keep(chunk)
+            return {verdict.version for verdict in chunk}
         going = [verdict for verdict in chunk if verdict.version not in protected]
-        if len(going) < len(chunk):
-            # At once, so that the kept versions can be named again.
-            numbers = [verdict.version for verdict in going]
-            self._try(lambda: announce_removal(self.store, announcement, numbers, paths), ())
-            self._keep(verdict for verdict in chunk if verdict.version in protected)
+        self._keep(verdict for verdict in chunk if verdict.version in protected)
         going = self._to_trash(going)
         # A file missing in the folder listing is not among the files.
         paths_going = {verdict.location.path for verdict in going}
@@ -137,12 +165,7 @@ class _Execution:
         paths_gone = {item.path for item in gone}
         self.gone.update(verdict.version for verdict in going if verdict.location.path in paths_gone)
         self._keep(verdict for verdict in going if verdict.location.path in left)
-        remaining = self._remove_files(files)
-        if remaining:
-            # The proof remains; no version waits for it any more.
-            self._try(lambda: announce_removal(self.store, announcement, (), remaining), ())
-        else:
-            self._try(lambda: self.store.delete(announcement), ())
+        return protected & {verdict.version for verdict in chunk}
 
     def _to_trash(self, verdicts: Sequence[VersionVerdict]) -> list[VersionVerdict]:
         """Copy the manifests that go to the trash; returns the versions whose manifests may be removed."""
@@ -250,23 +273,32 @@ class _Execution:
 
     def _remove_files(self, files: Sequence[FileVerdict]) -> list[str]:
         """Remove files that are still unused; returns those that could not be removed."""
-        if not files:
-            return []
-        paths = [item.path for item in files]
-        if self.spares_unknown or self._try(self._mark_newer_versions, paths) is None:
-            self.failed.update(paths)
-            return paths
-        going = [item for item in files if self.in_use.user_of(item.path) is None]
-        return sorted(self._delete(going)[1])
+        remaining: list[str] = []
+        for chunk in _chunks(files):
+            paths = [item.path for item in chunk]
+            if self.spares_unknown or self._try(self._mark_newer_versions, paths) is None:
+                self.failed.update(paths)
+                remaining += paths
+                continue
+            going = [item for item in chunk if self.in_use.user_of(item.path) is None]
+            remaining += sorted(self._delete(going)[1])
+        return remaining
 
     def _mark_newer_versions(self) -> bool:
         """Mark the files of versions committed since the plan was made."""
-        for path, version, size in self._manifests():
-            # Also an older one, which was missing in the listing of the plan.
+        # At first all: an older one may have been missing in the listing of the plan. Then, before each chunk
+        # of files, the names before that of the plan's version, since newer ones come first, and those of
+        # detached versions, which come last.
+        until = self.newest if self.has_looked else None
+        listed = self._manifests(until=until)
+        if until is not None:
+            listed += self._manifests(f"{VERSIONS_DIRECTORY}/{DETACHED}")
+        for path, version, size in listed:
             if path not in self.seen:
                 location = ManifestLocation(version, path, size)
                 self._add(location, path)
                 self.seen.add(path)
+        self.has_looked = True
         return True
 
     def _add(self, location: ManifestLocation, path: str) -> None:
@@ -275,9 +307,16 @@ class _Execution:
         if summary.reader_flags & Feature.MANAGED_BLOBS:
             self.in_use.mark(self.objects.of(self.store, location), location.version)
 
-    def _manifests(self) -> list[tuple[str, int, int]]:
+    def _manifests(
+        self, start_after: str | None = None, until: str | None = None
+    ) -> list[tuple[str, int, int]]:
         found = []
-        for info in persistently(lambda: list(self.store.list(VERSIONS_DIRECTORY))):
+
+        def listed() -> list[ObjectInfo]:
+            infos = self.store.list(VERSIONS_DIRECTORY, start_after=start_after)
+            return list(takewhile(lambda info: info.path != until, infos))
+
+        for info in persistently(listed):
             parsed = _parse(info.path)
             if parsed is not None:
                 found.append((info.path, parsed[0], info.size))

@@ -19,6 +19,7 @@ from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.text import count_text, ids_text
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragments.totals import ids_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +134,8 @@ def replace_columns(
 
     def plan(dataset: Dataset) -> ReplaceColumnsPlan:
         current = values
-        gone = set(wanted or ()) - {fragment.id for fragment in dataset.fragments}
-        if gone and gone <= {fragment.id for fragment in call.dataset.fragments}:
+        gone = set(wanted or ()) - ids_of(dataset.fragments)
+        if gone and gone <= ids_of(call.dataset.fragments):
             raise CommitConflictError(
                 f"fragments {sorted(gone)[:8]} no longer exist",
                 ours="replace_columns",
@@ -164,7 +165,7 @@ def _plan(
             hint="use SQL, a function or a reader for existing columns",
         )
     transform.columns(dataset.lance_schema)
-    known = {fragment.id for fragment in dataset.fragments}
+    known = ids_of(dataset.fragments)
     chosen = tuple(sorted(known)) if fragments is None else fragments
     unknown = sorted(set(chosen) - known)
     if unknown or len(set(chosen)) != len(chosen):

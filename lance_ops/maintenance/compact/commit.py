@@ -42,6 +42,7 @@ from lance_ops.table.commit.request import CommitChain, CommitHooks, CommitReque
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import ids_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import build_address_map
 from lance_ops.table.transaction.apply_fragments import reserved_ids
@@ -459,7 +460,7 @@ class _Part:
             return dict(self.pending)
         head = self.compaction.head
         present = present_files(head.manifest)
-        there = {fragment.id for fragment in head.fragments}
+        there = ids_of(head.fragments)
         left: dict[int, RewriteResult] = {}
         for place, result in self.pending.items():
             is_there = bool(result.paths) and present.issuperset(result.paths)

@@ -32,7 +32,7 @@ from lance_ops.maintenance.target import check_side_by_side
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text, seconds_text, table_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.fragments.totals import ids_of
+from lance_ops.table.manifest.fragments.totals import by_id, ids_of
 from lance_ops.table.narrow_dictionaries import NarrowDictionaries, narrow_columns
 from lance_ops.table.scan.fragment_reader import FragmentReader
 
@@ -414,7 +414,7 @@ def valid_groups(
         return ()
     pinned, _ = _pinned_fragments(head, routes_of(head, options))
     coverage = Coverage(head)
-    current = {fragment.id: fragment for fragment in head.fragments}
+    current = by_id(head.fragments)
 
     def stands(fragment: Fragment) -> bool:
         now = current.get(fragment.id)

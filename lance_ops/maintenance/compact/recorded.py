@@ -24,6 +24,7 @@ from lance_ops.maintenance.jobs.results import TaskName, TaskRecord, newest_resu
 from lance_ops.table.commit.concurrent_commits import emptied_fragments
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import by_id
 from lance_ops.table.transaction.operations import present_files
 
 # They control when to commit, not what.
@@ -198,7 +199,7 @@ def planned_groups(
     plan: RecordedPlan, base: Dataset, head: Dataset, options: CompactionOptions
 ) -> list[CompactionGroup | None]:
     """Return the groups of a plan as in a version; None for those that cannot be committed any more."""
-    current = {fragment.id: fragment for fragment in base.fragments}
+    current = by_id(base.fragments)
     groups: list[CompactionGroup | None] = []
     for ids in plan.fragments:
         found = tuple(current[number] for number in ids if number in current)

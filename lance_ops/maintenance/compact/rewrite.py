@@ -43,6 +43,7 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.data_file import UNASSIGNED
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import SEQUENCES, Fragment
+from lance_ops.table.manifest.fragments.totals import physical_rows_by_id
 from lance_ops.table.narrow_dictionaries import narrow_columns
 from lance_ops.table.row_lineage.read import read_sequences
 from lance_ops.table.row_lineage.write import store_sequences
@@ -64,7 +65,7 @@ def watches_of(
     """
     found: list[list[Watch]] = [[] for _ in groups]
     left = float(_CARRIED_BYTES)
-    rows = {fragment.id: fragment.physical_rows for fragment in dataset.fragments}
+    rows = physical_rows_by_id(dataset.fragments)
     for item in routes:
         if item.route is not Route.LOOK:
             continue

@@ -23,7 +23,7 @@ all sizes up to `_FREE_SHARE` of the target are one tier, within which neighbour
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -61,12 +61,6 @@ class Amount:
 
     def __sub__(self, other: "Amount") -> "Amount":
         return Amount(self.rows - other.rows, self.bytes - other.bytes)
-
-
-def live_amounts(fragments: Sequence[Fragment]) -> list[Amount]:
-    """Return the contents of each of some fragments; bytes by the share of live rows."""
-    rows, sizes = _live(fragments)
-    return [Amount(*held) for held in zip(rows.tolist(), sizes.tolist(), strict=True)]
 
 
 def total(fragments: Sequence[Fragment]) -> Amount:
@@ -180,30 +174,30 @@ def tiered_runs(
         growth: Factor between tiers, at least 2.
         due: Whether each of them is rewritten anyway.
     """
-    amounts = live_amounts(neighbours)
+    rows, sizes = _live(neighbours)
+    # Many neighbours have the same size.
+    tier = cache(lambda rows, size: targets.tier(Amount(rows, size), growth))
+    tiers = np.array(list(map(tier, rows.tolist(), sizes.tolist())), np.int64)
     # Due fragments are below all tiers: merging them costs nothing extra.
-    below_all = -(1 << 31)
-    tiers = [
-        below_all if is_due else targets.tier(amount, growth)
-        for is_due, amount in zip(due, amounts, strict=True)
-    ]
-    ends = list(accumulate(amounts, initial=Amount()))
+    tiers[np.asarray(due, np.bool_)] = -(1 << 31)
+    rows_before, bytes_before = running_totals(rows), running_totals(sizes)
     waiting = [(0, len(neighbours))]
     runs: list[tuple[int, int]] = []
     while waiting:
         start, stop = waiting.pop()
         if start == stop:
             continue
-        largest = max(tiers[start:stop])
-        whole = ends[stop] - ends[start]
+        largest = int(tiers[start:stop].max())
+        whole = Amount(
+            int(rows_before[stop] - rows_before[start]), int(bytes_before[stop] - bytes_before[start])
+        )
         if largest <= _FREE or targets.tier(whole, growth) > largest:
             runs.append((start, stop))
             continue
         edge = start
-        for position in range(start, stop):
-            if tiers[position] == largest:
-                waiting.append((edge, position))
-                edge = position + 1
+        for position in (np.flatnonzero(tiers[start:stop] == largest) + start).tolist():
+            waiting.append((edge, position))
+            edge = position + 1
         waiting.append((edge, stop))
     for start, stop in sorted(runs):
         yield neighbours[start:stop]

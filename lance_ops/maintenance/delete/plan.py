@@ -23,7 +23,10 @@ from lance_ops.storage.prefetch import has_latency, prefetch, read_small
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.fragment_list import FragmentTuple
+from lance_ops.table.manifest.fragments.totals import fragments_at, numbers_of, total_rows
 from lance_ops.table.scan.fragment_rows import FragmentRows
+from lance_ops.table.scan.place_pruning import may_hold_rows
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.pruner import Pruner, Pruning
 from lance_ops.table.scan.row_columns import (
@@ -362,26 +365,30 @@ def plan_delete(
     row_columns = tuple(name for name in columns if name in ROW_COLUMNS and name not in own)
     schema = dataset.lance_schema.project([name for name in columns if name not in row_columns])
     tasks: list[FindTask] = []
-    share: list[Fragment] = []
+    share: list[int] = []
     candidates: list[Candidates | None] = []
     rows = 0
+    searched = dataset.fragments if fragments is None else FragmentTuple(fragments)
+    numbers = numbers_of(searched)
 
     def close() -> None:
         nonlocal rows
         if share:
-            snapshot = dataset.narrowed(share, schema)
+            snapshot = dataset.narrowed(fragments_at(searched, share), schema)
             tasks.append(FindTask(snapshot, expression, tuple(candidates), row_columns))
         share.clear()
         candidates.clear()
         rows = 0
 
-    for fragment in dataset.fragments if fragments is None else fragments:
-        narrowed = _candidates(fragment, prunings)
+    places = np.flatnonzero(may_hold_rows(expression, numbers, dataset.manifest))
+    every = zip(places.tolist(), numbers.ids[places].tolist(), numbers.rows[places].tolist(), strict=True)
+    for place, fragment_id, physical_rows in every:
+        narrowed = _candidates(fragment_id, physical_rows, prunings)
         if narrowed is not None and not len(narrowed.offsets):
             continue
-        share.append(fragment)
+        share.append(place)
         candidates.append(narrowed)
-        rows += fragment.physical_rows if narrowed is None else len(narrowed.offsets)
+        rows += physical_rows if narrowed is None else len(narrowed.offsets)
         if rows >= _ROWS_PER_TASK or len(share) == _FRAGMENTS_PER_TASK:
             close()
     close()
@@ -391,7 +398,7 @@ def plan_delete(
         predicate=predicate,
         columns=tuple(columns),
         tasks=tuple(tasks),
-        total_rows=sum(fragment.num_rows for fragment in dataset.fragments),
+        total_rows=total_rows(dataset.fragments),
         names_places=ROW_ADDRESS in row_columns
         or (ROW_ID in row_columns and not dataset.uses_stable_row_ids),
     )
@@ -411,15 +418,15 @@ def predicate_schema(dataset: Dataset) -> pa.Schema:
     return pa.schema([*own, *extra], metadata=own.metadata)
 
 
-def _candidates(fragment: Fragment, prunings: Sequence[Pruning]) -> Candidates | None:
+def _candidates(fragment_id: int, physical_rows: int, prunings: Sequence[Pruning]) -> Candidates | None:
     """Return the smallest candidate set of a fragment from any index."""
     best: Candidates | None = None
     for pruning in prunings:
-        if fragment.id not in pruning.covered_fragment_ids:
+        if fragment_id not in pruning.covered_fragment_ids:
             continue
-        offsets = pruning.offsets_in(fragment.id)
-        exact = fragment.id in pruning.exact
-        if not exact and len(offsets) > fragment.physical_rows * _CHECK_AT_MOST:
+        offsets = pruning.offsets_in(fragment_id)
+        exact = fragment_id in pruning.exact
+        if not exact and len(offsets) > physical_rows * _CHECK_AT_MOST:
             continue
         if best is None or (exact, -len(offsets)) > (best.exact, -len(best.offsets)):
             best = Candidates(offsets, exact)

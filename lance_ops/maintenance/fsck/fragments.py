@@ -3,8 +3,11 @@
 Fsck of a manifest: description of a version that cannot be opened or scanned, and its repair.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
+import numpy as np
+
+from lance_ops.encoding.distinct import distinct
 from lance_ops.errors import FormatError, InvalidArgumentError, LanceOpsError, NotFoundError, UnsupportedError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Field
@@ -16,7 +19,9 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.data_file import LINEAGE_FIELDS, UNASSIGNED, DataFile
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.fragments.fragment_list import lacks_row_counts
+from lance_ops.table.manifest.fragments.data_files import iter_data_files
+from lance_ops.table.manifest.fragments.fragment_list import FragmentList, lacks_row_counts
+from lance_ops.table.manifest.fragments.totals import fragments_at, kinds_of, numbers_of
 from lance_ops.table.manifest.listing import ManifestLocation, latest, locate
 from lance_ops.table.manifest.row_counts import count_rows
 from lance_ops.table.row_lineage.read import lineage_file
@@ -24,9 +29,8 @@ from lance_ops.table.row_lineage.read import lineage_file
 
 def check_deletions(dataset: Dataset) -> Iterator[Finding]:
     """Check that every deletion file is readable, with the recorded number of offsets of existing rows."""
-    for fragment in dataset.manifest.fragments:
-        if fragment.deletion_file is None:
-            continue
+    fragments = dataset.manifest.fragments
+    for fragment in fragments_at(fragments, np.flatnonzero(numbers_of(fragments).has_deletions).tolist()):
         try:
             if lacks_row_counts(fragment) or dataset.manifest.may_miscount:
                 count_rows(dataset.bases, fragment)
@@ -42,12 +46,13 @@ def check_fragments(dataset: Dataset) -> Iterator[Finding]:
     """Check that fragments have their own files and rows, and every column and sequence one location."""
     known = {field.id for field in dataset.lance_schema.walk()}
     required = [field for field in dataset.lance_schema.fields if not field.nullable]
-    numbers = [fragment.id for fragment in dataset.manifest.fragments]
-    if numbers != sorted(numbers):
+    fragments = dataset.manifest.fragments
+    numbers = numbers_of(fragments).ids
+    if bool((numbers[1:] < numbers[:-1]).any()):
         message = "fragments are not in the order of their ids, and pylance cannot open the version"
         yield Finding("fragments_consistent", Severity.ERROR, message, dataset.location.path)
     owners: dict[tuple[int | None, str], int] = {}
-    for fragment in dataset.manifest.fragments:
+    for fragment in _doubtful(fragments, lambda fragment: [*_layout_findings(fragment, known, required)]):
         for key in dict.fromkeys((file.base_id, file.path) for file in fragment.all_files):
             owner = owners.setdefault(key, fragment.id)
             if owner != fragment.id:
@@ -58,9 +63,42 @@ def check_fragments(dataset: Dataset) -> Iterator[Finding]:
         if fragment.num_rows < 0 and not lacks_row_counts(fragment):
             message = f"fragment {fragment.id} has more deleted rows than rows"
             yield Finding("fragments_consistent", Severity.ERROR, message)
-        yield from _column_findings(fragment, known)
-        yield from _absence_findings(fragment, required)
-        yield from _lineage_findings(fragment)
+        yield from _layout_findings(fragment, known, required)
+
+
+def _layout_findings(fragment: Fragment, known: set[int], required: Sequence[Field]) -> Iterator[Finding]:
+    """Check what follows from the fields and columns of the data files."""
+    yield from _column_findings(fragment, known)
+    yield from _absence_findings(fragment, required)
+    yield from _lineage_findings(fragment)
+
+
+def _doubtful(
+    fragments: Sequence[Fragment], findings: Callable[[Fragment], Sequence[Finding]]
+) -> Sequence[Fragment]:
+    """Return the fragments in which something may be wrong, in order: few of many as a rule.
+
+    Args:
+        fragments: Of the version.
+        findings: Checks a fragment, with the same result for all of one kind.
+    """
+    if not isinstance(fragments, FragmentList):
+        return fragments
+    doubtful = numbers_of(fragments).live_rows < 0
+    paths: set[str] = set()
+    files = 0
+    for part in iter_data_files(fragments):
+        doubtful[part.others] = True
+        others = (file.path for place in part.others.tolist() for file in fragments[place].all_files)
+        for found in (part.paths, list(others)):
+            paths.update(found)
+            files += len(found)
+    if len(paths) < files:
+        # Any two fragments may share a file.
+        return fragments
+    kinds = kinds_of(fragments)
+    bad = [place for place in distinct(kinds).tolist() if findings(fragments[place])]
+    return fragments_at(fragments, np.flatnonzero(doubtful | np.isin(kinds, bad)).tolist())
 
 
 def check_rows(dataset: Dataset) -> Iterator[Finding]:
@@ -226,8 +264,8 @@ def describe_damage(store: Store, location: ManifestLocation, error: LanceOpsErr
 def scan_problem(dataset: Dataset) -> FormatError | None:
     """Return why rows cannot be read although the manifest opens; None if nothing is known."""
     try:
-        # Plans only; no row is read.
-        dataset.scanner()
+        # Plans only; no row is read. What the manifest says of each fragment was checked when it was opened.
+        dataset.scanner(limit=0)
     except FormatError as error:
         return error
     except (UnsupportedError, InvalidArgumentError, NotFoundError):

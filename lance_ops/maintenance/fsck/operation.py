@@ -13,7 +13,7 @@ from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.registry import why_not_indexed_here
 from lance_ops.maintenance.fsck.blobs import check_blobs
 from lance_ops.maintenance.fsck.dictionaries import check_dictionaries
-from lance_ops.maintenance.fsck.files import check_files, promised_files
+from lance_ops.maintenance.fsck.files import check_files, count_promised_files
 from lance_ops.maintenance.fsck.findings import Finding, FsckResult, Severity
 from lance_ops.maintenance.fsck.fragments import (
     check_deletions,
@@ -120,7 +120,7 @@ def fsck(
             *(("rows_match",) if deep or counts_doubtful else ()),
         ),
         findings=tuple(findings),
-        files_checked=sum(1 for _ in promised_files(dataset)),
+        files_checked=count_promised_files(dataset),
         seconds=time.monotonic() - started,
         races="" if races is None else races.state.value,
     )

@@ -13,6 +13,12 @@ from lance_ops.maintenance.compact.groups import find_groups, small_sources
 from lance_ops.maintenance.compact.options import CompactionOptions, resolve_options
 from lance_ops.maintenance.index.decision import WearLimits, decide
 from lance_ops.table.dataset import Dataset, Target, open_dataset
+from lance_ops.table.manifest.fragments.totals import (
+    numbers_of,
+    total_bytes,
+    total_physical_rows,
+    total_rows,
+)
 from lance_ops.table.manifest.listing import list_versions
 from lance_ops.table.mem_wal.state import count_left_out
 
@@ -125,8 +131,8 @@ def measure_health(
     """
     dataset = open_dataset(uri_or_dataset, storage_options).with_side_sizes()
     fragments = dataset.fragments
-    physical = sum(fragment.physical_rows for fragment in fragments)
-    deleted = sum(fragment.num_deleted_rows for fragment in fragments)
+    physical = total_physical_rows(fragments)
+    deleted = physical - total_rows(fragments)
     covered = coverage(dataset)
     reuse = dataset.fragment_reuse
     locations = list_versions(dataset.store)
@@ -139,7 +145,7 @@ def measure_health(
     debts = [estimate_group(group, shape, request) for group in groups]
     waiting = count_left_out(dataset)
     dead = DeadBytes(dataset.bases, dataset.lance_schema).of(fragments)
-    data_bytes = sum(fragment.data_bytes for fragment in fragments)
+    data_bytes = total_bytes(fragments)
     size = next((item.size for item in locations if item.version == dataset.version), None)
     return DatasetHealth(
         version=dataset.version,
@@ -149,7 +155,7 @@ def measure_health(
         deleted_ratio=deleted / physical if physical else 0.0,
         fragments=len(fragments),
         small_fragments=small_sources(groups, options),
-        data_files=sum(len(fragment.files) for fragment in fragments),
+        data_files=int(numbers_of(fragments).file_counts.sum()),
         data_bytes=data_bytes,
         indices=len(covered),
         unindexed_rows=max((item.unindexed_rows for item in covered), default=0),
@@ -167,7 +173,7 @@ def measure_health(
         mem_wal_rows=None if waiting is None else waiting.rows,
         mem_wal_bytes=None if waiting is None else waiting.generation_bytes,
         debt_bytes=sum(debt.bytes_saved for debt in debts) + dead,
-        most_files=max((len(fragment.files) for fragment in fragments), default=0),
+        most_files=int(numbers_of(fragments).file_counts.max(initial=0)),
         dead_column_bytes=dead,
         dead_column_ratio=dead / data_bytes if data_bytes else 0.0,
         worn_indices=None if limits is None else sum(1 for item in wear if decide(item, limits).is_due),

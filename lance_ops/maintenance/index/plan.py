@@ -18,6 +18,7 @@ from lance_ops.maintenance.index.reuse_trim import ReuseTrim, SegmentNeeds
 from lance_ops.maintenance.text import share_text, table_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import numbers_of, total_rows
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 NEW, REPLACED = "new", "replaced"
@@ -60,7 +61,7 @@ class SegmentPlan:
     @property
     def rows(self) -> int:
         """Live rows to read from the table."""
-        return sum(fragment.num_rows for fragment in self.fragments)
+        return total_rows(self.fragments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ class IndexPlan:
                     "index": segment.name,
                     "kind": segment.kind,
                     "column": segment.column,
-                    "fragments": [fragment.id for fragment in segment.fragments],
+                    "fragments": numbers_of(segment.fragments).ids.tolist(),
                     "rows": segment.rows,
                     "segments_merged": [str(merged.uuid) for merged in segment.merged],
                     "segments_removed": [str(removed.uuid) for removed in segment.removed],

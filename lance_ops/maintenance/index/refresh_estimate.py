@@ -12,6 +12,7 @@ import numpy as np
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.maintenance.index.merging import segments_to_merge
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragments.totals import live_rows_by_id
 
 _FILE_BYTES = 700
 """Size of an almost empty file: column metadata and footer."""
@@ -53,7 +54,7 @@ def foresee_refresh(dataset: Dataset, most_segments: int) -> Refresh:
         most_segments: Maximum segments of an index afterwards.
     """
     found = coverage(dataset)
-    live = {fragment.id: fragment.num_rows for fragment in dataset.fragments}
+    live = live_rows_by_id(dataset.fragments)
     behind = [item for item in found if item.uncovered or len(item.segments) > most_segments]
     written: list[tuple[int, int]] = []
     # If no index is behind, due ones are degraded, and are rebuilt.

@@ -26,6 +26,7 @@ from lance_ops.maintenance.index.reuse_trim import SegmentNeeds
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import ids_of, live_rows_by_id, total_physical_rows
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import RowSet
 
@@ -85,7 +86,7 @@ def plan_optimize_indices(
     rebuilt: list[str] = []
     measured: list[IndexWear] = []
     needs = SegmentNeeds(dataset)
-    stored = sum(fragment.physical_rows for fragment in dataset.fragments)
+    stored = total_physical_rows(dataset.fragments)
     verified: set[UUID] = set()
     chosen = [by_name[name] for name in names] if names is not None else list(by_name.values())
     problem = dataset.fragment_reuse and dataset.fragment_reuse.problem
@@ -271,7 +272,7 @@ def _merged(
 ) -> tuple[tuple[IndexMetadata, ...], str]:
     new_rows = sum(fragment.num_rows for fragment in item.uncovered) if item.uncovered else None
     if merge_segments is None:
-        live = {fragment.id: fragment.num_rows for fragment in dataset.fragments}
+        live = live_rows_by_id(dataset.fragments)
         rows = [
             sum(live[fragment_id] for fragment_id in effective_fragments(dataset.manifest, segment))
             for segment in item.segments
@@ -293,7 +294,7 @@ def _has_lost_rows(dataset: Dataset, item: IndexCoverage) -> bool:
     stable = dataset.manifest.uses_stable_row_ids
     if not (stable and kind.one_segment_after_updates):
         return False
-    everything = frozenset(fragment.id for fragment in dataset.fragments)
+    everything = frozenset(ids_of(dataset.fragments))
     for segment in item.segments:
         covered = effective_fragments(dataset.manifest, segment)
         if not covered or kind.holds_addresses(segment, stable_row_ids=True):

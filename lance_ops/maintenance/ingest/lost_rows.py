@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lance_ops.errors import NotFoundError
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import by_id
 from lance_ops.table.transaction.operations import Delete, Operation, Overwrite, Restore, Rewrite, Update
 
 
@@ -39,7 +40,7 @@ def losses_since(head: Dataset, version: int) -> Losses:
     except NotFoundError:
         return Losses(unknown=True)
     bearers = {part.id: part for part in added.fragments if _paths(part) & files}
-    now = {part.id: part for part in head.fragments}
+    now = by_id(head.fragments)
     if all(_is_whole(part, now.get(number)) for number, part in bearers.items()):
         return Losses()
     return _follow(head, version, frozenset(bearers))

@@ -28,6 +28,7 @@ from lance_ops.table.commit.jobs.job_keys import find_job
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import total_bytes, total_physical_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +67,12 @@ class WriteTaskResult:
     @property
     def rows(self) -> int:
         """Rows written."""
-        return sum(fragment.physical_rows for fragment in self.fragments)
+        return total_physical_rows(self.fragments)
 
     @property
     def bytes_written(self) -> int:
         """Size of the data files."""
-        return sum(fragment.data_bytes for fragment in self.fragments)
+        return total_bytes(self.fragments)
 
     @property
     def paths(self) -> tuple[str, ...]:

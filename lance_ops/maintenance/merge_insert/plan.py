@@ -24,6 +24,7 @@ from lance_ops.maintenance.tasks import run_tasks
 from lance_ops.maintenance.text import count_text, table_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.join_keys import NOWHERE, KeyIndex, plain_keys
+from lance_ops.table.manifest.fragments.totals import total_rows
 from lance_ops.table.scan.pruner import IndexUse, Pruner, Pruning
 
 Places = npt.NDArray[np.int64]
@@ -206,7 +207,7 @@ def plan_merge(
         on,
         clauses,
         source.num_rows,
-        sum(fragment.num_rows for fragment in dataset.fragments),
+        total_rows(dataset.fragments),
         joined,
         inserted,
         indices=() if pruning is None else pruning.uses,
@@ -260,7 +261,7 @@ def _ask_indices(
     dataset: Dataset, source: SourceRows, on: tuple[str, ...], pruners: Sequence[Pruner]
 ) -> Pruning | None:
     """Return the candidate rows for these keys from an index; None without one, or if a scan is cheaper."""
-    total = sum(fragment.num_rows for fragment in dataset.fragments)
+    total = total_rows(dataset.fragments)
     few = any(source.num_rows <= keys and source.num_rows * times < total for keys, times in _ASK_INDEX_OF)
     if not pruners or not few:
         return None

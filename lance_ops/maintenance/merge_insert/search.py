@@ -1,30 +1,38 @@
 """Join: task that matches rows with the source, and finds unmatched rows.
 
-The keys of the source are in memory; of the dataset the key columns are read, fragment by fragment, and the
-columns of conditions for the affected rows.
+The keys of the source are in memory; of the dataset the key columns are read, of small fragments
+together, and the columns of conditions for the affected rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.distinct import distinct
+from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.filter import Expression, select
 from lance_ops.maintenance.delete.plan import FragmentMatch
 from lance_ops.maintenance.live_rows import rows_per_batch
 from lance_ops.maintenance.merge_insert.clauses import SOURCE, TARGET, named_columns
+from lance_ops.storage.prefetch import has_latency
 from lance_ops.table.join_keys import KeyIndex, plain_keys
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_rows import FragmentRows
+from lance_ops.table.scan.small_fragments import FragmentGroup, find_groups
 from lance_ops.table.snapshot import Snapshot
 
 Offsets = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
+
+_ROWS_TOGETHER = 1 << 17
+"""Rows whose keys are read together: with more, their numbers leave the caches of the processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +95,71 @@ class JoinedRows:
 
 def join_rows(task: JoinTask) -> list[JoinedRows]:
     """Find matches; fragments without any are omitted."""
-    found = []
-    for fragment, candidates in zip(task.snapshot.fragments, task.candidates, strict=True):
+    items = list(zip(task.snapshot.fragments, task.candidates, strict=True))
+    schema = key_columns(task.snapshot.lance_schema, _names(task))
+    # Each value of a blob is a separate read, and may be large.
+    groups: Iterable[Sequence[_Item]] = [[item] for item in items]
+    if not has_blobs(schema):
+        width = prepare_schema(schema).row_bytes
+        groups = find_groups(
+            items, _read_whole, _ROWS_TOGETHER, width=width, is_far=has_latency(task.snapshot.store)
+        )
+    joined = chain.from_iterable(_join_group(task, group, schema) for group in groups)
+    return [rows for rows in joined if len(rows.partners) or len(rows.unmatched)]
+
+
+_Item = tuple[Fragment, Offsets | None]
+
+
+def _read_whole(item: _Item) -> Fragment | None:
+    fragment, candidates = item
+    return fragment if candidates is None else None
+
+
+def _join_group(task: JoinTask, items: Sequence[_Item], schema: Schema) -> Iterator[JoinedRows]:
+    """Yield the matches of fragments whose keys are read together, or of a single one."""
+    fragments = [fragment for fragment, _ in items]
+    if len(items) > 1:
+        # Deleted rows are subtracted from matches, so that few deletion files are read.
+        undeleted = [
+            fragment if fragment.deletion_file is None else fragment.replace(deletion_file=None)
+            for fragment in fragments
+        ]
+        group = FragmentGroup(task.snapshot, undeleted, [0] * len(undeleted))
+        if group.is_bounded(schema):
+            table = group.fetch(schema, range(group.num_rows))
+            found = _find(task, table)
+            for fragment, (first, last) in zip(fragments, pairwise(group.starts.tolist()), strict=True):
+                own = found[first:last]
+                if task.deletes_unmatched or bool((own >= 0).any()):
+                    rows = FragmentRows(task.snapshot, fragment, 0)
+                    offsets = np.arange(last - first, dtype=np.int64)
+                    yield _join(task, rows, [(table.slice(first, last - first), own, offsets)])
+            return
+    for fragment, candidates in items:
         rows = FragmentRows(task.snapshot, fragment, 0)
-        joined = _join(task, rows, candidates)
-        if len(joined.partners) or len(joined.unmatched):
-            found.append(joined)
-    return found
+        windows = key_windows(task, rows, candidates)
+        yield _join(task, rows, ((table, _find(task, table), offsets) for table, offsets in windows))
 
 
-def _join(task: JoinTask, rows: FragmentRows, candidates: Offsets | None) -> JoinedRows:
-    """The rows of one fragment."""
+def _find(task: JoinTask, table: pa.Table) -> Places:
+    return task.keys.find([plain_keys(table[name]) for name in task.on])
+
+
+def _join(
+    task: JoinTask, rows: FragmentRows, windows: Iterable[tuple[pa.Table, Places, Places]]
+) -> JoinedRows:
+    """Return the matches of one fragment.
+
+    Args:
+        task: The clauses.
+        rows: The fragment.
+        windows: Columns of rows, the row of the source with the key of each, and their offsets.
+    """
     matched = [np.zeros(0, np.int64)]
     partners = [np.zeros(0, np.int64)]
     unmatched = [np.zeros(0, np.int64)]
-    for table, offsets in key_windows(task, rows, candidates):
-        found = task.keys.find([plain_keys(table[name]) for name in task.on])
+    for table, found, offsets in windows:
         live = None if rows.deletions is None else rows.is_live(offsets)
         paired = found >= 0
         hits = np.flatnonzero(paired if live is None else paired & live)
@@ -154,8 +211,7 @@ def key_windows(
     task: JoinTask, rows: FragmentRows, candidates: Offsets | None
 ) -> Iterator[tuple[pa.Table, Places]]:
     """Yield the key columns of one fragment, and those of `unmatched`, with offsets."""
-    names = {*task.on, *(task.unmatched.root_columns if task.unmatched is not None else ())}
-    schema = key_columns(task.snapshot.lance_schema, names)
+    schema = key_columns(task.snapshot.lance_schema, _names(task))
     if candidates is not None:
         offsets = candidates.astype(np.int64)
         if len(offsets):
@@ -165,6 +221,10 @@ def key_windows(
     for start in range(0, rows.fragment.physical_rows, size):
         stop = min(start + size, rows.fragment.physical_rows)
         yield rows.reader.read(schema, start, stop), np.arange(start, stop, dtype=np.int64)
+
+
+def _names(task: JoinTask) -> set[str]:
+    return {*task.on, *(task.unmatched.root_columns if task.unmatched is not None else ())}
 
 
 def _meets(

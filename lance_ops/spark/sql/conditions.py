@@ -28,6 +28,7 @@ from lance_ops.spark.local_time import has_zone, is_utc, session_zone
 from lance_ops.spark.sql.expressions import Translated
 from lance_ops.spark.sql.tokens import NUMBER, QUOTED, STRING, WORD, is_word, tokens_of
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragments.totals import ids_of
 from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan.pruner import Pruning
 from lance_ops.table.scan.row_columns import ROW_ADDRESS
@@ -74,7 +75,7 @@ class SparkSearch:
         if any_case and means_the_same(self.condition, expression, session_zone(self.spark)):
             return None
         assert isinstance(dataset, Dataset)
-        fragments = frozenset(fragment.id for fragment in dataset.fragments)
+        fragments = frozenset(ids_of(dataset.fragments))
         return Pruning(fragments, self._find(dataset, expression), fragments)
 
     def _find(self, dataset: Dataset, expression: Expression) -> RowSet:

@@ -41,6 +41,7 @@ from lance_ops.spark.sql.tables import TableRef, Tables
 from lance_ops.spark.sql.tokens import refuse_names_in_quotes
 from lance_ops.spark.sql.versions import run_on_versions
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragments.totals import by_id
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -256,7 +257,7 @@ class _Run:
         before = self._open()
         done = compact(before, **chosen, **self._tasks)
         after = {fragment.id: fragment for fragment in self._open().fragments}
-        old = {fragment.id: fragment for fragment in before.fragments}
+        old = by_id(before.fragments)
         files = [sum(len(old[n].files) for n in old.keys() - after.keys())]
         files.append(sum(len(after[n].files) for n in after.keys() - old.keys()))
         return results.one_row(results.OPTIMIZE, done.fragments_removed, done.fragments_added, *files)

@@ -19,6 +19,7 @@ from lance_ops.spark.streaming.shares import (
 from lance_ops.table.changes import DELETE, INSERT, find_changes
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import total_rows
 from lance_ops.table.scan.plan import FragmentPlan
 from lance_ops.table.transaction.operations import Append, Update
 
@@ -40,7 +41,7 @@ class ScannedRows:
     @property
     def rows(self) -> int:
         """The number of delivered rows."""
-        return sum(fragment.num_rows for fragment in self.fragments)
+        return total_rows(self.fragments)
 
     def plans(self, start: int, stop: int, most: int) -> Iterator[list[FragmentPlan]]:
         """Yield plans of live rows from `start` to before `stop`, in groups of about `most` rows."""

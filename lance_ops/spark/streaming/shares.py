@@ -14,6 +14,7 @@ from lance_ops.spark.streaming.columns import CHANGE_FIELDS, Sources, spark_batc
 from lance_ops.spark.types import arrow_type
 from lance_ops.table.changes import UPDATE_AFTER, UPDATE_BEFORE
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragments.totals import fragments_of
 from lance_ops.table.scan.plan import FragmentPlan, ScanPlan
 from lance_ops.table.scan.projection import Projection, build_take_projection
 from lance_ops.table.scan.run import BATCH_ROWS, Scan
@@ -139,7 +140,7 @@ def scan_share(
 def side_of(dataset: Dataset, sources: Sources, addresses: Addresses) -> Side:
     """Return the part of a version that some of its rows need."""
     wanted = {int(number) for number in np.unique(addresses >> np.uint64(32))}
-    fragments = [fragment for fragment in dataset.fragments if fragment.id in wanted]
+    fragments = fragments_of(dataset.fragments, wanted)
     return Side(dataset.narrowed(fragments), sources)
 
 

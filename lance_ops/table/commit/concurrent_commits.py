@@ -20,6 +20,7 @@ from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
 from lance_ops.table.manifest.fragment import SEQUENCES, Fragment
+from lance_ops.table.manifest.fragments.totals import ids_of
 from lance_ops.table.manifest.listing import ManifestLocation, manifest_path
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.operations import Delete, Rewrite, RewriteGroup, Update
@@ -126,8 +127,8 @@ def emptied_fragments(planned: Dataset, head: Dataset) -> frozenset[int]:
 
     Fragments are left out if a version in between records no transaction.
     """
-    left = {fragment.id for fragment in head.fragments}
-    gone = {fragment.id for fragment in planned.fragments} - left
+    left = ids_of(head.fragments)
+    gone = ids_of(planned.fragments) - left
     found: set[int] = set()
     for version in range(planned.version + 1, head.version + 1) if gone else ():
         try:

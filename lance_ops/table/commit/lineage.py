@@ -33,6 +33,7 @@ from lance_ops.table.manifest.base_paths import DATA_DIRECTORY, Bases
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.file.write import encode_manifest
+from lance_ops.table.manifest.fragments.totals import by_id
 from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions, locate, manifest_path
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.apply_fragments import reserved_ids
@@ -225,7 +226,7 @@ def _starts_above(store: Store) -> bool:
 
 def _are_deleted(ours: Delete | Update, files: Bases, successor: Manifest) -> bool:
     """Return whether all rows of a delete are deleted in the next version, in which no row moved."""
-    after = {fragment.id: fragment for fragment in successor.fragments}
+    after = by_id(successor.fragments)
     emptied = ours.changed_fragments().difference(fragment.id for fragment in ours.updated_fragments)
     if not emptied.isdisjoint(after):
         return False

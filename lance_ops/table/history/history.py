@@ -29,6 +29,7 @@ from lance_ops.table.manifest.listing import (
     ManifestLocation,
     list_detached,
     list_versions,
+    newest_versions,
 )
 from lance_ops.table.manifest.row_counts import count_rows
 from lance_ops.table.side_sizes import list_side_bytes
@@ -162,7 +163,7 @@ def read_history(store: Store, limit: int | None = None, *, has_blobs: bool = Fa
     Returns:
         An entry for each version. A damaged one has a reason in `damage`, and does not hide the others.
     """
-    locations = list_versions(store)[::-1][:limit]
+    locations = newest_versions(store, limit)
     measure, written = _Measure(Bases(store), has_blobs=has_blobs), _Written(store)
     return [
         _entry_of(store, location, read, measure, written) for location, read in _summaries(store, locations)

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
+from heapq import nsmallest
 
 from lance_ops.errors import (
     CorruptManifestError,
@@ -15,6 +16,7 @@ from lance_ops.errors import (
     VersionNotFoundError,
 )
 from lance_ops.storage import ObjectInfo, Store, lists_names
+from lance_ops.storage.manifest_names import DETACHED as DETACHED
 from lance_ops.storage.manifest_names import DETACHED_BIT as DETACHED_BIT
 from lance_ops.storage.manifest_names import VERSIONS_DIRECTORY as VERSIONS_DIRECTORY
 from lance_ops.storage.manifest_names import NamingScheme as NamingScheme
@@ -117,6 +119,34 @@ def list_versions(store: Store) -> list[ManifestLocation]:
     if store.uri not in known:
         known[store.uri] = _list_versions(store)
     return list(known[store.uri])
+
+
+def newest_versions(store: Store, limit: int | None) -> list[ManifestLocation]:
+    """List the newest versions of the history, newest first, and little more.
+
+    Args:
+        store: Root of the dataset.
+        limit: Maximum number; all when None.
+    """
+    if limit is None or limit <= 0:
+        return list_versions(store)[::-1][:limit]
+    if lists_names(store):
+        names = store.list_names(VERSIONS_DIRECTORY)
+        # Those of V2 have one length; names of detached versions begin with a letter.
+        newest = nsmallest(limit, (name for name in names if len(name) == _V2_LENGTH and name < DETACHED))
+        parsed = [parse_manifest_name(name) for name in newest]
+        numbers = [one[0] for one in parsed if one is not None and one[1] is NamingScheme.V2]
+        if numbers and len(numbers) == len(newest):
+            return [ManifestLocation(number, manifest_path(number, NamingScheme.V2)) for number in numbers]
+    found: list[ManifestLocation] = []
+    for location in iter_manifests(store):
+        if is_detached(location.version):
+            continue
+        found.append(location)
+        # Names of V2 begin with the newest version.
+        if location.scheme is NamingScheme.V2 and len(found) == limit:
+            return found
+    return sorted(found, key=lambda location: location.version, reverse=True)[:limit]
 
 
 def _list_versions(store: Store) -> list[ManifestLocation]:

@@ -46,29 +46,30 @@ def _conditions(
     operands = expression.operands if isinstance(expression, And) else (expression,)
     found = []
     for operand in operands:
-        pages = {path: bounds[path] for path in _paths(operand) if path in bounds}
+        pages = {path: bounds[path] for path in column_paths(operand) if path in bounds}
         starts = [page.starts for page in pages.values()]
         # Data files of one fragment may have page boundaries at different rows.
         if not starts or any(not np.array_equal(starts[0], other) for other in starts):
             continue
-        mask = _can_match(operand, pages)
+        mask = can_match(operand, pages)
         if mask is not None:
             found.append((starts[0], mask))
     return found
 
 
-def _paths(expression: Expression) -> set[tuple[str, ...]]:
+def column_paths(expression: Expression) -> set[tuple[str, ...]]:
+    """Return the columns that a filter names."""
     return {node.path for node in expression.walk() if isinstance(node, Column)}
 
 
-def _can_match(expression: Expression, bounds: Mapping[tuple[str, ...], PageBounds]) -> Mask | None:
+def can_match(expression: Expression, bounds: Mapping[tuple[str, ...], PageBounds]) -> Mask | None:
     """Return a mask of pages that may have a matching row; None if it is unknown."""
     match expression:
         case And(operands):
-            known = [mask for mask in (_can_match(part, bounds) for part in operands) if mask is not None]
+            known = [mask for mask in (can_match(part, bounds) for part in operands) if mask is not None]
             return np.logical_and.reduce(known) if known else None
         case Or(operands):
-            return _any_of([_can_match(part, bounds) for part in operands])
+            return _any_of([can_match(part, bounds) for part in operands])
         case Comparison(op, Column(path), Literal(value, data_type)) if path in bounds:
             return _compare(op, bounds[path], value, data_type)
         case Comparison(op, Literal(value, data_type), Column(path)) if path in bounds and op in _MIRRORED:

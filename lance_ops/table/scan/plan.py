@@ -1,8 +1,9 @@
 """Scan plan: the reads of a scan, computed from metadata alone."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 
 import numpy as np
@@ -16,7 +17,9 @@ from lance_ops.filter import Expression
 from lance_ops.filter.expression import Column, format_path
 from lance_ops.filter.predicates import IsNull
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import first_rows, numbers_of, positions_by_id
 from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.scan.place_pruning import may_hold_rows
 from lance_ops.table.scan.projection import Projection
 from lance_ops.table.scan.pruner import IndexUse, Pruning
 from lance_ops.table.scan.row_columns import ROW_COLUMNS
@@ -139,12 +142,12 @@ def plan_scan(
     """
     check_limits(offset, limit)
     filter_schema, row_columns, rest_schema, read_schema = _find_columns(schema, projection, filter)
-    planned = _plan_fragments(manifest, prunings, fragments)
+    reads = _plan_fragments(manifest, filter, prunings, fragments)
     if filter is None:
-        plans = _cut(planned, offset, limit)
+        plans = _cut(reads, offset, limit)
         offset, limit = 0, None
     else:
-        plans = list(planned)
+        plans = [read.planned() for read in reads]
     chosen = len(manifest.fragments) if fragments is None else len(fragments)
     return ScanPlan(
         projection=projection,
@@ -221,54 +224,89 @@ def _is_row_column(name: str, schema: Schema) -> bool:
     return name in ROW_COLUMNS and name not in schema.names
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Read of a fragment whose object need not exist yet.
+
+    Attributes:
+        rows: Live rows.
+        rows_before: See `FragmentPlan`.
+        fragment: Returns the fragment.
+        candidates: See `FragmentPlan`.
+        exact: See `FragmentPlan`.
+    """
+
+    rows: int
+    rows_before: int
+    fragment: Callable[[], Fragment]
+    candidates: npt.NDArray[np.uint32] | None
+    exact: bool
+
+    def planned(self, skip: int = 0, take: int | None = None) -> FragmentPlan:
+        return FragmentPlan(self.fragment(), self.rows_before, self.candidates, self.exact, skip, take)
+
+
 def _plan_fragments(
-    manifest: Manifest, prunings: Sequence[Pruning], fragments: Sequence[Fragment] | None
-) -> Iterator[FragmentPlan]:
+    manifest: Manifest,
+    filter: Expression | None,  # noqa: A002
+    prunings: Sequence[Pruning],
+    fragments: Sequence[Fragment] | None,
+) -> Iterator[_Read]:
+    """Yield the reads, made from numbers: a fragment becomes an object once it is read."""
     before = _rows_before(manifest)
-    for fragment in manifest.fragments if fragments is None else fragments:
+    chosen = manifest.fragments if fragments is None else fragments
+    numbers = numbers_of(chosen)
+    wanted = numbers.live_rows > 0
+    if filter is not None:
+        wanted &= may_hold_rows(filter, numbers, manifest)
+    places = np.flatnonzero(wanted)
+    if fragments is None:
+        first_rows = before[places].tolist()
+    else:
+        positions = positions_by_id(manifest.fragments)
+        # A copy of a fragment that the version does not list has no place in it.
+        first_rows = [int(before[positions.get(number, 0)]) for number in numbers.ids[places].tolist()]
+    every = zip(
+        places.tolist(),
+        numbers.ids[places].tolist(),
+        numbers.live_rows[places].tolist(),
+        first_rows,
+        strict=True,
+    )
+    for place, fragment_id, rows, rows_before in every:
         candidates: npt.NDArray[np.uint32] | None = None
         exact = False
-        covering = [pruning for pruning in prunings if fragment.id in pruning.covered_fragment_ids]
-        if not all(pruning.rows.has_fragment(fragment.id) for pruning in covering):
+        covering = [pruning for pruning in prunings if fragment_id in pruning.covered_fragment_ids]
+        if not all(pruning.rows.has_fragment(fragment_id) for pruning in covering):
             # Fewer arrays are stored this way if few rows are left in most fragments.
             continue
         for pruning in covering:
-            offsets = pruning.offsets_in(fragment.id)
-            exact = exact or fragment.id in pruning.exact
+            offsets = pruning.offsets_in(fragment_id)
+            exact = exact or fragment_id in pruning.exact
             candidates = offsets if candidates is None else np.intersect1d(candidates, offsets)
-        if fragment.num_rows > 0 and (candidates is None or len(candidates)):
-            yield FragmentPlan(fragment, before.get(fragment.id, 0), candidates, exact)
+        if candidates is None or len(candidates):
+            yield _Read(rows, rows_before, partial(chosen.__getitem__, place), candidates, exact)
 
 
-def _count_before(manifest: Manifest) -> dict[int, int]:
-    before: dict[int, int] = {}
-    rows = 0
-    for fragment in manifest.fragments:
-        before[fragment.id] = rows
-        rows += fragment.num_rows
-    return before
+def _first_rows(manifest: Manifest) -> npt.NDArray[np.int64]:
+    return first_rows(manifest.fragments)
 
 
-_rows_before = IdentityCache("rows before fragments", _count_before, 4)
-"""Live rows before each fragment, by its id."""
+_rows_before = IdentityCache("rows before fragments", _first_rows, 4)
+"""Live rows before each fragment, by its position."""
 
 
-def _cut(plans: Iterable[FragmentPlan], offset: int, limit: int | None) -> list[FragmentPlan]:
+def _cut(reads: Iterable[_Read], offset: int, limit: int | None) -> list[FragmentPlan]:
     kept: list[FragmentPlan] = []
     # Fragments behind the last row are not even planned.
-    for plan in plans:
+    for read in reads:
         if limit == 0:
             break
-        rows = plan.fragment.num_rows
-        if offset >= rows:
-            offset -= rows
+        if offset >= read.rows:
+            offset -= read.rows
             continue
-        take = rows - offset if limit is None else min(limit, rows - offset)
-        if take <= 0:
-            break
-        kept.append(
-            FragmentPlan(plan.fragment, plan.rows_before, skip=offset, take=take if take < rows else None)
-        )
+        take = read.rows - offset if limit is None else min(limit, read.rows - offset)
+        kept.append(read.planned(offset, take if take < read.rows else None))
         offset = 0
         limit = None if limit is None else limit - take
     return kept

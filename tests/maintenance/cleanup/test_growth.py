@@ -2,18 +2,21 @@
 
 import threading
 import tracemalloc
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.lib
 import pytest
 
 import lance_ops as lo
+from lance_ops.maintenance.cleanup import execute
 from lance_ops.maintenance.cleanup.line import CleanupOptions, Line
 from lance_ops.maintenance.cleanup.plan import plan_cleanup
+from lance_ops.storage import ObjectInfo
 from lance_ops.storage.memory import MemoryStore
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file.write import encode_manifest
-from lance_ops.table.manifest.listing import NamingScheme, manifest_path
+from lance_ops.table.manifest.listing import VERSIONS_DIRECTORY, NamingScheme, manifest_path
 from tests.support.faulty_store import FaultyStore
 from tests.support.interleaving import Snapshot
 
@@ -79,3 +82,67 @@ def test_manifests_are_read_side_by_side_where_requests_take_time(together: int)
     plan = plan_cleanup(Line.of(DistantStore(store, together)), CleanupOptions(retain_versions=1))
     assert len(plan.expired) == 39
     Snapshot.drop(store)
+
+
+class ListedStore(FaultyStore):
+    """Counts the names that listings of the versions yield."""
+
+    names = 0
+
+    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        for info in super().list(prefix, start_after=start_after):
+            self.names += prefix == VERSIONS_DIRECTORY
+            yield info
+
+
+@pytest.mark.parametrize(("versions", "retained"), [(100, 1), (400, 1), (400, 200)])
+def test_names_listed_follow_versions(versions: int, retained: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execute, "CHUNK", 10)
+    inner = MemoryStore(f"memory://listed/{versions}-{retained}")
+    for number in range(versions):
+        mode = "overwrite" if number else "create"
+        if number < 40:
+            # Each has a file of its own, so that the files are removed in several chunks, too.
+            lo.write_dataset(pa.table({"x": [number]}), inner, mode=mode)
+    manifest = Dataset.open(inner).manifest
+    for version in range(manifest.version + 1, versions + 1):
+        data = encode_manifest(manifest.replace(version=version))
+        inner.put(manifest_path(version, NamingScheme.V2), data)
+    store = ListedStore(inner)
+    result = lo.cleanup(store, retain_versions=retained)
+    assert result.versions_removed == versions - retained
+    assert len(list(inner.list("data"))) == 1
+    # Two listings of all, one of the kept ones, and those before and after the newest for a chunk of files.
+    assert store.names <= 3 * versions + retained
+    Snapshot.drop(inner)
+
+
+def test_a_version_that_appears_during_the_removal_keeps_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execute, "CHUNK", 1)
+    inner = MemoryStore("memory://listed/late")
+    for number in range(6):
+        lo.write_dataset(pa.table({"x": [number]}), inner, mode="overwrite" if number else "create")
+    old = {version: Dataset.open(inner, version).manifest for version in (1, 2, 3, 4, 5)}
+    detached = 1 << 63 | 7
+
+    class Restoring(FaultyStore):
+        """Another library, which read versions before, restores two of them while files are removed."""
+
+        removed = 0
+
+        def delete(self, name: str) -> None:
+            if name.startswith("data/"):
+                self.removed += 1
+                if self.removed == 1:
+                    data = encode_manifest(old[4].replace(version=7))
+                    inner.put(manifest_path(7, NamingScheme.V2), data)
+                    data = encode_manifest(old[5].replace(version=detached))
+                    inner.put(manifest_path(detached, NamingScheme.V2), data)
+            super().delete(name)
+
+    result = lo.cleanup(Restoring(inner), retain_versions=1)
+    assert result.versions_removed == 5
+    assert Dataset.open(inner).to_table().to_pydict() == {"x": [3]}
+    assert Dataset.open(inner, detached).to_table().to_pydict() == {"x": [4]}
+    assert len(list(inner.list("data"))) == 3
+    Snapshot.drop(inner)

@@ -23,6 +23,7 @@ from lance_ops.table.manifest.listing import (
     list_versions,
     locate,
     manifest_path,
+    newest_versions,
     write_hint,
 )
 from tests.support.faulty_store import FaultyStore
@@ -45,6 +46,32 @@ def test_versions_are_listed_oldest_first_with_their_sizes(store, scheme):
     expected = [ManifestLocation(v, manifest_path(v, scheme), v, scheme) for v in (2, 9, 10, 100)]
     assert list_versions(store) == expected
     assert replace(latest(store), size=100) == expected[-1]
+
+
+@pytest.mark.parametrize("limit", [None, 0, 1, 2, 3, 4, 9, -1])
+@pytest.mark.parametrize("scheme", NamingScheme)
+@pytest.mark.parametrize("lists_names", [True, False])
+def test_newest_versions_are_the_end_of_all(store, scheme, limit, lists_names):
+    put(store, scheme, 9, 10, 2, 100)
+    for name in ("notes.txt", ".tmp", "d9223372036854775813.manifest", "1" * 29):
+        store.put(f"_versions/{name}", b"")
+    asked = store if lists_names else FaultyStore(store)
+    found = [location.version for location in newest_versions(asked, limit)]
+    assert found == [location.version for location in list_versions(store)][::-1][:limit]
+
+
+def test_a_listing_of_the_newest_versions_stops_behind_them(store):
+    put(store, NamingScheme.V2, *range(1, 60))
+    names = []
+
+    class Listed(FaultyStore):
+        def list(self, prefix, *, start_after=None):
+            for info in super().list(prefix, start_after=start_after):
+                names.append(info.path)
+                yield info
+
+    assert [location.version for location in newest_versions(Listed(store), 5)] == [59, 58, 57, 56, 55]
+    assert len(names) == 5
 
 
 def test_detached_versions_belong_to_no_history_but_can_be_found(store):

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from lance_ops.errors import FormatError, NotFoundError, UnsupportedError
 from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.table.commit.rebase.rank_order import have_one_order, ranks_of, rows_of
-from lance_ops.table.commit.rebase.work import Rebase, by_id
+from lance_ops.table.commit.rebase.work import Rebase
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import by_id
 from lance_ops.table.manifest.row_address_map import Addresses, row_addresses
 from lance_ops.table.row_lineage.read import read_sequence
 from lance_ops.table.scan.fragment_reader import FragmentReader
@@ -41,14 +42,15 @@ def follow_rows(rows: Mapping[int, DeletionVector], work: Rebase) -> dict[int, D
         RetryableCommitConflictError: Some are gone or may have other values, or their location is unknown.
     """
     was = np.concatenate([row_addresses(item, vector.offsets()) for item, vector in sorted(rows.items())])
-    known, now, vouched = dict(by_id(work.base)), was.copy(), True
+    base = by_id(work.base.fragments)
+    known, now, vouched = {number: base[number] for number in rows}, was.copy(), True
     for passed in work.theirs:
         for group in passed.groups:
             moved = _move(now, group, known, work)
             if moved is not None:
                 now, vouched = moved, vouched and passed.keeps_order
                 known |= {fragment.id: fragment for fragment in group.new_fragments}
-    head = by_id(work.head)
+    head = by_id(work.head.fragments)
     fragments = now >> np.uint64(32)
     for fragment_id in np.unique(fragments).tolist():
         if fragment_id not in head:
@@ -110,7 +112,7 @@ def _prove(was: Addresses, now: Addresses, head: Mapping[int, Fragment], work: R
     Raises:
         RetryableCommitConflictError: They are not, or it is unknown.
     """
-    before = by_id(work.base)
+    before = by_id(work.base.fragments)
     stable = work.base.uses_stable_row_ids
     pairs = np.unique(np.stack([was >> np.uint64(32), now >> np.uint64(32)], axis=1), axis=0).tolist()
     if not stable and (len(was) > MOST_COMPARED or has_blobs(work.snapshot.lance_schema)):

@@ -20,10 +20,11 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.table.commit.concurrent_commits import base_conflict
 from lance_ops.table.commit.rebase.moved_rows import follow_rows
 from lance_ops.table.commit.rebase.rank_order import RankedRows, have_one_order, move_rows
-from lance_ops.table.commit.rebase.work import Rebase, by_id
+from lance_ops.table.commit.rebase.work import Rebase
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.field_ids import stored_ids
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import by_id, ids_of, rows_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.index_versions import holds_stable_row_ids
 from lance_ops.table.transaction.apply_indices import moved_coverage
@@ -52,10 +53,10 @@ def rebase_rewrite(operation: Rewrite, work: Rebase) -> Rewrite:
         raise base_conflict(work.ours, "a remapped index segment no longer exists", work.head.version)
     moved = (group for group in operation.groups if not group.is_in_place)
     new = {fragment.id for group in moved for fragment in group.new_fragments}
-    if not new.isdisjoint(fragment.id for fragment in work.head.fragments):
+    if not new.isdisjoint(ids_of(work.head.fragments)):
         # A reservation that a cleanup removed and another writer made again.
         raise base_conflict(work.ours, "other writers use the reserved fragment ids", work.head.version)
-    base, head = by_id(work.base), by_id(work.head)
+    base, head = by_id(work.base.fragments), by_id(work.head.fragments)
     emptied = work.emptied.union(*(passed.emptied for passed in work.theirs))
     carried = [_carry(group, base, head, emptied, work) for group in operation.groups]
     groups = tuple(group for group in carried if group is not None)
@@ -148,7 +149,7 @@ def rebase_update(operation: Update, work: Rebase) -> Update:
     In-place updates need unchanged fragments.
     """
     if operation.fields_modified:
-        base, head = by_id(work.base), by_id(work.head)
+        base, head = by_id(work.base.fragments), by_id(work.head.fragments)
         for fragment in operation.updated_fragments:
             if head.get(fragment.id) != base[fragment.id]:
                 raise work.conflict(fragment.id, "was changed by a concurrent commit")
@@ -161,7 +162,7 @@ def _carry_deletions(
     ours: Iterable[Fragment], removed: Sequence[int], work: Rebase
 ) -> tuple[tuple[Fragment, ...], tuple[int, ...]]:
     """Return fragments with new deletion files, and those without rows, as of the head."""
-    base, head = by_id(work.base), by_id(work.head)
+    base, head = by_id(work.base.fragments), by_id(work.head.fragments)
     rewritten = {item.id for passed in work.theirs for group in passed.groups for item in group.old_fragments}
     updated: list[Fragment] = []
     emptied: list[int] = []
@@ -290,7 +291,7 @@ def _carried(index: IndexMetadata, work: Rebase) -> IndexMetadata:
     """
     if index.fragment_ids is None or index.is_system:
         return index
-    base, head = by_id(work.base), by_id(work.head)
+    base, head = by_id(work.base.fragments), by_id(work.head.fragments)
     indexed = frozenset(
         node.id for top in work.base.schema.walk() if top.id in index.fields for node in top.walk()
     )
@@ -329,8 +330,7 @@ def _check_worth(index: IndexMetadata, covered: frozenset[int], work: Rebase) ->
         if old.id in planned and not group.is_in_place
     ]
     before, after = (
-        sum(fragment.num_rows for fragment in manifest.fragments if fragment.id in ids)
-        for manifest, ids in ((work.base, planned), (work.head, covered))
+        rows_of(manifest.fragments, ids) for manifest, ids in ((work.base, planned), (work.head, covered))
     )
     if lost and 2 * after < before:
         raise work.conflict(
@@ -339,7 +339,7 @@ def _check_worth(index: IndexMetadata, covered: frozenset[int], work: Rebase) ->
 
 
 def _rebase_replacement(operation: DataReplacement, work: Rebase) -> DataReplacement:
-    base, head = by_id(work.base), by_id(work.head)
+    base, head = by_id(work.base.fragments), by_id(work.head.fragments)
     known = {node.id for node in work.head.schema.walk()}
     if not operation.fields <= known:
         raise base_conflict(work.ours, "a column that is replaced was dropped", work.head.version)

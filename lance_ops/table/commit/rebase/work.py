@@ -116,8 +116,3 @@ class Rebase:
         )
         self.merged.paths.append(stored.file.path(fragment.id))
         return fragment.replace(deletion_file=stored.file)
-
-
-def by_id(manifest: Manifest) -> dict[int, Fragment]:
-    """Return the fragments of a version by id."""
-    return {fragment.id: fragment for fragment in manifest.fragments}

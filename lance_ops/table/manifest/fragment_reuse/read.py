@@ -28,6 +28,7 @@ from lance_ops.table.manifest.fragment_reuse.partition import (
     FragmentDigest,
     StablePartition,
 )
+from lance_ops.table.manifest.fragments.totals import ids_of
 from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX, IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.row_address_map import Addresses, AddressMap
@@ -294,7 +295,7 @@ def _map_path(message: "table_pb2.FragmentReuseIndexDetails.StablePartition") ->
 
 
 def _check_generations(generations: Iterable[Generation], manifest: Manifest, *, path: str) -> None:
-    live = {fragment.id for fragment in manifest.fragments}
+    live = ids_of(manifest.fragments)
     moved: set[int] = set()
     for generation in generations:
         for group in generation.groups:

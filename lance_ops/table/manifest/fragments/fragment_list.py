@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.arrays import Integers
+from lance_ops.encoding.distinct import distinct
 from lance_ops.encoding.kernels import wire
 from lance_ops.errors import CorruptManifestError
 from lance_ops.pb import summary_pb2
@@ -25,6 +26,8 @@ from lance_ops.table.manifest.fragment import Fragment
 FRAGMENTS_FIELD = 2
 """Number of the fragments field in the Manifest message."""
 
+IRREGULAR = wire.IRREGULAR
+"""Flag of fragments whose bytes are only read by the message library."""
 HAS_DELETIONS, HAS_ROW_IDS = wire.HAS_DELETIONS, wire.HAS_ROW_IDS
 HAS_SPILLED = 8
 HAS_OVERLAYS = 16
@@ -45,7 +48,7 @@ class FragmentList(Sequence[Fragment]):
         built: Existing objects, by position.
     """
 
-    __slots__ = ("_by_id", "_data", "_kinds", "_places", "_table", "_whole", "built")
+    __slots__ = ("_by_id", "_data", "_kinds", "_places", "_table", "built")
 
     def __init__(
         self, data: bytes, places: Integers, table: Integers, built: dict[int, Fragment] | None = None
@@ -55,7 +58,6 @@ class FragmentList(Sequence[Fragment]):
         self._table = table
         self._by_id: tuple[Integers, Integers] | None = None
         self._kinds: Integers | None = None
-        self._whole: tuple[Fragment, ...] | None = None
         self.built = {} if built is None else built
 
     # A sequence, equal to the tuple of the same fragments
@@ -81,9 +83,8 @@ class FragmentList(Sequence[Fragment]):
         return found
 
     def __iter__(self) -> Iterator[Fragment]:
-        if self._whole is None:
-            self._whole = tuple(map(self.__getitem__, range(len(self))))
-        return iter(self._whole)
+        # Lazily: an iteration that stops early creates no object behind its end.
+        return map(self.__getitem__, range(len(self)))
 
     def __contains__(self, item: object) -> bool:
         return isinstance(item, Fragment) and self.by_id(item.id) == item
@@ -136,7 +137,7 @@ class FragmentList(Sequence[Fragment]):
     def file_versions(self) -> set[tuple[int, int]]:
         """Version of the data files as (major, minor), all that occur."""
         numbers = self._table[:, wire.VERSION]
-        found = np.unique(numbers[(self.file_counts > 0) & (numbers != MIXED_VERSIONS)])
+        found = distinct(numbers[(self.file_counts > 0) & (numbers != MIXED_VERSIONS)])
         mixed = np.flatnonzero(numbers == MIXED_VERSIONS).tolist()
         several = {(file.major, file.minor) for position in mixed for file in self[position].files}
         return several | {(number >> 32, number & 0xFFFF_FFFF) for number in found.tolist()}
@@ -156,6 +157,11 @@ class FragmentList(Sequence[Fragment]):
         flags: Integers = self._table[:, wire.FLAGS]
         chosen: npt.NDArray[np.bool_] = (flags & flag) != 0
         return chosen
+
+    @property
+    def encoded(self) -> tuple[bytes, Integers, Integers]:
+        """Return a buffer, and where the serialised message of each fragment starts and stops in it."""
+        return self._data, self._places[1], self._places[2]
 
     # Single fragments
 
@@ -334,7 +340,8 @@ def _packed(places: Integers) -> Integers:
 def _row(fragment: Fragment) -> tuple[int, ...]:
     check_id_range(fragment.id)
     versions = {file.major << 32 | file.minor for file in fragment.files}
-    flags = HAS_DELETIONS if fragment.deletion_file is not None else 0
+    flags = IRREGULAR
+    flags |= HAS_DELETIONS if fragment.deletion_file is not None else 0
     flags |= HAS_ROW_IDS if fragment.row_ids is not None else 0
     flags |= HAS_SPILLED if fragment.spilled else 0
     flags |= HAS_OVERLAYS if fragment.overlays else 0

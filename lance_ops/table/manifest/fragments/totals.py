@@ -53,11 +53,71 @@ class FragmentsById(Mapping[int, Fragment]):
         return len(self._fragments)
 
 
+class PositionsById(Mapping[int, int]):
+    """Positions of fragments by their ids, of a list that creates objects on demand."""
+
+    def __init__(self, fragments: FragmentList) -> None:
+        self._fragments = fragments
+
+    def __getitem__(self, fragment_id: int) -> int:
+        found = self._fragments.position(fragment_id)
+        if found is None:
+            raise KeyError(fragment_id)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._fragments.ids.tolist())
+
+    def __len__(self) -> int:
+        return len(self._fragments)
+
+
+def positions_by_id(fragments: Sequence[Fragment]) -> Mapping[int, int]:
+    """Return the position of each fragment by its id."""
+    if isinstance(fragments, FragmentList):
+        return PositionsById(fragments)
+    return {fragment.id: position for position, fragment in enumerate(fragments)}
+
+
 def by_id(fragments: Sequence[Fragment]) -> Mapping[int, Fragment]:
     """Return fragments by their ids."""
     if isinstance(fragments, FragmentList):
         return FragmentsById(fragments)
     return {fragment.id: fragment for fragment in fragments}
+
+
+def fragments_at(fragments: Sequence[Fragment], positions: Sequence[int]) -> Sequence[Fragment]:
+    """Return the fragments at some positions, each listed once; without an object for each of many."""
+    if isinstance(fragments, FragmentList):
+        return fragments.at(np.array(positions, np.int64))
+    return FragmentTuple([fragments[position] for position in positions])
+
+
+def fragments_of(fragments: Sequence[Fragment], ids: Collection[int]) -> Sequence[Fragment]:
+    """Return the fragments with some ids, in their order."""
+    return fragments_at(fragments, np.flatnonzero(_among(numbers_of(fragments).ids, ids)).tolist())
+
+
+def rows_of(fragments: Sequence[Fragment], ids: Collection[int]) -> int:
+    """Return the number of live rows of the fragments with some ids."""
+    numbers = numbers_of(fragments)
+    return int(numbers.live_rows[_among(numbers.ids, ids)].sum())
+
+
+def physical_rows_by_id(fragments: Sequence[Fragment]) -> dict[int, int]:
+    """Return the rows of each fragment by its id, with the deleted ones."""
+    numbers = numbers_of(fragments)
+    return dict(zip(numbers.ids.tolist(), numbers.rows.tolist(), strict=True))
+
+
+def live_rows_by_id(fragments: Sequence[Fragment]) -> dict[int, int]:
+    """Return the live rows of each fragment by its id."""
+    numbers = numbers_of(fragments)
+    return dict(zip(numbers.ids.tolist(), numbers.live_rows.tolist(), strict=True))
+
+
+def _among(ids: Integers, some: Collection[int]) -> npt.NDArray[np.bool_]:
+    return np.isin(ids, np.fromiter(some, np.int64, len(some)))
 
 
 def find_fragment(fragments: Sequence[Fragment], fragment_id: int) -> Fragment | None:
@@ -244,6 +304,11 @@ class FragmentNumbers:
     file_counts: Integers
     has_deletions: npt.NDArray[np.bool_]
 
+    @property
+    def live_rows(self) -> Integers:
+        """Rows that are not deleted."""
+        return self.rows - self.deleted_rows
+
 
 def numbers_of(fragments: Sequence[Fragment]) -> FragmentNumbers:
     """Return the numbers of fragments, in their order."""
@@ -278,6 +343,15 @@ def _add_up(fragments: Sequence[Fragment]) -> FragmentNumbers:
     table.flags.writeable = False
     ids, rows, deleted, size, files, flags = table.T
     return FragmentNumbers(ids, rows, deleted, size, files, flags.astype(bool))
+
+
+def first_rows(fragments: Sequence[Fragment]) -> Integers:
+    """Return the live rows before each fragment, and in total: int64 of (fragments + 1,)."""
+    rows = numbers_of(fragments).live_rows
+    starts = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(rows, out=starts[1:])
+    starts.flags.writeable = False
+    return starts
 
 
 def kinds_of(fragments: Sequence[Fragment]) -> Integers:

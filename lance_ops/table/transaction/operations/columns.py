@@ -11,6 +11,7 @@ from lance_ops.pb import transaction_pb2
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import by_id, with_fragments
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.apply_fragments import project_fragments, replace_columns, touch_rows
 from lance_ops.table.transaction.apply_indices import indices_of_schema, without_fields
@@ -191,7 +192,7 @@ class DataReplacement(CommittedOperation):
 
     def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
         known = {node.id for node in manifest.schema.walk()}
-        present = {fragment.id: fragment for fragment in manifest.fragments}
+        present = by_id(manifest.fragments)
         if len(self.changed_fragments()) != len(self.replacements):
             raise InvalidArgumentError("a fragment is listed twice in the replacement", field="replacements")
         for number, file in self.replacements:
@@ -210,17 +211,15 @@ class DataReplacement(CommittedOperation):
             check_files(manifest, [fragment])
 
     def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
-        by_id = dict(self.replacements)
-        fragments = []
-        for fragment in current.fragments:
-            if fragment.id in by_id:
-                fragment = replace_columns(fragment, by_id[fragment.id])
-                if current.uses_stable_row_ids:
-                    fragment = touch_rows(fragment, current.version + 1)
-            fragments.append(fragment)
+        present = by_id(current.fragments)
+        changed = [
+            replace_columns(present[number], file) for number, file in self.replacements if number in present
+        ]
+        if current.uses_stable_row_ids:
+            changed = [touch_rows(fragment, current.version + 1) for fragment in changed]
         ids = self.changed_fragments()
         return current.replace(
-            fragments=tuple(fragments),
+            fragments=with_fragments(current.fragments, changed),
             indices=without_fields(current.indices, current.schema, self.fields, ids),
         )
 
