@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from lance_ops.encoding.kernels.fronts import wire
+from lance_ops.encoding.kernels import wire
 
 from lance_ops.table.manifest.fragments import data_files
 from lance_ops.table.manifest.fragments.data_files import iter_data_files

@@ -8,7 +8,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
-from lance_ops.encoding.kernels.fronts import wire
+from lance_ops.encoding.kernels import wire
 
 import lance_ops as lo
 from lance_ops.maintenance.compact.groups import Coverage
