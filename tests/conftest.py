@@ -16,6 +16,7 @@ from tests.support import coverage_share
 from tests.support.examples import QUICK_EXAMPLES, cap_examples
 from tests.support.manifest_stores import dynamo, manifest_options, postgres_url  # noqa: F401 - fixtures
 from tests.support.object_servers import AZURITE_HINT, azurite, moto, seaweed  # noqa: F401 - fixtures
+from tests.support.postgres import POSTGRES_HINT
 from tests.support.scratch import memory_folder
 from tests.support.side_by_side import (
     UnitScheduling,
@@ -179,7 +180,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduli
 
 
 # What may be left out where a program is missing, but not where nobody would read about it.
-_OPTIONAL = {"ui": ("of the Dagster UI", BROWSER_HINT), "azurite": ("on Azurite", AZURITE_HINT)}
+_OPTIONAL = {
+    "ui": ("of the Dagster UI", BROWSER_HINT),
+    "azurite": ("on Azurite", AZURITE_HINT),
+    "postgres": ("on PostgreSQL", POSTGRES_HINT),
+}
 
 
 @pytest.hookimpl(wrapper=True)

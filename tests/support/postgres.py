@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.support.dagster_server import free_port
 
 _BINARIES = "/usr/lib/postgresql"
+POSTGRES_HINT = "install PostgreSQL (Debian: apt-get install postgresql)"
 
 
 @contextmanager
@@ -39,6 +40,11 @@ def postgres(folder: Path) -> Iterator[str]:
         yield f"postgresql+psycopg2://dagster@127.0.0.1:{port}/postgres"
     finally:
         run(*control, "-m", "immediate", "stop")
+
+
+def is_installed() -> bool:
+    """Return whether there is a server to start."""
+    return shutil.which("initdb") is not None or any(Path(_BINARIES).glob("*/bin/initdb"))
 
 
 def _binaries() -> Path:

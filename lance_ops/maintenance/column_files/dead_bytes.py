@@ -4,15 +4,19 @@ The manifest records the size of a file, not of its columns. So the descriptions
 are read, and the others are taken to have the same share of dead bytes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from lance_ops.encoding.distinct import distinct
 from lance_ops.errors import LanceOpsError, StorageError
 from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.column_files.joins import dead_columns
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import fragments_at, kinds_of
 
 FILES_OF_A_KIND = 4
 """Files that are read of each kind: those with the same fields in the same columns."""
@@ -55,9 +59,15 @@ class DeadBytes:
             known.append(self._share(file, dead))
         return int(file.size_bytes * sum(known) / len(known)) if known else 0
 
-    def of(self, fragments: Iterable[Fragment]) -> int:
+    def of(self, fragments: Sequence[Fragment]) -> int:
         """Return the dead bytes of all files of fragments; see `of_file`."""
-        return sum(self.of_file(file) for fragment in fragments for file in fragment.files)
+        kinds = kinds_of(fragments)
+        suspects = [kind for kind in distinct(kinds).tolist() if self._has_dead(fragments[kind])]
+        chosen = fragments_at(fragments, np.flatnonzero(np.isin(kinds, suspects)).tolist()) if suspects else ()
+        return sum(self.of_file(file) for fragment in chosen for file in fragment.files)
+
+    def _has_dead(self, fragment: Fragment) -> bool:
+        return any(dead_columns(file, self.schema) for file in fragment.files)
 
     def _share(self, file: DataFile, dead: tuple[int, ...]) -> float:
         # Most tables have no dropped columns, and looking at these needs no copies of pages.

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lance_ops.encoding.kernels import wire
 
+from lance_ops.encoding.kernels import wire
 from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.fsck.files import check_files, count_promised_files
 from lance_ops.maintenance.fsck.fragments import check_fragments

@@ -19,6 +19,7 @@ from lance_ops.fleet.stores.metered import meter
 from lance_ops.storage import open_store
 from lance_ops.storage.external import external_of
 from lance_ops.table.commit.committer import committer_for
+from tests.support.manifest_stores import POSTGRES
 
 ROOT = Path(__file__).resolve().parents[3]
 _WRITER = """
@@ -32,7 +33,7 @@ for number in range(first, first + 100):
 """
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", POSTGRES])
 def options(request, tmp_path):
     if request.param == "sqlite":
         return {"manifest_store": f"sqlite:///{tmp_path / 'manifests.db'}"}

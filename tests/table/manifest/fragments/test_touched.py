@@ -8,9 +8,9 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
-from lance_ops.encoding.kernels import wire
 
 import lance_ops as lo
+from lance_ops.encoding.kernels import wire
 from lance_ops.maintenance.compact.groups import Coverage
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file import read as manifest_file
