@@ -63,7 +63,9 @@ class DeadBytes:
         """Return the dead bytes of all files of fragments; see `of_file`."""
         kinds = kinds_of(fragments)
         suspects = [kind for kind in distinct(kinds).tolist() if self._has_dead(fragments[kind])]
-        chosen = fragments_at(fragments, np.flatnonzero(np.isin(kinds, suspects)).tolist()) if suspects else ()
+        if not suspects:
+            return 0
+        chosen = fragments_at(fragments, np.flatnonzero(np.isin(kinds, suspects)).tolist())
         return sum(self.of_file(file) for fragment in chosen for file in fragment.files)
 
     def _has_dead(self, fragment: Fragment) -> bool:
