@@ -3,11 +3,9 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_ops.encoding.kernels import wire
 from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.fsck.files import check_files, count_promised_files
 from lance_ops.maintenance.fsck.fragments import check_fragments
@@ -17,8 +15,6 @@ from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.fragments.fragment_list import FragmentTuple
 from tests.support.interleaving import Snapshot
 from tests.table.manifest.fragments.test_fragment_list import FRAGMENTS, listed
-
-pytestmark = pytest.mark.skipif(not wire.available(), reason="without compiled loops all are objects")
 
 SCHEMA = Schema.from_protos(
     [

@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from lance_ops.encoding.kernels import wire
 from lance_ops.table.manifest.fragments import data_files
 from lance_ops.table.manifest.fragments.data_files import iter_data_files
 from tests.table.manifest.fragments.test_fragment_list import FRAGMENTS, listed
-
-pytestmark = pytest.mark.skipif(not wire.available(), reason="without compiled loops all are objects")
 
 
 def _base(file):

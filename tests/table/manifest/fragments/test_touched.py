@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.encoding.kernels import wire
 from lance_ops.maintenance.compact.groups import Coverage
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file import read as manifest_file
@@ -23,8 +22,6 @@ from tests.support.table_actions import commit
 MANY = 200
 FEW = 8
 ROWS = 10
-
-pytestmark = pytest.mark.skipif(not wire.available(), reason="without compiled loops all are objects")
 
 
 @pytest.fixture(scope="module")
