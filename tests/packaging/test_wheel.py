@@ -185,7 +185,7 @@ def test_what_is_not_installed_is_named_with_its_extra(python, code, says):
         ("compact", "URI", "--spark", "local[1]"),
         ("index", "URI", "id", "--spark", "local[1]"),
         ("append", "URI", "ROWS", "--spark", "local[1]"),
-        ("sql", "SELECT 1"),
+        ("sql", "SELECT 1", "--spark", "local[1]"),
     ],
 )
 def test_the_command_line_says_in_one_line_what_is_not_installed(python, tmp_path, arguments):

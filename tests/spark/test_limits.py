@@ -25,13 +25,8 @@ def table(spark: SparkSession, tmp_path: Path):
 # Each with the error class of Spark, or what the error says.
 STATEMENTS = {
     "SELECT * FROM lance.`{uri}`": "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY",
-    "UPDATE limits SET word = 'x'": "does not support UPDATE TABLE",
-    "DELETE FROM limits WHERE id = 1": "does not support deletes",
-    "MERGE INTO limits t USING limits s ON t.id = s.id WHEN MATCHED THEN DELETE": "does not support MERGE",
-    "INSERT INTO limits REPLACE WHERE id = 1 SELECT 1L, 'x'": "does not support overwrite by filter",
     "TRUNCATE TABLE limits": "does not support truncates",
     "ANALYZE TABLE limits COMPUTE STATISTICS": "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE",
-    "ALTER TABLE limits ADD COLUMN more INT": "lance_ops.sql",
     "CREATE TABLE other (id BIGINT) USING lance PARTITIONED BY (id) LOCATION '{uri}2'": "no partitions",
     (
         "CREATE TABLE other (id BIGINT) USING lance CLUSTERED BY (id) INTO 2 BUCKETS LOCATION '{uri}2'"

@@ -1,9 +1,9 @@
 """Removal of folded generations: only those that no reader needs.
 
 A reader of a version reads the generations that the version lacks. So a generation is removed when every
-version that still exists has it, also older ones and those with a tag: whoever opens one of them then reads
-all rows, and a restore of one brings back none that are missing. Indices that the log writers maintain must
-have it, too: by their recorded catch-up, or because they cover all fragments.
+version that still exists has it, also older ones and those with a tag: a reader that opens one of them then
+reads all rows, and a restore of one brings back none that are missing. Indices that the log writers maintain
+must have it, too: by their recorded catch-up, or because they cover all fragments.
 
 The manifest of the shard is published without the generations before their files are removed; the files that
 an interrupted run left are removed by the next one. The writer keeps its epoch, and the log is not touched:

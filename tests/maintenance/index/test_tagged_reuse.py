@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-import lance_ops.maintenance.cleanup.plan as cleanup_plan
 from lance_ops.errors import LanceOpsError, UnsupportedError
 from lance_ops.index.coverage import coverage
+from lance_ops.maintenance.cleanup import row_maps
 from tests.support.partitioned import partition
 from tests.support.wire import edit_manifest, manifests
 
@@ -234,7 +234,7 @@ def test_row_maps_stay_where_a_version_does_not_tell_which_it_needs(
     def fail(bases: object, entries: object) -> None:
         raise UnsupportedError("moved otherwise")
 
-    monkeypatch.setattr(cleanup_plan, "named_row_maps", fail)
+    monkeypatch.setattr(row_maps, "named_row_maps", fail)
     plan = lo.cleanup(uri, retain_versions=1, delete_unverified=True, dry_run=True)
     assert any("moved otherwise" in item.reason for item in plan.kept)
     lo.cleanup(uri, retain_versions=1, delete_unverified=True)
