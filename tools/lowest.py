@@ -26,9 +26,12 @@ EXTRAS = ("geo", "objectstore", "text", "vector")
 """Extras of the environment. Spark and Dagster bring pandas along, or need it."""
 
 LEFT_OUT = (
-    "tests/answers/test_select.py",  # DuckDB
+    "tests/answers/test_random_selects.py",  # DuckDB
+    "tests/answers/test_select.py",
+    "tests/answers/test_without_spark.py",
     "tests/cli/",  # Dagster, Spark, pandas
     "tests/dagster/",
+    "tests/facade/test_mistakes.py",  # pandas
     "tests/index/vector/",
     "tests/spark/",
     # Dagster
@@ -39,6 +42,9 @@ LEFT_OUT = (
     "tests/fleet/report/test_report_page.py",  # a browser
     "tests/fleet/run/test_run_on_spark.py",
     "tests/maintenance/sources/test_kinds.py",  # DuckDB, Polars, fastavro
+    # DuckDB
+    "tests/maintenance/sources/test_odd_input.py::test_a_query_does_not_see_variables_of_the_library",
+    "tests/maintenance/sources/test_odd_input.py::test_a_query_that_fails_in_the_middle_commits_nothing",
     "tests/maintenance/sources/test_pandas.py",
     "tests/maintenance/sources/test_pandas_ways.py",
     "tests/maintenance/sources/test_source.py",  # pandas, DuckDB
@@ -51,6 +57,7 @@ LEFT_OUT = (
     "tests/table/test_extension_values.py",  # pandas
     "tests/table/test_ordered_categories.py",  # pandas
     "tests/test_docstring_examples.py::test_the_example_of_a_function_runs[read_query]",  # DuckDB
+    "tests/test_docstring_examples.py::test_the_example_of_a_function_runs[sql]",
     "tests/test_suite.py::test_lines_that_run_in_several_measurements_are_added_up",  # coverage
     "tests/testing/test_suites.py",  # Dagster
     "tests/test_public_api.py",  # Spark

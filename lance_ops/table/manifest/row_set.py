@@ -97,7 +97,7 @@ class RowSet:
     def addresses(self) -> Addresses:
         """Return all addresses, ascending, as uint64."""
         parts = [
-            np.frombuffer(self._rows[owner].to_array(), np.uint32) | np.uint64(owner << 32)
+            np.frombuffer(self._rows[owner].to_array(), np.uint32).astype(np.uint64) | np.uint64(owner << 32)
             for owner in sorted(self._rows)
         ]
         return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
