@@ -40,7 +40,7 @@ class DeadBytes:
     _read: int = 0
 
     def of_file(self, file: DataFile) -> int:
-        """Return the dead bytes of a file; 0 where its columns cannot be told apart.
+        """Return the dead bytes of a file; 0 where the bytes of its columns are unknown.
 
         Raises:
             StorageError: The store fails.

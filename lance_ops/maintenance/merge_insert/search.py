@@ -32,7 +32,7 @@ Offsets = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
 
 _ROWS_TOGETHER = 1 << 17
-"""Rows whose keys are read together: with more, their numbers leave the caches of the processor."""
+"""Rows whose keys are read together: more of them exceed the processor caches."""
 
 
 @dataclass(frozen=True, slots=True)

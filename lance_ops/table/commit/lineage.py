@@ -94,7 +94,7 @@ def settle(
         manifest: The version.
         transaction: The committed transaction.
         base: The read version, if already loaded.
-        knows_job: Tells for a commit under a job key.
+        knows_job: Looks up the job of a commit under a job key.
 
     Raises:
         RetryableCommitConflictError: It took the name of a version that was cleaned up, below the newest one.
@@ -141,7 +141,7 @@ def find_standing(
         manifest: The version.
         transaction: The committed transaction.
         base: The read version, if already loaded.
-        knows_job: Tells for a commit under a job key.
+        knows_job: Looks up the job of a commit under a job key.
 
     Raises:
         CommitOutcomeUnknownError: The store does not answer.

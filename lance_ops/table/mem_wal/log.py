@@ -98,8 +98,8 @@ def _read(store: Store, entry: LogEntry) -> pa.Table:
         raise CorruptFileError(
             f"the log entry of {data.size} bytes cannot be read: {error}",
             path=path,
-            hint="restore the file from a copy of the table; if its writer was never told that the rows were "
-            "stored, remove it",
+            hint="restore the file from a copy of the table; if its writer got no confirmation of these "
+            "rows, remove it",
         ) from error
     # A stream that ends after a whole batch reads without an error: the end marker tells the difference.
     if data.slice(max(0, data.size - 8)).to_pybytes() not in _ENDS:
